@@ -1,4 +1,4 @@
-//! Hands the attribute what `cargo xtask test` has found on this machine (`xtask/src/needs.rs`).
+//! Hands the attribute what `cargo xtask prepare` has found on this machine (`xtask/src/needs.rs`).
 use std::{
     env, fs,
     io::{Error, Result},

@@ -74,7 +74,10 @@ impl Place {
         let mut command = peal(["serve", "--config"]);
         command.arg(config).arg("--socket").arg(self.socket());
         // The components of the tests may lie in somebody's home.
-        command.env("PEAL_WALL_READ", format!("[{:?}]", guests()));
+        command.env(
+            "PEAL_CONFINEMENT_READ_ONLY_PATHS",
+            format!("[{:?}]", guests()),
+        );
         command
             .env("NOTIFY_SOCKET", manager)
             .env("PMIX_SYSTEM_TMPDIR", self.dir.path());

@@ -1,12 +1,12 @@
 //! A real server in the process of a test, and Peal's own clients of it, over real TCP.
 use peal_client::{Client, Environment, Handler, HandlerOutcome};
 use peal_core::{class::ClassFilter, job::JobSpec};
+use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{Event, Info, Nspace, Proc, Rank, Status, UserIdentity, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
     GuestPools, HostEnvironment, Hosted, InProcessTransport, Notices, ProcessObserver, Server,
-    ServerParts, ServerSettings,
-    embedded::{EmbeddedHostEnvironment, environment},
+    ServerParts, ServerSettings, client_environment,
 };
 use std::{
     future::poll_fn,
@@ -166,7 +166,7 @@ impl Node {
     /// A program as a proc of the job, not started yet. What it prints can be read.
     pub fn program(&self, rank: u32, program: &Path) -> Command {
         let mut command = Command::new(program);
-        let variables = environment(
+        let variables = client_environment(
             &self.nspace,
             "node",
             Rank(rank),

@@ -1,22 +1,23 @@
 //! What the end-to-end tests share: where things are, and running a command that must not hang.
 pub mod attacks;
 pub mod c_server;
-pub mod compared;
+pub mod comparison;
 pub mod daemon;
-pub mod drawer;
-pub mod false_server;
-pub mod foreign;
-pub mod grouped;
+pub mod fake_server;
+pub mod flooded_server;
+pub mod group_jobs;
 pub mod in_process;
+pub mod isolation;
 pub mod languages;
+pub mod launchers;
 pub mod libpmix;
+pub mod memory_state;
 pub mod mpi;
 pub mod projects;
-pub mod raw;
-pub mod running;
-pub mod seeded;
-pub mod siege;
-pub mod spawned;
+pub mod raw_client;
+pub mod rng;
+pub mod shell_job;
+pub mod spawn;
 pub mod text_form;
 
 use std::{
@@ -60,7 +61,7 @@ pub fn program(name: &str) -> PathBuf {
     let program = target.join(name);
     assert!(
         program.exists(),
-        "{} is not built: run the tests by `cargo xtask test`",
+        "{} is not built: run `cargo xtask prepare`",
         program.display()
     );
     program
@@ -101,13 +102,13 @@ pub fn browser() -> PathBuf {
         .expect("there is no browser: the test should say `#[needs(browser)]`")
 }
 
-/// A file that `cargo xtask test` provides where it can.
+/// A file that `cargo xtask prepare` provides where it can.
 #[track_caller]
 pub fn provided(path: PathBuf) -> PathBuf {
     let file = path.display();
     assert!(
         path.exists(),
-        "{file} is not there: run `cargo xtask test`, or mark the test with what it needs (`peal-needs`)"
+        "{file} is missing: run `cargo xtask prepare`, or mark the test with what it needs (`peal-needs`)"
     );
     path
 }

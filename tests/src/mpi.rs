@@ -1,5 +1,5 @@
 //! Open MPI in two releases, and its programs.
-use crate::{c_program, foreign::Launcher, peers, provided};
+use crate::{c_program, launchers::Launcher, peers, provided};
 use std::{ffi::OsStr, path::PathBuf, process::Command};
 
 /// A release of Open MPI.

@@ -68,7 +68,7 @@ pub fn run(root: &Path) -> Result<()> {
         Scene {
             intro: "A program logs a line and asks for the end of a job that is not its own. docs/demo.toml puts two components in\n\
                     the way: `stdio` writes what is logged, and `same-user` decides who may control what, and says why not.",
-            words: "run -n 1 --config docs/demo.toml -- target/debug/peal-asker".to_owned(),
+            words: "run -n 1 --config docs/demo.toml -- target/debug/peal-test-requests".to_owned(),
             status: 0,
         },
         Scene {

@@ -44,7 +44,7 @@ impl Ignored {
     pub fn has_unrecorded_needs(&self) -> bool {
         self.0
             .keys()
-            .any(|reason| reason.contains("run `cargo xtask test`"))
+            .any(|reason| reason.contains("run `cargo xtask prepare`"))
     }
 
     /// Counts a line such as `test groups::form ... ignored, needs root`.

@@ -1,4 +1,4 @@
-//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `peers`, `needs`, `deny`, `codegen`.
+//! The chores of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`, `test-servers`, `needs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
 mod binaries;
@@ -14,9 +14,9 @@ mod kernel;
 mod lint;
 mod mpi;
 mod needs;
-mod peers;
 mod soak;
 mod test;
+mod test_servers;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -37,6 +37,10 @@ enum Task {
     /// Builds what it needs first: the `peal` program, the components that ship with it and, where libpmix is to be
     /// had, a C program linked with it. With Open MPI on this machine (nothing of that is installed here) an MPI job is shown, too.
     Demo,
+    /// Build and get what the tests need, without running them
+    ///
+    /// After it a bare `cargo test` works. Before it, `cargo test` reports most end-to-end tests as ignored.
+    Prepare,
     /// Set up whatever the tests need and run them all
     ///
     /// The tests of the SDK and the guests, and those of the host: several binaries at a time, whose output is printed when they have
@@ -103,12 +107,13 @@ fn run(chore: Task) -> Result<()> {
         .context("xtask lies in no workspace")?;
     match chore {
         Task::Demo => demo::run(root),
+        Task::Prepare => test::prepare(root),
         Task::Test { args } => test::run(root, &args),
         Task::Lint => lint::run(root),
         Task::Soak(soak) => soak.run(root),
         Task::Bench(bench) => bench.run(root),
         Task::Guests => guests::build(root).map(drop),
-        Task::TestServers => peers::get(root).and_then(|_| needs::record(root)),
+        Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),
         Task::Deny { advisories } => deny::run_checks(root, advisories),
         Task::Codegen { check: true } => codegen::check(root),

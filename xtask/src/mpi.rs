@@ -3,7 +3,7 @@
 use crate::{
     c_programs::changed,
     command::{run, run_quietly},
-    peers::made_whole,
+    test_servers::made_whole,
 };
 use anyhow::{Context, Result};
 use std::{

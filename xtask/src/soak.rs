@@ -2,7 +2,7 @@
 use crate::{
     c_programs,
     command::{cargo, run, run_quietly},
-    needs, peers,
+    needs, test_servers,
 };
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
@@ -74,7 +74,8 @@ impl Soak {
             "--package",
             "peal-tests",
             "--test",
-            "fuzzed_requests",
+            "security",
+            "request_fuzz",
         ]))?;
         let programs = c_programs::build(root)?;
         needs::record(root)?;
@@ -92,7 +93,7 @@ impl Soak {
                 "events",
                 "--",
                 "--nocapture",
-                "flood",
+                "retention::client_connecting_after_flood",
             ]))?;
         }
         println!("\n== {KILLS} servers with an audit trail killed at any moment, seed {seed}");
@@ -105,10 +106,10 @@ impl Soak {
             "--package",
             "peal-tests",
             "--test",
-            "audited",
+            "logging",
             "--",
             "--nocapture",
-            "killed",
+            "told_requests_are_in_trail",
         ]))?;
         println!("\n== {GROUPS} simulations of groups in which procs and servers die, seed {seed}");
         let mut groups = cargo(root);
@@ -122,19 +123,20 @@ impl Soak {
             "--test",
             "group",
             "--",
-            "whoever",
+            "participants",
         ]))?;
         println!("\n== Open MPI: 100 starts in a row, and the tests of mpi4py");
         let mut mpi = cargo(root);
         mpi.env("PEAL_MPI_WHOLE", "1")
-            .env("PEAL_PEERS", peers::get(root)?);
+            .env("PEAL_PEERS", test_servers::get(root)?);
         run(mpi.args([
             "test",
             "--package",
             "peal-tests",
             "--test",
-            "mpi",
+            "jobs",
             "--",
+            "mpi::",
             "--test-threads",
             "1",
         ]))?;

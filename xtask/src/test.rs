@@ -1,17 +1,25 @@
-//! `cargo xtask test`: sets up what the tests need and runs them.
+//! `cargo xtask prepare` and `cargo xtask test`: set up what the tests need, and run them.
 use crate::{
     binaries, c_programs,
     command::{self, cargo, step},
     graphs, guests,
     ignored::Ignored,
-    needs, peers,
+    needs, test_servers,
 };
 use anyhow::{Result, ensure};
-use std::{path::Path, process::Command, time::Instant};
+use std::{ffi::OsString, path::Path, process::Command, time::Instant};
 
-/// Runs everything; with arguments, the tests of the host with those.
-pub fn run(root: &Path, args: &[String]) -> Result<()> {
-    let start = Instant::now();
+/// The environment by which tests find what was built for them.
+type Variables = Vec<(&'static str, OsString)>;
+
+/// Builds and gets what the tests need, and records what this machine lacks. A bare `cargo test` works from then on.
+pub fn prepare(root: &Path) -> Result<()> {
+    prepare_variables(root)?;
+    println!("\nprepared: `cargo test` runs what can run here and reports the rest as ignored");
+    Ok(())
+}
+
+fn prepare_variables(root: &Path) -> Result<Variables> {
     let components = step("components", || guests::build(root))?;
     let programs = step("C programs", || c_programs::build(root))?;
     step("programs of others", || {
@@ -22,15 +30,22 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
         provide("libpmix-bin", &["pattrs"]);
         Ok(())
     })?;
-    let peers = step("peers", || peers::get(root))?;
+    let peers = step("test-servers", || test_servers::get(root))?;
     let mut variables = vec![
         ("PEAL_GUESTS", components.into_os_string()),
         ("PEAL_PEERS", peers.into_os_string()),
     ];
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
+    step("programs", || graphs::build_programs(root))?;
     // Before any test is compiled: what is missing decides then which tests are ignored.
     step("what tests need", || needs::record(root))?;
-    step("programs", || graphs::build_programs(root))?;
+    Ok(variables)
+}
+
+/// Runs everything; with arguments, the tests of the host with those.
+pub fn run(root: &Path, args: &[String]) -> Result<()> {
+    let start = Instant::now();
+    let variables = prepare_variables(root)?;
     if !args.is_empty() {
         let ignored = step("tests of the host", || {
             // One run tells of all that fails.

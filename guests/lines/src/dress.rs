@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_nobody_knows_has_its_place() {
+    fn unknown_time_keeps_its_column() {
         let wishes = Wishes {
             dated: true,
             ..Wishes::default()

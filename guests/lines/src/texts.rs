@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_all_the_rest() {
+    fn unreadable_text_refuses_whole_request() {
         let request = || LogRequest::for_test(OWN).with(OWN, "fine");
         for (key, value) in [
             (OWN, Value::from(1u64)),

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_and_what_makes_no_sense_are_refused() {
+    fn unknown_and_invalid_options_are_refused() {
         let with = |key: &str, value: Value| wishes(&request().with_directive(key, value));
         assert_eq!(
             with("pmix.log.colour", true.into()),

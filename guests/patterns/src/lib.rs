@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_itself_and_an_asterisk_at_its_end_for_any_text() {
+    fn name_matches_itself_and_final_asterisk_any_suffix() {
         for (pattern, name, is_meant) in [
             ("crew", "crew", true),
             ("crew", "crew-1", false),

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn only_where_the_machine_went_down_the_journal_may_miss_what_comes_before_it() {
+    fn journal_loses_earlier_records_only_after_machine_crash() {
         let dir = tempfile::tempdir().unwrap();
         let (path, keys) = (dir.path().join("audit.db"), Arc::new(Keys::of(&[7; 32])));
         let settings = TrailSettings {

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_what_they_were_when_records_were_written() {
+    fn digests_equal_those_of_earlier_records() {
         let digest = peal_sandbox::Digest(Keys::of(&[7; 32]).digest(b"correct horse")).to_string();
         assert_eq!(
             digest,

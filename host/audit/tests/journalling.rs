@@ -182,7 +182,7 @@ fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn who_decides_does_not_wait_for_the_database_and_the_journal_has_an_end() {
+fn decision_does_not_wait_for_database_and_journal_is_bounded() {
     let place = Place::new();
     let audit = open(&place).unwrap();
     let connection = held(&place);
@@ -212,7 +212,7 @@ fn who_decides_does_not_wait_for_the_database_and_the_journal_has_an_end() {
 }
 
 #[test]
-fn what_was_journalled_and_not_moved_is_taken_over() {
+fn journalled_records_not_moved_are_taken_over_at_start() {
     for durability in [DatabaseDurability::Process, DatabaseDurability::Machine] {
         let place = Place::new();
         let copy = killed(&place, 5);
@@ -240,7 +240,7 @@ fn what_was_journalled_and_not_moved_is_taken_over() {
 }
 
 #[test]
-fn what_was_moved_while_the_journal_was_not_emptied_is_there_once() {
+fn records_moved_before_journal_was_emptied_appear_once() {
     let place = Place::new();
     let audit = open(&place).unwrap();
     let connection = held(&place);
@@ -269,7 +269,7 @@ fn what_was_moved_while_the_journal_was_not_emptied_is_there_once() {
 }
 
 #[test]
-fn a_frame_that_is_not_whole_was_told_to_nobody() {
+fn incomplete_frame_was_reported_to_no_requester() {
     let place = Place::new();
     let whole = killed(&place, 3);
     let bytes = tail(&whole);
@@ -282,7 +282,7 @@ fn a_frame_that_is_not_whole_was_told_to_nobody() {
 }
 
 #[test]
-fn who_changes_the_journal_is_found_out() {
+fn changed_journal_is_detected() {
     let place = Place::new();
     let copy = killed(&place, 4);
     let bytes = tail(&copy);
@@ -404,7 +404,7 @@ fn the_journal_hides_no_trail_that_cannot_be_written() {
 }
 
 #[test]
-fn where_there_is_no_room_the_oldest_go_for_what_is_journalled_as_well() {
+fn oldest_records_go_when_journalled_records_need_room() {
     let place = Place::new();
     // Decisions may go as soon as there is no room.
     let retention = TrailRetention {
@@ -431,7 +431,7 @@ fn where_there_is_no_room_the_oldest_go_for_what_is_journalled_as_well() {
 }
 
 #[test]
-fn what_many_decide_at_once_is_there_whenever_it_ends() {
+fn concurrent_decisions_are_recorded_at_any_end() {
     let place = Place::new();
     let audit = open(&place).unwrap();
     let told = Mutex::new(BTreeSet::new());

@@ -99,7 +99,7 @@ fn sql(place: &Place, text: &str) {
 }
 
 #[test]
-fn decisions_stay_while_others_go_and_what_went_is_told() {
+fn decisions_stay_while_others_go_and_dropped_records_are_told() {
     let place = Place::new();
     flooded(&place);
     assert_eq!(
@@ -246,7 +246,7 @@ fn rehash(path: &Path, seq: u64, place: &Place) {
 }
 
 #[test]
-fn exported_trail_tells_what_was_dropped() {
+fn exported_trail_lists_dropped_records() {
     let place = Place::new();
     flooded(&place);
     let mut text = Vec::new();
@@ -323,7 +323,7 @@ fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
 }
 
 #[test]
-fn user_who_fills_the_room_of_decisions_is_denied_and_others_are_not() {
+fn user_filling_room_of_decisions_is_denied_and_others_are_not() {
     let place = Place::new();
     // Large beside the journal, so that there is something left when it is seen that it is full.
     let audit = AuditTrail::open(AuditSettings {
@@ -404,7 +404,7 @@ fn flood_of_refusals_is_counted_and_costs_few_records() {
 }
 
 #[test]
-fn what_a_handshake_says_is_neither_kept_nor_a_secret() {
+fn infos_of_handshake_are_neither_kept_nor_secrets() {
     const SAID: &str = "what a stranger says";
     let place = Place::new();
     let audit = place.audit();

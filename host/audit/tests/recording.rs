@@ -142,7 +142,7 @@ fn a_small_call_takes_a_kibibyte_of_the_database_at_most() {
 }
 
 #[test]
-fn secrets_are_nowhere_in_the_database_wherever_a_guest_carries_them() {
+fn secrets_carried_by_guests_are_nowhere_in_database() {
     const SECRET: &str = "correct horse battery staple";
     let place = Place::new();
     let audit = place.audit();
@@ -266,7 +266,7 @@ fn too_small(place: &Place, on_failure: RecordFailurePolicy) -> (AuditTrail, pea
 }
 
 #[test]
-fn what_cannot_be_recorded_is_denied_or_told_as_an_admin_wants() {
+fn unrecordable_decision_is_denied_or_told_as_configured() {
     for (on_failure, safe) in [
         (RecordFailurePolicy::Deny, CommitResult::No),
         (RecordFailurePolicy::Continue, CommitResult::Yes),
@@ -323,7 +323,7 @@ fn what_cannot_be_recorded_is_denied_or_told_as_an_admin_wants() {
 }
 
 #[test]
-fn calls_for_which_there_is_no_room_are_counted_where_they_are_missing() {
+fn calls_without_room_are_counted_at_their_gap() {
     let place = Place::new();
     let audit = AuditTrail::open(AuditSettings {
         queue: 1,
@@ -360,7 +360,7 @@ fn calls_for_which_there_is_no_room_are_counted_where_they_are_missing() {
 }
 
 #[test]
-fn of_handlers_one_instance_in_so_many_is_recorded_whole_and_of_policies_every_one() {
+fn handler_instances_are_sampled_and_policy_instances_all_kept() {
     let place = Place::new();
     let audit = AuditTrail::open(AuditSettings {
         handlers: 4.try_into().unwrap(),

@@ -77,7 +77,7 @@ fn handle(module: &Module, codes: impl IntoIterator<Item = i32>, infos: &[Info])
 }
 
 #[test]
-fn what_modules_did_they_do_again() {
+fn replayed_modules_repeat_recorded_outcomes() {
     let place = Place::new();
     let audit = place.audit();
     let load = |name: &str, limits: ModuleLimits, services| {
@@ -199,7 +199,7 @@ fn another_version_is_caught_where_it_does_something_else() {
 }
 
 #[test]
-fn one_call_or_a_range_is_replayed_from_the_first_call_of_its_instance() {
+fn call_or_range_is_replayed_from_first_call_of_its_instance() {
     let place = Place::new();
     let audit = place.audit();
     let module = recorded(

@@ -162,7 +162,7 @@ fn markup(page: &str) -> (BTreeSet<String>, BTreeSet<String>) {
 }
 
 #[test]
-fn whatever_somebody_chose_is_text() {
+fn chosen_names_are_shown_as_text() {
     let place = Place::new();
     fill(&place);
     let page = shown(&place);
@@ -234,7 +234,7 @@ fn a_page_needs_nothing_else() {
 }
 
 #[test]
-fn what_modules_reach_and_who_was_denied_is_there() {
+fn report_lists_reach_of_modules_and_denied_requests() {
     let place = Place::new();
     fill(&place);
     let found = report(&place, &Filter::default());
@@ -310,7 +310,7 @@ fn a_page_has_an_end_however_much_there_is() {
 }
 
 #[test]
-fn a_trail_that_somebody_altered_is_shown_all_the_same() {
+fn altered_trail_is_still_shown() {
     let place = Place::new();
     fill(&place);
     let file = rusqlite::Connection::open(place.path("audit.db")).unwrap();

@@ -151,7 +151,7 @@ fn every_edit_is_found() {
 }
 
 #[test]
-fn who_writes_the_hashes_anew_is_found_by_the_seals() {
+fn rewritten_hashes_are_detected_by_seals() {
     let place = Place::new();
     run(&place);
     sql(
@@ -184,7 +184,7 @@ fn who_writes_the_hashes_anew_is_found_by_the_seals() {
 }
 
 #[test]
-fn who_has_the_key_as_well_is_found_by_checkpoints_kept_elsewhere() {
+fn rewriting_with_key_is_detected_by_external_checkpoints() {
     let place = Place::new();
     run(&place);
     let elsewhere = checkpoints(&place);
@@ -214,7 +214,7 @@ fn who_has_the_key_as_well_is_found_by_checkpoints_kept_elsewhere() {
 }
 
 #[test]
-fn a_trail_of_somebody_else_is_not_taken_for_ones_own() {
+fn trail_of_another_server_is_not_accepted_as_own() {
     let place = Place::new();
     run(&place);
     let other = Keys::of(&[7; 32]).public();
@@ -242,7 +242,7 @@ fn a_trail_that_was_cut_off_is_not_gone_on_with() {
 }
 
 #[test]
-fn what_was_exported_verifies_and_is_found_out_as_well() {
+fn exported_trail_verifies_and_changes_are_detected() {
     let place = Place::new();
     run(&place);
     let source = TrailSource::open(&place.path("audit.db")).unwrap();

@@ -195,7 +195,7 @@ mod tests {
     };
 
     #[test]
-    fn an_installed_standard_library_is_used_before_anything_is_fetched() {
+    fn installed_standard_library_is_used_before_any_download() {
         assert_eq!(next(EVERYTHING), BuildStep::Use(Toolchain::Active));
         assert_eq!(
             next(Facts {

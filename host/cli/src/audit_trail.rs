@@ -24,8 +24,8 @@ pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
         on_failure,
         retention,
         refusal_interval: audit.refusal_interval,
-        queue: audit.queue,
-        secrets: audit.secrets.iter().cloned().collect(),
+        queue: audit.max_queue_records,
+        secrets: audit.secret_keys.iter().cloned().collect(),
         handlers: audit.sample_handlers,
         checkpoint_records: audit.checkpoint_records,
         checkpoint_time: audit.checkpoint_time,
@@ -39,7 +39,7 @@ pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
         },
         server: format!(
             "{} {} peal {}",
-            peal_server::hostname(),
+            peal_system::hostname(),
             std::process::id(),
             env!("CARGO_PKG_VERSION")
         ),

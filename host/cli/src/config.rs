@@ -12,11 +12,12 @@ use peal_core::{
     published,
     server::{EventBudget, Monitoring},
 };
+use peal_launcher::CleanupSettings;
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
     ChainSettings, ChannelSettings, IdentityCheck, RendezvousSettings, ServerKind, ServerSettings,
-    Serves, SpillSettings, admin::AdminGroup, embedded::CleanupSettings,
+    Serves, SpillSettings, admin::AdminGroup,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{
@@ -142,9 +143,9 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
         );
         return Err(Problem::new(resolved.origin(key).clone(), what));
     }
-    let (user, all) = (audit.user_decision_percent, audit.decision_percent);
+    let (user, all) = (audit.max_decision_percent_per_user, audit.decision_percent);
     if user > all {
-        let key = "audit.user_decision_percent";
+        let key = "audit.max_decision_percent_per_user";
         let is_given = *resolved.origin(key) != ProblemOrigin::BuiltIn;
         let origin = resolved.origin(if is_given {
             key
@@ -165,7 +166,7 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
                 .min(audit.keep_days.unwrap_or(u32::MAX)),
         ),
         decision_percent: audit.decision_percent,
-        user_percent: audit.user_decision_percent,
+        user_percent: audit.max_decision_percent_per_user,
     })
 }
 
@@ -196,8 +197,11 @@ fn system_resources() -> SystemResources {
 /// What procs may register to be removed behind them, below these directories if it is not wherever they may.
 pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> CleanupSettings {
     let run = &config.run;
-    let (max_paths, max_entries, max_depth) =
-        (run.cleanup_paths, run.cleanup_entries, run.cleanup_depth);
+    let (max_paths, max_entries, max_depth) = (
+        run.max_cleanup_paths,
+        run.max_cleanup_entries,
+        run.max_cleanup_depth,
+    );
     CleanupSettings {
         max_paths,
         max_entries,
@@ -210,9 +214,9 @@ pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> Cleanu
 pub fn publish_limits(config: &Config) -> published::PublishLimits {
     let publish = &config.publish;
     published::PublishLimits {
-        items: publish.max_items,
-        bytes: publish.max_bytes,
-        waits: publish.max_waits,
+        items: publish.max_items_per_user,
+        bytes: publish.max_bytes_per_user,
+        waits: publish.max_pending_lookups_per_user,
     }
 }
 
@@ -220,12 +224,12 @@ pub fn publish_limits(config: &Config) -> published::PublishLimits {
 pub fn server_settings(config: &Config) -> ServerSettings {
     let (server, events) = (&config.server, &config.events);
     let mut wire = ServerSettings::default().wire;
-    wire.max_message = server.max_message;
-    wire.max_memory = server.max_message_memory;
+    wire.max_message = server.max_message_bytes;
+    wire.max_memory = server.max_decoded_message_bytes;
     let dir = events.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
     let spill = SpillSettings {
         dir,
-        max_bytes: events.spill_limit as u64,
+        max_bytes: events.max_spill_bytes as u64,
     };
     ServerSettings {
         duty: if server.gateway {
@@ -238,44 +242,44 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         core: peal_core::server::StateSettings {
             get_timeout: server.get_timeout,
             event_cache: events.ring_size,
-            event_cache_bytes: events.ring_bytes,
-            event_memory: events.memory_limit,
-            event_user_spill: events.spill_limit / 2,
-            event_index_bytes: events.index_limit,
-            loss_window: events.loss_window,
+            event_cache_bytes: events.max_ring_bytes,
+            event_memory: events.max_memory_bytes,
+            event_user_spill: events.max_spill_bytes / 2,
+            event_index_bytes: events.max_index_bytes,
+            connection_loss_window: events.connection_loss_window,
             max_event_bytes: server.max_event_bytes,
             max_put_bytes: server.max_put_bytes,
             max_put_bytes_per_user: server.put_bytes_per_user(),
-            max_held_gets: server.max_held_gets,
+            max_pending_gets: server.max_pending_gets,
             max_fences: server.max_fences,
             max_registrations: server.max_registrations,
-            max_clones: server.max_clones,
+            max_connections_per_proc: server.max_connections_per_proc,
             monitoring: match server.monitoring {
                 None => Monitoring::Deferred,
                 Some(true) => Monitoring::Server,
                 Some(false) => Monitoring::Host,
             },
-            max_monitors: server.max_monitors,
-            max_all_monitors: server.max_all_monitors,
+            max_monitors_per_proc: server.max_monitors_per_proc,
+            max_monitors_total: server.max_monitors_total,
             max_monitored_files: server.max_monitored_files,
             max_tools: if config.tools.enable {
-                config.tools.max
+                config.tools.max_connections
             } else {
                 0
             },
             max_tools_per_user: config.tools.per_user(),
-            allowance: EventBudget(server.raised_events),
+            allowance: EventBudget(server.event_budget),
             defaults: defaults(&config.policy),
-            max_decisions: config.policy.max_pending,
+            max_decisions: config.policy.max_pending_decisions,
             groups: group::GroupSettings {
                 timeout: config.group.timeout,
-                decision: config.group.decision_time,
-                memory: config.group.memory,
-                max: config.group.max,
+                decision_timeout: config.group.decision_timeout,
+                result_retention: config.group.result_retention,
+                max_per_user: config.group.max_per_user,
             },
-            max_controls: config.control.max_requests,
-            checkpoint_timeout: config.control.checkpoint_timeout,
-            preempt_grace: config.control.preempt_grace,
+            max_controls: config.job_control.max_requests,
+            checkpoint_timeout: config.job_control.checkpoint_timeout,
+            preempt_grace: config.job_control.preempt_grace,
             ..peal_core::server::StateSettings::default()
         },
         max_connections: server.max_connections,
@@ -283,14 +287,14 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         max_handshakes_per_user: server.handshakes_per_user(),
         max_partial_frame_bytes_per_user: server.partial_frame_bytes_per_user(),
         frame_timeout: server.frame_timeout,
-        refusal_delay: server.refusal_delay,
+        max_refusal_delay: server.max_refusal_delay,
         handshake_timeout: server.handshake_timeout,
-        outbox: server.outbox,
-        outbox_bytes: server.outbox_bytes,
+        max_outbox_messages: server.max_outbox_messages,
+        max_outbox_bytes: server.max_outbox_bytes,
         max_open_requests: server.max_open_requests,
         chains: ChainSettings {
-            queue: server.chain_queue,
-            queue_bytes: server.chain_queue_bytes,
+            queue: server.max_chain_queue_events,
+            queue_bytes: server.max_chain_queue_bytes,
             drain_timeout: server.chain_drain_timeout,
         },
         channels: ChannelSettings {
@@ -299,7 +303,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             ..ChannelSettings::default()
         },
         drain_timeout: server.drain_timeout,
-        host_timeout: server.host_timeout,
+        host_environment_timeout: server.host_environment_timeout,
         identity: match config.identity.check {
             peal_config::IdentityCheck::Process => IdentityCheck::Process,
             peal_config::IdentityCheck::User => IdentityCheck::User,
@@ -333,7 +337,7 @@ pub fn store_settings(config: &Config) -> StoreSettings {
         bytes: store.record_bytes(),
         user_bytes: store.user_record_bytes(),
         job_bytes: store.job_record_bytes(),
-        job_entries: store.max_job_entries,
+        job_entries: store.max_record_entries_per_job,
     };
     StoreSettings {
         max_bytes: store.max_bytes,
@@ -358,8 +362,8 @@ pub fn defaults(policy: &peal_config::Policy) -> Defaults {
 /// The number of requests that may wait for log channels.
 fn log_queue(log: &peal_config::Log) -> QueueLimits {
     QueueLimits {
-        requests: log.max_queued,
-        bytes: log.max_queued_bytes,
+        requests: log.max_queue_requests,
+        bytes: log.max_queue_bytes,
         user_requests: log.user_queued(),
         user_bytes: log.user_queued_bytes(),
     }
@@ -376,7 +380,7 @@ fn log(log: &peal_config::Log) -> LogSettings {
     };
     let aggregation = Aggregation {
         window: log.aggregate_window,
-        entries: log.aggregate_entries,
+        entries: log.max_aggregate_entries,
     };
     LogSettings {
         order: log.order.iter().filter_map(entry).collect(),
@@ -391,7 +395,7 @@ mod tests {
 
     /// The rooms below have defaults of their own, for whoever uses them without a configuration.
     #[test]
-    fn the_table_of_settings_has_the_defaults_of_the_rooms_that_it_configures() {
+    fn settings_table_has_defaults_of_configured_crates() {
         let server = server_settings(&Config::default());
         assert_eq!(
             format!("{server:#?}"),

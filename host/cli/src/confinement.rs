@@ -5,7 +5,9 @@ use crate::{
     observer,
 };
 use anyhow::{Context, Result, bail};
-use peal_config::{Config, FilesMode, Module, ModuleEntry, Problem, ProblemOrigin, WallMode};
+use peal_config::{
+    Config, ConfinementMode, FilesMode, Module, ModuleEntry, Problem, ProblemOrigin,
+};
 use peal_confinement::{ActiveConfinement, Confinement, EnforcementLevel};
 use peal_server::{ProcessObserver, Serves};
 use peal_sinks::ExternalAccess;
@@ -37,7 +39,7 @@ pub fn raise(
     socket: &Path,
 ) -> Result<(Option<ActiveConfinement>, ProcessObserver)> {
     let config = &readable.resolved.config;
-    if config.wall.mode == WallMode::Off {
+    if config.confinement.mode == ConfinementMode::Off {
         return Ok((None, ProcessObserver::default()));
     }
     let observer = observer::start()?;
@@ -45,11 +47,11 @@ pub fn raise(
         .raise()
         .context("cannot raise the wall")?;
     let (files, calls) = (raised.files, raised.calls);
-    match (config.wall.mode, files, calls) {
+    match (config.confinement.mode, files, calls) {
         (_, EnforcementLevel::Whole, EnforcementLevel::Whole) => {}
-        (WallMode::Require, ..) => {
+        (ConfinementMode::Require, ..) => {
             bail!(
-                "this kernel cannot keep the wall that `wall.mode = \"require\"` asks for: files are confined {}, system calls \
+                "this kernel cannot keep the wall that `confinement.mode = \"require\"` asks for: files are confined {}, system calls \
                  {}; \"try\" takes what there is",
                 extent(files),
                 extent(calls)
@@ -77,8 +79,8 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
     let shut: Vec<PathBuf> = config
-        .wall
-        .shut
+        .confinement
+        .inaccessible_paths
         .iter()
         .filter_map(|path| path.canonicalize().ok())
         .collect();
@@ -92,7 +94,7 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
             directory(path)
         }
     }));
-    read.extend(config.deploy.user_dir.clone());
+    read.extend(config.deploy.user_modules_dir.clone());
     for module in &readable.resolved.modules {
         for (path, mode) in reached(&module.settings) {
             let into = if mode == FilesMode::ReadWrite {
@@ -119,12 +121,12 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     } = ExternalAccess::of(&sinks);
     read.extend(of_sinks);
     write.extend(by_sinks);
-    read.extend(config.wall.read.iter().cloned());
-    write.extend(config.wall.write.iter().cloned());
+    read.extend(config.confinement.read_only_paths.iter().cloned());
+    write.extend(config.confinement.read_write_paths.iter().cloned());
     Confinement {
         read,
         write,
-        remove: config.wall.clean.iter().cloned().collect(),
+        remove: config.confinement.cleanup_roots.iter().cloned().collect(),
         connect,
     }
 }

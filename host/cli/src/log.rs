@@ -112,17 +112,17 @@ fn message(given: Option<String>) -> Result<String> {
 
 /// A copy for each channel that is named, and what goes to all of them.
 fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
-    let mut channels: Vec<&Key> = args.to.iter().collect();
+    let mut channels: Vec<&Key> = args.channels.iter().collect();
     channels.extend(
         args.required
             .iter()
-            .filter(|channel| !args.to.contains(channel)),
+            .filter(|channel| !args.channels.contains(channel)),
     );
     let is_mail = |channel: &Key| *channel == key::PMIX_LOG_EMAIL;
     let has_mail = channels.is_empty() || channels.iter().any(|channel| is_mail(channel));
     if !has_mail && (args.subject.is_some() || !args.mail_to.is_empty()) {
         return Err(crate::usage_error(
-            "--mail-to and --subject are for mail: --to email",
+            "--mail-to and --subject require a mail channel: --channel email",
         ));
     }
     let mut data: Vec<Info> = Vec::new();

@@ -9,17 +9,17 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use peal_audit::AuditTrail;
-use peal_config::{Config, Problems, Resolved, WallMode};
+use peal_config::{Config, ConfinementMode, Problems, Resolved};
 use peal_core::owner::Owner;
+use peal_launcher::{CleanupSettings, EmbeddedHostEnvironment, Stream};
 use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
 use peal_modules::{
-    Deployer, JobHandlers, Loader, SinkCatalog, StartedModules, StartupModules, UsageSource,
+    Deployer, JobHandlers, Loader, OutputSinks, SinkCatalog, StartedModules, StartupModules,
+    UsageSource,
 };
 use peal_server::{
     GuestPools, HandlerRequest, InProcessTransport, Notices, ProcessObserver, Server, ServerParts,
-    StandaloneChain,
-    embedded::{CleanupSettings, EmbeddedHostEnvironment},
-    metrics::MetricsEndpoint,
+    StandaloneChain, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
@@ -100,7 +100,11 @@ impl Ground {
         let host = host.with_grace(config.run.grace);
         let host = Arc::new(host);
         let sinks = Arc::new(open_sinks(resolved, store.as_ref())?);
-        let outlets = SinkCatalog::new(host.clone(), sinks.clone(), store.clone());
+        let outputs = OutputSinks {
+            stdout: host.sink(Stream::Stdout),
+            stderr: host.sink(Stream::Stderr),
+        };
+        let outlets = SinkCatalog::new(outputs, sinks.clone(), store.clone());
         let loader = Loader::new(config.clone(), outlets, store.clone(), audit.clone())
             .measuring(Arc::new(HostUsageSource(host.clone())));
         Ok((
@@ -174,7 +178,8 @@ impl PreparedServer {
         }
         // By what a job was started only whoever started it knows.
         let config = &resolved.config;
-        let within = (config.wall.mode != WallMode::Off).then(|| config.wall.clean.clone());
+        let within = (config.confinement.mode != ConfinementMode::Off)
+            .then(|| config.confinement.cleanup_roots.clone());
         let cleaning = config::cleanup_settings(config, within);
         let (ground, loader) =
             Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;

@@ -16,7 +16,7 @@ pub fn start() -> Result<ProcessObserver> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
     let mut command = Command::new("/proc/self/exe");
     command
-        .arg("observe")
+        .arg("process-observer")
         .env_clear()
         .current_dir("/")
         .stdin(OwnedFd::from(theirs))

@@ -115,9 +115,9 @@ impl Reloading {
             self.current.metrics = wanted.metrics;
         }
         self.server.set_defaults(config::defaults(&wanted.policy));
-        let max_pending = self.current.policy.max_pending;
+        let max_pending_decisions = self.current.policy.max_pending_decisions;
         self.current.policy = Policy {
-            max_pending,
+            max_pending_decisions,
             ..wanted.policy
         };
         self.current.modules = wanted.modules;
@@ -153,7 +153,7 @@ impl Reloading {
 
     /// Where users install modules.
     pub fn user_files(&self) -> Vec<PathBuf> {
-        peal_modules::watched(self.current.deploy.user_dir.as_deref())
+        peal_modules::watched(self.current.deploy.user_modules_dir.as_deref())
     }
 }
 

@@ -8,16 +8,13 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use peal_config::{Config, OnAbort, RestartScope, SettingOverride};
+use peal_launcher::{
+    AppRequest, ControlGroups, EmbeddedHostEnvironment, EnvironmentSetting, JobExit, JobOptions,
+    JobOutput, JobRequest, LaunchError, Reported, Reporting, RestartOf, RunningJob, Tagging,
+};
 use peal_model::{Nspace, Proc, Text};
 use peal_modules::JobHandlers;
-use peal_server::{
-    Listener, ListenerItem, Notices, Rendezvous, Serves,
-    embedded::{
-        AppRequest, ControlGroups, EmbeddedHostEnvironment, EnvironmentSetting, JobExit,
-        JobOptions, JobOutput, JobRequest, LaunchError, ProcExit, Reported, Reporting, RestartOf,
-        RunningJob, Tagging,
-    },
-};
+use peal_server::{Listener, ListenerItem, Notices, ProcExit, Rendezvous, Serves};
 use rustix::process::Signal;
 use std::{process::ExitCode, time::Duration};
 use tokio::time::Instant;
@@ -112,7 +109,7 @@ fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Res
         apps: apps.iter().map(application).collect::<Result<_>>()?,
         parent: None,
         offset: 0,
-        hostname: peal_server::hostname(),
+        hostname: peal_system::hostname(),
         keeping: keeping(config),
         output: JobOutput {
             tagging: if args.tag_output {
@@ -125,7 +122,7 @@ fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Res
         input: args.stdin.0,
         reporting: Reporting {
             of: wanted.map(|(reported, _)| *reported).collect(),
-            to: args.log_to.clone(),
+            to: args.log_channels.clone(),
         },
     })
 }
@@ -158,8 +155,8 @@ fn application(app: &AppArgs) -> Result<AppRequest> {
 fn keeping(config: &Config) -> JobOptions {
     JobOptions {
         on_abort: match config.run.on_abort {
-            OnAbort::Continue => peal_server::embedded::OnAbort::Continue,
-            OnAbort::Terminate => peal_server::embedded::OnAbort::Terminate,
+            OnAbort::Continue => peal_launcher::OnAbort::Continue,
+            OnAbort::Terminate => peal_launcher::OnAbort::Terminate,
         },
         action_timeout: config.run.action_timeout,
         termination_delay: config.run.termination_delay,
@@ -173,7 +170,7 @@ fn keeping(config: &Config) -> JobOptions {
             peal_config::ControlGroups::Off => ControlGroups::Off,
         },
         max_spawned: config.run.max_spawned_jobs,
-        kept_output: config.run.kept_output,
+        output_backlog_bytes: config.run.output_backlog_bytes,
     }
 }
 

@@ -74,7 +74,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             handle: node.server.handle(),
             host: node.host.clone(),
             uri: uri.clone(),
-            hostname: peal_server::hostname(),
+            hostname: peal_system::hostname(),
             metrics: node.server.metrics(),
             chains: node.server.chains(),
             notices: notices.clone(),
@@ -99,7 +99,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             sinks,
             troubles,
         };
-        let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.settle));
+        let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
         crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));

@@ -1,6 +1,6 @@
 //! Passes on what is piped or typed into `peal run` to those of its procs that shall read it.
+use peal_launcher::{Inputs, StdinTarget};
 use peal_model::Bytes;
-use peal_server::embedded::{Inputs, StdinTarget};
 use std::{
     io::{self, IsTerminal, Read},
     sync::Arc,

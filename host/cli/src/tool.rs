@@ -81,7 +81,7 @@ async fn explained(error: ClientError, places: &Places) -> Error {
             );
         }
         ClientError::Unwelcome { .. } => format!(
-            "a policy may not let user {} connect, there may be too many tools (tools.max, tools.max_per_user) or \
+            "a policy may not let user {} connect, there may be too many tools (tools.max_connections, tools.max_connections_per_user) or \
              connections (server.max_connections_per_user), or decisions cannot be recorded; \
              `peal status` and `peal audit list --outcome denied` tell its administrators",
             rustix::process::geteuid().as_raw()

@@ -173,7 +173,7 @@ mod tests {
     use peal_model::{KeyName, Nspace};
 
     #[test]
-    fn what_there_is_no_room_for_is_not_remembered_and_nothing_old_in_its_place() {
+    fn values_without_room_are_not_cached_nor_replaced_by_old_ones() {
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
         let text = |length| Value::string(&"x".repeat(length));
         let mut known = KnownData::new(4096);

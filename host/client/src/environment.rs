@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn missing_or_invalid_variables_are_named() {
         let error = environment(&[]).unwrap_err().to_string();
         assert!(error.starts_with("PMIX_SERVER_URI41 is not set"), "{error}");
         let uri = ("PMIX_SERVER_URI41", "server.0;tcp4://127.0.0.1:99");

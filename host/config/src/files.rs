@@ -142,7 +142,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_others_could_write_does_not_rule_root() {
+    fn files_writable_by_others_are_not_used_by_root() {
         for (owner, mode, exposed) in [
             (0, 0o644, false),
             (0, 0o600, false),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_ins_come_in_the_order_of_their_names_without_what_editors_leave() {
+    fn drop_ins_are_sorted_by_name_without_editor_files() {
         let dir = tempfile::tempdir().unwrap();
         let main = dir.path().join("peal.toml");
         assert!(drop_ins(&main).unwrap().is_empty());

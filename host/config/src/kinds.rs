@@ -300,7 +300,7 @@ impl TextKind for UnixGroupName {
     }
 
     fn wanted(&self) -> String {
-        "the name of a group, of at most 32 characters".to_owned()
+        "the name of a Unix group, of at most 32 characters".to_owned()
     }
 }
 
@@ -313,7 +313,7 @@ impl TextKind for TraceFilter {
     }
 
     fn wanted(&self) -> String {
-        "levels and where they hold, as in \"info\" or \"warn,peal_server=debug\"".to_owned()
+        "levels and their targets, as in \"info\" or \"warn,peal_server=debug\"".to_owned()
     }
 }
 
@@ -342,8 +342,7 @@ impl ValueKind<SocketAddr> for Loopback {
     }
 
     fn wanted(&self) -> String {
-        "an address of this machine's own and a port, as in \"127.0.0.1:9464\" or \"[::1]:9464\""
-            .to_owned()
+        "a loopback address and a port, as in \"127.0.0.1:9464\" or \"[::1]:9464\"".to_owned()
     }
 
     fn is_text(&self) -> bool {
@@ -420,7 +419,7 @@ impl ValueKind<Vec<OrderedChannel>> for ChannelOrder {
     }
 
     fn wanted(&self) -> String {
-        "names of channels with commas between them, each once, those required marked by :req, as in \
+        "names of log channels separated by commas, each once, with the suffix :req if required, as in \
          \"local_syslog:req,global_syslog,email\""
             .to_owned()
     }

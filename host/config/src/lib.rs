@@ -49,17 +49,17 @@ pub use openpmix_names::{C_NAMES, OpenPmixName};
 pub use problem::{Problem, ProblemOrigin, Problems, TextPosition};
 pub use saved::{recalled, saved};
 pub use settings::{
-    Admin, Audit, Brought, Config, Control, Deploy, Events, Identity, Log, Metrics, Modules,
-    Policy, Run, Sandbox, Server, Store, Tenant, Tools, Trace, Wall,
+    Admin, Audit, Config, Confinement, Deploy, Events, Identity, JobControl, JobSupplied, Log,
+    Metrics, Modules, Policy, Run, Sandbox, Server, Store, Tenant, Tools, Trace,
 };
 pub use shares::SystemResources;
 pub use signing::{KeyId, SignerKeyError, TrustedKey};
 pub use sink::Sink;
 pub use table::{Setting, SettingsTable};
 pub use values::{
-    AuditFailure, CheckpointSyslog, ConfiguredScope, ControlGroups, DirectoryGrant, Durability,
-    EventLevels, FilesMode, FuelCount, IdentityCheck, Isolation, Keyword, Mode, ModuleOwner,
-    OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, RestartScope, SinkName,
-    UserRef, WallMode,
+    AuditFailure, CheckpointSyslog, ConfiguredScope, ConfinementMode, ControlGroups,
+    DirectoryGrant, Durability, EventLevels, FilesMode, FuelCount, IdentityCheck, Isolation,
+    Keyword, Mode, ModuleOwner, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement,
+    RestartScope, SinkName, UserRef,
 };
 pub use view::{Shown, View};

@@ -270,7 +270,7 @@ impl ValueKind<String> for InfoKey {
     }
 
     fn wanted(&self) -> String {
-        "a key, as in \"pmix.cred\" or \"PMIX_CREDENTIAL\"".to_owned()
+        "an info key, as in \"pmix.cred\" or \"PMIX_CREDENTIAL\"".to_owned()
     }
 }
 
@@ -314,7 +314,7 @@ impl ValueKind<Key> for Channel {
     fn wanted(&self) -> String {
         let names = alternatives(CHANNELS.iter().map(|channel| channel.0));
         format!(
-            "the name of a log channel: {names}, its key, or a key of the site's own, as in \"site.log.board\""
+            "the name of a log channel: {names}, its key, or a key of the site with a dot, as in \"site.log.board\""
         )
     }
 }
@@ -406,7 +406,7 @@ impl ValueKind<ConfiguredScope> for ModuleScope {
     }
 
     fn wanted(&self) -> String {
-        "\"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\", in which * stands for anything".to_owned()
+        "\"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\", in which * matches any text".to_owned()
     }
 }
 

@@ -22,78 +22,88 @@ const MILLION: u64 = 1_000_000;
 const TIB: u64 = 1 << 40;
 
 settings! {
-    /// A module: a component that the site deploys.
+    /// A component that the site deploys.
     "module" Module {
-        /// What it is called; its results appear under this name. No two modules have the same.
+        /// Unique name of the module. Its results appear under this name.
         name "module.name": String = String::new(), Required(ModuleNameKind), "\"same-user\"";
-        /// Its file.
+        /// File of the component.
         path "module.path": PathBuf = PathBuf::new(), Required(FilePath), "\"same-user.wasm\"";
-        /// The digest that the file must have.
+        /// Required SHA-256 digest of the file.
         sha256 "module.sha256": Option<[u8; 32]> = None, Unset("any", Sha256),
             "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
-        /// Whose it is: a handler of a user or a job sees what concerns their procs, in a chain of its own behind the site's.
+        /// Owner of the module: the site, a user or the jobs of a namespace. A handler of a user or
+        /// job receives events that concern their procs, in a separate chain after the site's.
         scope "module.scope": ConfiguredScope = ConfiguredScope::Site, ModuleScope, "\"namespace:solver\"";
-        /// Whether it takes part or, as a shadow, is only asked what it would do: `peal module diff` shows where that differs.
+        /// Whether the module acts, or is a shadow module whose outcome is ignored. `peal module
+        /// diff` shows differing outcomes.
         mode "module.mode": Mode = Mode::Active, KeywordKind, "\"shadow\"";
-        /// The events that a handler is for; an empty array means all.
+        /// Codes of the events that the handler receives. An empty array means all.
         codes "module.codes": Vec<Status> = Vec::new(), List(StatusCodeKind), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
-        /// The classes of events that a handler is for: those about jobs, those about the environment, or both.
-        levels "module.levels": EventLevels = EventLevels::Job, KeywordKind, "\"both\"";
-        /// If any procs are named, a handler is called only for events that affect one of them, or that do not say whom they affect.
+        /// Classes of the events that the handler receives: job-specific events, environment
+        /// events, or both.
+        event_classes "module.event_classes": EventLevels = EventLevels::Job, KeywordKind, "\"both\"";
+        /// Affected procs that select events: the handler receives only events that affect one of
+        /// them or name no affected proc. An empty array selects all events.
         affected "module.affected": Vec<Proc> = Vec::new(), List(ProcName), "[\"solver:0\", \"viewer:*\"]";
-        /// Where it stands in its chain.
-        place "module.place": ChainPlacement = ChainPlacement::Append, Placement, "{ after = \"other\" }";
-        /// Whether a handler is called only once.
+        /// Placement of the module in its chain.
+        placement "module.placement": ChainPlacement = ChainPlacement::Append, Placement, "{ after = \"other\" }";
+        /// Whether the handler is called only once.
         oneshot "module.oneshot": bool = false, Switch, "true";
-        /// What a policy that fails counts as.
+        /// Outcome that replaces a failed call of a policy.
         on_failure "module.on_failure": OnFailure = OnFailure::Deny, KeywordKind, "\"pass\"";
-        /// The log channels that it is.
+        /// Log channels that the module implements.
         channels "module.channels": Vec<Key> = Vec::new(), List(Channel), "[\"stdout\", \"site.log.board\"]";
-        /// The capabilities that it may import.
+        /// Capabilities that the module may import.
         grants "module.grants": Vec<String> = Vec::new(), List(CapabilityKind), "[\"logging\"]";
-        /// Where it may write, with the capability `sink`: to the output of the job that logs, to its record in the store, and to what
-        /// a [[sink]] opens.
+        /// Sinks to which the module may write with the capability `sink`: the output of the job
+        /// that logs, its record in the store, and sinks opened by a [[sink]].
         sinks "module.sinks": Vec<SinkName> = Vec::new(), List(NameOfSink), "[\"stderr\"]";
-        /// The directories that it may use, with the capability `files`: what it calls each, where that is, whether it may
-        /// write there, and if so how many bytes all files there may take, of which each counts for 4096 at least.
+        /// Directories that the module may use with the capability `files`: name in the module,
+        /// path, access mode, and for write access the maximum size of all files in bytes. Each
+        /// file counts 4096 bytes at least.
         files "module.files": Vec<DirectoryGrant> = Vec::new(), List(FilesGrant),
             "[{ name = \"spool\", path = \"/var/spool/peal\", mode = \"read-write\", max_bytes = 1048576 }]";
-        /// Who shares the memory of an instance: all calls, those that procs of the same job have caused, or nobody.
+        /// Calls that share the memory of an instance: all calls, the calls caused by procs of one
+        /// job, or none.
         isolation "module.isolation": Option<Isolation> = None,
-            Unset("\"module\" for the site's, \"namespace\" for those of users and jobs", KeywordKind), "\"call\"";
-        /// How much it may keep, with the capability `state`, in bytes.
-        state_quota "module.state_quota": u64 = MIB as u64, Number(0, TIB), "65536";
-        /// Settings of its own, handed to its `init`.
+            Unset("\"module\" for modules of the site, \"namespace\" for others", KeywordKind), "\"call\"";
+        /// Maximum size of the module's state (capability `state`), in bytes.
+        max_state_bytes "module.max_state_bytes": u64 = MIB as u64, Number(0, TIB), "65536";
+        /// Settings of the module, passed to its `init`.
         config "module.config": Vec<Info> = Vec::new(), OwnSettings, "{ greeting = \"hello\", times = 3 }";
     }
 
-    /// What a module may use.
+    /// Limits of one module.
     "module.limits" limits: Limits {
-        /// Bytes of all memories and tables of one instance.
-        memory "module.limits.memory": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
-        /// The same of all its instances together.
-        memory_total "module.limits.memory_total": usize = 512 * MIB, Number(64 * KIB as u64, TIB), "67108864";
-        /// How long one call may run, host calls not counted. The start and the init of an instance have as long each.
+        /// Memories and tables of one instance, in bytes.
+        memory_bytes "module.limits.memory_bytes": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
+        /// Memories and tables of all instances of the module, in bytes.
+        total_memory_bytes "module.limits.total_memory_bytes": usize = 512 * MIB, Number(64 * KIB as u64, TIB), "67108864";
+        /// Processor time of one call outside of host calls, in milliseconds. The start and the
+        /// `init` of an instance each have the same limit.
         call_time "module.limits.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
-        /// How long one call may spend in host calls.
-        host_time "module.limits.host_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
-        /// Fuel of one call: about one for each instruction. A module with such a limit is somewhat slower.
+        /// Time that one call spends in host calls, in milliseconds.
+        host_call_time "module.limits.host_call_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
+        /// Fuel of one call: about one unit for each instruction. Counting makes the module
+        /// slightly slower.
         fuel "module.limits.fuel": Option<u64> = None, Unset("not limited", Number(1, 1 << 62)), "100000000";
-        /// Bytes that one call may push.
-        output "module.limits.output": usize = MIB, Number(0, 1 << 30), "65536";
-        /// Events that one call may raise.
-        notifications "module.limits.notifications": usize = 16, Number(0, 10_000), "4";
+        /// Data that one call pushes, in bytes.
+        output_bytes "module.limits.output_bytes": usize = MIB, Number(0, 1 << 30), "65536";
+        /// Events that one call raises.
+        raised_events "module.limits.raised_events": usize = 16, Number(0, 10_000), "4";
         /// Host calls of one call.
         host_calls "module.limits.host_calls": u32 = 5000, Number(1, 1000 * MILLION), "500";
         /// Calls after which an instance is replaced.
-        max_calls "module.limits.max_calls": u64 = 10_000, Number(1, MILLION * MILLION), "100";
-        /// Warm instances kept for the next calls.
-        instances "module.limits.instances": usize = 8, Number(0, 1000), "2";
-        /// Lines that it may write to the trace in a second, reports of its failures among them; at once twice as many.
-        log_lines "module.limits.log_lines": u32 = 50, Number(1, MILLION), "5";
-        /// Failures within the window after which it is not called any more, until it is reset; 0 for never.
+        calls_per_instance "module.limits.calls_per_instance": u64 = 10_000, Number(1, MILLION * MILLION), "100";
+        /// Idle instances that are kept for later calls.
+        idle_instances "module.limits.idle_instances": usize = 8, Number(0, 1000), "2";
+        /// Lines that the module writes to the trace per second, reports of its failures included.
+        /// A burst has twice as many.
+        log_lines_per_second "module.limits.log_lines_per_second": u32 = 50, Number(1, MILLION), "5";
+        /// Failures within failure_window_ms after which the module is quarantined until it is
+        /// reset. 0 turns quarantine off.
         failures "module.limits.failures": u32 = 10, Number(0, 100_000), "3";
-        /// The window.
+        /// Time window in which failures are counted, in milliseconds.
         failure_window "module.limits.failure_window_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "10000";
     }
 }

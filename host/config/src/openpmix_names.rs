@@ -37,28 +37,25 @@ pub const C_NAMES: &[OpenPmixName] = &[
     same("pmix_max_events", "events.ring_size", "512 in both"),
     none(
         "pmix_event_eviction_time",
-        "events are kept until the ring is full, however old they are",
+        "events stay in the ring regardless of age, until it is full",
     ),
     none(
         "pmix_event_caching_window",
-        "events are not gathered before they are reported",
+        "events are reported immediately",
     ),
     same(
         "ptl_base_max_msg_size",
-        "server.max_message",
+        "server.max_message_bytes",
         "in bytes; the C parameter is in megabytes",
     ),
     same(
         "ptl_base_handshake_wait_time",
         "server.handshake_timeout_ms",
-        "here it limits the server; there the client",
+        "a limit of the server; in OpenPMIx of the client",
     ),
-    none(
-        "ptl_base_connection_wait_time",
-        "a matter of clients: how long they wait for a rendezvous file",
-    ),
-    none("ptl_base_max_retries", "a matter of clients"),
-    none("ptl_base_handshake_max_retries", "a matter of clients"),
+    none("ptl_base_connection_wait_time", "a setting of clients"),
+    none("ptl_base_max_retries", "a setting of clients"),
+    none("ptl_base_handshake_max_retries", "a setting of clients"),
     none(
         "ptl_base_if_include",
         "Peal listens on the loopback address only",
@@ -73,7 +70,7 @@ pub const C_NAMES: &[OpenPmixName] = &[
     none("ptl_base_disable_ipv6_family", "clients are served by IPv4"),
     none(
         "ptl_base_report_uri",
-        "the rendezvous files in `tools.session_dir` tell it",
+        "see the rendezvous files in `tools.session_dir`",
     ),
     same("plog_base_order", "log.order", "the same text"),
     same(
@@ -87,60 +84,57 @@ pub const C_NAMES: &[OpenPmixName] = &[
     ),
     none(
         "plog_syslog_facility",
-        "the channel `syslog` has a setting `facility` of its own",
+        "see the setting `facility` of the channel `syslog`",
     ),
     none(
         "plog_smtp_server",
-        "a sink of mail (`sink.mail.server`), and the channel `email`",
+        "a mail sink (`sink.mail.server`) and the channel `email`",
     ),
     none(
         "psec",
-        "there is nothing to choose: `identity.check` says how closely the kernel's word is compared",
+        "not configurable; `identity.check` selects how strictly identities are checked",
     ),
-    none(
-        "gds",
-        "there is nothing to choose: data go over the connection",
-    ),
+    none("gds", "not configurable; data are sent over the connection"),
     none(
         "pmix_server_fence_localonly_opt",
         "a fence of procs of one node never leaves it",
     ),
-    none(
-        "pmix_max_iof_cache",
-        "the last of each stream is kept for tools that pull it later; how much is fixed",
-    ),
+    none("pmix_max_iof_cache", "PLACEHOLD"),
     same("PMIX_SERVER_GATEWAY", "server.gateway", ""),
     same("PMIX_SERVER_ENABLE_MONITORING", "server.monitoring", ""),
     same(
         "PMIX_SERVER_TOOL_SUPPORT",
         "tools.enable",
-        "true unless told otherwise; there false",
+        "true by default; false in OpenPMIx",
     ),
     same("PMIX_SERVER_SYSTEM_SUPPORT", "tools.system_server", ""),
     none(
         "PMIX_SERVER_SESSION_SUPPORT",
-        "follows from the verb: `peal run` serves its own job",
+        "follows from the command: `peal run` serves its own job",
     ),
     same(
         "PMIX_SERVER_TMPDIR",
         "tools.session_dir",
-        "an environment variable of this name counts too, where the setting is not given",
+        "without the setting, the environment variable of this name is used",
     ),
     same(
         "PMIX_SYSTEM_TMPDIR",
         "tools.system_dir",
-        "an environment variable of this name counts too, where the setting is not given",
+        "without the setting, the environment variable of this name is used",
     ),
     none(
         "PMIX_SERVER_REMOTE_CONNECTIONS",
-        "tools of other machines are not served",
+        "tools on other nodes are not served",
     ),
     none(
         "PMIX_SERVER_ALLOW_FOREIGN_TOOLS",
         "`policy.connection.default` and connection policies decide",
     ),
-    none("PMIX_SERVER_NSPACE", "`peal` names its server itself"),
-    none("PMIX_SERVER_RANK", "`peal` names its server itself"),
+    none(
+        "PMIX_SERVER_NSPACE",
+        "`peal` chooses the name of its server",
+    ),
+    none("PMIX_SERVER_RANK", "`peal` chooses the name of its server"),
     none("PMIX_SERVER_SCHEDULER", "Peal is no scheduler"),
     none("PMIX_SERVER_SYS_CONTROLLER", "Peal is no system controller"),
     none("PMIX_SERVER_SHARE_TOPOLOGY", "topologies are not served"),

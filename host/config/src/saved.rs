@@ -60,7 +60,7 @@ mod tests {
 [[module]]
 name = "quota \"one\""
 path = "/usr/lib/peal/quota.wasm"
-place = { before = "night" }
+placement = { before = "night" }
 codes = ["PMIX_ERR_PROC_ABORTED", -3001]
 affected = ["solver:0", "render:*"]
 grants = ["state"]
@@ -71,7 +71,7 @@ config = { per_minute = 60, exempt = "root", rate = 1.5 }
 [[module]]
 name = "night"
 path = "/usr/lib/peal/night.wasm"
-levels = "both"
+event_classes = "both"
 "#;
         let read =
             |text: &str| recalled(text, Path::new("v1"), Path::new("/"), &["state"]).unwrap();

@@ -11,8 +11,8 @@ use crate::{
     signing::{SignerPublicKey, TrustedKey},
     table::settings,
     values::{
-        AuditFailure, CheckpointSyslog, ControlGroups, Durability, FuelCount, IdentityCheck,
-        ModuleOwner, OnAbort, OrderedChannel, PolicyDefault, RestartScope, WallMode,
+        AuditFailure, CheckpointSyslog, ConfinementMode, ControlGroups, Durability, FuelCount,
+        IdentityCheck, ModuleOwner, OnAbort, OrderedChannel, PolicyDefault, RestartScope,
     },
 };
 use std::{
@@ -33,421 +33,474 @@ settings! {
     /// All settings but those of modules.
     "" Config {}
 
-    /// How jobs run.
+    /// Execution of jobs.
     "run" run: Run {
-        /// What follows the abnormal end of a proc where no handler of its event wishes anything: the job is ended, or the
-        /// other procs go on.
+        /// Consequence of an abnormal end of a proc when no handler of its event decides: terminate
+        /// the job, or let the other procs continue.
         on_abort "run.on_abort": OnAbort = OnAbort::Terminate, KeywordKind, "\"continue\"";
-        /// How long these handlers have to wish something.
+        /// Time that handlers of an abnormal termination have to request or prevent termination of
+        /// the job, in milliseconds.
         action_timeout "run.action_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
-        /// How long the other procs go on after an abnormal end before they are told to end, so that they can finish what they were
-        /// about to do or write.
+        /// Delay between an abnormal end of a proc and the termination of the other procs, in
+        /// milliseconds, so that they can finish pending work and output.
         termination_delay "run.termination_delay_ms": Duration = Duration::from_millis(200), Millis(0, DAY), "0";
-        /// How long procs that are to end have before they are killed.
+        /// Time between the request to terminate and the kill of a proc, in milliseconds.
         grace "run.grace_ms": Duration = Duration::from_secs(3), Millis(0, DAY), "500";
-        /// Who is started again where a proc is to be: only those that were named, or all procs of their job.
+        /// Procs that a restart starts again: only the named ones, or all procs of their job.
         restart "run.restart": RestartScope = RestartScope::Ranks, KeywordKind, "\"job\"";
-        /// Whether procs are kept in control groups (cgroup v2) of their own, which are frozen to pause them; where that is not
-        /// possible, they are paused by signals.
+        /// Use of a control group (cgroup v2) for each proc. A frozen control group pauses the
+        /// proc; without one, signals pause it.
         control_groups "run.control_groups": ControlGroups = ControlGroups::Try, KeywordKind, "\"off\"";
-        /// How many jobs there may be at the same time that procs have spawned (PMIx_Spawn, MPI_Comm_spawn).
+        /// Maximum number of spawned jobs (PMIx_Spawn, MPI_Comm_spawn) that exist at the same time.
         max_spawned_jobs "run.max_spawned_jobs": usize = 64, Number(0, 65_535), "8";
-        /// How much of what a proc has written last to each output is kept for those who pull it later (PMIx_IOF_pull), in bytes. Of
-        /// all procs together it is 16 MiB at most.
-        kept_output "run.kept_output_bytes": usize = 16_384, Number(0, MILLION), "0";
-        /// How many paths the procs of one job may register to be removed when they have ended, names to be ignored among them.
-        cleanup_paths "run.cleanup_paths": usize = 4096, Number(0, MILLION), "64";
-        /// How many files and directories are looked at to remove what one registration names.
-        cleanup_entries "run.cleanup_entries": u64 = MILLION, Number(0, 1000 * MILLION), "10000";
-        /// How many directories below each other are gone into for that.
-        cleanup_depth "run.cleanup_depth": usize = 64, Number(0, 1000), "8";
+        /// Latest output of each stream of a proc that is kept for later pulls (PMIx_IOF_pull), in
+        /// bytes. The total of all procs is 16 MiB at most.
+        output_backlog_bytes "run.output_backlog_bytes": usize = 16_384, Number(0, MILLION), "0";
+        /// Maximum number of paths that the procs of one job may register for removal after their
+        /// end, ignored paths included.
+        max_cleanup_paths "run.max_cleanup_paths": usize = 4096, Number(0, MILLION), "64";
+        /// Maximum number of files and directories that are visited for one cleanup registration.
+        max_cleanup_entries "run.max_cleanup_entries": u64 = MILLION, Number(0, 1000 * MILLION), "10000";
+        /// Maximum depth of nested directories that are visited for one cleanup registration.
+        max_cleanup_depth "run.max_cleanup_depth": usize = 64, Number(0, 1000), "8";
     }
 
-    /// What is traced on standard error.
+    /// Trace on standard error.
     "trace" trace: Trace {
-        /// Which lines, by level and by where they come from; `PEAL_LOG` overrides it.
+        /// Traced lines, by level and target. `PEAL_LOG` overrides it.
         filter "trace.filter": String = "warn".to_owned(), TraceFilter, "\"info,peal::guest=debug\"";
     }
 
-    /// The limits and times of the server.
+    /// Limits and timeouts of the server.
     "server" server: Server {
-        /// How much memory one event may take, in bytes.
+        /// Maximum memory of one event, in bytes.
         max_event_bytes "server.max_event_bytes": usize = MIB, Number(1024, 1 << 30), "65536";
-        /// Whether it writes to log channels that other servers do not have (`PMIX_SERVER_GATEWAY`); what is logged to stdout and
-        /// stderr anywhere appears here then.
+        /// Whether this server writes to log channels that other servers lack
+        /// (`PMIX_SERVER_GATEWAY`). Messages logged to stdout and stderr on any server then appear
+        /// here.
         gateway "server.gateway": bool = false, Switch, "true";
-        /// How much memory the keys and values that one proc has put may take, in bytes.
+        /// Maximum memory of the keys and values that one proc has put, in bytes.
         max_put_bytes "server.max_put_bytes": usize = 256 * MIB, Number(0, TIB), "1048576";
-        /// How much memory the keys and values that all procs of one user have put may take, in bytes; root and the server's user may put
-        /// more.
+        /// Maximum memory of the keys and values that all procs of one user have put, in bytes.
+        /// Root and the server's user are exempt.
         max_put_bytes_per_user "server.max_put_bytes_per_user": Option<usize> = None, Unset("twice server.max_put_bytes", Number(0, TIB)), "268435456";
-        /// How many gets of one client may wait for keys that are not there yet.
-        max_held_gets "server.max_held_gets": usize = 4096, Number(0, MILLION), "64";
-        /// How many fences one proc may wait in at once.
+        /// Maximum number of pending gets of one client, which wait for keys that are not available
+        /// yet.
+        max_pending_gets "server.max_pending_gets": usize = 4096, Number(0, MILLION), "64";
+        /// Maximum number of fences in which one proc waits at the same time.
         max_fences "server.max_fences": usize = 64, Number(1, MILLION), "8";
-        /// How many codes and filters one client may have registered.
+        /// Maximum number of codes and filters that one client has registered.
         max_registrations "server.max_registrations": usize = 65_536, Number(1, MILLION), "1000";
-        /// How many connections one proc may have, its own and those of its clones.
-        max_clones "server.max_clones": u32 = 64, Number(1, MILLION), "4";
-        /// How many events hosted handlers may raise in all because of one that no handler raised.
-        raised_events "server.raised_events": u32 = 256, Number(0, MILLION), "16";
-        /// How long a get waits for a key that its proc has not put, where the requester gives no time.
+        /// Maximum number of connections of one proc, those of its clones included.
+        max_connections_per_proc "server.max_connections_per_proc": u32 = 64, Number(1, MILLION), "4";
+        /// Maximum number of events that hosted handlers raise in total in response to one event
+        /// that no handler raised.
+        event_budget "server.event_budget": u32 = 256, Number(0, MILLION), "16";
+        /// Time that a get waits for a key that its proc has not put, in milliseconds, if the
+        /// requester sets no timeout.
         get_timeout "server.get_timeout_ms": Duration = Duration::from_secs(2), Millis(0, DAY), "5000";
-        /// How long a client may take to say who it is.
+        /// Time that a client has to complete its handshake, in milliseconds.
         handshake_timeout "server.handshake_timeout_ms": Duration = Duration::from_secs(10), Millis(1, DAY), "3000";
-        /// How many connections there may be at once; an eighth of them are for root and the server's user alone.
+        /// Maximum number of open connections. One eighth of them is reserved for root and the
+        /// server's user.
         max_connections "server.max_connections": usize = 4096, Number(1, MILLION), "128";
-        /// How many of them one user may have, unless that is root or the server's; more are refused.
+        /// Maximum number of open connections of one user. More are refused. Root and the server's
+        /// user are exempt.
         max_connections_per_user "server.max_connections_per_user": Option<usize> = None,
             Unset("a quarter of server.max_connections", Number(1, MILLION)), "32";
-        /// How many handshakes of such a user are read at once; others wait for as long as a handshake may take.
+        /// Maximum number of handshakes of one user that are read at the same time. More wait for
+        /// at most server.handshake_timeout_ms. Root and the server's user are exempt.
         max_handshakes_per_user "server.max_handshakes_per_user": Option<usize> = None,
-            Unset("64, or server.max_connections_per_user where that is less", Number(1, MILLION)), "8";
-        /// How many bytes messages of such a user may take of which a part has come; others are read no further until there is room.
+            Unset("64, or server.max_connections_per_user if less", Number(1, MILLION)), "8";
+        /// Maximum size of all partly received messages of one user, in bytes. Beyond it the server
+        /// stops reading until there is space. Root and the server's user are exempt.
         max_partial_frame_bytes_per_user "server.max_partial_frame_bytes_per_user": Option<usize> = None,
-            Unset("twice server.max_message", Number(4096, TIB)), "268435456";
-        /// How long a message may take from its first byte to its last; then its connection is closed.
+            Unset("twice server.max_message_bytes", Number(4096, TIB)), "268435456";
+        /// Time between the first and the last byte of a message, in milliseconds. The server
+        /// closes the connection of a message that takes longer.
         frame_timeout "server.frame_timeout_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "10000";
-        /// Longest wait of a user's handshake or request, behind more than 32 refused handshakes or 1000 refused requests in a second.
-        refusal_delay "server.refusal_delay_ms": Duration = Duration::from_secs(1), Millis(0, 60_000), "500";
-        /// How long a message may be, in bytes.
-        max_message "server.max_message": usize = 64 * MIB, Number(4096, 1 << 30), "1048576";
-        /// How much memory one message may take when it is unpacked, in bytes.
-        max_message_memory "server.max_message_memory": usize = 256 * MIB, Number(64 * 1024, TIB), "4194304";
-        /// How many requests of one client may await their answers.
+        /// Maximum delay of a handshake or request of a user with more than 32 refused handshakes
+        /// or 1000 refused requests in a second, in milliseconds.
+        max_refusal_delay "server.max_refusal_delay_ms": Duration = Duration::from_secs(1), Millis(0, 60_000), "500";
+        /// Maximum length of a message, in bytes.
+        max_message_bytes "server.max_message_bytes": usize = 64 * MIB, Number(4096, 1 << 30), "1048576";
+        /// Maximum memory of one message after decoding, in bytes.
+        max_decoded_message_bytes "server.max_decoded_message_bytes": usize = 256 * MIB, Number(64 * 1024, TIB), "4194304";
+        /// Maximum number of requests of one client that have no reply yet.
         max_open_requests "server.max_open_requests": usize = 4096, Number(1, MILLION), "256";
-        /// How many messages may wait for one client; one that does not read them is cut off.
-        outbox "server.outbox": usize = 65_536, Number(1, MILLION), "1024";
-        /// How much memory these may take, in bytes.
-        outbox_bytes "server.outbox_bytes": usize = 256 * MIB, Number(4096, TIB), "16777216";
-        /// How many events may wait for the hosted handlers of one owner.
-        chain_queue "server.chain_queue": usize = 65_536, Number(1, MILLION), "1024";
-        /// How much memory these may take, in bytes.
-        chain_queue_bytes "server.chain_queue_bytes": usize = 64 * MIB, Number(4096, TIB), "1048576";
-        /// How long events that were accepted have to pass the hosted handlers at the end.
+        /// Maximum number of messages in the outbox of one client. The server disconnects a client
+        /// whose outbox overflows.
+        max_outbox_messages "server.max_outbox_messages": usize = 65_536, Number(1, MILLION), "1024";
+        /// Maximum memory of the messages in the outbox of one client, in bytes.
+        max_outbox_bytes "server.max_outbox_bytes": usize = 256 * MIB, Number(4096, TIB), "16777216";
+        /// Maximum number of events that wait for the hosted handlers of one owner.
+        max_chain_queue_events "server.max_chain_queue_events": usize = 65_536, Number(1, MILLION), "1024";
+        /// Maximum memory of the events that wait for the hosted handlers of one owner, in bytes.
+        max_chain_queue_bytes "server.max_chain_queue_bytes": usize = 64 * MIB, Number(4096, TIB), "1048576";
+        /// Time that accepted events have to pass the hosted handlers at shutdown, in milliseconds.
         chain_drain_timeout "server.chain_drain_timeout_ms": Duration = Duration::from_secs(10), Millis(0, DAY), "1000";
-        /// How long the host environment may take to register for events of the environment; the client that wants them waits.
-        host_timeout "server.host_timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "1000";
-        /// Whether the server itself monitors procs and files (`PMIX_SERVER_ENABLE_MONITORING`); if not, the host environment is asked.
-        monitoring "server.monitoring": Option<bool> = None, Unset("the host environment where it offers that, else the server", Switch), "true";
-        /// How many monitors one proc may have.
-        max_monitors "server.max_monitors": usize = 64, Number(0, MILLION), "8";
-        /// How many monitors all procs may have; half of them for one user.
-        max_all_monitors "server.max_all_monitors": usize = 65_536, Number(0, MILLION), "1000";
-        /// How many of these may be of files, each of which keeps a directory open; half of them for one user.
+        /// Time that the host environment has to register for environment events, in milliseconds.
+        /// The client that registers waits for it.
+        host_environment_timeout "server.host_environment_timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "1000";
+        /// Whether the server itself monitors procs and files (`PMIX_SERVER_ENABLE_MONITORING`).
+        /// With false it asks the host environment.
+        monitoring "server.monitoring": Option<bool> = None, Unset("the host environment if it supports monitoring, else the server", Switch), "true";
+        /// Maximum number of monitors of one proc.
+        max_monitors_per_proc "server.max_monitors_per_proc": usize = 64, Number(0, MILLION), "8";
+        /// Maximum number of monitors of all procs. One user has half of them at most.
+        max_monitors_total "server.max_monitors_total": usize = 65_536, Number(0, MILLION), "1000";
+        /// Maximum number of file monitors of all procs. Each keeps a directory open. One user has
+        /// half of them at most.
         max_monitored_files "server.max_monitored_files": usize = 512, Number(0, MILLION), "64";
-        /// How long clients have to take what is left for them at the end.
+        /// Time that clients have to read their remaining messages at shutdown, in milliseconds.
         drain_timeout "server.drain_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
     }
 
-    /// What is kept of events for those who have not been told of them.
+    /// Retained events: events kept for recipients that have not received them yet.
     "events" events: Events {
-        /// How many events of the environment are kept for late registrations: the newest.
+        /// Number of environment events in the event ring, which holds the latest ones for late
+        /// registrations.
         ring_size "events.ring_size": usize = 512, Number(0, MILLION), "2048";
-        /// How much memory these may take, in bytes.
-        ring_bytes "events.ring_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
-        /// Bytes of memory for events that are kept until everybody whom they are for has been told; more go to disk.
-        memory_limit "events.memory_limit": usize = 64 * MIB, Number(0, TIB), "1048576";
-        /// Bytes that it may take to know which events are kept and for whom; half of them for one user's.
-        index_limit "events.index_limit": usize = 256 * MIB, Number(4096, TIB), "1048576";
-        /// Bytes of disk for kept events that there is no room for in memory, half of them for one user's; in files without names, gone with
-        /// the server.
-        spill_limit "events.spill_limit": usize = 4096 * MIB, Number(0, 1 << 50), "1048576";
-        /// How long losses of connections are gathered, so that one event tells of all of them.
-        loss_window "events.loss_window_ms": Duration = Duration::from_millis(100), Millis(0, 60_000), "1000";
-        /// The directory of these files.
+        /// Maximum memory of the event ring, in bytes.
+        max_ring_bytes "events.max_ring_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// Maximum memory of retained events, in bytes. An event is retained until all its
+        /// recipients have received it. More events are spilled to disk.
+        max_memory_bytes "events.max_memory_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// Maximum memory of the index of retained events and their recipients, in bytes. The
+        /// events of one user take half of it at most.
+        max_index_bytes "events.max_index_bytes": usize = 256 * MIB, Number(4096, TIB), "1048576";
+        /// Maximum disk space of spilled events, in bytes. The events of one user take half of it
+        /// at most. The files have no names and vanish with the server.
+        max_spill_bytes "events.max_spill_bytes": usize = 4096 * MIB, Number(0, 1 << 50), "1048576";
+        /// Time during which lost connections are collected into one event, in milliseconds.
+        connection_loss_window "events.connection_loss_window_ms": Duration = Duration::from_millis(100), Millis(0, 60_000), "1000";
+        /// Directory of the files for spilled events.
         spill_dir "events.spill_dir": Option<PathBuf> = None,
-            Unset("the system's directory for temporary files", FilePath), "\"/var/tmp\"";
+            Unset("the temporary directory of the system", FilePath), "\"/var/tmp\"";
     }
 
-    /// How peers are identified.
+    /// Identification of peers.
     "identity" identity: Identity {
-        /// Who may be a proc: only the process that was started for it and its descendants, or any process of its user.
+        /// Processes that may act as a proc: only the process started for it and its descendants,
+        /// or any process of its user.
         check "identity.check": IdentityCheck = IdentityCheck::Process, KeywordKind, "\"user\"";
     }
 
-    /// What holds where all policies of a hook pass, or where there are none.
+    /// Default decisions, which apply when all policies of a hook pass or a hook has none.
     "policy" policy: Policy {
-        /// Who may connect.
+        /// Default decision about connections.
         connection "policy.connection.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Which events may be raised.
+        /// Default decision about raised events.
         event "policy.event.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"grant\"";
-        /// Who may control which procs.
-        job_control "policy.job-control.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Who may have which procs monitored.
+        /// Default decision about job control requests.
+        job_control "policy.job_control.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        /// Default decision about monitor requests.
         monitor "policy.monitor.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Who is provided with nodes; unless a policy provides them, or this grants, nobody.
+        /// Default decision about requests for nodes. With "built-in", only a policy can provide
+        /// nodes.
         provision "policy.provision.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Who may write to log channels.
+        /// Default decision about log requests.
         log "policy.log.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Who may form groups with whom.
+        /// Default decision about the construction of groups.
         group "policy.group.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Who may start procs.
+        /// Default decision about spawn requests.
         spawn "policy.spawn.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Who may publish data.
+        /// Default decision about publish requests.
         publish "policy.publish.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Who may look up published data.
+        /// Default decision about lookups of published data.
         lookup "policy.lookup.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Who may ask about others' jobs.
+        /// Default decision about queries about the jobs of other users.
         query "policy.query.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// How many requests and connections may wait for policies, those of one user at most half of them; more are denied.
-        max_pending "policy.max_pending": usize = 1024, Number(1, MILLION), "64";
+        /// Maximum number of requests and connections that wait for policies. One user has half of
+        /// them at most. More are denied.
+        max_pending_decisions "policy.max_pending_decisions": usize = 1024, Number(1, MILLION), "64";
     }
 
-    /// Requests to control jobs (`PMIx_Job_control`).
-    "control" control: Control {
-        /// How many requests may have not ended, those of one user at most half of them; as many that have are remembered.
-        max_requests "control.max_requests": usize = 1024, Number(2, 100_000), "64";
-        /// How long procs may take for a checkpoint, where a request does not say.
-        checkpoint_timeout "control.checkpoint_timeout_ms": Duration = Duration::from_secs(300), Millis(1, DAY), "60000";
-        /// How long procs have between the alert that they are preempted and that, where a request does not say.
-        preempt_grace "control.preempt_grace_ms": Duration = Duration::from_secs(30), Millis(0, DAY), "5000";
+    /// Job control requests (`PMIx_Job_control`).
+    "job_control" job_control: JobControl {
+        /// Maximum number of unfinished requests. One user has half of them at most. The server
+        /// remembers the same number of finished requests.
+        max_requests "job_control.max_requests": usize = 1024, Number(2, 100_000), "64";
+        /// Time that procs have for a checkpoint, in milliseconds, if the request sets no timeout.
+        checkpoint_timeout "job_control.checkpoint_timeout_ms": Duration = Duration::from_secs(300), Millis(1, DAY), "60000";
+        /// Time between the preemption alert and the preemption of a proc, in milliseconds, if the
+        /// request sets none.
+        preempt_grace "job_control.preempt_grace_ms": Duration = Duration::from_secs(30), Millis(0, DAY), "5000";
     }
 
     /// Groups of procs (`PMIx_Group_construct`).
     "group" group: Group {
-        /// How long constructing or destructing one may take, where a request does not say.
+        /// Time that the construction or destruction of a group may take, in milliseconds, if the
+        /// request sets no timeout.
         timeout "group.timeout_ms": Duration = Duration::from_secs(300), Millis(1, DAY), "60000";
-        /// How long whoever leads has to say what becomes of one in which somebody failed, before it comes to nothing.
-        decision_time "group.decision_time_ms": Duration = Duration::from_secs(10), Millis(1, DAY), "2000";
-        /// For how long whoever comes late learns how it ended, and who was told what is remembered.
-        memory "group.memory_ms": Duration = Duration::from_secs(60), Millis(1000, DAY), "120000";
-        /// How many groups a user may have, with those that are being constructed.
-        max "group.max": usize = 1024, Number(1, MILLION), "64";
+        /// Time that the leader of a group has to decide after a member failed, in milliseconds.
+        /// Without a decision the construction fails.
+        decision_timeout "group.decision_timeout_ms": Duration = Duration::from_secs(10), Millis(1, DAY), "2000";
+        /// Time for which the result of a construct or destruct is kept for late participants, in
+        /// milliseconds.
+        result_retention "group.result_retention_ms": Duration = Duration::from_secs(60), Millis(1000, DAY), "120000";
+        /// Maximum number of groups of one user, those under construction included.
+        max_per_user "group.max_per_user": usize = 1024, Number(1, MILLION), "64";
     }
 
-    /// Data that procs publish (`PMIx_Publish`).
+    /// Published data (`PMIx_Publish`).
     "publish" publish: Publish {
-        /// How many values a user may have published.
-        max_items "publish.max_items": usize = 4096, Number(0, MILLION), "64";
-        /// How much memory these may take, in bytes.
-        max_bytes "publish.max_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
-        /// How many keys that are not there yet a user's lookups may wait for.
-        max_waits "publish.max_waits": usize = 4096, Number(0, MILLION), "64";
+        /// Maximum number of values that one user has published.
+        max_items_per_user "publish.max_items_per_user": usize = 4096, Number(0, MILLION), "64";
+        /// Maximum memory of the values that one user has published, in bytes.
+        max_bytes_per_user "publish.max_bytes_per_user": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// Maximum number of unpublished keys for which the lookups of one user wait.
+        max_pending_lookups_per_user "publish.max_pending_lookups_per_user": usize = 4096, Number(0, MILLION), "64";
     }
 
-    /// Requests to log (`PMIx_Log`).
+    /// Log requests (`PMIx_Log`).
     "log" log: Log {
-        /// The order in which channels are tried where a request names none, by their names without `PMIX_LOG_`; `:req`
-        /// marks those that must succeed.
+        /// Order in which log channels are tried if a request names none: channel names without
+        /// `PMIX_LOG_`. The suffix `:req` marks channels that must succeed.
         order "log.order": Vec<OrderedChannel> = Vec::new(), ChannelOrder, "\"local_syslog:req,global_syslog,email\"";
-        /// Whether to stop at the first channel that succeeds, where a request does not say.
+        /// Whether logging stops at the first channel that succeeds, if the request does not say.
         once "log.once": bool = false, Switch, "true";
-        /// For how long a request that is like one that was logged (`PMIX_LOG_KEY`, `PMIX_LOG_VAL`) is only counted; never with 0.
+        /// Time during which repetitions of a logged request (`PMIX_LOG_KEY`, `PMIX_LOG_VAL`) are
+        /// only counted, in milliseconds. 0 turns this off.
         aggregate_window "log.aggregate_window_ms": Duration = Duration::from_secs(5), Millis(0, 3_600_000), "60000";
-        /// How many different requests are remembered for that.
-        aggregate_entries "log.aggregate_entries": usize = 1024, Number(0, 65_536), "64";
-        /// How many requests may wait for log channels or be being written; more are refused.
-        max_queued "log.max_queued": usize = 4096, Number(1, MILLION), "256";
-        /// How much memory these may take, in bytes.
-        max_queued_bytes "log.max_queued_bytes": usize = 64 * MIB, Number(4096, TIB), "1048576";
-        /// How many of these requests may be of one user.
-        max_user_queued "log.max_user_queued": Option<usize> = None,
-            Unset("a quarter of log.max_queued", Number(1, MILLION)), "64";
-        /// How much memory these may take, in bytes.
-        max_user_queued_bytes "log.max_user_queued_bytes": Option<usize> = None,
-            Unset("a quarter of log.max_queued_bytes", Number(4096, TIB)), "65536";
+        /// Maximum number of different requests that are remembered to detect repetitions.
+        max_aggregate_entries "log.max_aggregate_entries": usize = 1024, Number(0, 65_536), "64";
+        /// Maximum number of requests that wait for log channels or are being written. More are
+        /// refused.
+        max_queue_requests "log.max_queue_requests": usize = 4096, Number(1, MILLION), "256";
+        /// Maximum memory of the requests that wait for log channels or are being written, in
+        /// bytes.
+        max_queue_bytes "log.max_queue_bytes": usize = 64 * MIB, Number(4096, TIB), "1048576";
+        /// Maximum number of requests of one user among log.max_queue_requests.
+        max_queue_requests_per_user "log.max_queue_requests_per_user": Option<usize> = None,
+            Unset("a quarter of log.max_queue_requests", Number(1, MILLION)), "64";
+        /// Maximum memory of the requests of one user among log.max_queue_bytes, in bytes.
+        max_queue_bytes_per_user "log.max_queue_bytes_per_user": Option<usize> = None,
+            Unset("a quarter of log.max_queue_bytes", Number(4096, TIB)), "65536";
     }
 
     /// Connections of tools.
     "tools" tools: Tools {
         /// Whether tools may connect.
         enable "tools.enable": bool = true, Switch, "false";
-        /// How many tools may be connected; an eighth of them are for root and the server's user alone.
-        max "tools.max": usize = 256, Number(1, MILLION), "16";
-        /// How many of them one user may have, unless that is root or the server's.
-        max_per_user "tools.max_per_user": Option<usize> = None, Unset("a quarter of tools.max", Number(1, MILLION)), "4";
-        /// The directory of the rendezvous files by which tools find this server; only its user may be able to write there.
+        /// Maximum number of connected tools. One eighth of them is reserved for root and the
+        /// server's user.
+        max_connections "tools.max_connections": usize = 256, Number(1, MILLION), "16";
+        /// Maximum number of connected tools of one user. Root and the server's user are exempt.
+        max_connections_per_user "tools.max_connections_per_user": Option<usize> = None, Unset("a quarter of tools.max_connections", Number(1, MILLION)), "4";
+        /// Directory of the rendezvous files of this server. Only the server's user may have write
+        /// permission.
         session_dir "tools.session_dir": Option<PathBuf> = None,
-            Unset("$PMIX_SERVER_TMPDIR, else peal-UID in the system's directory; for root /run/peal where that is somebody else's", FilePath), "\"/run/user/1000\"";
-        /// The directory of the rendezvous file of the system server.
+            Unset("$PMIX_SERVER_TMPDIR, else peal-UID in the temporary directory of the system; /run/peal for root if another user owns that", FilePath), "\"/run/user/1000\"";
+        /// Directory of the rendezvous file of the system server.
         system_dir "tools.system_dir": Option<PathBuf> = None,
             Unset("$PMIX_SYSTEM_TMPDIR, $TMPDIR, $TEMP or $TMP, else /tmp", FilePath), "\"/run/peal\"";
-        /// Whether this server is the one of its machine that tools of all users find.
+        /// Whether this server is the system server of its node, which tools of all users find.
         system_server "tools.system_server": bool = false, Switch, "true";
     }
 
-    /// The socket by which a running server is administrated.
+    /// Admin socket of a running server.
     "admin" admin: Admin {
-        /// The socket.
+        /// Path of the admin socket.
         socket "admin.socket": Option<PathBuf> = None,
             Unset("/run/peal/admin.sock for root, else $XDG_RUNTIME_DIR/peal/admin.sock", FilePath), "\"/run/peal/my.sock\"";
-        /// The group that may administrate the server beside root and the server's own user.
+        /// Unix group whose members may administer the server, in addition to root and the server's
+        /// user.
         group "admin.group": Option<String> = None, Unset("none", UnixGroupName), "\"wheel\"";
-        /// How many jobs may be registered at once.
+        /// Maximum number of registered jobs.
         max_jobs "admin.max_jobs": usize = 4096, Number(0, MILLION), "64";
     }
 
-    /// What the server counts, for Prometheus.
+    /// Metrics for Prometheus.
     "metrics" metrics: Metrics {
-        /// Where the counters are served as text; only to this machine.
+        /// Loopback address at which the metrics are served as text.
         listen "metrics.listen": Option<SocketAddr> = None, Unset("not served", Loopback), "\"127.0.0.1:9464\"";
     }
 
-    /// How the modules of a running server are changed.
+    /// Deployment of modules to a running server.
     "deploy" deploy: Deploy {
-        /// Whether `peal serve` looks at the files of the configuration and of its modules, and takes over what changes there.
+        /// Whether `peal serve` watches the files of the configuration and of its modules, and
+        /// deploys changes.
         watch "deploy.watch": bool = true, Switch, "false";
-        /// Where users install modules for all of their jobs: a directory of root's in which each has one that belongs to them,
-        /// with files as in modules.d.
-        user_dir "deploy.user_dir": Option<PathBuf> = None, Unset("users install none", FilePath), "\"/var/lib/peal/users\"";
-        /// How many components of users are compiled, and started for the first time, at once. Of one user it is one at a time.
+        /// Directory in which users install modules for all their jobs. It belongs to root. Each
+        /// user owns one directory in it, with files as in modules.d.
+        user_modules_dir "deploy.user_modules_dir": Option<PathBuf> = None, Unset("no user modules", FilePath), "\"/var/lib/peal/users\"";
+        /// Maximum number of user components that are compiled and first started at the same time.
+        /// The limit for one user is one.
         max_compilers "deploy.max_compilers": NonZeroUsize = NonZeroUsize::MIN.saturating_add(1), Number(1, 64), "1";
-        /// How long the compilation of one component of a user may take. It runs at a low priority.
+        /// Time that the compilation of one user component may take, in milliseconds. It runs at
+        /// low priority.
         compile_timeout "deploy.compile_timeout_ms": Duration = Duration::from_secs(300), Millis(100, DAY), "30000";
-        /// How much memory the compilation of one component of a user may take, in bytes.
+        /// Maximum memory of the compilation of one user component, in bytes.
         max_compile_memory "deploy.max_compile_memory_bytes": u64 = GIB as u64, Number(64 * MIB as u64, TIB), "536870912";
-        /// How long these files must have been left alone before they are read.
-        settle "deploy.settle_ms": Duration = Duration::from_millis(250), Millis(0, 60_000), "2000";
+        /// Time without changes before changed files are read, in milliseconds.
+        debounce "deploy.debounce_ms": Duration = Duration::from_millis(250), Millis(0, 60_000), "2000";
     }
 
-    /// Who must have signed the components of modules. The signature of `quota.wasm` lies beside it, in `quota.wasm.minisig`. A reload
-    /// takes over what is said here, for all that is loaded from then on.
+    /// Signatures of modules. The signature of `quota.wasm` is the file `quota.wasm.minisig` beside
+    /// it. A reload applies changes to modules that are loaded afterwards.
     "modules" modules: Modules {
-        /// Whose modules must be signed by a key that is trusted for them: of theirs, nothing else is loaded.
-        require_signature "modules.require_signature": Vec<ModuleOwner> = Vec::new(), List(KeywordKind), "[\"site\", \"brought\"]";
-        /// The public keys that are trusted for everybody's modules: the second line of a `.pub` of `peal module keygen` or minisign.
+        /// Owners whose modules need a signature by a trusted key. Unsigned modules of these owners
+        /// are refused.
+        require_signature "modules.require_signature": Vec<ModuleOwner> = Vec::new(), List(KeywordKind), "[\"site\", \"job-supplied\"]";
+        /// Public keys trusted for the modules of all owners: the second line of a `.pub` file of
+        /// `peal module keygen` or minisign.
         trusted_keys "modules.trusted_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
-        /// Those that are trusted for modules of users as well.
+        /// Additional public keys trusted for modules of users.
         user_keys "modules.user_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
-        /// Those that are trusted for modules that the site gives jobs of some names as well.
+        /// Additional public keys trusted for modules that the site assigns to jobs by name.
         namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
-        /// Those that are trusted for what jobs bring as well.
-        brought_keys "modules.brought_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
+        /// Additional public keys trusted for job-supplied modules.
+        job_supplied_keys "modules.job_supplied_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
     }
 
-    /// What outlives the process.
+    /// Data that outlive the process.
     "store" store: Store {
-        /// The SQLite database for the record of jobs and the state of modules.
-        path "store.path": Option<PathBuf> = None, Unset("nothing is kept", FilePath), "\"/var/lib/peal/peal.db\"";
-        /// How large it may become, in bytes.
+        /// SQLite database of job records and module state.
+        path "store.path": Option<PathBuf> = None, Unset("no store", FilePath), "\"/var/lib/peal/peal.db\"";
+        /// Maximum size of the database, in bytes.
         max_bytes "store.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "67108864";
-        /// How many bytes the entries in the records of all jobs may take: the rest is for messages and the state of modules.
+        /// Maximum size of the entries in all job records, in bytes. The rest of the database holds
+        /// messages and module state.
         max_record_bytes "store.max_record_bytes": Option<u64> = None,
             Unset("half of store.max_bytes", Number(1 << 16, TIB)), "33554432";
-        /// How many bytes the entries in the records of one user's jobs may take. Those of jobs that have ended make room, the oldest first.
-        max_user_record_bytes "store.max_user_record_bytes": Option<u64> = None,
+        /// Maximum size of the entries in the job records of one user, in bytes. Records of ended
+        /// jobs are removed first, the oldest before the others.
+        max_record_bytes_per_user "store.max_record_bytes_per_user": Option<u64> = None,
             Unset("half of store.max_record_bytes", Number(1 << 16, TIB)), "16777216";
-        /// How many bytes the entries in the record of one job may take.
-        max_job_record_bytes "store.max_job_record_bytes": Option<u64> = None,
-            Unset("a quarter of store.max_user_record_bytes", Number(1 << 14, TIB)), "1048576";
-        /// How many entries the record of one job may have.
-        max_job_entries "store.max_job_entries": u32 = 100_000, Number(1, 100 * MILLION), "1000";
+        /// Maximum size of the entries in one job record, in bytes.
+        max_record_bytes_per_job "store.max_record_bytes_per_job": Option<u64> = None,
+            Unset("a quarter of store.max_record_bytes_per_user", Number(1 << 14, TIB)), "1048576";
+        /// Maximum number of entries in one job record.
+        max_record_entries_per_job "store.max_record_entries_per_job": u32 = 100_000, Number(1, 100 * MILLION), "1000";
     }
 
-    /// The audit trail: every call of every module, every decision and every change among the modules. `peal audit` reads it.
+    /// Audit trail: a record of every module call, every decision and every change of the module
+    /// set. `peal audit` reads it.
     "audit" audit: Audit {
-        /// The SQLite database for it.
-        path "audit.path": Option<PathBuf> = None, Unset("nothing is recorded", FilePath), "\"/var/lib/peal/audit.db\"";
-        /// What to do where a decision cannot be recorded, as when the disk is full: deny what policies grant, or go on without a
-        /// record. Has to be said where there is a trail.
-        on_failure "audit.on_failure": Option<AuditFailure> = None, Unset("has to be said with audit.path", KeywordKind), "\"deny\"";
-        /// The key that it is sealed with, made where there is none. Its public key is written beside it.
-        key "audit.key": Option<PathBuf> = None, Unset("the database's name with .key behind it", FilePath), "\"/etc/peal/audit.key\"";
-        /// What a record survives once it is written: the end of the process, or of the machine as well, for which each group
-        /// waits for the disk.
+        /// SQLite database of the audit trail.
+        path "audit.path": Option<PathBuf> = None, Unset("no audit trail", FilePath), "\"/var/lib/peal/audit.db\"";
+        /// Behaviour when a decision cannot be recorded, for example on a full disk: deny requests
+        /// that policies grant, or continue without a record. Required with audit.path.
+        on_failure "audit.on_failure": Option<AuditFailure> = None, Unset("none; required with audit.path", KeywordKind), "\"deny\"";
+        /// Private key that seals the trail. The server creates a missing key. The public key is
+        /// written beside it.
+        key "audit.key": Option<PathBuf> = None, Unset("name of the database with the suffix .key", FilePath), "\"/etc/peal/audit.key\"";
+        /// Failure that a written record survives: the end of the process, or of the machine. With
+        /// "machine" each group of records waits for the disk.
         durability "audit.durability": Durability = Durability::Process, KeywordKind, "\"machine\"";
-        /// How large the database may become, in bytes. The oldest records make room.
+        /// Maximum size of the database, in bytes. The oldest records are removed first.
         max_bytes "audit.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "10737418240";
-        /// For how many days records are kept, if there is room for so many.
-        keep_days "audit.keep_days": Option<u32> = None, Unset("as long as there is room", Number(1, 36_500)), "90";
-        /// Of a hundred bytes of audit.max_bytes, those that decisions have for themselves: calls and refusals go first. Beyond them the oldest
-        /// decisions go before calls and refusals, if they are old enough.
+        /// Maximum age of records, in days. Records are removed earlier if the database is full.
+        keep_days "audit.keep_days": Option<u32> = None, Unset("no limit", Number(1, 36_500)), "90";
+        /// Share of audit.max_bytes that is reserved for decisions, in percent. Within it, calls
+        /// and refusals are removed before decisions. Beyond it, decisions older than
+        /// audit.decision_days are removed first.
         decision_percent "audit.decision_percent": u32 = 50, Number(1, 90), "75";
-        /// For how many days decisions stay, whatever room others want. Where nothing else can go, what policies grant is denied, as on
-        /// a full disk.
+        /// Minimum age of removed decisions, in days. If nothing else can be removed, requests that
+        /// policies grant are denied, as on a full disk.
         decision_days "audit.decision_days": Option<u32> = None, Unset("7, or audit.keep_days if that is less", Number(1, 36_500)), "30";
-        /// Of a hundred bytes of audit.max_bytes, those that the decisions about one user may take where the trail is full of records
-        /// that stay. What else is granted to that user is denied then; root and the user of the server are not.
-        user_decision_percent "audit.user_decision_percent": u32 = 25, Number(1, 90), "10";
-        /// For how long refusals of one user for one cause are counted before they are recorded together. The first one is recorded at once.
+        /// Share of audit.max_bytes that decisions about one user may take when the trail is full
+        /// of records that must stay, in percent. Further grants to that user are denied. Root and
+        /// the server's user are exempt.
+        max_decision_percent_per_user "audit.max_decision_percent_per_user": u32 = 25, Number(1, 90), "10";
+        /// Time during which refusals of one user for one cause are counted into one record, in
+        /// milliseconds. The first refusal is recorded immediately.
         refusal_interval "audit.refusal_interval_ms": Duration = Duration::from_secs(1), Millis(100, 3_600_000), "10000";
-        /// How many records may wait to be written. Beyond them calls of handlers and channels are left out and counted; calls of
-        /// policies wait.
-        queue "audit.queue": usize = 8192, Number(16, MILLION), "1024";
-        /// Of how many instances of a handler one is recorded, from its first call to its last: 1 is all of them. What policies and
-        /// channels do is always recorded.
+        /// Maximum number of records that wait to be written. Beyond it, calls of handlers and
+        /// channels are dropped and counted; calls of policies wait.
+        max_queue_records "audit.max_queue_records": usize = 8192, Number(16, MILLION), "1024";
+        /// Sampling of handler instances: one of this number is recorded, from its first call to
+        /// its last. 1 records all. Policies and channels are always recorded.
         sample_handlers "audit.sample_handlers": NonZeroU32 = NonZeroU32::MIN, Number(1, 1000), "10";
-        /// The keys of infos, and of modules' configurations, whose values are not kept: a digest stands for each.
-        secrets "audit.secrets": Vec<String> = audit_secrets(), List(InfoKey), "[\"pmix.cred\", \"password\"]";
-        /// A file that checkpoints are added to: best on another machine's disk.
-        checkpoint_file "audit.checkpoint_file": Option<PathBuf> = None, Unset("there is none", FilePath), "\"/mnt/log/peal.checkpoints\"";
-        /// Whether they go to the system's log as well.
+        /// Keys of infos, and of module configurations, whose values are replaced by a digest.
+        secret_keys "audit.secret_keys": Vec<String> = audit_secrets(), List(InfoKey), "[\"pmix.cred\", \"password\"]";
+        /// File to which trail checkpoints are appended, preferably on the disk of another machine.
+        checkpoint_file "audit.checkpoint_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/mnt/log/peal.checkpoints\"";
+        /// Whether trail checkpoints are also sent to the system log.
         checkpoint_syslog "audit.checkpoint_syslog": CheckpointSyslog = CheckpointSyslog::No, KeywordKind, "\"yes\"";
-        /// After how many records there is a checkpoint.
+        /// Number of records between two trail checkpoints.
         checkpoint_records "audit.checkpoint_records": u64 = 1000, Number(1, 1000 * MILLION), "100";
-        /// After how long there is one, if there are records.
+        /// Maximum time between a record and the next trail checkpoint, in milliseconds.
         checkpoint_time "audit.checkpoint_ms": Duration = Duration::from_secs(10), Millis(10, DAY), "60000";
     }
 
-    /// The wall that the kernel keeps around `peal serve`: what the server can still reach if somebody takes it over. It changes only
-    /// what its configuration names at the start, reads nothing that is shut, runs nothing, connects nowhere, and makes no system
-    /// call that a server has no use for.
-    "wall" wall: Wall {
-        /// Whether there is one: as far as the kernel can, or else no server.
-        mode "wall.mode": WallMode = WallMode::Try, KeywordKind, "\"require\"";
-        /// The directories in which it reads nothing but what its configuration names.
-        shut "wall.shut": Vec<PathBuf> = ["/etc", "/home", "/root"].map(PathBuf::from).into(), List(FilePath), "[\"/etc\", \"/home\", \"/srv\"]";
-        /// Files and directories in those that it may read all the same, as where components will lie that are not named yet.
-        read "wall.read": Vec<PathBuf> = Vec::new(), List(FilePath), "[\"/opt/site/modules\"]";
-        /// The directories below which it removes what procs have registered for when they have ended; whoever took it over could
-        /// remove more there.
-        clean "wall.clean": Vec<PathBuf> = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from).into(), List(FilePath), "[\"/scratch\"]";
-        /// Those that it may change as well, as where modules that are not named yet will have directories.
-        write "wall.write": Vec<PathBuf> = Vec::new(), List(FilePath), "[\"/srv/modules\"]";
+    /// Confinement of `peal serve` by the kernel (Landlock, seccomp), which limits a compromised
+    /// server. The server can change only paths that its configuration names at the start. It
+    /// cannot read `inaccessible_paths`, execute programs, open connections except to its sinks, or
+    /// make system calls that a server does not need.
+    "confinement" confinement: Confinement {
+        /// Use of confinement: none, as far as the kernel supports it, or required for the start of
+        /// the server.
+        mode "confinement.mode": ConfinementMode = ConfinementMode::Try, KeywordKind, "\"require\"";
+        /// Directories in which the server can read only paths named in the configuration or in
+        /// `confinement.read_only_paths`.
+        inaccessible_paths "confinement.inaccessible_paths": Vec<PathBuf> = ["/etc", "/home", "/root"].map(PathBuf::from).into(), List(FilePath), "[\"/etc\", \"/home\", \"/srv\"]";
+        /// Files and directories inside `confinement.inaccessible_paths` that the server may read,
+        /// such as directories of later components.
+        read_only_paths "confinement.read_only_paths": Vec<PathBuf> = Vec::new(), List(FilePath), "[\"/opt/site/modules\"]";
+        /// Directories below which the server removes paths that procs registered for cleanup. A
+        /// compromised server could remove other files there.
+        cleanup_roots "confinement.cleanup_roots": Vec<PathBuf> = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from).into(), List(FilePath), "[\"/scratch\"]";
+        /// Files and directories that the server may also change, such as directories that later
+        /// modules use.
+        read_write_paths "confinement.read_write_paths": Vec<PathBuf> = Vec::new(), List(FilePath), "[\"/srv/modules\"]";
     }
 
-    /// The engine that runs components.
+    /// Engine that runs components.
     "sandbox" sandbox: Sandbox {
-        /// Where compiled code is kept; only its owner may be able to write there.
+        /// Directory of compiled code. Only its owner may have write permission.
         cache_dir "sandbox.cache_dir": Option<PathBuf> = None, Unset("~/.cache/peal/compiled", FilePath), "\"/var/cache/peal\"";
-        /// The threads on which the chains of jobs run.
-        threads "sandbox.threads": Option<NonZeroUsize> = None, Unset("one per core", Number(1, 1024)), "2";
-        /// The most instances of all modules together; users' and jobs' have three quarters of it at most. One of a large component, as
-        /// in Python or JavaScript, counts as several: one for each 8 core instances, 2 memories or 4 tables.
+        /// Number of threads that run the chains of jobs.
+        threads "sandbox.threads": Option<NonZeroUsize> = None, Unset("one for each core", Number(1, 1024)), "2";
+        /// Maximum number of instances of all modules. Modules of tenants use three quarters of it
+        /// at most. A large component, as in Python or JavaScript, counts once for each 8 core
+        /// instances, 2 memories or 4 tables.
         max_instances "sandbox.max_instances": u32 = 1000, Number(1, 100_000), "64";
-        /// For which modules fuel is counted: for those that have a limit of it, or for all, which slows all of them down.
+        /// Modules whose fuel is counted: those with a fuel limit, or all. Counting slows a module
+        /// down.
         fuel "sandbox.fuel": FuelCount = FuelCount::WhereLimited, KeywordKind, "\"always\"";
     }
 
-    /// What the modules of one user or one job may have together: those of the configuration that have such a scope, and those
-    /// that the job brings.
+    /// Limits of all modules of one user or one job together: configured modules with such a scope,
+    /// and job-supplied modules.
     "tenant" tenant: Tenant {
-        /// How many modules.
-        modules "tenant.modules": usize = 16, Number(0, 1000), "4";
-        /// How large a component that a user installs may be, in bytes.
+        /// Maximum number of modules.
+        max_modules "tenant.max_modules": usize = 16, Number(0, 1000), "4";
+        /// Maximum size of a component that a user installs, in bytes.
         max_component "tenant.max_component_bytes": u64 = 32 * MIB as u64, Number(KIB as u64, 64 * MIB as u64), "4194304";
-        /// Bytes of all memories and tables of all their instances.
-        memory "tenant.memory": usize = GIB, Number(64 * KIB as u64, TIB), "268435456";
-        /// How many instances, warm and running.
-        instances "tenant.instances": usize = 64, Number(1, 100_000), "16";
-        /// How much they may keep as state, in bytes.
-        state_quota "tenant.state_quota": u64 = 16 * MIB as u64, Number(0, TIB), "1048576";
-        /// The capabilities that they may be granted. What a job brings is granted all of these but state, sinks and files.
+        /// Maximum size of the memories and tables of all instances, in bytes.
+        max_memory_bytes "tenant.max_memory_bytes": usize = GIB, Number(64 * KIB as u64, TIB), "268435456";
+        /// Maximum number of instances, idle and running.
+        max_instances "tenant.max_instances": usize = 64, Number(1, 100_000), "16";
+        /// Maximum size of the state of all modules, in bytes.
+        max_state_bytes "tenant.max_state_bytes": u64 = 16 * MIB as u64, Number(0, TIB), "1048576";
+        /// Capabilities that may be granted. Job-supplied modules are granted all of these except
+        /// state, sinks and files.
         grants "tenant.grants": Vec<String> = tenant_grants(), List(CapabilityKind), "[\"logging\"]";
     }
 
-    /// What a module may use that a job brings.
-    "brought" brought: Brought {
-        /// Bytes of all memories and tables of one instance.
-        memory "brought.memory": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
-        /// How long one call may run, host calls not counted.
-        call_time "brought.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
-        /// How long one call may spend in host calls.
-        host_time "brought.host_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
+    /// Limits of one job-supplied module.
+    "job_supplied" job_supplied: JobSupplied {
+        /// Memories and tables of one instance, in bytes.
+        memory_bytes "job_supplied.memory_bytes": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
+        /// Processor time of one call outside of host calls, in milliseconds.
+        call_time "job_supplied.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
+        /// Time that one call spends in host calls, in milliseconds.
+        host_call_time "job_supplied.host_call_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
         /// Fuel of one call.
-        fuel "brought.fuel": Option<u64> = None, Unset("not limited", Number(1, 1 << 62)), "100000000";
-        /// Bytes that one call may push.
-        output "brought.output": usize = MIB, Number(0, 1 << 30), "65536";
-        /// Events that one call may raise.
-        notifications "brought.notifications": usize = 16, Number(0, 10_000), "4";
+        fuel "job_supplied.fuel": Option<u64> = None, Unset("not limited", Number(1, 1 << 62)), "100000000";
+        /// Data that one call pushes, in bytes.
+        output_bytes "job_supplied.output_bytes": usize = MIB, Number(0, 1 << 30), "65536";
+        /// Events that one call raises.
+        raised_events "job_supplied.raised_events": usize = 16, Number(0, 10_000), "4";
         /// Host calls of one call.
-        host_calls "brought.host_calls": u32 = 5000, Number(1, 1000 * MILLION), "500";
-        /// Lines that it may write to the trace in a second; at once twice as many.
-        log_lines "brought.log_lines": u32 = 50, Number(1, MILLION), "5";
+        host_calls "job_supplied.host_calls": u32 = 5000, Number(1, 1000 * MILLION), "500";
+        /// Lines that the module writes to the trace per second. A burst has twice as many.
+        log_lines_per_second "job_supplied.log_lines_per_second": u32 = 50, Number(1, MILLION), "5";
     }
 }

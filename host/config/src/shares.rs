@@ -39,7 +39,7 @@ impl Server {
     /// The bytes that unfinished messages of one user may take.
     pub fn partial_frame_bytes_per_user(&self) -> usize {
         self.max_partial_frame_bytes_per_user
-            .unwrap_or(self.max_message.saturating_mul(2))
+            .unwrap_or(self.max_message_bytes.saturating_mul(2))
     }
 
     /// The bytes that the values which one user's procs have put may take.
@@ -52,20 +52,22 @@ impl Server {
 impl Tools {
     /// The tools that one user may have.
     pub fn per_user(&self) -> usize {
-        self.max_per_user.unwrap_or((self.max / PART).max(1))
+        self.max_connections_per_user
+            .unwrap_or((self.max_connections / PART).max(1))
     }
 }
 
 impl Log {
     /// The number of requests of one user that may wait.
     pub fn user_queued(&self) -> usize {
-        self.max_user_queued.unwrap_or(self.max_queued.div_ceil(4))
+        self.max_queue_requests_per_user
+            .unwrap_or(self.max_queue_requests.div_ceil(4))
     }
 
     /// The number of bytes that these may take.
     pub fn user_queued_bytes(&self) -> usize {
-        self.max_user_queued_bytes
-            .unwrap_or(self.max_queued_bytes / 4)
+        self.max_queue_bytes_per_user
+            .unwrap_or(self.max_queue_bytes / 4)
     }
 }
 
@@ -77,13 +79,13 @@ impl Store {
 
     /// The number of bytes that the entries of one user's jobs may take.
     pub fn user_record_bytes(&self) -> u64 {
-        self.max_user_record_bytes
+        self.max_record_bytes_per_user
             .unwrap_or(self.record_bytes() / 2)
     }
 
     /// The number of bytes that the entries of one job may take.
     pub fn job_record_bytes(&self) -> u64 {
-        self.max_job_record_bytes
+        self.max_record_bytes_per_job
             .unwrap_or(self.user_record_bytes() / 4)
     }
 }
@@ -166,28 +168,28 @@ fn totals(config: &Config) -> [Bound; 9] {
             server.connections_per_user(),
         ),
         at_most(
-            "tools.max_per_user",
+            "tools.max_connections_per_user",
             tools.per_user(),
-            "tools.max",
-            tools.max,
+            "tools.max_connections",
+            tools.max_connections,
         ),
         Bound {
             key: "server.max_partial_frame_bytes_per_user",
             value: server.partial_frame_bytes_per_user() as u64,
-            limit: Limit::AtLeast(server.max_message as u64),
-            reason: "a message may be as long (server.max_message)".to_owned(),
+            limit: Limit::AtLeast(server.max_message_bytes as u64),
+            reason: "a message may be as long (server.max_message_bytes)".to_owned(),
         },
         at_most(
-            "log.max_user_queued",
+            "log.max_queue_requests_per_user",
             log.user_queued(),
-            "log.max_queued",
-            log.max_queued,
+            "log.max_queue_requests",
+            log.max_queue_requests,
         ),
         at_most(
-            "log.max_user_queued_bytes",
+            "log.max_queue_bytes_per_user",
             log.user_queued_bytes(),
-            "log.max_queued_bytes",
-            log.max_queued_bytes,
+            "log.max_queue_bytes",
+            log.max_queue_bytes,
         ),
         at_most_bytes(
             "store.max_record_bytes",
@@ -196,15 +198,15 @@ fn totals(config: &Config) -> [Bound; 9] {
             store.max_bytes,
         ),
         at_most_bytes(
-            "store.max_user_record_bytes",
+            "store.max_record_bytes_per_user",
             store.user_record_bytes(),
             "store.max_record_bytes",
             store.record_bytes(),
         ),
         at_most_bytes(
-            "store.max_job_record_bytes",
+            "store.max_record_bytes_per_job",
             store.job_record_bytes(),
-            "store.max_user_record_bytes",
+            "store.max_record_bytes_per_user",
             store.user_record_bytes(),
         ),
     ]
@@ -268,7 +270,7 @@ mod tests {
 
     /// Each row: settings that fit, the same with one that does not, and what would be right.
     #[test]
-    fn shares_above_their_total_or_system_are_refused_with_what_fits() {
+    fn shares_above_total_or_system_are_refused_with_valid_values() {
         for (fits, wrong, says) in [
             (
                 &[
@@ -287,13 +289,16 @@ mod tests {
                 "server.max_handshakes_per_user is 26; it should be at most 25: server.max_connections_per_user is 25",
             ),
             (
-                &["tools.max=8", "tools.max_per_user=8"],
-                "tools.max_per_user=9",
-                "tools.max_per_user is 9; it should be at most 8: tools.max is 8",
+                &[
+                    "tools.max_connections=8",
+                    "tools.max_connections_per_user=8",
+                ],
+                "tools.max_connections_per_user=9",
+                "tools.max_connections_per_user is 9; it should be at most 8: tools.max_connections is 8",
             ),
             (
                 &[
-                    "server.max_message=8192",
+                    "server.max_message_bytes=8192",
                     "server.max_partial_frame_bytes_per_user=8192",
                 ],
                 "server.max_partial_frame_bytes_per_user=8191",
@@ -329,7 +334,7 @@ mod tests {
             "server.max_handshakes_per_user",
             "server.max_partial_frame_bytes_per_user",
             "server.frame_timeout_ms",
-            "tools.max_per_user",
+            "tools.max_connections_per_user",
         ] {
             let told = problems(&[&format!("{key}=0")]);
             assert_eq!(told.len(), 1, "{told:?}");
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_nobody_set_follow_their_totals() {
+    fn unset_shares_follow_their_totals() {
         let mut config = Config::default();
         let shares = |config: &Config| {
             let Config { server, tools, .. } = config;
@@ -353,13 +358,13 @@ mod tests {
             ]
         };
         assert_eq!(shares(&config), [1024, 64, 64]);
-        (config.server.max_connections, config.tools.max) = (16, 2);
+        (config.server.max_connections, config.tools.max_connections) = (16, 2);
         assert_eq!(shares(&config), [4, 4, 1]);
         assert_eq!(
             problems(&[
                 "server.max_connections=1",
-                "tools.max=1",
-                "server.max_message=1073741824"
+                "tools.max_connections=1",
+                "server.max_message_bytes=1073741824"
             ]),
             Vec::<String>::new()
         );

@@ -104,7 +104,7 @@ impl Modules {
             ModuleOwner::Site => &[],
             ModuleOwner::User => &self.user_keys,
             ModuleOwner::Namespace => &self.namespace_keys,
-            ModuleOwner::Brought => &self.brought_keys,
+            ModuleOwner::JobSupplied => &self.job_supplied_keys,
         };
         self.trusted_keys.iter().chain(more)
     }
@@ -115,7 +115,7 @@ impl Modules {
             ModuleOwner::Site => "modules.trusted_keys",
             ModuleOwner::User => "modules.user_keys",
             ModuleOwner::Namespace => "modules.namespace_keys",
-            ModuleOwner::Brought => "modules.brought_keys",
+            ModuleOwner::JobSupplied => "modules.job_supplied_keys",
         }
     }
 }
@@ -158,7 +158,7 @@ RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
 ";
 
     #[test]
-    fn a_key_is_read_alone_and_from_its_file_and_is_called_as_minisign_calls_it() {
+    fn key_is_read_alone_or_from_file_and_has_minisign_id() {
         let key = TrustedKey::parse(FILE).unwrap();
         assert_eq!(key.id().to_string(), "C7E0F06AE2DF49F0");
         assert_eq!(TrustedKey::parse(&key.to_string()).unwrap(), key);
@@ -189,7 +189,7 @@ RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
             user_keys: vec![user.clone()],
             ..Modules::default()
         };
-        assert!(rules.requires(ModuleOwner::User) && !rules.requires(ModuleOwner::Brought));
+        assert!(rules.requires(ModuleOwner::User) && !rules.requires(ModuleOwner::JobSupplied));
         assert_eq!(
             rules.keys_of(ModuleOwner::User).collect::<Vec<_>>(),
             [&site, &user]
@@ -199,7 +199,7 @@ RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
             [&site]
         );
         assert_eq!(
-            rules.keys_of(ModuleOwner::Brought).collect::<Vec<_>>(),
+            rules.keys_of(ModuleOwner::JobSupplied).collect::<Vec<_>>(),
             [&site]
         );
     }

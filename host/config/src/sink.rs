@@ -29,92 +29,98 @@ const PATTERN: &str =
 const HOST_PORT: &str = "\"HOST:PORT\"";
 
 settings! {
-    /// A way out of the process: to a server of syslog, to people by way of a mail server, or into a file. Modules write to it that
-    /// have its name in `module.sinks`. It is opened when the server starts.
+    /// A destination outside of the process: a syslog server, a mail server or a file. Modules that
+    /// list its name in `module.sinks` write to it. The server opens it at startup.
     "sink" Sink {
-        /// What modules know it by.
+        /// Name of the sink in `module.sinks`.
         name "sink.name": String = String::new(), Required(NewSink), "\"central\"";
-        /// What a message survives that was accepted and has not arrived yet: nothing, or, in the store, the end of the process. A
-        /// file is written at once.
-        keep "sink.keep": Option<SinkDurability> = None,
-            Unset("\"store\" for mail and for syslog over a network, \"memory\" for syslog on this machine", KeywordKind), "\"memory\"";
-        /// How many messages may wait; who has more to say is refused.
-        queue "sink.queue": usize = 10_000, Number(1, MILLION), "1000";
-        /// How many bytes these may have.
-        queue_bytes "sink.queue_bytes": usize = 16 * MIB, Number(1024, 1 << 40), "1048576";
-        /// How long after a failure it is tried again first; each time after that twice as long.
-        retry_first "sink.retry_first_ms": Duration = Duration::from_secs(1), Millis(10, DAY), "500";
-        /// But no longer than so.
-        retry_longest "sink.retry_longest_ms": Duration = Duration::from_secs(300), Millis(10, DAY), "60000";
-        /// What could not be delivered for so long is given up.
-        give_up "sink.give_up_ms": Duration = Duration::from_secs(5 * 24 * 3600), Millis(1000, 30 * DAY), "3600000";
+        /// Place of accepted messages that are not delivered yet: memory, or the store, where they
+        /// survive the end of the process. A file sink writes immediately.
+        durability "sink.durability": Option<SinkDurability> = None,
+            Unset("\"store\" for mail and for syslog over a network, \"memory\" for syslog on this node", KeywordKind), "\"memory\"";
+        /// Maximum number of messages in the queue. More are refused.
+        max_queue_messages "sink.max_queue_messages": usize = 10_000, Number(1, MILLION), "1000";
+        /// Maximum size of the messages in the queue, in bytes.
+        max_queue_bytes "sink.max_queue_bytes": usize = 16 * MIB, Number(1024, 1 << 40), "1048576";
+        /// Delay of the first retry after a failure, in milliseconds. Each later delay is twice as
+        /// long.
+        first_retry_delay "sink.first_retry_delay_ms": Duration = Duration::from_secs(1), Millis(10, DAY), "500";
+        /// Maximum delay between retries, in milliseconds.
+        max_retry_delay "sink.max_retry_delay_ms": Duration = Duration::from_secs(300), Millis(10, DAY), "60000";
+        /// Age at which an undelivered message is dropped, in milliseconds.
+        delivery_timeout "sink.delivery_timeout_ms": Duration = Duration::from_secs(5 * 24 * 3600), Millis(1000, 30 * DAY), "3600000";
     }
 
-    /// A server of syslog.
+    /// A syslog server.
     "sink.syslog" syslog: Syslog {
-        /// Where it listens. Over TCP and TLS each message stands behind its length (RFC 6587, RFC 5425).
-        address "sink.syslog.address": Option<Address> = None, Unset("it is no sink of syslog", Parsed(SYSLOG_ADDRESS)),
+        /// Address of the syslog server. Over TCP and TLS each message is preceded by its length
+        /// (RFC 6587, RFC 5425).
+        address "sink.syslog.address": Option<Address> = None, Unset("not a syslog sink", Parsed(SYSLOG_ADDRESS)),
             "\"tls://log.example.org:6514\"";
-        /// The longest message, in bytes.
-        max_message "sink.syslog.max_message": usize = 8 * KIB, Number(480, MIB as u64), "2048";
-        /// How long connecting or writing may take.
+        /// Maximum length of a message, in bytes.
+        max_message_bytes "sink.syslog.max_message_bytes": usize = 8 * KIB, Number(480, MIB as u64), "2048";
+        /// Timeout of a connection attempt or a write, in milliseconds.
         timeout "sink.syslog.timeout_ms": Duration = Duration::from_secs(10), Millis(10, HOUR), "5000";
-        /// A file with the certificates of authorities to trust, in PEM.
-        ca "sink.syslog.ca": Option<PathBuf> = None, Unset("those of the system", FilePath), "\"/etc/peal/log-ca.pem\"";
-        /// Who we are, if the server asks: a file with our certificate and those above it, in PEM.
-        certificate "sink.syslog.certificate": Option<PathBuf> = None, Unset("nobody", FilePath), "\"/etc/peal/node.pem\"";
-        /// The file with its key, in PEM.
+        /// File with the certificates of trusted authorities, in PEM.
+        ca "sink.syslog.ca": Option<PathBuf> = None, Unset("the authorities of the system", FilePath), "\"/etc/peal/log-ca.pem\"";
+        /// File with the client certificate and its chain, in PEM, for servers that request one.
+        certificate "sink.syslog.certificate": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/node.pem\"";
+        /// File with the private key of the client certificate, in PEM.
         key "sink.syslog.key": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/node.key\"";
     }
 
-    /// People, by way of a mail server.
+    /// Mail, submitted to a mail server.
     "sink.mail" mail: Mail {
-        /// The server that mail is submitted to.
-        server "sink.mail.server": Option<SmtpServer> = None, Unset("it is no sink of mail", Parsed(HOST_PORT)),
+        /// Server to which mail is submitted.
+        server "sink.mail.server": Option<SmtpServer> = None, Unset("not a mail sink", Parsed(HOST_PORT)),
             "\"mail.example.org:587\"";
-        /// Whether what is said to it can be read on the way.
+        /// Encryption of the connection to the server.
         encryption "sink.mail.encryption": Encryption = Encryption::StartTls, KeywordKind, "\"tls\"";
-        /// A file with the certificates of authorities to trust, in PEM.
-        ca "sink.mail.ca": Option<PathBuf> = None, Unset("those of the system", FilePath), "\"/etc/peal/mail-ca.pem\"";
-        /// Who we are to that server; it alone is told, and only behind encryption.
-        user "sink.mail.user": Option<String> = None, Unset("nobody", TextLineKind("a name")), "\"peal\"";
-        /// A file with the password on its first line, which only its owner may read.
+        /// File with the certificates of trusted authorities, in PEM.
+        ca "sink.mail.ca": Option<PathBuf> = None, Unset("the authorities of the system", FilePath), "\"/etc/peal/mail-ca.pem\"";
+        /// User name for the server. It is sent only to this server and only over an encrypted
+        /// connection.
+        user "sink.mail.user": Option<String> = None, Unset("none", TextLineKind("a name")), "\"peal\"";
+        /// File with the password on its first line. Only its owner may have read permission.
         password_file "sink.mail.password_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/mail-password\"";
-        /// Whom mail is from, unless its requester may say and says somebody else: an address, or a name and an address.
-        sender "sink.mail.sender": Option<String> = None, Unset("must be given for a sink of mail", TextLineKind("an address, as in \"Peal <peal@example.org>\"")),
+        /// Sender of mail, unless the requester names an allowed other one: an address, or a name
+        /// and an address.
+        sender "sink.mail.sender": Option<String> = None, Unset("none; required for a mail sink", TextLineKind("an address, as in \"Peal <peal@example.org>\"")),
             "\"Peal <peal@example.org>\"";
-        /// Whom a requester may say that mail is from.
+        /// Senders that a requester may name.
         allowed_senders "sink.mail.allowed_senders": Vec<AddressPattern> = Vec::new(), List(Parsed(PATTERN)), "[\"@example.org\"]";
-        /// The servers that a requester may choose.
+        /// Servers that a requester may choose.
         allowed_servers "sink.mail.allowed_servers": Vec<SmtpServer> = Vec::new(), List(Parsed(HOST_PORT)), "[\"backup.example.org:587\"]";
-        /// Who may be sent mail.
+        /// Addresses that may receive mail.
         allowed_recipients "sink.mail.allowed_recipients": Option<Vec<AddressPattern>> = None,
-            Unset("anybody", List(Parsed(PATTERN))), "[\"@example.org\", \"ops@example.com\"]";
-        /// How many recipients one mail may have.
+            Unset("all addresses", List(Parsed(PATTERN))), "[\"@example.org\", \"ops@example.com\"]";
+        /// Maximum number of recipients of one mail.
         max_recipients "sink.mail.max_recipients": usize = 100, Number(1, 10_000), "10";
-        /// How large a mail may be, as it is sent, in bytes.
-        max_bytes "sink.mail.max_bytes": usize = MIB, Number(4096, 1 << 30), "65536";
-        /// The name by which we greet servers.
-        hello "sink.mail.hello": Option<String> = None, Unset("that of this machine", TextLineKind("a name of a machine")), "\"node1.example.org\"";
-        /// How long connecting, and each answer, may take.
+        /// Maximum size of a mail as sent, in bytes.
+        max_message_bytes "sink.mail.max_message_bytes": usize = MIB, Number(4096, 1 << 30), "65536";
+        /// Host name in the HELO or EHLO command.
+        helo_name "sink.mail.helo_name": Option<String> = None, Unset("name of this node", TextLineKind("a host name")), "\"node1.example.org\"";
+        /// Timeout of a connection attempt or a reply, in milliseconds.
         timeout "sink.mail.timeout_ms": Duration = Duration::from_secs(30), Millis(10, HOUR), "10000";
-        /// How long the answer to a whole message may take; RFC 5321 asks for ten minutes.
+        /// Timeout of the reply to a complete message, in milliseconds. RFC 5321 recommends ten
+        /// minutes.
         data_timeout "sink.mail.data_timeout_ms": Duration = Duration::from_secs(600), Millis(10, HOUR), "60000";
     }
 
     /// A file.
     "sink.file" file: LogFile {
-        /// Where it is, or will be. Its directory must be there.
-        path "sink.file.path": Option<PathBuf> = None, Unset("it is no file", FilePath), "\"/var/log/peal/board.log\"";
-        /// Who may do what with it when it is made.
+        /// Path of the file. Its directory must exist.
+        path "sink.file.path": Option<PathBuf> = None, Unset("not a file sink", FilePath), "\"/var/log/peal/board.log\"";
+        /// Permissions of a new file.
         mode "sink.file.mode": u32 = 0o600, Permissions, "\"640\"";
-        /// How large it may become before it is put aside, in bytes.
+        /// Size at which the file is rotated, in bytes.
         max_bytes "sink.file.max_bytes": u64 = 64 * MIB as u64, Number(1024, 1 << 40), "1048576";
-        /// How many of those that were put aside are kept, as NAME.1, NAME.2 and so on.
-        keep "sink.file.keep": u32 = 5, Number(0, 1000), "10";
-        /// The longest message, in bytes.
-        max_message "sink.file.max_message": usize = MIB, Number(80, 1 << 30), "65536";
-        /// When a message is on the disk: when the system writes it, or before its requester is told.
+        /// Maximum number of rotated files, called NAME.1, NAME.2 and so on.
+        max_rotated_files "sink.file.max_rotated_files": u32 = 5, Number(0, 1000), "10";
+        /// Maximum length of a message, in bytes.
+        max_message_bytes "sink.file.max_message_bytes": usize = MIB, Number(80, 1 << 30), "65536";
+        /// Time at which a message reaches the disk: when the system writes it, or before the
+        /// requester receives a reply.
         sync "sink.file.sync": FileSync = FileSync::Never, KeywordKind, "\"each\"";
     }
 }
@@ -137,9 +143,9 @@ impl SinkEntry {
         let (kind, retry) = both(self.kind(), self.retry())?;
         let Sink {
             name,
-            keep,
-            queue,
-            queue_bytes,
+            durability,
+            max_queue_messages,
+            max_queue_bytes,
             ..
         } = self.settings.clone();
         let is_far = match &kind {
@@ -147,7 +153,7 @@ impl SinkEntry {
             SinkKind::Syslog(syslog) => !matches!(syslog.address, Address::Unix(_)),
             SinkKind::File(_) => false,
         };
-        let durability = match keep {
+        let durability = match durability {
             Some(SinkDurability::Store) => QueueDurability::Store,
             Some(SinkDurability::Memory) => QueueDurability::Memory,
             None if is_far => QueueDurability::Store,
@@ -157,8 +163,8 @@ impl SinkEntry {
             name,
             kind,
             queue: QueueBounds {
-                messages: queue,
-                bytes: queue_bytes,
+                messages: max_queue_messages,
+                bytes: max_queue_bytes,
             },
             durability,
             retry,
@@ -167,21 +173,21 @@ impl SinkEntry {
 
     fn retry(&self) -> Result<Retry, Problems> {
         let Sink {
-            retry_first,
-            retry_longest,
-            give_up,
+            first_retry_delay,
+            max_retry_delay,
+            delivery_timeout,
             ..
         } = self.settings.clone();
-        if retry_first > retry_longest {
+        if first_retry_delay > max_retry_delay {
             return Err(self.wrong(
-                "sink.retry_first_ms",
-                "sink.retry_first_ms is more than sink.retry_longest_ms",
+                "sink.first_retry_delay_ms",
+                "sink.first_retry_delay_ms is more than sink.max_retry_delay_ms",
             ));
         }
         Ok(Retry {
-            first: retry_first,
-            longest: retry_longest,
-            give_up,
+            first: first_retry_delay,
+            longest: max_retry_delay,
+            give_up: delivery_timeout,
         })
     }
 
@@ -236,7 +242,7 @@ impl SinkEntry {
 
     fn syslog(&self, address: &Address) -> Result<SyslogSettings, Problems> {
         let Syslog {
-            max_message,
+            max_message_bytes,
             timeout,
             ca,
             certificate,
@@ -270,7 +276,7 @@ impl SinkEntry {
         let (identity, ()) = both(identity, in_vain)?;
         Ok(SyslogSettings {
             address: address.clone(),
-            max_message,
+            max_message: max_message_bytes,
             timeout,
             tls: TlsSettings { ca, identity },
         })
@@ -323,11 +329,11 @@ impl SinkEntry {
             allowed_servers,
             allowed_recipients,
             max_recipients,
-            max_bytes,
+            max_message_bytes,
             ..
         } = self.settings.mail.clone();
         let Mail {
-            hello,
+            helo_name,
             timeout,
             data_timeout,
             ..
@@ -342,8 +348,8 @@ impl SinkEntry {
             allowed_servers,
             allowed_recipients: allowed_recipients.map_or(Addresses::Any, Addresses::Only),
             max_recipients,
-            max_bytes,
-            hello,
+            max_bytes: max_message_bytes,
+            hello: helo_name,
             timeout,
             data_timeout,
         })
@@ -353,8 +359,8 @@ impl SinkEntry {
         let LogFile {
             mode,
             max_bytes,
-            keep,
-            max_message,
+            max_rotated_files,
+            max_message_bytes,
             sync,
             ..
         } = self.settings.file.clone();
@@ -366,8 +372,8 @@ impl SinkEntry {
             path: path.to_owned(),
             mode,
             max_bytes,
-            keep,
-            max_message,
+            keep: max_rotated_files,
+            max_message: max_message_bytes,
             sync,
         }
     }

@@ -136,6 +136,6 @@ impl ValueKind<u32> for Permissions {
     }
 
     fn wanted(&self) -> String {
-        "who may read and write it in octal digits, as in \"640\"".to_owned()
+        "permissions in octal digits, as in \"640\"".to_owned()
     }
 }

@@ -114,7 +114,7 @@ words! {
         /// One that the site gave jobs of some names.
         Namespace = "namespace",
         /// One that a job brings.
-        Brought = "brought",
+        JobSupplied = "job-supplied",
     }
 
     /// Who shares the memory of an instance.
@@ -160,7 +160,7 @@ words! {
     }
 
     /// Whether the kernel confines the server.
-    WallMode {
+    ConfinementMode {
         /// It does not.
         Off = "off",
         /// As far as it can.

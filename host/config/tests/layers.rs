@@ -20,7 +20,7 @@ fn column(key: &str) -> usize {
 }
 
 #[test]
-fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
+fn every_key_is_read_from_file_environment_and_command_line() {
     for setting in Config::ALL {
         let default = setting.value(&Config::default());
         let (section, name) = setting.key.split_once('.').unwrap();
@@ -201,7 +201,7 @@ fn names_are_told_apart_in_every_layer() {
 #[test]
 fn each_layer_overrides_those_before_it() {
     let site = Site::new(
-        "[events]\nring_size = 1\n\n[server]\noutbox = 11\nmax_clones = 21\n\n[run]\non_abort = \"continue\"\n",
+        "[events]\nring_size = 1\n\n[server]\nmax_outbox_messages = 11\nmax_connections_per_proc = 21\n\n[run]\non_abort = \"continue\"\n",
     );
     let mut sources = site.sources();
     let cache = |sources: &ConfigSources| {
@@ -224,7 +224,7 @@ fn each_layer_overrides_those_before_it() {
         .push(("PEAL_EVENTS_RING_SIZE".into(), "2".into()));
     sources
         .environment
-        .push(("PEAL_SERVER_OUTBOX".into(), "12".into()));
+        .push(("PEAL_SERVER_MAX_OUTBOX_MESSAGES".into(), "12".into()));
     assert_eq!(cache(&sources), (2, "PEAL_EVENTS_RING_SIZE".to_owned()));
     sources
         .given
@@ -241,7 +241,10 @@ fn each_layer_overrides_those_before_it() {
     ));
     let loaded = sources.load().unwrap();
     assert_eq!(
-        (loaded.config.server.outbox, loaded.config.server.max_clones),
+        (
+            loaded.config.server.max_outbox_messages,
+            loaded.config.server.max_connections_per_proc
+        ),
         (12, 21),
         "each key by itself"
     );
@@ -309,7 +312,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
     );
     site.drop_in(
         "10-one.toml",
-        "name = \"b\"\npath = \"b.wasm\"\n\n[limits]\nmemory = 65536\n",
+        "name = \"b\"\npath = \"b.wasm\"\n\n[limits]\nmemory_bytes = 65536\n",
     );
     site.drop_in("30-nothing.toml", "# to come\n");
     let loaded = site.load().unwrap();
@@ -329,16 +332,18 @@ fn drop_ins_follow_in_the_order_of_their_names() {
             ("d", "/d.wasm".into()),
         ]
     );
-    assert_eq!(loaded.modules[1].settings.limits.memory, 65_536);
+    assert_eq!(loaded.modules[1].settings.limits.memory_bytes, 65_536);
     assert_eq!(
-        loaded.modules[1].at("module.limits.memory").to_string(),
+        loaded.modules[1]
+            .at("module.limits.memory_bytes")
+            .to_string(),
         format!("{}:5:1", drop_ins.join("10-one.toml").display())
     );
     assert_eq!(loaded.files.len(), 4);
 
     site.drop_in(
         "40-wrong.toml",
-        "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\noutbox = 3\n",
+        "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\nmax_outbox_messages = 3\n",
     );
     let problems = site.load().unwrap_err();
     assert_eq!(problems.len(), 2, "{problems:#?}");
@@ -356,7 +361,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_again_and_is_the_same() {
+fn shown_configuration_reads_back_equal() {
     let mut text = String::new();
     for setting in Config::ALL {
         let (section, name) = setting.key.split_once('.').unwrap();
@@ -401,8 +406,9 @@ fn what_is_shown_can_be_read_again_and_is_the_same() {
         (&9.into(), &2.into())
     );
     assert_eq!(row("events.ring_size")["origin"]["layer"], "file");
-    assert_eq!(row("server.outbox")["origin"]["layer"], "built-in");
-    assert!(
-        row("store.path")["value"].is_null() && row("store.path")["unset"] == "nothing is kept"
+    assert_eq!(
+        row("server.max_outbox_messages")["origin"]["layer"],
+        "built-in"
     );
+    assert!(row("store.path")["value"].is_null() && row("store.path")["unset"] == "no store");
 }

@@ -46,7 +46,7 @@ fn misspelt_keys(key: &str) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn every_misspelling_of_every_key_is_refused_with_the_nearest_right_name() {
+fn every_misspelled_key_is_refused_with_nearest_name() {
     let mut tried = 0;
     for setting in Config::ALL {
         for (key, wrong, right) in misspelt_keys(setting.key) {
@@ -149,7 +149,7 @@ fn a_key_in_the_wrong_place_is_shown_the_right_one() {
 
 /// Each row: what is given, where the problem is, and what is said of it.
 #[test]
-fn a_wrong_value_is_refused_with_what_would_be_right() {
+fn wrong_value_is_refused_with_valid_values() {
     for (text, says) in [
         (
             "events.ring_size = 1000001",
@@ -189,20 +189,20 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         (
             "log.order = \"email:maybe\"",
-            "1:13: log.order is \"email:maybe\"; it should be names of channels with commas between them",
+            "1:13: log.order is \"email:maybe\"; it should be names of log channels separated by commas",
         ),
         (
             "log.order = \"email,Email\"",
-            "1:13: log.order is \"email,Email\"; it should be names of channels",
+            "1:13: log.order is \"email,Email\"; it should be names of log channels",
         ),
         ("log.order = \"email,,syslog\"", "1:13: log.order is"),
         (
             "metrics.listen = \"0.0.0.0:9464\"",
-            "1:18: metrics.listen is \"0.0.0.0:9464\"; it should be an address of this machine's own",
+            "1:18: metrics.listen is \"0.0.0.0:9464\"; it should be a loopback address",
         ),
         (
             "metrics.listen = \"localhost\"",
-            "1:18: metrics.listen is \"localhost\"; it should be an address",
+            "1:18: metrics.listen is \"localhost\"; it should be a loopback address",
         ),
         (
             "store.path = \"\"",
@@ -210,7 +210,7 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         (
             "admin.group = \"a b\"",
-            "1:15: admin.group is \"a b\"; it should be the name of a group",
+            "1:15: admin.group is \"a b\"; it should be the name of a Unix group",
         ),
         (
             "tools.enable = [true]",
@@ -258,16 +258,16 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
             "4:9: module.codes is -3001; it should be an array; each element a status",
         ),
         (
-            "place = \"middle\"",
-            "4:9: module.place is \"middle\"; it should be \"first\", \"last\",",
+            "placement = \"middle\"",
+            "4:13: module.placement is \"middle\"; it should be \"first\", \"last\",",
         ),
         (
-            "place = { before = \"a\", after = \"b\" }",
-            "4:9: module.place is a table; it should be",
+            "placement = { before = \"a\", after = \"b\" }",
+            "4:13: module.placement is a table; it should be",
         ),
         (
-            "place = { beside = \"a\" }",
-            "4:9: module.place is a table; it should be",
+            "placement = { beside = \"a\" }",
+            "4:13: module.placement is a table; it should be",
         ),
         (
             "grants = [\"logging\", \"netwrk\"]",
@@ -326,8 +326,8 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
             "4:8: module.mode is \"dark\"; it should be \"active\" or \"shadow\"",
         ),
         (
-            "limits.memory = 10",
-            "4:17: module.limits.memory is 10; it should be a whole number from 65536 to",
+            "limits.memory_bytes = 10",
+            "4:23: module.limits.memory_bytes is 10; it should be a whole number from 65536 to",
         ),
         (
             "config = { a = [1] }",
@@ -353,12 +353,12 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
             &format!("3:6: {one_of}; this one has sink.syslog.address"),
         ),
         (
-            "file.path = \"f\"\nmail.hello = \"h\"",
-            "4:6: sink.mail.hello says nothing of a sink that has sink.file.path",
+            "file.path = \"f\"\nmail.helo_name = \"h\"",
+            "4:6: sink.mail.helo_name says nothing of a sink that has sink.file.path",
         ),
         (
             "file.path = \"f\"\nfile.mode = \"755\"",
-            "4:13: sink.file.mode is \"755\"; it should be who may read and write",
+            "4:13: sink.file.mode is \"755\"; it should be permissions in octal digits",
         ),
         (
             "syslog.address = \"log:514\"",
@@ -389,12 +389,12 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
             "3:25: sink.mail.allowed_senders: \"x\" stands for no address",
         ),
         (
-            "retry_first_ms = 9000\nretry_longest_ms = 10\nfile.path = \"f\"",
-            "3:1: sink.retry_first_ms is more than",
+            "first_retry_delay_ms = 9000\nmax_retry_delay_ms = 10\nfile.path = \"f\"",
+            "3:1: sink.first_retry_delay_ms is more than",
         ),
         (
-            "keep = \"disk\"",
-            "3:8: sink.keep is \"disk\"; it should be \"memory\" or \"store\"",
+            "durability = \"disk\"",
+            "3:14: sink.durability is \"disk\"; it should be \"memory\" or \"store\"",
         ),
     ] {
         assert!(
@@ -404,8 +404,8 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         );
     }
     let all = load(
-        "[[sink]]\nname = \"s\"\nmail.server = \"m:25\"\nmail.user = \"u\"\nmail.encryption = \"none\"\nfile.keep = 1\n\
-         retry_first_ms = 9000\nretry_longest_ms = 10",
+        "[[sink]]\nname = \"s\"\nmail.server = \"m:25\"\nmail.user = \"u\"\nmail.encryption = \"none\"\nfile.max_rotated_files = 1\n\
+         first_retry_delay_ms = 9000\nmax_retry_delay_ms = 10",
     )
     .unwrap_err();
     let kinds = [
@@ -413,7 +413,7 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         "a user needs a password",
         "encryption is needed",
         "says nothing of a sink",
-        "retry_longest_ms",
+        "max_retry_delay_ms",
     ];
     let is_told = |kind: &&str| all.iter().any(|problem| problem.contains(kind));
     assert!(
@@ -466,19 +466,18 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
 
 #[test]
 fn share_above_the_whole_is_refused_with_the_most_it_may_be() {
-    let told = problem("[log]\nmax_queued = 10\nmax_user_queued = 11\n");
+    let told = problem("[log]\nmax_queue_requests = 10\nmax_queue_requests_per_user = 11\n");
     assert_eq!(
         told,
-        "peal.toml:3:1: log.max_user_queued is 11; it should be at most 10: log.max_queued is 10"
+        "peal.toml:3:1: log.max_queue_requests_per_user is 11; it should be at most 10: log.max_queue_requests is 10"
     );
-    let records =
-        "[store]\nmax_bytes = 1048576\nmax_record_bytes = 65536\nmax_user_record_bytes = 65537\n";
+    let records = "[store]\nmax_bytes = 1048576\nmax_record_bytes = 65536\nmax_record_bytes_per_user = 65537\n";
     assert_eq!(
         problem(records),
-        "peal.toml:4:1: store.max_user_record_bytes is 65537; it should be at most 65536: store.max_record_bytes is 65536"
+        "peal.toml:4:1: store.max_record_bytes_per_user is 65537; it should be at most 65536: store.max_record_bytes is 65536"
     );
     assert!(
-        load("[store]\nmax_bytes = 1048576\n[log]\nmax_queued = 1\n").is_ok(),
+        load("[store]\nmax_bytes = 1048576\n[log]\nmax_queue_requests = 1\n").is_ok(),
         "shares follow from the whole"
     );
 }
@@ -486,7 +485,7 @@ fn share_above_the_whole_is_refused_with_the_most_it_may_be() {
 #[test]
 fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
     let site = support::Site::new(
-        "[server]\noutbx = 1\nmax_clones = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n",
+        "[server]\noutbx = 1\nmax_connections_per_proc = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n",
     );
     site.drop_in("m.toml", "name = \"m\"\npath = \"p\"\nsha256 = 3\n");
     let mut sources = site.sources();
@@ -501,13 +500,13 @@ fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
 }
 
 #[test]
-fn what_is_no_toml_is_refused_where_it_goes_wrong() {
+fn invalid_toml_is_refused_with_its_position() {
     let told = load("[run]\non_abort = \n[server\noutbox = 1\noutbox = 2\n").unwrap_err();
     assert!(
         told.len() >= 2 && told[0].starts_with("peal.toml:2:"),
         "{told:#?}"
     );
-    let twice = problem("[server]\noutbox = 1\noutbox = 2\n");
+    let twice = problem("[server]\nmax_outbox_messages = 1\nmax_outbox_messages = 2\n");
     assert!(twice.starts_with("peal.toml:3:1: duplicate key"), "{twice}");
     let deep = problem(&format!(
         "a = {}{}\n",
@@ -564,7 +563,7 @@ fn every_setting_that_stands_beside_a_c_name_exists() {
 }
 
 #[test]
-fn the_generated_documents_are_what_the_table_says() {
+fn generated_documents_match_settings_table() {
     let docs_dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     for (file, verb, text) in [
         ("peal.example.toml", "example", docs::example()),

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn who_raises_nothing_takes_nothing_from_the_others() {
+    fn handlers_raising_nothing_use_no_budget() {
         let mut allowance = EventBudget(9);
         assert_eq!(allowance.share(0).number, 0);
         assert_eq!(allowance, EventBudget(9));

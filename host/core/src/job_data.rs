@@ -194,7 +194,7 @@ mod tests {
     use peal_model::{Nspace, UserIdentity};
 
     #[test]
-    fn ranks_go_through_the_applications_and_global_ones_through_the_jobs_before() {
+    fn ranks_count_over_applications_and_global_ones_over_jobs() {
         let nspace = Nspace::new("job").unwrap();
         let parent = Proc::new(Nspace::new("first").unwrap(), Rank(1));
         let app = |size| AppSpec {

@@ -65,7 +65,7 @@ mod tests {
     use peal_model::{Range, Rank, Status};
 
     #[test]
-    fn the_site_comes_first_and_tenants_see_only_what_concerns_them() {
+    fn site_comes_first_and_tenants_see_own_entries_only() {
         let (mine, other) = (Nspace::new("mine").unwrap(), Nspace::new("other").unwrap());
         let (site, user, job) = (Owner::Site, Owner::User(7), Owner::Namespace(mine.clone()));
         assert!(site < user && user < job);

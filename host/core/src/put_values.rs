@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_what_stays() {
+    fn byte_count_equals_stored_values() {
         let (mut all, more) = (
             values([put(1, &[side(1)]), Kval::new(A, Value::Bool(true))]),
             values([put(2, &[side(1)])]),

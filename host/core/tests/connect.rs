@@ -5,19 +5,18 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+mod support;
+
 use peal_core::{
     MonotonicTime,
-    job::JobSpec,
-    server::{
-        Action, Completeness, FenceContribution, PeerId, RequestId, ServerState, StateSettings,
-        Upcall,
-    },
+    server::{Action, Completeness, FenceContribution, StateSettings},
 };
 use peal_model::{
     Info, Infos, Nspace, Proc, Rank, Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use proptest::prelude::*;
 use std::{collections::BTreeSet, time::Duration};
+use support::stage::Stage;
 
 const WHO: UserIdentity = UserIdentity {
     uid: 1000,
@@ -33,37 +32,27 @@ fn proc(who: usize) -> Proc {
     )
 }
 
-struct Stage {
-    server: ServerState,
-    peers: Vec<PeerId>,
-    tag: u32,
+/// Procs that connect with each other, and the sets of them that are connected.
+struct ConnectedProcs {
+    stage: Stage,
     there: BTreeSet<usize>,
     assemblages: Vec<BTreeSet<usize>>,
 }
 
-impl Stage {
-    fn new() -> Stage {
-        let mut server = ServerState::new(StateSettings {
-            loss_window: Duration::ZERO,
+impl ConnectedProcs {
+    fn new() -> ConnectedProcs {
+        let settings = StateSettings {
+            connection_loss_window: Duration::ZERO,
             ..StateSettings::default()
-        });
-        for job in JOBS {
-            let nspace = Nspace::new(job).unwrap();
-            server.add_job(JobSpec::new(nspace, 2, "node", WHO));
-        }
-        let peers = (0..4)
-            .map(|who| server.admit(&proc(who), WHO).unwrap().0)
-            .collect();
-        let mut stage = Stage {
-            server,
-            peers,
-            tag: 100,
+        };
+        let mut procs = ConnectedProcs {
+            stage: Stage::with_jobs(settings, &JOBS.map(|job| (job, 2, WHO))),
             there: (0..4).collect(),
             assemblages: Vec::new(),
         };
         for who in 0..4 {
             let codes = vec![code::PMIX_ERR_PROC_TERM_WO_SYNC];
-            stage.ask(
+            procs.ask(
                 who,
                 Request::RegisterEvents {
                     codes,
@@ -71,21 +60,14 @@ impl Stage {
                 },
             );
         }
-        stage
+        procs
     }
 
     fn ask(&mut self, who: usize, request: Request) -> Vec<Action> {
-        self.tag += 1;
-        let to = RequestId {
-            peer: self.peers[who],
-            tag: self.tag,
-        };
-        let actions = self.server.request(to, request, MonotonicTime(0));
-        let willing = |action| match action {
-            Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
-                self.server.host_registered(id, Ok(()))
-            }
-            Action::Gather { id, .. } => self.server.gathered(
+        let (_, actions) = self.stage.request(self.stage.peers[who], request);
+        let actions = self.stage.accept_registrations(actions);
+        let gathered = |action| match action {
+            Action::Gather { id, .. } => self.stage.server.gathered(
                 id,
                 Ok(FenceContribution {
                     data: Vec::new(),
@@ -94,7 +76,7 @@ impl Stage {
             ),
             action => vec![action],
         };
-        actions.into_iter().flat_map(willing).collect()
+        actions.into_iter().flat_map(gathered).collect()
     }
 
     /// All who are there of these make a call; what they are answered.
@@ -181,12 +163,15 @@ impl Stage {
                 if !self.there.remove(&who) {
                     return;
                 }
-                let actions = self.server.disconnected(self.peers[who], MonotonicTime(0));
+                let actions = self
+                    .stage
+                    .server
+                    .disconnected(self.stage.peers[who], MonotonicTime(0));
                 let told = actions.iter().filter_map(|action| match action {
                     Action::Deliver { peer, event } => {
                         let about = event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC);
                         assert_eq!(about, Some(&Value::Proc(proc(who))));
-                        self.peers.iter().position(|known| known == peer)
+                        self.stage.peers.iter().position(|known| known == peer)
                     }
                     _ => None,
                 });
@@ -225,36 +210,31 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     #[test]
-    fn who_is_connected_hears_of_deaths_and_nobody_else(ops in proptest::collection::vec(op(), 1..40)) {
-        let mut stage = Stage::new();
-        ops.into_iter().for_each(|op| stage.step(op));
+    fn only_connected_procs_hear_of_deaths(ops in proptest::collection::vec(op(), 1..40)) {
+        let mut procs = ConnectedProcs::new();
+        ops.into_iter().for_each(|op| procs.step(op));
     }
 }
 
 #[test]
 fn a_proc_is_in_no_more_assemblages_than_it_may_wait_in_fences() {
-    let mut stage = Stage::new();
-    stage.server = ServerState::new(StateSettings {
+    let mut procs = ConnectedProcs::new();
+    let settings = StateSettings {
         max_fences: 1,
         ..StateSettings::default()
-    });
+    };
+    procs.stage = Stage::with_jobs(settings, &[(JOBS[0], 2, WHO)]);
     let nspace = Nspace::new(JOBS[0]).unwrap();
-    stage
-        .server
-        .add_job(JobSpec::new(nspace.clone(), 2, "node", WHO));
-    stage.peers = (0..2)
-        .map(|who| stage.server.admit(&proc(who), WHO).unwrap().0)
-        .collect();
     let connect = |procs: Vec<Proc>| Request::Connect {
         procs,
         infos: Vec::<Info>::new(),
     };
-    let replies = stage.call(&[0, 1].into(), connect);
+    let replies = procs.call(&[0, 1].into(), connect);
     assert!(
         replies.iter().all(|reply| reply.status().is_success()),
         "{replies:?}"
     );
-    let actions = stage.ask(0, connect(vec![Proc::all(nspace)]));
+    let actions = procs.ask(0, connect(vec![Proc::all(nspace)]));
     assert!(
         matches!(&actions[..], [Action::Reply { reply, .. }] if reply.status() == code::PMIX_ERR_OUT_OF_RESOURCE)
     );

@@ -5,12 +5,14 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+mod support;
+
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
     job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
     policy::{DecidedBy, REASON, Verdict},
-    server::{Action, PeerId, RequestId, ServerState, StateSettings, Upcall},
+    server::{Action, StateSettings, Upcall},
 };
 use peal_model::{
     DataArray, Event, Hook, Info, Infos, KeyName, Nspace, PolicySubject, Proc, Query, Range, Rank,
@@ -21,6 +23,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
+use support::stage::Stage;
 
 const OWNER: UserIdentity = UserIdentity {
     uid: 1000,
@@ -67,40 +70,14 @@ fn by_event(code: i32) -> Info {
     )
 }
 
-/// A server with one job, all of whose procs are connected.
-struct Stage {
-    server: ServerState,
-    peers: Vec<PeerId>,
-    tag: u32,
-    now: MonotonicTime,
-}
-
 impl Stage {
+    /// A server with one job, all of whose procs are connected.
     fn new(settings: StateSettings) -> Stage {
-        let mut server = ServerState::new(settings);
-        let (nspace, hostname) = (Nspace::new("job").unwrap(), "node".to_owned());
-        server.add_job(JobSpec::new(nspace, SIZE, hostname, OWNER));
-        let peers = (0..SIZE)
-            .map(|rank| server.admit(&proc(rank), OWNER).unwrap().0)
-            .collect();
-        Stage {
-            server,
-            peers,
-            tag: 0,
-            now: MonotonicTime(0),
-        }
+        Stage::with_jobs(settings, &[("job", SIZE, OWNER)])
     }
 
     fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
-        self.tag += 1;
-        self.server.request(
-            RequestId {
-                peer: self.peers[rank],
-                tag: self.tag,
-            },
-            request,
-            self.now,
-        )
+        self.request(self.peers[rank], request).1
     }
 
     fn control(&mut self, rank: usize, targets: &[Proc], directives: &[Info]) -> Vec<Action> {
@@ -224,7 +201,7 @@ fn ended<'a>(actions: &'a [Action]) -> Vec<&'a Event> {
 }
 
 #[test]
-fn what_the_host_does_is_answered_when_it_is_done_with_who_was_left_out() {
+fn control_is_answered_when_done_with_procs_left_out() {
     let mut stage = Stage::new(StateSettings::default());
     let begun = stage.control(
         0,
@@ -275,7 +252,7 @@ fn what_the_host_does_is_answered_when_it_is_done_with_who_was_left_out() {
 }
 
 #[test]
-fn a_restart_is_answered_when_it_is_accepted_and_told_of_when_it_is_over() {
+fn restart_is_answered_at_acceptance_and_reported_at_its_end() {
     let mut stage = Stage::new(StateSettings::default());
     let begun = stage.control(
         0,
@@ -318,7 +295,7 @@ fn a_restart_is_answered_when_it_is_accepted_and_told_of_when_it_is_over() {
 }
 
 #[test]
-fn a_checkpoint_takes_the_first_declared_method_that_is_possible() {
+fn checkpoint_uses_first_possible_declared_method() {
     let mut stage = Stage::new(StateSettings::default());
     let ckpt = || [text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), named("c")];
     let nobody = answer(&stage.control(0, &[], &ckpt()));
@@ -372,7 +349,7 @@ fn a_checkpoint_takes_the_first_declared_method_that_is_possible() {
 }
 
 #[test]
-fn lone_number_of_a_signal_is_sent_whatever_was_declared() {
+fn bare_signal_number_is_sent_despite_declarations() {
     for (declares, number, signal, late) in [
         (false, 12, Some(12), 300),
         (true, 12, Some(12), 300),
@@ -413,7 +390,7 @@ fn lone_number_of_a_signal_is_sent_whatever_was_declared() {
 }
 
 #[test]
-fn who_is_preempted_is_alerted_makes_a_checkpoint_and_has_its_time() {
+fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
     let mut stage = Stage::new(StateSettings::default());
     let preempt = || {
         [
@@ -469,7 +446,7 @@ fn who_is_preempted_is_alerted_makes_a_checkpoint_and_has_its_time() {
 }
 
 #[test]
-fn one_may_cancel_what_has_not_gone_too_far_and_is_ones_own() {
+fn own_requests_can_be_cancelled_before_they_go_too_far() {
     let mut stage = Stage::new(StateSettings::default());
     stage.control(0, &[], &[methods(&[by_event(-3500)])]);
     let ckpt = |name: &str| [text(key::PMIX_JOB_CTRL_CHECKPOINT, name), named(name)];
@@ -561,7 +538,7 @@ fn not_cancelled(actions: &[Action]) -> Vec<String> {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
+fn kept_requests_are_bounded_and_hidden_from_other_users() {
     let mut stage = Stage::new(StateSettings {
         max_controls: 4,
         ..StateSettings::default()
@@ -596,7 +573,7 @@ fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
 }
 
 #[test]
-fn what_is_denied_is_on_record() {
+fn denied_requests_are_on_record() {
     let mut stage = Stage::new(StateSettings::default());
     let (nspace, hostname) = (Nspace::new("theirs").unwrap(), "node".to_owned());
     stage
@@ -645,7 +622,7 @@ fn mails(actions: &[Action]) -> Vec<[String; 3]> {
 }
 
 #[test]
-fn whoever_is_to_be_mailed_hears_of_the_request_and_of_its_end() {
+fn mail_recipient_hears_of_request_and_its_end() {
     let mut stage = Stage::new(StateSettings::default());
     let mail = |more: &[Info]| {
         let parts = [&[text(key::PMIX_LOG_EMAIL_ADDR, "ops@example.org")], more].concat();
@@ -695,7 +672,7 @@ fn whoever_is_to_be_mailed_hears_of_the_request_and_of_its_end() {
 }
 
 #[test]
-fn nodes_are_provided_by_whoever_grants_them_and_the_end_of_the_request_is_the_answer() {
+fn nodes_come_from_granting_module_and_request_end_answers() {
     let ask = |stage: &mut Stage| {
         let nodes = text(key::PMIX_JOB_CTRL_PROVISION, "node[01-03],login1");
         stage.control(
@@ -827,8 +804,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(2000), ..ProptestConfig::default() })]
 
     #[test]
-    fn checkpoints_end_as_those_who_make_them_say(steps in steps()) {
-        let mut stage = Stage::new(StateSettings { loss_window: Duration::ZERO, ..StateSettings::default() });
+    fn checkpoint_ends_with_statuses_of_its_procs(steps in steps()) {
+        let mut stage = Stage::new(StateSettings { connection_loss_window: Duration::ZERO, ..StateSettings::default() });
         stage.control(0, &[], &[methods(&[by_event(-3500)])]);
         let mut known: BTreeMap<usize, Known> = BTreeMap::new();
         let (mut gone, mut now): (BTreeSet<u32>, u64) = (BTreeSet::new(), 0);

@@ -53,7 +53,7 @@ const REFUSED: Result<(), Status> = Err(code::PMIX_ERR_NO_PERMISSIONS);
 const UNKNOWN: Result<(), Status> = Err(code::PMIX_ERR_NOT_FOUND);
 
 #[test]
-fn connection_of_a_client_the_kernels_uid_is_the_one_registered_for_that_proc() {
+fn client_connection_needs_registered_uid() {
     let what = RuleSubject::Connection(ConnectionKind::Client);
     assert_eq!(
         ask(Some(MINE), what, &[target("mine", Some(MINE))]),
@@ -71,7 +71,7 @@ fn connection_of_a_client_the_kernels_uid_is_the_one_registered_for_that_proc() 
 }
 
 #[test]
-fn connection_of_a_tool_same_uid_as_the_server_or_the_job_it_asks_about_or_root() {
+fn tool_connection_needs_uid_of_server_or_job_or_root() {
     let what = RuleSubject::Connection(ConnectionKind::Tool);
     for (uid, targets, answer) in [
         (SERVER, vec![], GRANTED),
@@ -98,7 +98,7 @@ fn connection_of_a_tool_same_uid_as_the_server_or_the_job_it_asks_about_or_root(
 }
 
 #[test]
-fn event_granted_and_a_claimed_source_other_than_ones_own_refused() {
+fn event_is_granted_and_forged_source_refused() {
     let (own, foreign) = (Value::Proc(proc("me")), Value::Proc(proc("other")));
     for (claimed, answer) in [
         (None, GRANTED),
@@ -206,7 +206,7 @@ fn log_granted_as_the_admin_lists_channels() {
 }
 
 #[test]
-fn a_refusal_names_who_and_what_stands_in_the_way() {
+fn refusal_names_requester_and_obstacle() {
     let me = proc("me");
     let words = |targets: &[TargetProc], users: &[u32]| {
         let what = RuleSubject::Others {

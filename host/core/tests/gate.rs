@@ -5,15 +5,16 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+mod support;
+
 use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
-    job::JobSpec,
     job_control::JobAction,
     policy::{DecidedBy, REASON, Verdict},
     server::{
         Action, AdmissionCheck, DecisionId, EventBudget, Monitoring, PeerId, RaisingOwner,
-        RequestId, ServerState, StateSettings, Upcall,
+        StateSettings, Upcall,
     },
 };
 use peal_model::{
@@ -21,6 +22,7 @@ use peal_model::{
     Rank, Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
+use support::stage::Stage;
 
 const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
@@ -32,13 +34,10 @@ const BOB: UserIdentity = UserIdentity {
 };
 const NEWS: Status = Status(-3001);
 
-/// A server with a job of two procs of Alice's and one of Bob's, all connected.
-struct Stage {
-    server: ServerState,
-    alice: [PeerId; 2],
-    bob: PeerId,
-    tag: u32,
-}
+/// The procs of Alice's job and that of Bob's, as `Stage::peers` has them.
+const ALICE_0: usize = 0;
+const ALICE_1: usize = 1;
+const BOB_0: usize = 2;
 
 fn proc(job: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(job).unwrap(), Rank(rank))
@@ -56,21 +55,14 @@ fn peer() -> (PeerInfo, Vec<Info>) {
 }
 
 impl Stage {
+    /// A server with a job of two procs of Alice's and one of Bob's, all connected.
     fn with(settings: StateSettings, policed: &[Hook]) -> Stage {
-        let mut server = ServerState::new(settings);
-        server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
-        for (job, size, identity) in [("alice", 2, ALICE), ("bob", 1, BOB)] {
-            let (nspace, hostname) = (Nspace::new(job).unwrap(), "node".to_owned());
-            server.add_job(JobSpec::new(nspace, size, hostname, identity));
-        }
-        let alice = [0, 1].map(|rank| server.admit(&proc("alice", rank), ALICE).unwrap().0);
-        let bob = server.admit(&proc("bob", 0), BOB).unwrap().0;
-        Stage {
-            server,
-            alice,
-            bob,
-            tag: 100,
-        }
+        let jobs = [("alice", 2, ALICE), ("bob", 1, BOB)];
+        let mut stage = Stage::with_jobs(settings, &jobs);
+        stage
+            .server
+            .guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
+        stage
     }
 
     fn policed(hooks: &[Hook]) -> Stage {
@@ -78,38 +70,20 @@ impl Stage {
     }
 
     fn ask(&mut self, peer: PeerId, request: Request) -> Vec<Action> {
-        self.tag += 1;
-        let actions = self.server.request(
-            RequestId {
-                peer,
-                tag: self.tag,
-            },
-            request,
-            MonotonicTime(0),
-        );
-        self.with_willing_host(actions)
-    }
-
-    /// The host environment takes every registration at once.
-    fn with_willing_host(&mut self, actions: Vec<Action>) -> Vec<Action> {
-        match &actions[..] {
-            [Action::Upcall(Upcall::RegisterEvents { id, .. })] => {
-                self.server.host_registered(*id, Ok(()))
-            }
-            _ => actions,
-        }
+        let (_, actions) = self.request(peer, request);
+        self.accept_registrations(actions)
     }
 
     /// The policies' answer to what was asked.
     fn decide(&mut self, asked_in: &[Action], verdict: Verdict) -> Vec<Action> {
         let actions = self.server.decided(asked(asked_in), verdict);
-        self.with_willing_host(actions)
+        self.accept_registrations(actions)
     }
 
     fn control(&mut self, target: Proc, key: peal_model::KeyName) -> Vec<Action> {
         let directives = vec![Info::new(key, Value::Bool(true))];
         self.ask(
-            self.alice[0],
+            self.peers[ALICE_0],
             Request::JobControl {
                 targets: vec![target],
                 directives,
@@ -201,7 +175,7 @@ fn denied(status: Status) -> Verdict {
 }
 
 #[test]
-fn without_policies_the_default_decides_at_once_and_names_what_is_in_the_way() {
+fn default_rule_without_policies_decides_at_once_with_reason() {
     let mut stage = Stage::policed(&[]);
     let own = stage.kill(proc("alice", 1));
     let [
@@ -265,7 +239,7 @@ fn without_policies_the_default_decides_at_once_and_names_what_is_in_the_way() {
 }
 
 #[test]
-fn policies_see_targets_of_others_and_unknown_ones_and_their_verdict_holds() {
+fn policies_see_foreign_and_unknown_targets_and_decide() {
     let mut stage = Stage::policed(&[Hook::JobControl]);
     for (target, owner) in [
         (proc("alice", 1), Some(ALICE)),
@@ -448,7 +422,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
     ];
     for (hook, request) in rows {
         let mut stage = Stage::policed(&[]);
-        let actions = stage.ask(stage.alice[0], request.clone());
+        let actions = stage.ask(stage.peers[ALICE_0], request.clone());
         match &request {
             // It learns that with whoever adds it.
             Request::GroupConstruct { procs, .. } if procs.is_empty() => {
@@ -474,7 +448,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
             },
             &[],
         );
-        let actions = open.ask(open.alice[0], request.clone());
+        let actions = open.ask(open.peers[ALICE_0], request.clone());
         match request {
             // Groups are the server's own, and the caller is in none of bob's.
             Request::GroupConstruct { procs, .. } if procs.is_empty() => {
@@ -512,7 +486,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
             queries: Vec::new(),
         },
     ] {
-        let actions = stage.ask(stage.alice[0], request);
+        let actions = stage.ask(stage.peers[ALICE_0], request);
         assert!(
             matches!(actions[..], [Action::Upcall(Upcall::Request { .. })]),
             "{actions:?}"
@@ -520,7 +494,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
     }
     let procs = vec![proc("alice", 0), proc("alice", 1)];
     let actions = stage.ask(
-        stage.alice[0],
+        stage.peers[ALICE_0],
         Request::Connect {
             procs,
             infos: Vec::new(),
@@ -537,7 +511,7 @@ fn an_abort_of_others_is_job_control_to_policies() {
         message: None,
         targets: vec![proc("bob", 0)],
     };
-    let actions = stage.ask(stage.alice[0], abort);
+    let actions = stage.ask(stage.peers[ALICE_0], abort);
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
@@ -559,15 +533,15 @@ fn an_abort_of_others_is_job_control_to_policies() {
 }
 
 #[test]
-fn events_reach_other_users_only_if_a_policy_says_so_also_those_who_register_late() {
-    let everybody = |stage: &Stage| [stage.alice[1], stage.bob];
+fn cross_user_events_need_a_policy_also_for_late_registrations() {
+    let everybody = |stage: &Stage| [stage.peers[ALICE_1], stage.peers[BOB_0]];
     let mut stage = Stage::policed(&[]);
-    stage.register(stage.alice[1]);
-    stage.register(stage.bob);
-    let heard = stage.notify(stage.alice[0], Vec::new());
+    stage.register(stage.peers[ALICE_1]);
+    stage.register(stage.peers[BOB_0]);
+    let heard = stage.notify(stage.peers[ALICE_0], Vec::new());
     assert_eq!(
         (statuses(&heard), hearers(&heard)),
-        (vec![code::PMIX_SUCCESS], vec![stage.alice[1]])
+        (vec![code::PMIX_SUCCESS], vec![stage.peers[ALICE_1]])
     );
     let rm = Event {
         code: NEWS,
@@ -582,8 +556,11 @@ fn events_reach_other_users_only_if_a_policy_says_so_also_those_who_register_lat
     );
 
     let mut stage = Stage::policed(&[]);
-    stage.notify(stage.alice[0], Vec::new());
-    let (late, bob) = (stage.register(stage.alice[1]), stage.register(stage.bob));
+    stage.notify(stage.peers[ALICE_0], Vec::new());
+    let (late, bob) = (
+        stage.register(stage.peers[ALICE_1]),
+        stage.register(stage.peers[BOB_0]),
+    );
     assert_eq!(
         (hearers(&late).len(), hearers(&bob).len()),
         (1, 0),
@@ -591,18 +568,18 @@ fn events_reach_other_users_only_if_a_policy_says_so_also_those_who_register_lat
     );
 
     let mut stage = Stage::policed(&[Hook::Event]);
-    stage.register(stage.alice[1]);
-    let id = asked(&stage.notify(stage.alice[0], Vec::new()));
+    stage.register(stage.peers[ALICE_1]);
+    let id = asked(&stage.notify(stage.peers[ALICE_0], Vec::new()));
     assert_eq!(
         hearers(&stage.server.decided(id, granted(Vec::new()))),
-        [stage.alice[1]]
+        [stage.peers[ALICE_1]]
     );
     assert_eq!(
-        hearers(&stage.register(stage.bob)),
-        [stage.bob],
+        hearers(&stage.register(stage.peers[BOB_0])),
+        [stage.peers[BOB_0]],
         "granted is granted to those who come late too"
     );
-    let id = asked(&stage.notify(stage.alice[0], Vec::new()));
+    let id = asked(&stage.notify(stage.peers[ALICE_0], Vec::new()));
     let passed = Verdict::Granted {
         by: DecidedBy::Default,
         amended: Vec::new(),
@@ -612,10 +589,10 @@ fn events_reach_other_users_only_if_a_policy_says_so_also_those_who_register_lat
     };
     assert_eq!(
         hearers(&stage.server.decided(id, passed)),
-        [stage.alice[1]],
+        [stage.peers[ALICE_1]],
         "all policies passed"
     );
-    let id = asked(&stage.notify(stage.alice[0], Vec::new()));
+    let id = asked(&stage.notify(stage.peers[ALICE_0], Vec::new()));
     let actions = stage.server.decided(id, denied(Status(-3100)));
     assert_eq!(
         (statuses(&actions), hearers(&actions).len()),
@@ -633,7 +610,7 @@ fn a_foreign_source_needs_a_grant_and_amended_infos_are_checked() {
     };
     let mut stage = Stage::policed(&[]);
     assert_eq!(
-        statuses(&stage.notify(stage.alice[0], proxy())),
+        statuses(&stage.notify(stage.peers[ALICE_0], proxy())),
         [code::PMIX_ERR_NO_PERMISSIONS]
     );
     let own = vec![Info::new(
@@ -641,17 +618,17 @@ fn a_foreign_source_needs_a_grant_and_amended_infos_are_checked() {
         Value::Proc(proc("alice", 0)),
     )];
     assert_eq!(
-        statuses(&stage.notify(stage.alice[0], own)),
+        statuses(&stage.notify(stage.peers[ALICE_0], own)),
         [code::PMIX_SUCCESS]
     );
     let mut stage = Stage::policed(&[Hook::Event]);
-    let id = asked(&stage.notify(stage.alice[0], proxy()));
+    let id = asked(&stage.notify(stage.peers[ALICE_0], proxy()));
     assert_eq!(
         statuses(&stage.server.decided(id, granted(proxy()))),
         [code::PMIX_SUCCESS]
     );
     // A custom list beside a range that has none contradicts it.
-    let id = asked(&stage.notify(stage.alice[0], Vec::new()));
+    let id = asked(&stage.notify(stage.peers[ALICE_0], Vec::new()));
     let list = vec![Info::new(
         key::PMIX_EVENT_CUSTOM_RANGE,
         Value::procs([proc("bob", 0)]),
@@ -664,9 +641,9 @@ fn a_foreign_source_needs_a_grant_and_amended_infos_are_checked() {
 }
 
 #[test]
-fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
+fn event_policies_refuse_or_narrow_registrations_and_ranges() {
     let mut stage = Stage::policed(&[Hook::Event]);
-    let registers = stage.ask_to_register(stage.alice[1], Vec::new());
+    let registers = stage.ask_to_register(stage.peers[ALICE_1], Vec::new());
     let [Action::Decide { request, .. }] = &registers[..] else {
         panic!("{registers:?}")
     };
@@ -680,24 +657,24 @@ fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
     );
     let refused = stage.decide(&registers, denied(code::PMIX_ERR_NO_PERMISSIONS));
     assert_eq!(statuses(&refused), [code::PMIX_ERR_NO_PERMISSIONS]);
-    let raised = stage.notify(stage.alice[0], Vec::new());
+    let raised = stage.notify(stage.peers[ALICE_0], Vec::new());
     assert!(hearers(&stage.decide(&raised, granted(Vec::new()))).is_empty());
 
     // The policy lets her hear of jobs only.
-    let registers = stage.ask_to_register(stage.alice[1], Vec::new());
+    let registers = stage.ask_to_register(stage.peers[ALICE_1], Vec::new());
     let job_only = vec![Info::new(key::PMIX_EVENT_JOB_LEVEL, Value::Bool(true))];
     assert_eq!(
         statuses(&stage.decide(&registers, granted(job_only))),
         [code::PMIX_SUCCESS]
     );
-    let raised = stage.notify(stage.alice[0], Vec::new());
+    let raised = stage.notify(stage.peers[ALICE_0], Vec::new());
     assert!(
         hearers(&stage.decide(&raised, granted(Vec::new()))).is_empty(),
         "it is about the environment"
     );
 
     // The same event, in a range that makes it one about her job.
-    let raised = stage.notify(stage.alice[0], Vec::new());
+    let raised = stage.notify(stage.peers[ALICE_0], Vec::new());
     let by = DecidedBy::Policy("narrows".to_owned());
     let narrowed = Verdict::Granted {
         by,
@@ -707,16 +684,16 @@ fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
         answer: Vec::new(),
     };
     let spread = stage.decide(&raised, narrowed);
-    assert_eq!(hearers(&spread), [stage.alice[1]]);
+    assert_eq!(hearers(&spread), [stage.peers[ALICE_1]]);
     assert!(spread.iter().any(
         |action| matches!(action, Action::Deliver { event, .. } if event.range == Range::Namespace)
     ));
 }
 
 #[test]
-fn who_leaves_before_it_is_decided_is_registered_for_nothing() {
+fn peer_leaving_before_decision_is_registered_for_nothing() {
     let mut stage = Stage::policed(&[Hook::Event]);
-    let (leaves, stays) = (stage.alice[1], stage.bob);
+    let (leaves, stays) = (stage.peers[ALICE_1], stage.peers[BOB_0]);
     let undecided = stage.ask_to_register(leaves, Vec::new());
     let taken_back = stage.ask_to_register(stays, Vec::new());
     stage.ask(leaves, Request::Finalize);
@@ -729,13 +706,13 @@ fn who_leaves_before_it_is_decided_is_registered_for_nothing() {
     for asked in [undecided, taken_back] {
         assert!(stage.decide(&asked, granted(Vec::new())).is_empty());
     }
-    let raised = stage.notify(stage.alice[0], Vec::new());
+    let raised = stage.notify(stage.peers[ALICE_0], Vec::new());
     assert!(hearers(&stage.decide(&raised, granted(Vec::new()))).is_empty());
     assert_eq!(stage.server.counts().decisions_awaited, 0);
 }
 
 #[test]
-fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() {
+fn events_raised_by_tenants_need_grant_and_by_site_do_not() {
     let event = || Event {
         code: NEWS,
         source: Some(proc("alice", 0)),
@@ -804,7 +781,7 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
 }
 
 #[test]
-fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_stays() {
+fn pending_decisions_are_bounded_in_number_and_bytes() {
     let mut stage = Stage::with(
         StateSettings {
             max_decisions: 4,
@@ -813,15 +790,19 @@ fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_st
         &[Hook::JobControl, Hook::Event],
     );
     let first = asked(&stage.kill(proc("bob", 0)));
-    let second = asked(&stage.notify(stage.alice[0], Vec::new()));
+    let second = asked(&stage.notify(stage.peers[ALICE_0], Vec::new()));
     for _ in 0..3 {
         let actions = stage.kill(proc("bob", 0));
         assert_eq!(statuses(&actions), [code::PMIX_ERR_OUT_OF_RESOURCE]);
         assert!(matches!(&actions[0], Action::Denied(denial) if denial.by == DecidedBy::Overload));
     }
     // Who asked is gone meanwhile: what it raised is raised all the same, and nothing is left.
-    stage.server.disconnected(stage.alice[0], MonotonicTime(0));
-    stage.server.disconnected(stage.alice[1], MonotonicTime(0));
+    stage
+        .server
+        .disconnected(stage.peers[ALICE_0], MonotonicTime(0));
+    stage
+        .server
+        .disconnected(stage.peers[ALICE_1], MonotonicTime(0));
     assert!(!stage.server.decided(second, granted(Vec::new())).is_empty());
     stage.server.decided(first, denied(Status(-1)));
     assert_eq!(stage.server.counts().decisions_awaited, 0);
@@ -834,22 +815,22 @@ fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_st
         key::PMIX_EVENT_TEXT_MESSAGE,
         Value::string(&"x".repeat(600)),
     )];
-    let held = asked(&stage.notify(stage.alice[0], long.clone()));
+    let held = asked(&stage.notify(stage.peers[ALICE_0], long.clone()));
     assert_eq!(
-        statuses(&stage.notify(stage.alice[0], long.clone())),
+        statuses(&stage.notify(stage.peers[ALICE_0], long.clone())),
         [code::PMIX_ERR_OUT_OF_RESOURCE]
     );
     stage.server.decided(held, denied(Status(-1)));
-    asked(&stage.notify(stage.alice[0], long));
+    asked(&stage.notify(stage.peers[ALICE_0], long));
 }
 
 #[test]
 fn the_events_of_one_source_keep_the_order_of_their_decisions() {
     let mut stage = Stage::policed(&[Hook::Event]);
-    stage.register(stage.alice[1]);
+    stage.register(stage.peers[ALICE_1]);
     let text = |text: &str| vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string(text))];
     let asked: Vec<DecisionId> = ["1", "2", "3"]
-        .map(|at| asked(&stage.notify(stage.alice[0], text(at))))
+        .map(|at| asked(&stage.notify(stage.peers[ALICE_0], text(at))))
         .to_vec();
     let mut heard = Vec::new();
     for (id, at) in asked.into_iter().zip(["1", "2", "3"]) {
@@ -914,7 +895,7 @@ fn connections_are_asked_about_where_there_are_policies() {
 }
 
 #[test]
-fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
+fn tools_of_root_server_user_and_job_users_may_connect() {
     let tool = proc("tool", 0);
     for (uid, welcome) in [
         (0, true),

@@ -5,17 +5,20 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+mod support;
+
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
     policy::{DecidedBy, Verdict, reason},
-    server::{Action, DecisionId, PeerId, RequestId, ServerState, StateSettings},
+    server::{Action, DecisionId, RequestId, StateSettings},
 };
 use peal_model::{
     Event, GroupOperationKind, Hook, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank,
     Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
+use support::stage::Stage;
 
 const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
@@ -31,21 +34,13 @@ fn proc(nspace: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(nspace).unwrap(), Rank(rank))
 }
 
-/// A server with a job of Alice's, whose two procs want to hear of everything that is said of groups, and a job of Bob's.
-struct Stage {
-    server: ServerState,
-    alice: [PeerId; 2],
-}
-
 impl Stage {
+    /// A server with a job of Alice's, whose two procs hear of everything that is said of groups, and a job of Bob's, not connected.
     fn new(settings: StateSettings, policed: &[Hook]) -> Stage {
-        let mut server = ServerState::new(settings);
-        for (nspace, UserIdentity { uid, gid }) in [("alice", ALICE), ("bob", BOB)] {
-            let (nspace, hostname) = (Nspace::new(nspace).unwrap(), "node".to_owned());
-            server.add_job(JobSpec::new(nspace, 2, hostname, UserIdentity { uid, gid }));
-        }
-        let alice = [0, 1].map(|rank| server.admit(&proc("alice", rank), ALICE).unwrap().0);
-        for peer in alice {
+        let mut stage = Stage::with_jobs(settings, &[("alice", 2, ALICE)]);
+        let (bob, server) = (Nspace::new("bob").unwrap(), &mut stage.server);
+        server.add_job(JobSpec::new(bob, 2, "node", BOB));
+        for &peer in &stage.peers {
             let codes = vec![
                 code::PMIX_GROUP_INVITED,
                 code::PMIX_GROUP_INVITE_ACCEPTED,
@@ -60,7 +55,7 @@ impl Stage {
             server.resume(peer);
         }
         server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
-        Stage { server, alice }
+        stage
     }
 
     fn policed() -> Stage {
@@ -70,7 +65,7 @@ impl Stage {
     fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
         self.server.request(
             RequestId {
-                peer: self.alice[rank],
+                peer: self.peers[rank],
                 tag: 7,
             },
             request,
@@ -194,7 +189,7 @@ fn answers(actions: &[Action]) -> Vec<Status> {
 fn heard(stage: &Stage, actions: &[Action]) -> Vec<(usize, Arc<Event>)> {
     let told = |action: &Action| match action {
         Action::Deliver { peer, event } => Some((
-            stage.alice.iter().position(|alice| alice == peer).unwrap(),
+            stage.peers.iter().position(|alice| alice == peer).unwrap(),
             event.clone(),
         )),
         _ => None,
@@ -211,7 +206,7 @@ fn reasons(event: &Event) -> Vec<&Info> {
 }
 
 #[test]
-fn policies_see_who_wants_to_form_what_with_whom_and_may_amend_how() {
+fn policies_see_group_request_and_may_amend_it() {
     let mut stage = Stage::policed();
     let added = Info::new(
         key::PMIX_GROUP_ADD_MEMBERS,
@@ -277,7 +272,7 @@ fn policies_see_who_wants_to_form_what_with_whom_and_may_amend_how() {
 }
 
 #[test]
-fn who_waits_for_one_who_may_not_is_told_the_same_and_hears_why() {
+fn participants_awaiting_denied_one_get_its_status_and_event() {
     let mut stage = Stage::policed();
     let (first, request) = asked(&stage.construct(0, &both(), Vec::new()));
     assert!(
@@ -319,7 +314,7 @@ fn who_waits_for_one_who_may_not_is_told_the_same_and_hears_why() {
 }
 
 #[test]
-fn what_the_default_refuses_to_one_the_others_are_told_too_but_nobody_of_another_user() {
+fn default_denial_reaches_other_participants_of_the_user_only() {
     let mut stage = Stage::new(StateSettings::default(), &[]);
     assert!(stage.construct(0, &both(), Vec::new()).is_empty());
     let with_bob = [both().as_slice(), &[proc("bob", 0)]].concat();
@@ -343,7 +338,7 @@ fn what_the_default_refuses_to_one_the_others_are_told_too_but_nobody_of_another
 }
 
 #[test]
-fn who_is_refused_and_named_by_nobody_ends_nothing_of_others() {
+fn denied_and_unnamed_participant_ends_no_other_construct() {
     let mut stage = Stage::policed();
     let (id, _) = asked(&stage.construct(1, &[proc("alice", 1)], Vec::new()));
     assert_eq!(answers(&stage.deny(id)), [DENIED]);
@@ -369,7 +364,7 @@ fn a_group_of_which_a_member_may_not_have_the_end_stays_for_all() {
 }
 
 #[test]
-fn who_has_ended_before_policies_have_decided_is_in_no_group() {
+fn proc_ended_before_decision_is_in_no_group() {
     for is_granted in [true, false] {
         let mut stage = Stage::policed();
         let tolerant = || vec![Info::new(key::PMIX_GROUP_FT_COLLECTIVE, Value::Bool(true))];
@@ -392,7 +387,7 @@ fn who_has_ended_before_policies_have_decided_is_in_no_group() {
 }
 
 #[test]
-fn what_waits_for_policies_and_finds_no_room_is_refused_to_all() {
+fn pending_group_decision_without_room_is_refused_to_all() {
     let mut stage = Stage::new(
         StateSettings {
             max_decisions: 2,
@@ -408,7 +403,7 @@ fn what_waits_for_policies_and_finds_no_room_is_refused_to_all() {
 }
 
 #[test]
-fn nobody_hears_of_an_invitation_that_is_refused() {
+fn refused_invitation_reaches_no_proc() {
     let mut stage = Stage::policed();
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
     assert_eq!(
@@ -439,7 +434,7 @@ fn nobody_hears_of_an_invitation_that_is_refused() {
 }
 
 #[test]
-fn who_may_not_come_has_declined_for_whoever_waits() {
+fn denied_member_has_declined_for_its_inviters() {
     let mut stage = Stage::policed();
     let (id, request) =
         asked(&stage.raise(1, code::PMIX_GROUP_INVITE_ACCEPTED, &[proc("alice", 0)]));
@@ -463,7 +458,7 @@ fn who_may_not_come_has_declined_for_whoever_waits() {
 }
 
 #[test]
-fn no_group_is_there_because_somebody_says_so_who_may_not_form_it() {
+fn forbidden_group_is_not_formed_by_events() {
     let mut stage = Stage::policed();
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_CONSTRUCT_COMPLETE, &both()));
     assert_eq!(

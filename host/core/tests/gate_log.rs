@@ -55,7 +55,7 @@ fn log(server: &mut ServerState, peer: PeerId, directives: Vec<Info>) -> Vec<Act
 }
 
 #[test]
-fn log_requests_go_on_with_who_really_asks_unless_the_site_wants_none() {
+fn log_requests_carry_real_requester_unless_site_drops_it() {
     let forged = Info::new(key::PMIX_LOG_SOURCE, Value::Proc(proc("bob")));
     let (mut server, peer) = stage(StateSettings::default(), &[]);
     let actions = log(&mut server, peer, [vec![forged], priority()].concat());
@@ -96,7 +96,7 @@ fn log_requests_go_on_with_who_really_asks_unless_the_site_wants_none() {
 }
 
 #[test]
-fn nothing_is_logged_before_the_policies_have_decided_and_then_what_they_made_of_it() {
+fn log_waits_for_policies_and_uses_their_rewrite() {
     let (mut server, peer) = stage(StateSettings::default(), &[Hook::Log]);
     let actions = log(&mut server, peer, priority());
     let [Action::Decide { id, request }] = &actions[..] else {
@@ -142,7 +142,7 @@ fn nothing_is_logged_before_the_policies_have_decided_and_then_what_they_made_of
 }
 
 #[test]
-fn who_may_not_log_is_told_by_a_status_and_the_trace_why() {
+fn denied_log_gets_status_and_trace_gets_reason() {
     let (mut server, peer) = stage(StateSettings::default(), &[Hook::Log]);
     let actions = log(&mut server, peer, Vec::new());
     let [Action::Decide { id, .. }] = &actions[..] else {

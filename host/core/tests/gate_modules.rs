@@ -145,7 +145,7 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
 }
 
 #[test]
-fn policies_are_asked_who_a_module_belongs_to_and_nothing_is_done_before() {
+fn policies_see_owner_of_module_before_anything_is_done() {
     let mut server = stage(&[Hook::JobControl]);
     let actions = server.control_for(&Owner::Site, 7, vec![proc("bob")], kill(), MonotonicTime(0));
     let [Action::Decide { id, request }] = &actions[..] else {
@@ -212,7 +212,7 @@ fn policies_are_asked_who_a_module_belongs_to_and_nothing_is_done_before() {
 }
 
 #[test]
-fn what_a_module_logs_is_about_whom_it_may_speak_of() {
+fn log_of_a_module_names_only_permitted_procs() {
     let mut server = stage(&[]);
     let line = || vec![Info::new(key::PMIX_LOG_JOB_RECORD, Value::string("stuck"))];
     let mut log = |owner: &Owner, about: Option<&str>| {
@@ -253,7 +253,7 @@ fn what_a_module_logs_is_about_whom_it_may_speak_of() {
 }
 
 #[test]
-fn policies_are_told_the_groups_of_who_asks_and_the_monitor() {
+fn policies_see_unix_groups_of_requester_and_monitor() {
     let mut server = stage(&[Hook::Monitor, Hook::Log]);
     let (peer, _) = server.admit(&proc("alice"), ALICE).unwrap();
     let groups: Arc<[UnixGroup]> = [
@@ -371,7 +371,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
 }
 
 #[test]
-fn nodes_are_provided_by_who_grants_them_whose_words_are_the_answer_and_by_nobody_else() {
+fn nodes_come_only_from_granting_module_and_its_infos_answer() {
     let says = |verdict: Verdict| match verdict {
         Verdict::Granted {
             answer, amended, ..

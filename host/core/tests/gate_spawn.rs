@@ -80,7 +80,7 @@ fn granted(amended: Vec<Info>) -> Verdict {
 }
 
 #[test]
-fn a_policy_sees_each_application_and_whose_directives_are_whose() {
+fn policy_sees_each_application_with_its_directives() {
     let (mut server, alice) = server(StateSettings::default(), &[Hook::Spawn]);
     let parent = Info::new(key::PMIX_PARENT_ID, Value::Proc(proc("bob")));
     let first = app(
@@ -143,7 +143,7 @@ fn a_policy_sees_each_application_and_whose_directives_are_whose() {
 }
 
 #[test]
-fn who_is_denied_gets_an_answer_without_a_job_behind_the_record_of_it() {
+fn denied_spawn_is_answered_without_job_after_its_record() {
     let (mut server, alice) = server(StateSettings::default(), &[Hook::Spawn]);
     let actions = ask(
         &mut server,
@@ -211,7 +211,7 @@ fn by_default_a_job_is_spawned_as_its_requester_and_for_its_own() {
 }
 
 #[test]
-fn what_waits_is_bounded_by_all_that_is_in_it() {
+fn pending_spawn_requests_are_bounded_by_their_whole_size() {
     let settings = || StateSettings {
         max_decision_bytes: 10_000,
         ..StateSettings::default()

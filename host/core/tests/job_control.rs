@@ -183,7 +183,7 @@ fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
 }
 
 #[test]
-fn what_is_no_action_on_procs_of_ones_own() {
+fn requests_without_action_on_own_procs_are_parsed() {
     let methods = |infos: Vec<Info>| {
         Info::new(
             key::PMIX_JOB_CTRL_CHECKPOINT_METHOD,
@@ -255,7 +255,7 @@ fn what_is_no_action_on_procs_of_ones_own() {
 }
 
 #[test]
-fn what_is_to_be_removed_and_how() {
+fn cleanup_directives_are_parsed() {
     let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
     let plain = Cleanup {
         procs: mine(),
@@ -352,7 +352,7 @@ fn cleanup_paths_of_several_directives_all_count() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_says_why() {
+fn invalid_requests_are_refused_with_reason() {
     let (kill, term) = (
         yes(key::PMIX_JOB_CTRL_KILL),
         yes(key::PMIX_JOB_CTRL_TERMINATE),

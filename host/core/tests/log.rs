@@ -405,7 +405,7 @@ fn malformed_data_log_nothing() {
 }
 
 #[test]
-fn what_is_unknown_or_not_served_goes_to_the_host_and_a_sites_own_channel_does_not() {
+fn unknown_channels_go_to_host_and_site_channels_do_not() {
     let settings = LogSettings::default();
     let data = vec![
         text(BOARD),
@@ -425,7 +425,7 @@ fn what_is_unknown_or_not_served_goes_to_the_host_and_a_sites_own_channel_does_n
 }
 
 #[test]
-fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
+fn each_channel_gets_only_its_data_and_payload() {
     let future = KeyName("pmix.log.future");
     let payload = || [text(KeyName("app.progress")), text(key::PMIX_LOG_MSG)];
     let about = || vec![text(key::PMIX_LOG_EMAIL_SUBJECT)];
@@ -510,7 +510,7 @@ fn text_of(key: Key) -> Info {
 }
 
 #[test]
-fn the_sites_order_comes_first_where_none_is_named_and_its_marks_hold_always() {
+fn site_order_is_default_and_its_marks_always_hold() {
     let order = vec![
         (
             channel("LOCAL_SYSLOG").unwrap(),

@@ -123,7 +123,7 @@ fn a_directive_of_the_wrong_type_logs_nothing() {
 }
 
 #[test]
-fn what_comes_later_counts_more_and_data_most_and_no_value_is_true() {
+fn later_directives_override_and_missing_value_means_true() {
     let read = |data, directives| Directives::read(&request("job", data, directives)).unwrap();
     let once = |yes| truth(key::PMIX_LOG_ONCE, yes);
     assert_eq!(read(vec![], vec![]), Directives::default());
@@ -158,7 +158,7 @@ fn stamped(timestamp: Option<u64>, directives: Vec<Info>) -> Option<u64> {
 }
 
 #[test]
-fn a_request_that_wants_a_time_and_has_none_gets_that_of_its_arrival() {
+fn missing_requested_time_is_time_of_arrival() {
     let given = || info(key::PMIX_LOG_TIMESTAMP, Value::Time(5));
     assert_eq!(stamped(None, vec![]), None);
     for wants in [
@@ -245,14 +245,14 @@ fn a_pair_tells_duplicates_of_one_job_on_the_same_channels() {
 const WINDOW: Duration = Duration::from_secs(5);
 
 /// A server that logs what is not in its book, and what the book wants to be logged.
-struct Stage {
+struct DuplicateLog {
     book: DuplicateFilter,
     logged: Vec<String>,
 }
 
-impl Stage {
-    fn new(entries: usize) -> Stage {
-        Stage {
+impl DuplicateLog {
+    fn new(entries: usize) -> DuplicateLog {
+        DuplicateLog {
             book: DuplicateFilter::new(Aggregation {
                 window: WINDOW,
                 entries,
@@ -296,8 +296,8 @@ impl Stage {
 const TEXT: &str = "pmix.log.stdout: text";
 
 #[test]
-fn duplicates_are_counted_and_their_number_is_logged_when_the_time_is_over() {
-    let mut stage = Stage::new(8);
+fn duplicates_are_counted_and_logged_after_window() {
+    let mut stage = DuplicateLog::new(8);
     let (good, partial) = (code::PMIX_SUCCESS, code::PMIX_ERR_PARTIAL_SUCCESS);
     assert_eq!(stage.log("a", good, 0), good);
     assert_eq!(stage.log("b", partial, 1000), partial);
@@ -340,8 +340,8 @@ fn duplicates_are_counted_and_their_number_is_logged_when_the_time_is_over() {
 }
 
 #[test]
-fn what_was_not_written_is_tried_again() {
-    let mut stage = Stage::new(8);
+fn failed_write_is_tried_again() {
+    let mut stage = DuplicateLog::new(8);
     for status in [
         code::PMIX_ERROR,
         code::PMIX_ERR_NOT_AVAILABLE,
@@ -355,7 +355,7 @@ fn what_was_not_written_is_tried_again() {
 
 #[test]
 fn the_book_is_no_longer_than_it_may_be() {
-    let mut stage = Stage::new(2);
+    let mut stage = DuplicateLog::new(2);
     for (name, now) in [("a", 0), ("b", 1), ("b", 2), ("a", 2)] {
         stage.log(name, code::PMIX_SUCCESS, now);
     }
@@ -383,7 +383,7 @@ fn the_book_is_no_longer_than_it_may_be() {
             entries: 0,
         },
     ] {
-        let mut stage = Stage {
+        let mut stage = DuplicateLog {
             book: DuplicateFilter::new(none),
             logged: Vec::new(),
         };
@@ -440,7 +440,7 @@ fn their_number_is_dressed_as_they_are_and_not_mailed() {
 }
 
 #[test]
-fn their_number_goes_where_they_could_have_gone_and_nowhere_else() {
+fn duplicate_count_goes_to_channels_of_the_duplicates_only() {
     let asked = Arc::new(asking(pair("a", "x")));
     let mut book = DuplicateFilter::new(Aggregation::default());
     for origin in [LogOrigin::Client, LogOrigin::Host] {

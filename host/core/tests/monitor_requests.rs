@@ -235,7 +235,7 @@ fn directives_of_other_types_are_converted() {
 }
 
 #[test]
-fn each_mistake_is_told_with_what_would_be_right() {
+fn each_mistake_is_refused_with_valid_input() {
     let size = || (key::PMIX_MONITOR_FILE_SIZE, Value::Bool(true));
     let bad = code::PMIX_ERR_BAD_PARAM;
     let cancel = |value| ask((key::PMIX_MONITOR_CANCEL, value), code::PMIX_SUCCESS, &[]);
@@ -419,7 +419,7 @@ fn each_mistake_is_told_with_what_would_be_right() {
 }
 
 #[test]
-fn whose_usage_is_told_follows_from_the_targets() {
+fn targets_select_usage_subject() {
     let usage = |directives: &[(KeyName, Value)]| {
         let read = ask(
             (key::PMIX_MONITOR_PROC_RESOURCE_USAGE, Value::Undef),

@@ -28,7 +28,7 @@ fn ranges_keep_their_zeros_and_names_their_order() {
 }
 
 #[test]
-fn what_names_no_nodes_is_refused_with_the_part_that_is_wrong() {
+fn invalid_node_text_is_refused_with_its_invalid_part() {
     let refused = |text: &str| expand(text, 1000).unwrap_err();
     for text in ["", ",", "a,,b", "a,"] {
         assert!(matches!(refused(text), NodesError::Nameless(_)), "{text:?}");
@@ -170,7 +170,7 @@ fn part() -> impl Strategy<Value = Part> {
 
 proptest! {
     #[test]
-    fn a_text_names_what_counting_names(items in prop::collection::vec(prop::collection::vec(part(), 1..4), 1..4)) {
+    fn node_text_names_same_nodes_as_enumeration(items in prop::collection::vec(prop::collection::vec(part(), 1..4), 1..4)) {
         let mut text = Vec::new();
         let (mut wanted, mut seen) = (Vec::new(), BTreeSet::new());
         for parts in &items {
@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_written_is_resolved_or_refused_within_bounds(text in "[a-c0-9\\[\\],-]{0,40}") {
+    fn any_node_text_is_resolved_or_refused_within_bounds(text in "[a-c0-9\\[\\],-]{0,40}") {
         if let Ok(nodes) = expand(&text, 50) {
             prop_assert!(!nodes.is_empty() && nodes.len() <= 50);
             prop_assert!(nodes.iter().all(|node| !node.is_empty() && !node.contains(['[', ']', ','])));

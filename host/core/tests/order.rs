@@ -120,7 +120,7 @@ fn the_order_of_rfc_0002_and_its_placement_words() {
 }
 
 #[test]
-fn every_conflict_says_who_holds_the_place() {
+fn every_conflict_names_holder_of_placement() {
     let mut chain = Registrations::default();
     add(&mut chain, "a", &[-1], ChainPlacement::First).unwrap();
     add(&mut chain, "m", &[-1, -2], ChainPlacement::FirstInCategory).unwrap();
@@ -236,7 +236,7 @@ fn directives_become_a_registration() {
 }
 
 #[test]
-fn each_sees_the_results_before_it_and_completion_ends_the_chain() {
+fn handlers_see_earlier_results_and_completion_ends_chain() {
     let mut chain = Registrations::default();
     for name in ["one", "two", "three"] {
         add(&mut chain, name, &[-1], ChainPlacement::Append).unwrap();
@@ -268,7 +268,7 @@ fn each_sees_the_results_before_it_and_completion_ends_the_chain() {
 }
 
 #[test]
-fn one_shot_handlers_are_spent_by_a_call_and_default_ones_pass_non_default_events_by() {
+fn one_shot_handlers_run_once_and_default_ones_skip_others() {
     let mut chain = Registrations::default();
     let once = Registration {
         lifetime: Lifetime::OneShot,
@@ -299,7 +299,7 @@ fn one_shot_handlers_are_spent_by_a_call_and_default_ones_pass_non_default_event
 }
 
 #[test]
-fn the_filter_by_affected_procs_holds_where_the_event_names_some() {
+fn affected_proc_filter_applies_to_events_naming_procs() {
     let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
     let infos = [Info::new(
         key::PMIX_EVENT_AFFECTED_PROCS,
@@ -558,7 +558,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 proptest! {
     #[test]
-    fn any_registrations_and_deregistrations_give_the_order_of_the_model(ops in ops(), happenings in happenings()) {
+    fn random_registrations_give_order_of_model(ops in ops(), happenings in happenings()) {
         let mut chain = Registrations::default();
         let mut model = Model::default();
         for op in ops {

@@ -116,7 +116,7 @@ fn by(verdict: &Verdict) -> (&DecidedBy, bool) {
 }
 
 #[test]
-fn the_first_grant_or_deny_decides_and_those_after_it_are_not_asked() {
+fn first_grant_or_deny_decides_and_later_policies_are_not_asked() {
     let pass = || said(PolicyOutcome::Pass);
     let deny = PolicyAnswer {
         infos: vec![note("not today")],
@@ -347,7 +347,7 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
 }
 
 #[test]
-fn what_is_to_be_logged_is_rewritten_for_those_after_and_nothing_else_is() {
+fn log_data_is_rewritten_for_later_policies_and_nothing_else() {
     let rewrites = |text: &str| {
         let amendment = Amendment {
             data: Some(vec![note(text)]),
@@ -438,7 +438,7 @@ fn any_said() -> impl Strategy<Value = PolicyAnswer> {
 proptest! {
     /// The model folds from the end: who is last decides only if nobody before it did.
     #[test]
-    fn the_verdict_is_that_of_the_first_who_decides(
+    fn verdict_is_that_of_first_deciding_policy(
         policies in prop::collection::vec((any::<bool>(), any_said()), 0..6),
         own in any::<bool>(),
     ) {

@@ -354,7 +354,7 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
 
 proptest! {
     #[test]
-    fn it_says_what_the_model_says(ops in proptest::collection::vec(op(), 1..60)) {
+    fn published_data_agree_with_model(ops in proptest::collection::vec(op(), 1..60)) {
         let (mut published, mut model) = (Published::new(LIMITS), Model::default());
         for (number, op) in (1..).zip(ops) {
             step(&mut published, &mut model, number, op);
@@ -363,7 +363,7 @@ proptest! {
 }
 
 #[test]
-fn what_makes_no_sense_or_is_not_kept_apart_is_refused() {
+fn invalid_or_ambiguous_publications_are_refused() {
     let mut published = Published::new(PublishLimits {
         bytes: 1000,
         ..PublishLimits::default()

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_of_what_is_there() {
+    fn quantiles_are_measured_values() {
         let times: Vec<Duration> = (1..=100).map(Duration::from_micros).collect();
         let at = |percent| quantile(&times, percent).unwrap().as_micros();
         assert_eq!((at(50), at(95), at(99)), (50, 95, 99));

@@ -116,7 +116,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_set_is_the_same_in_whatever_order_and_however_often_its_procs_are_named() {
+    fn set_of_procs_ignores_order_and_repetition() {
         let procs = |ranks: &[(&str, u32)]| -> Vec<Proc> {
             ranks
                 .iter()

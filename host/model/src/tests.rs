@@ -113,7 +113,7 @@ fn namespaces_with_control_characters_are_refused() {
 }
 
 #[test]
-fn jobs_are_not_named_what_no_file_can_be() {
+fn job_names_not_usable_as_file_names_are_refused() {
     for name in ["", ".", "..", "a/b", "/", "../x"] {
         assert!(Nspace::of_job(name).is_err(), "{name:?}");
         assert!(

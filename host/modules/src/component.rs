@@ -276,7 +276,7 @@ enum SettingRequirement {
 const NEEDS: [(&str, SettingRequirement); 10] = [
     ("module.codes", SettingRequirement::Role(Role::EventHandler)),
     (
-        "module.levels",
+        "module.event_classes",
         SettingRequirement::Role(Role::EventHandler),
     ),
     (
@@ -296,7 +296,7 @@ const NEEDS: [(&str, SettingRequirement); 10] = [
     ("module.sinks", SettingRequirement::Grant(Capability::Sink)),
     ("module.files", SettingRequirement::Grant(Capability::Files)),
     (
-        "module.state_quota",
+        "module.max_state_bytes",
         SettingRequirement::Grant(Capability::State),
     ),
 ];

@@ -16,17 +16,17 @@ use thiserror::Error;
 pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
     let limits = &settings.limits;
     ModuleLimits {
-        memory: limits.memory,
-        memory_total: limits.memory_total,
+        memory: limits.memory_bytes,
+        memory_total: limits.total_memory_bytes,
         call_time: limits.call_time,
-        host_time: limits.host_time,
+        host_time: limits.host_call_time,
         fuel: limits.fuel,
-        output: limits.output,
-        notifications: limits.notifications,
+        output: limits.output_bytes,
+        notifications: limits.raised_events,
         host_calls: limits.host_calls,
-        log_lines: limits.log_lines,
-        max_calls: limits.max_calls,
-        instances: limits.instances,
+        log_lines: limits.log_lines_per_second,
+        max_calls: limits.calls_per_instance,
+        instances: limits.idle_instances,
         isolation: isolation(settings.isolation, owner),
         failures: limits.failures,
         failure_window: limits.failure_window,
@@ -35,16 +35,16 @@ pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
 
 /// The limits of a module that a job brings.
 pub(crate) fn of_brought(config: &Config) -> ModuleLimits {
-    let limits = &config.brought;
+    let limits = &config.job_supplied;
     ModuleLimits {
-        memory: limits.memory,
+        memory: limits.memory_bytes,
         call_time: limits.call_time,
-        host_time: limits.host_time,
+        host_time: limits.host_call_time,
         fuel: limits.fuel,
-        output: limits.output,
-        notifications: limits.notifications,
+        output: limits.output_bytes,
+        notifications: limits.raised_events,
         host_calls: limits.host_calls,
-        log_lines: limits.log_lines,
+        log_lines: limits.log_lines_per_second,
         isolation: Isolation::Namespace,
         ..ModuleLimits::default()
     }
@@ -136,7 +136,7 @@ pub(crate) fn files(
 
 /// An owner has as many modules as there may be.
 #[derive(Debug, Error)]
-#[error("{owner} has {most} modules, as many as there may be (tenant.modules)")]
+#[error("{owner} has {most} modules, as many as there may be (tenant.max_modules)")]
 pub(crate) struct TooMany {
     owner: Owner,
     most: usize,
@@ -152,7 +152,7 @@ impl HeadCount {
     /// Nobody has any yet.
     pub(crate) fn new(config: &Config) -> HeadCount {
         HeadCount {
-            most: config.tenant.modules,
+            most: config.tenant.max_modules,
             heads: BTreeMap::new(),
         }
     }
@@ -181,8 +181,8 @@ impl Tenants {
     /// Nobody has anything yet.
     pub(crate) fn new(config: &Config) -> Tenants {
         let limits = TenantLimits {
-            memory: config.tenant.memory,
-            instances: config.tenant.instances,
+            memory: config.tenant.max_memory_bytes,
+            instances: config.tenant.max_instances,
         };
         Tenants {
             limits,
@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(of_brought(&Config::default()), shared);
         assert_eq!(brought_grants(&Config::default()), Grants::tenant());
         let tenant = TenantLimits {
-            memory: Config::default().tenant.memory,
-            instances: Config::default().tenant.instances,
+            memory: Config::default().tenant.max_memory_bytes,
+            instances: Config::default().tenant.max_instances,
         };
         assert_eq!(tenant, TenantLimits::default());
         assert_eq!(fuel(Config::default().sandbox.fuel), FuelCount::default());
@@ -235,14 +235,14 @@ mod tests {
     #[test]
     fn an_owner_has_so_many_modules_and_no_more() {
         let mut config = Config::default();
-        config.tenant.modules = 2;
+        config.tenant.max_modules = 2;
         let mut heads = HeadCount::new(&config);
         let job = Owner::Namespace(Nspace::new("job").unwrap());
         assert!(heads.add(&job).is_ok() && heads.add(&job).is_ok());
         let error = heads.add(&job).unwrap_err().to_string();
         assert_eq!(
             error,
-            "namespace job has 2 modules, as many as there may be (tenant.modules)"
+            "namespace job has 2 modules, as many as there may be (tenant.max_modules)"
         );
         assert!(heads.add(&Owner::User(1)).is_ok());
         assert!((0..50).all(|_| heads.add(&Owner::Site).is_ok()));

@@ -387,7 +387,7 @@ impl Loader {
             let signature = Signature::beside(path);
             if let Some(why) = signature::lacking(
                 &self.rules(),
-                (ModuleOwner::Brought, None),
+                (ModuleOwner::JobSupplied, None),
                 &bytes,
                 &signature,
             ) {
@@ -421,7 +421,7 @@ impl Loader {
             let loading = Loading {
                 name: &name,
                 owner: &owner,
-                mode: "brought",
+                mode: "job-supplied",
                 component,
                 grants: &grants,
                 limits,
@@ -463,8 +463,8 @@ impl Loader {
         let missing = || entry.problem("module.grants", "`state` needs a store: set store.path");
         let store = self.store.as_ref().ok_or_else(missing)?;
         let settings = &entry.settings;
-        let state = StoredState::new(store, &component.title, owner, settings.state_quota);
-        let total = self.config.tenant.state_quota;
+        let state = StoredState::new(store, &component.title, owner, settings.max_state_bytes);
+        let total = self.config.tenant.max_state_bytes;
         Ok(Some(Arc::new(if *owner == Owner::Site {
             state
         } else {

@@ -15,18 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The keys by which the configuration says what a handler is registered for.
 const HANDLER_KEYS: [&str; 5] = [
     "module.codes",
-    "module.levels",
+    "module.event_classes",
     "module.affected",
-    "module.place",
+    "module.placement",
     "module.oneshot",
 ];
 
 /// What the configuration says of a module's handler.
 pub fn registration(settings: &Module) -> Registration {
     Registration {
-        place: settings.place.clone(),
+        place: settings.placement.clone(),
         mode: mode(settings),
-        levels: match settings.levels {
+        levels: match settings.event_classes {
             EventLevels::Job => ClassFilter::JobSpecific,
             EventLevels::Environment => ClassFilter::Environment,
             EventLevels::Both => ClassFilter::Both,
@@ -54,7 +54,7 @@ pub fn mode(settings: &Module) -> Mode {
 pub fn handler_keys(entry: &ModuleEntry, roles: &BTreeSet<Role>) -> Vec<&'static str> {
     let has_other_place = roles.contains(&Role::LogChannel) || hooks(roles).next().is_some();
     let means_nothing =
-        |key: &&str| entry.given(key).is_some() && !(*key == "module.place" && has_other_place);
+        |key: &&str| entry.given(key).is_some() && !(*key == "module.placement" && has_other_place);
     HANDLER_KEYS.into_iter().filter(means_nothing).collect()
 }
 
@@ -105,7 +105,7 @@ impl<'a> PlacementCheck<'a> {
                 && is_certain(&error, self.has_unknown || self.has_unnamed)
             {
                 wrong(
-                    "module.place",
+                    "module.placement",
                     format!("module {} cannot be registered: {error}", settings.name),
                 );
             }
@@ -115,7 +115,7 @@ impl<'a> PlacementCheck<'a> {
             let chain = self.policies.entry(hook).or_default();
             let taken = chain.register(
                 &settings.name,
-                (settings.place.clone(), mode(settings)),
+                (settings.placement.clone(), mode(settings)),
                 OnFailure::default(),
                 (),
             );
@@ -125,7 +125,7 @@ impl<'a> PlacementCheck<'a> {
         }
         if let Some(error) = unseated {
             wrong(
-                "module.place",
+                "module.placement",
                 format!("module {} cannot decide: {error}", settings.name),
             );
         }
@@ -149,7 +149,7 @@ impl<'a> PlacementCheck<'a> {
                     wrong("module.channels", taken.to_string());
                 }
             }
-            let place = settings.place.clone();
+            let place = settings.placement.clone();
             let registration = Registration {
                 place,
                 ..Registration::new(&settings.name, EventCodes::Default)
@@ -158,7 +158,7 @@ impl<'a> PlacementCheck<'a> {
                 && is_certain(&error, self.has_unknown)
             {
                 wrong(
-                    "module.place",
+                    "module.placement",
                     format!("module {} cannot be registered: {error}", settings.name),
                 );
             }

@@ -98,7 +98,7 @@ mod tests {
     use std::{sync::mpsc::sync_channel, time::Duration};
 
     #[test]
-    fn policies_of_each_hook_are_asked_while_those_of_all_others_are() {
+    fn policies_of_each_hook_run_while_all_other_hooks_are_busy() {
         let pools = pools(&peal_config::Config::default().sandbox).unwrap();
         let (begin, begun) = sync_channel(Hook::ALL.len());
         let waiting: Vec<_> = Hook::ALL

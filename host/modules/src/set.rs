@@ -185,7 +185,7 @@ fn seat_configured(
     let cannot = |error: RegistrationError| {
         format!("module {} cannot be registered: {error}", settings.name)
     };
-    let (name, place) = (&settings.name, || settings.place.clone());
+    let (name, place) = (&settings.name, || settings.placement.clone());
     let mode = placement_check::mode(settings);
     let roles = Role::ALL
         .into_iter()
@@ -205,7 +205,9 @@ fn seat_configured(
             member,
             placement_check::registration(settings),
         );
-        registered.map_err(cannot).map_err(wrong("module.place"))?;
+        registered
+            .map_err(cannot)
+            .map_err(wrong("module.placement"))?;
     }
     for hook in placement_check::hooks(&roles) {
         let on_failure = match settings.on_failure {
@@ -219,7 +221,7 @@ fn seat_configured(
         let added = hosted
             .policies
             .register(hook, name, place(), on_failure, policy);
-        added.map_err(|error| wrong("module.place")(error.to_string()))?;
+        added.map_err(|error| wrong("module.placement")(error.to_string()))?;
     }
     if module.has_role(Role::LogChannel) {
         let added =

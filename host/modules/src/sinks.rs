@@ -4,29 +4,32 @@ use peal_model::{LogRequest, Mail, Proc, Status, code, rank};
 use peal_sandbox::Sink;
 use peal_server::{
     Metrics,
-    embedded::{EmbeddedHostEnvironment, Stream},
     metrics::{Amount, MetricFamily, MetricKind, MetricSample, Unit},
 };
 use peal_sinks::{PeerReachability, SinkHandle, SinkHealth, SinkMessage, SinkWriteError, Sinks};
 use peal_store::{JobEntryKind, JobRecordEntry, LeftOutEntries, RecordLimit, Store, StoreError};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// All that there is to write to.
+/// Sinks for the output streams of jobs.
+pub struct OutputSinks {
+    /// Standard output.
+    pub stdout: Arc<dyn Sink>,
+    /// Standard error.
+    pub stderr: Arc<dyn Sink>,
+}
+
+/// All sinks that modules may be given.
 pub struct SinkCatalog {
-    host: Arc<EmbeddedHostEnvironment>,
+    outputs: OutputSinks,
     opened: Arc<Sinks>,
     store: Option<Arc<Store>>,
 }
 
 impl SinkCatalog {
-    /// The outputs of this host, these sinks, and the records of jobs in this store.
-    pub fn new(
-        host: Arc<EmbeddedHostEnvironment>,
-        opened: Arc<Sinks>,
-        store: Option<Arc<Store>>,
-    ) -> SinkCatalog {
+    /// The output streams of jobs, these sinks, and the records of jobs in this store.
+    pub fn new(outputs: OutputSinks, opened: Arc<Sinks>, store: Option<Arc<Store>>) -> SinkCatalog {
         SinkCatalog {
-            host,
+            outputs,
             opened,
             store,
         }
@@ -47,8 +50,8 @@ impl SinkCatalog {
 
     fn sink(&self, name: &SinkName, entry: &ModuleEntry) -> Result<Arc<dyn Sink>, Problem> {
         Ok(match name {
-            SinkName::Stdout => self.host.sink(Stream::Stdout),
-            SinkName::Stderr => self.host.sink(Stream::Stderr),
+            SinkName::Stdout => self.outputs.stdout.clone(),
+            SinkName::Stderr => self.outputs.stderr.clone(),
             SinkName::JobRecord => {
                 let missing = || {
                     entry.problem(
@@ -149,50 +152,50 @@ type SinkMetric = (
 
 const TOLD: [SinkMetric; 8] = [
     (
-        "peal_sink_queued",
-        "Messages that wait in a sink.",
+        "peal_sink_queue_messages",
+        "Messages in the queue of a sink.",
         MetricKind::Gauge,
         |health| health.queued,
     ),
     (
-        "peal_sink_queued_bytes",
-        "Bytes of the messages that wait in a sink.",
+        "peal_sink_queue_bytes",
+        "Size of the messages in the queue of a sink, in bytes.",
         MetricKind::Gauge,
         |health| health.queued_bytes,
     ),
     (
         "peal_sink_delivered",
-        "Messages that a sink delivered.",
+        "Messages delivered by a sink.",
         MetricKind::Counter,
         |health| health.delivered,
     ),
     (
         "peal_sink_refused",
-        "Messages that a sink did not accept.",
+        "Messages refused by a sink.",
         MetricKind::Counter,
         |health| health.refused,
     ),
     (
         "peal_sink_retried",
-        "Deliveries of a sink that failed and are repeated.",
+        "Failed deliveries of a sink that are retried.",
         MetricKind::Counter,
         |health| health.retried,
     ),
     (
-        "peal_sink_given_up",
-        "Messages that a sink accepted and will never deliver.",
+        "peal_sink_messages_dropped",
+        "Messages that a sink accepted and dropped undelivered.",
         MetricKind::Counter,
         |health| health.given_up,
     ),
     (
-        "peal_sink_recipients_given_up",
-        "Recipients of mails whom the mail server refused for good.",
+        "peal_sink_recipients_dropped",
+        "Recipients of mail permanently refused by the mail server.",
         MetricKind::Counter,
         |health| health.recipients_given_up,
     ),
     (
-        "peal_sink_lost_peer",
-        "Whether the last delivery of a sink found nobody.",
+        "peal_sink_peer_unreachable",
+        "Whether the destination was unreachable at the last delivery of a sink.",
         MetricKind::Gauge,
         |health| u64::from(health.link == PeerReachability::Lost),
     ),

@@ -130,7 +130,7 @@ pub fn terms(
         sample,
         LoadContext {
             name: None,
-            owner: ModuleOwner::Brought,
+            owner: ModuleOwner::JobSupplied,
         },
         None,
         config,
@@ -203,7 +203,7 @@ fn decide(
     config: &Config,
 ) -> (bool, String) {
     let said = |yes: bool, rule: &str| (yes, rule.to_owned());
-    if owner == ModuleOwner::Brought {
+    if owner == ModuleOwner::JobSupplied {
         return match limits::brought_grants(config).allows(capability) {
             true => said(true, "tenant.grants"),
             false if limits::tenants_may_have(config, capability) => {
@@ -240,8 +240,8 @@ fn role_problems(found: &Inspection, owner: ModuleOwner) -> Vec<String> {
     }
     match owner {
         ModuleOwner::Site => Vec::new(),
-        ModuleOwner::Brought if found.roles.contains(&Role::EventHandler) => Vec::new(),
-        ModuleOwner::Brought => vec![format!(
+        ModuleOwner::JobSupplied if found.roles.contains(&Role::EventHandler) => Vec::new(),
+        ModuleOwner::JobSupplied => vec![format!(
             "exports no {}, and a job brings handlers only",
             Role::EventHandler
         )],
@@ -276,9 +276,9 @@ fn limits_of(
         .filter_map(|setting| limit(setting, settings, "module.limits."));
     let brought = Config::ALL
         .iter()
-        .filter_map(|setting| limit(setting, config, "brought."));
+        .filter_map(|setting| limit(setting, config, "job_supplied."));
     match (owner, entry) {
-        (ModuleOwner::Brought, _) => brought.collect(),
+        (ModuleOwner::JobSupplied, _) => brought.collect(),
         (ModuleOwner::User, None) => own.chain(brought).collect(),
         _ => own.collect(),
     }

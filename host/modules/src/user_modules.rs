@@ -111,7 +111,7 @@ impl UserModuleSets {
 impl Deployer {
     /// Begins to read what users installed. What comes of it, [`Deployer::user_progress`] tells.
     pub fn look_at_users(&mut self, config: &Config) {
-        let Some(below) = config.deploy.user_dir.as_deref() else {
+        let Some(below) = config.deploy.user_modules_dir.as_deref() else {
             return;
         };
         match self.users.reading {

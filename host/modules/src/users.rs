@@ -167,10 +167,10 @@ impl UserDirectory {
                 Err(more) => problems.extend(more.0),
             }
             // Before any component is read.
-            let most = config.tenant.modules;
+            let most = config.tenant.max_modules;
             if modules.len() > most || problems.len() > MAX_PROBLEMS {
                 let why = format!(
-                    "user {} has {most} modules, as many as there may be (tenant.modules)",
+                    "user {} has {most} modules, as many as there may be (tenant.max_modules)",
                     self.uid
                 );
                 problems.truncate(MAX_PROBLEMS);
@@ -277,7 +277,7 @@ impl UserDirectory {
 
 /// What of a module is not a user's to say, or more than they may have.
 fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
-    let (asked, most) = (&entry.settings.limits, &config.brought);
+    let (asked, most) = (&entry.settings.limits, &config.job_supplied);
     let usual = Limits::default();
     let not_theirs = [
         "module.scope",
@@ -302,14 +302,14 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
     };
     let limits = [
         more(
-            "module.limits.memory",
-            asked.memory > most.memory,
-            most.memory.to_string(),
+            "module.limits.memory_bytes",
+            asked.memory_bytes > most.memory_bytes,
+            most.memory_bytes.to_string(),
         ),
         more(
-            "module.limits.memory_total",
-            asked.memory_total > config.tenant.memory,
-            config.tenant.memory.to_string(),
+            "module.limits.total_memory_bytes",
+            asked.total_memory_bytes > config.tenant.max_memory_bytes,
+            config.tenant.max_memory_bytes.to_string(),
         ),
         more(
             "module.limits.call_time_ms",
@@ -317,19 +317,19 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
             most.call_time.as_millis().to_string(),
         ),
         more(
-            "module.limits.host_time_ms",
-            asked.host_time > most.host_time,
-            most.host_time.as_millis().to_string(),
+            "module.limits.host_call_time_ms",
+            asked.host_call_time > most.host_call_time,
+            most.host_call_time.as_millis().to_string(),
         ),
         more(
-            "module.limits.output",
-            asked.output > most.output,
-            most.output.to_string(),
+            "module.limits.output_bytes",
+            asked.output_bytes > most.output_bytes,
+            most.output_bytes.to_string(),
         ),
         more(
-            "module.limits.notifications",
-            asked.notifications > most.notifications,
-            most.notifications.to_string(),
+            "module.limits.raised_events",
+            asked.raised_events > most.raised_events,
+            most.raised_events.to_string(),
         ),
         more(
             "module.limits.host_calls",
@@ -337,9 +337,9 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
             most.host_calls.to_string(),
         ),
         more(
-            "module.limits.log_lines",
-            asked.log_lines > most.log_lines,
-            most.log_lines.to_string(),
+            "module.limits.log_lines_per_second",
+            asked.log_lines_per_second > most.log_lines_per_second,
+            most.log_lines_per_second.to_string(),
         ),
         more(
             "module.limits.failure_window_ms",
@@ -347,9 +347,9 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
             "no less than usual".to_owned(),
         ),
         more(
-            "module.limits.instances",
-            asked.instances > usual.instances,
-            usual.instances.to_string(),
+            "module.limits.idle_instances",
+            asked.idle_instances > usual.idle_instances,
+            usual.idle_instances.to_string(),
         ),
         more(
             "module.limits.failures",

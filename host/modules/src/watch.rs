@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_renamed_and_removed_is_told_and_what_is_read_is_not() {
+    async fn writes_renames_and_removals_are_reported_and_reads_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let (file, drop_ins) = (dir.path().join("peal.toml"), dir.path().join("modules.d"));
         fs::write(&file, "one").unwrap();

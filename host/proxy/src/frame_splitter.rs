@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn however_a_stream_is_split_what_is_wanted_is_whole_and_the_rest_passes() {
+    fn wanted_frames_are_whole_and_others_pass_at_any_split() {
         let frames = [
             frame(101, 0),
             frame(1, 9),

@@ -42,7 +42,7 @@ fn hello() -> Hello {
 }
 
 /// Both ends of a relayed connection.
-struct Stage {
+struct ProxiedConnection {
     relay: ClientProxy,
     codec: Codec,
     next: u32,
@@ -50,9 +50,9 @@ struct Stage {
     server: FrameDecoder,
 }
 
-impl Stage {
+impl ProxiedConnection {
     /// Welcomed, with handlers that want these codes.
-    fn new(wanted: &[Status]) -> Stage {
+    fn new(wanted: &[Status]) -> ProxiedConnection {
         let (limits, hello) = (DecodeLimits::default(), hello());
         let mut relay = ClientProxy::new(limits, PATIENCE);
         if !wanted.is_empty() {
@@ -68,7 +68,7 @@ impl Stage {
             matches!(relay.happening(), Some(ProxyEvent::Welcomed(Some(proc))) if proc == me())
         );
         let (client, server) = (FrameDecoder::new(&limits), FrameDecoder::new(&limits));
-        Stage {
+        ProxiedConnection {
             relay,
             codec: Codec::of(&hello, limits),
             next: 101,
@@ -179,8 +179,8 @@ fn event(code: Status, number: u64) -> Event {
 }
 
 #[test]
-fn handlers_are_registered_and_the_client_hears_what_it_asked_for_and_nothing_else() {
-    let mut stage = Stage::new(&[NEWS, Status::DEFAULT_HANDLER]);
+fn handlers_are_registered_and_client_hears_only_own_codes() {
+    let mut stage = ProxiedConnection::new(&[NEWS, Status::DEFAULT_HANDLER]);
     stage.acknowledge();
     stage.registers(&[OTHER]);
     stage.raises(&event(NEWS, 1));
@@ -203,8 +203,8 @@ fn handlers_are_registered_and_the_client_hears_what_it_asked_for_and_nothing_el
 }
 
 #[test]
-fn results_follow_the_infos_and_what_is_complete_ends() {
-    let mut stage = Stage::new(&[NEWS]);
+fn results_follow_infos_and_completion_ends_chain() {
+    let mut stage = ProxiedConnection::new(&[NEWS]);
     stage.acknowledge();
     stage.registers(&[NEWS]);
     stage.raises(&event(NEWS, 1));
@@ -225,7 +225,7 @@ fn results_follow_the_infos_and_what_is_complete_ends() {
 
 #[test]
 fn events_keep_their_order_and_answers_overtake_them() {
-    let mut stage = Stage::new(&[NEWS]);
+    let mut stage = ProxiedConnection::new(&[NEWS]);
     stage.acknowledge();
     stage.registers(&[NEWS]);
     let (first, second) = (stage.raises(&event(NEWS, 1)), stage.raises(&event(NEWS, 2)));
@@ -240,8 +240,8 @@ fn events_keep_their_order_and_answers_overtake_them() {
 }
 
 #[test]
-fn what_came_too_early_is_kept_until_the_client_registers_and_comes_once() {
-    let mut stage = Stage::new(&[NEWS]);
+fn early_event_is_kept_until_registration_and_sent_once() {
+    let mut stage = ProxiedConnection::new(&[NEWS]);
     stage.acknowledge();
     let early = stage.raises(&event(NEWS, 1));
     let number = stage.waiting();
@@ -276,7 +276,7 @@ fn what_came_too_early_is_kept_until_the_client_registers_and_comes_once() {
 
 #[test]
 fn a_client_cannot_deregister_for_handlers() {
-    let mut stage = Stage::new(&[NEWS]);
+    let mut stage = ProxiedConnection::new(&[NEWS]);
     stage.acknowledge();
     stage.registers(&[NEWS, OTHER]);
     stage.asks(&Request::DeregisterEvents {
@@ -297,7 +297,7 @@ fn a_client_cannot_deregister_for_handlers() {
 
 #[test]
 fn requests_of_handlers_are_answered_to_them_alone() {
-    let mut stage = Stage::new(&[]);
+    let mut stage = ProxiedConnection::new(&[]);
     let log = Request::Log {
         timestamp: 0,
         data: Vec::new(),
@@ -322,9 +322,9 @@ fn requests_of_handlers_are_answered_to_them_alone() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
-    let mut stage = Stage::new(&[NEWS]);
-    let late = |stage: &mut Stage| {
+fn silent_server_is_reported_once_and_may_still_answer() {
+    let mut stage = ProxiedConnection::new(&[NEWS]);
+    let late = |stage: &mut ProxiedConnection| {
         let happenings = std::iter::from_fn(|| stage.relay.happening());
         let late = happenings.filter_map(|one| {
             if let ProxyEvent::Late { ask } = one {
@@ -383,7 +383,7 @@ fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
 
 #[test]
 fn events_of_handlers_reach_the_client_that_asked_for_them() {
-    let mut stage = Stage::new(&[]);
+    let mut stage = ProxiedConnection::new(&[]);
     stage.registers(&[NEWS]);
     stage.relay.deliver(Arc::new(event(NEWS, 1))).unwrap();
     stage.relay.deliver(Arc::new(event(OTHER, 2))).unwrap();
@@ -396,7 +396,7 @@ fn events_of_handlers_reach_the_client_that_asked_for_them() {
 }
 
 #[test]
-fn what_is_not_understood_passes() {
+fn unknown_messages_pass() {
     let mut relay = ClientProxy::new(DecodeLimits::default(), PATIENCE);
     relay.want(&[NEWS]).unwrap();
     let strange = b"GET / HTTP/1.1\r\n\r\n";
@@ -437,8 +437,8 @@ fn said() -> impl Strategy<Value = Vec<Said>> {
 
 proptest! {
     #[test]
-    fn whatever_handlers_ask_for_client_and_server_see_what_they_would_without(said in said(), piece in 1..64_usize) {
-        let mut stage = Stage::new(&[Status::DEFAULT_HANDLER]);
+    fn handler_requests_change_nothing_for_client_and_server(said in said(), piece in 1..64_usize) {
+        let mut stage = ProxiedConnection::new(&[Status::DEFAULT_HANDLER]);
         stage.acknowledge();
         stage.registers(&[]);
         let (mut up, mut down, mut asks) = (Vec::new(), Vec::new(), 0);

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_only_be_read_is_not_changed() {
+    fn read_only_directory_is_not_changed() {
         let (_temporary, dir) = setting(FileAccess::Read);
         assert_eq!(dir.read("sub/note").unwrap(), b"note");
         assert_eq!(
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_opens_a_directory_that_is_open_counts_with_the_others() {
+    fn directory_opened_twice_is_counted_once() {
         let temporary = tempfile::tempdir().unwrap();
         let (directories, access) = (
             Directories::default(),
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_neither_read_nor_waited_for() {
+    fn irregular_file_is_neither_read_nor_waited_for() {
         let (temporary, dir) = writing(1000);
         let pipe = temporary.path().join("open/pipe");
         assert!(

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_found_through_all_that_stands_between_the_types() {
+    fn functions_are_found_through_intermediate_types() {
         let found = imports(
             r#"(component
                 (type $first (instance (type string) (export "t" (type (eq 0))) (export "log" (func (param "line" string)))))

@@ -27,13 +27,13 @@ macro_rules! limits {
 
 limits! {
     /// Memory of one instance.
-    Memory = "memory", "limits.memory";
+    Memory = "memory", "limits.memory_bytes";
     /// Memory of all instances of the module.
-    MemoryTotal = "memory_total", "limits.memory_total";
+    MemoryTotal = "memory_total", "limits.total_memory_bytes";
     /// Memory of all modules of the tenant.
-    TenantMemory = "tenant_memory", "tenant.memory";
+    TenantMemory = "tenant_memory", "tenant.max_memory_bytes";
     /// Instances of all modules of the tenant.
-    TenantInstances = "tenant_instances", "tenant.instances";
+    TenantInstances = "tenant_instances", "tenant.max_instances";
     /// Instances of all modules there are.
     Instances = "instances", "sandbox.max_instances";
     /// Instances of the modules of all tenants: the rest is the site's.
@@ -41,19 +41,19 @@ limits! {
     /// The guest's own time.
     CallTime = "call_time", "limits.call_time_ms";
     /// Time in host calls.
-    HostTime = "host_time", "limits.host_time_ms";
+    HostTime = "host_time", "limits.host_call_time_ms";
     /// Fuel: instructions, so to speak.
     Fuel = "fuel", "limits.fuel";
     /// Calls within calls. The same for all modules.
     Stack = "stack", "stack, which is the same for all modules";
     /// What is pushed.
-    Output = "output", "limits.output";
+    Output = "output", "limits.output_bytes";
     /// Calls of the host.
     HostCalls = "host_calls", "limits.host_calls";
     /// Events raised. The guest is refused and goes on.
-    Notifications = "notifications", "limits.notifications";
+    Notifications = "notifications", "limits.raised_events";
     /// Lines in the trace. They are left out, and the guest goes on.
-    LogLines = "log_lines", "limits.log_lines";
+    LogLines = "log_lines", "limits.log_lines_per_second";
     /// What is kept as state. The guest is refused and goes on.
     StateQuota = "state_quota", "state_quota";
     /// Failures: the module is quarantined.

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_is_taken_from_all_budgets_or_none_and_given_back() {
+    fn shared_memory_is_taken_from_all_budgets_or_none_and_returned() {
         let module = Arc::new(Budget::new(LimitKind::MemoryTotal, 150));
         let tenant = Arc::new(Budget::new(LimitKind::TenantMemory, 120));
         let shared = || vec![module.clone(), tenant.clone()];

@@ -172,6 +172,8 @@ impl Module {
             return Err(CallFailure::no_role(role));
         }
         self.quarantine.check()?;
+        let span = tracing::info_span!("call", module = self.name(), role = role.name());
+        let _entered = span.enter();
         let tenancy = self.warm.tenancy(cause.map(|proc| &proc.nspace));
         let called = match self.ready_instance(&tenancy) {
             Ok(mut instance) => match work(&mut instance) {

@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_full_at_the_failure_at_which_there_were_so_many_in_the_window(
+        fn quarantine_starts_at_the_last_failure_allowed_in_window(
             most in 0usize..6,
             window in 1u64..50,
             pauses in prop::collection::vec((0u64..20, prop::bool::weighted(0.05)), 0..80),

@@ -46,7 +46,7 @@ mod tests {
     use super::{plain, row};
 
     #[test]
-    fn what_is_not_plain_is_escaped_and_long_text_is_cut() {
+    fn control_characters_are_escaped_and_long_text_is_cut() {
         assert_eq!(plain("a\nb\u{1b}[2J", 100), "a\\nb\\u{1b}[2J");
         assert_eq!(
             plain("\u{202e}gpj.exe\u{2028}\u{200b}", 100),

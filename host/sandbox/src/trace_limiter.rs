@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_passes_then_fifty_in_a_second_and_what_is_left_out_is_counted() {
+    fn burst_passes_then_fifty_per_second_and_dropped_are_counted() {
         let start = Instant::now();
         let mut allowance = TokenBucket::new(start, 50);
         let mut passed = |at: Instant, tries: u32| {

@@ -25,7 +25,7 @@ fn ask(module: &Module, code: i32, times: u32) -> HandlerResult {
 }
 
 #[test]
-fn what_is_asked_for_is_handed_over_when_the_handler_has_returned() {
+fn requests_are_handed_over_after_handler_returned() {
     let module = load("asker", patient());
     let result = ask(&module, CONTROL, 2);
     assert_eq!((result.status, &result.failure), (Status(0), &None));
@@ -119,7 +119,7 @@ fn measured(used: Vec<Info>) -> (Arc<Gauge>, Module) {
 }
 
 #[test]
-fn what_procs_use_is_told_with_whatever_has_no_shape_in_the_contract() {
+fn usage_of_procs_is_given_with_infos_of_unknown_shape() {
     let inner = DataArray::infos([
         info("test.deep", Value::Scope(Scope::Local)),
         info("test.size", Value::Size(7)),

@@ -150,7 +150,7 @@ fn every_kind_of_value_goes_in_and_comes_out_unharmed() {
 }
 
 #[test]
-fn what_has_no_counterpart_is_shown_as_the_contract_says() {
+fn values_without_counterpart_are_shown_as_contract_defines() {
     let mut flagged = info("test.flags", Value::String(None));
     flagged.flags = InfoFlags(0b11111 | 1 << 20);
     let result = load("echo", patient()).handle(&call(event(-1, vec![flagged])));
@@ -279,7 +279,7 @@ fn an_array_within_arrays_counts_as_often_as_it_is_there() {
 }
 
 #[test]
-fn all_infos_are_one_host_call_whatever_they_nest() {
+fn all_infos_are_one_host_call_at_any_depth() {
     // Reading is one call and pushing each info is one; with none left over, nothing else can have been asked.
     let infos = every_kind();
     let host_calls = u32::try_from(infos.len()).unwrap() + 1;

@@ -102,7 +102,7 @@ fn a_policy_passes_grants_or_denies_at_each_hook() {
 }
 
 #[test]
-fn a_policy_knows_what_is_at_the_other_end_of_a_connection_and_of_nothing_else() {
+fn policy_knows_peer_of_connections_only() {
     let module = load("doorkeeper", patient());
     let ask = |matter, pid| {
         let PolicyCall {
@@ -181,7 +181,7 @@ fn a_policy_is_told_the_numbers_of_its_request() {
 }
 
 #[test]
-fn who_is_denied_is_never_told_of_success() {
+fn denied_request_never_returns_success() {
     let module = load("judge", patient());
     for matter in MATTERS {
         let denied = PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS);
@@ -203,7 +203,7 @@ fn mixed() -> Vec<Info> {
 }
 
 #[test]
-fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
+fn policy_sees_requester_server_targets_infos_and_steps() {
     let module = load("judge", patient());
     let owner = Some(UserIdentity { uid: 0, gid: 5 });
     let (infos, directives) = (mixed(), [vec![ask(7)], mixed()].concat());
@@ -276,7 +276,7 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
 }
 
 #[test]
-fn what_is_not_known_of_a_requester_is_not_there() {
+fn unknown_facts_of_requester_are_absent() {
     let result = decide(&load("judge", patient()), PolicySubject::JobControl, 7);
     let values: Vec<Value> = result.infos.into_iter().map(|info| info.value).collect();
     assert_eq!(
@@ -357,7 +357,7 @@ fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
 }
 
 #[test]
-fn what_is_to_be_logged_is_rewritten_and_nothing_else() {
+fn log_data_is_rewritten_and_nothing_else() {
     let module = load("judge", patient());
     let data = [vec![ask(16)], mixed()].concat();
     let result = module.decide(&request(PolicySubject::Log, data.clone()));
@@ -383,7 +383,7 @@ fn what_is_to_be_logged_is_rewritten_and_nothing_else() {
 }
 
 #[test]
-fn who_denies_amends_nothing_and_gives_its_reasons() {
+fn denial_amends_nothing_and_gives_its_reasons() {
     let result = decide(&load("judge", patient()), PolicySubject::JobControl, 10);
     assert_eq!(
         result.outcome,
@@ -479,7 +479,7 @@ fn a_policy_raises_no_events_and_writes_to_no_sink() {
 }
 
 #[test]
-fn amending_needs_no_grant_and_does_nothing_where_no_policy_is_asked() {
+fn amendment_needs_no_grant_and_has_no_effect_outside_policies() {
     let module = Module::load(
         engine(),
         "amender",

@@ -137,7 +137,7 @@ fn time_in_host_calls_is_limited_by_itself() {
 }
 
 #[test]
-fn what_is_set_is_there_until_it_is_deleted() {
+fn set_state_stays_until_deleted() {
     let state = Arc::new(Drawer::default());
     let module = keeper(Arc::<Drawer>::clone(&state), patient());
     assert_eq!(answer(&module, GET, "b", b""), (Status(0), Vec::new()));
@@ -177,7 +177,7 @@ fn what_is_set_is_there_until_it_is_deleted() {
 }
 
 #[test]
-fn what_the_store_refuses_the_module_is_told() {
+fn store_refusal_is_returned_to_module() {
     let module = keeper(Arc::<Drawer>::default(), patient());
     for key in ["1", "2", "3"] {
         assert_eq!(answer(&module, SET, key, b"x").0, Status(0));
@@ -220,7 +220,7 @@ fn keys_and_values_are_no_longer_than_they_may_be() {
 }
 
 #[test]
-fn what_is_set_counts_as_output_and_takes_effect_at_once() {
+fn set_state_counts_as_output_and_takes_effect_at_once() {
     let state = Arc::new(Drawer::default());
     let module = keeper(
         Arc::<Drawer>::clone(&state),

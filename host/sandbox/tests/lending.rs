@@ -36,7 +36,7 @@ impl Random for Die {
 }
 
 #[test]
-fn random_numbers_come_from_the_system_or_from_a_source_of_the_hosts() {
+fn random_numbers_come_from_system_or_source_of_host() {
     let module = load(&Grants::all(), Services::default()).unwrap();
     let drawn: std::collections::BTreeSet<i32> =
         (0..20).map(|_| handle(&module, 0).status.0).collect();
@@ -85,7 +85,7 @@ fn files_are_read_where_a_directory_is_lent() {
 }
 
 #[test]
-fn what_is_lent_must_be_granted() {
+fn lent_resources_must_be_granted() {
     for missing in [Capability::Random, Capability::Files] {
         let grants = Capability::ALL
             .into_iter()
@@ -112,7 +112,7 @@ fn worldly(grants: impl IntoIterator<Item = Capability>) -> Result<Module, LoadE
 }
 
 #[test]
-fn wasi_is_there_for_those_who_need_it_and_has_nothing_behind_it() {
+fn wasi_imports_are_satisfied_and_reach_nothing() {
     let error = worldly([Capability::Logging]).unwrap_err();
     assert!(
         error
@@ -146,7 +146,7 @@ fn wasi_is_there_for_those_who_need_it_and_has_nothing_behind_it() {
 }
 
 #[test]
-fn through_wasi_nobody_ends_the_process_or_fills_its_memory() {
+fn wasi_can_neither_end_the_process_nor_fill_its_memory() {
     let module = worldly([Capability::Wasi]).unwrap();
     for (code, why) in [(-1, "wasi:cli/exit"), (-2, "1024 handles")] {
         let failure = handle(&module, code).failure.unwrap();

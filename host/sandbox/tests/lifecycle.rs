@@ -20,7 +20,7 @@ fn settings() -> Vec<peal_model::Info> {
 }
 
 #[test]
-fn init_returns_what_the_module_wishes_to_register() {
+fn init_returns_registrations_of_module() {
     let module = load("managed", patient());
     let [wish] = &module.init(&settings()).unwrap()[..] else {
         panic!("one registration")
@@ -185,7 +185,7 @@ fn a_module_cannot_wish_more_than_it_may_have() {
 }
 
 #[test]
-fn what_a_module_wishes_counts_as_its_output() {
+fn requested_registrations_count_as_output() {
     let limits = ModuleLimits {
         output: 10_000,
         ..patient()

@@ -277,7 +277,7 @@ fn a_later_instance_that_never_ends_starting_is_cut_off() {
 
 /// Else a module whose init takes most of the time would load, and fail in every later call.
 #[test]
-fn a_fresh_instance_has_the_time_of_one_call_for_its_init_and_again_for_the_call() {
+fn fresh_instance_has_call_time_for_init_and_again_for_call() {
     let module = load("worker", patient());
     module.init(&[]).unwrap();
     let timed = |_| {

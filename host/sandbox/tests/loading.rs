@@ -64,7 +64,7 @@ fn a_capability_that_is_not_granted_is_named() {
 }
 
 #[test]
-fn each_capability_is_a_grant_of_its_own_and_tenants_have_neither_sinks_nor_state() {
+fn each_capability_is_a_grant_and_tenants_get_no_sink_or_state() {
     // imports all three
     let bytes = component("scribe");
     for missing in [Capability::Notify, Capability::Sink, Capability::State] {
@@ -83,7 +83,7 @@ fn each_capability_is_a_grant_of_its_own_and_tenants_have_neither_sinks_nor_stat
 }
 
 #[test]
-fn an_import_that_peal_does_not_offer_is_named_whatever_is_granted() {
+fn unknown_import_is_named_with_any_grants() {
     let error = refusal(&component("stranger"), &Grants::all());
     assert!(
         matches!(&error, LoadError::UnknownImport { interface, .. } if interface == "wasi:http/types@0.2.0"),
@@ -102,7 +102,7 @@ fn an_import_that_peal_does_not_offer_is_named_whatever_is_granted() {
 }
 
 #[test]
-fn a_module_without_a_role_is_refused_with_what_it_exports() {
+fn module_without_role_is_refused_with_its_exports() {
     let text = r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
         (func $f (canon lift (core func $i "f"))) (export "run" (func $f)))"#;
     let error = refusal(&wat::parse_str(text).unwrap(), &Grants::all());
@@ -136,7 +136,7 @@ fn a_role_of_another_shape_does_not_fit() {
 }
 
 #[test]
-fn bytes_that_are_no_component_are_called_what_they_are() {
+fn bytes_other_than_a_component_are_named_by_kind() {
     let format = |bytes: &[u8]| match refusal(bytes, &Grants::all()) {
         LoadError::Format { reason, .. } => reason,
         other => panic!("{other}"),
@@ -296,7 +296,7 @@ fn bomb(levels: usize, times: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_component_that_expands_without_bounds_is_refused_before_it_is_compiled() {
+fn component_expanding_without_bounds_is_refused_uncompiled() {
     let bytes = bomb(30, 2);
     assert!(bytes.len() < 2000, "{} bytes", bytes.len());
     let error = refusal(&bytes, &Grants::all());
@@ -397,7 +397,7 @@ fn core_modules_that_are_handed_around_are_refused() {
 
 /// What the engine keeps for each instance is not asked of the limit on memory, so it is bounded before.
 #[test]
-fn what_the_engine_keeps_beside_the_memory_is_bounded() {
+fn engine_memory_beside_linear_memory_is_bounded() {
     const LIMIT: u64 = 8 << 20;
     let made_of = |parts: &str, instances: usize| {
         let instances = "(core instance (instantiate $m))".repeat(instances);

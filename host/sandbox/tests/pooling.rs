@@ -21,7 +21,7 @@ fn pool(threads: usize, queue: usize) -> GuestPool {
 }
 
 #[test]
-fn it_takes_no_more_than_it_has_room_for_and_drains_when_dropped() {
+fn pool_is_bounded_and_drains_when_dropped() {
     let pool = pool(1, 2);
     let done = Arc::new(AtomicUsize::new(0));
     let count = || {

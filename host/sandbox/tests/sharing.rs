@@ -42,7 +42,7 @@ fn load_of(tenant: &Tenant, name: &str, limits: ModuleLimits) -> Result<Module, 
 }
 
 #[test]
-fn what_one_namespace_leaves_in_memory_no_other_finds() {
+fn memory_of_one_namespace_is_invisible_to_others() {
     let secrets = |isolation, calls: &[(&str, i32)]| {
         let module = load(
             "secret",
@@ -77,7 +77,7 @@ fn what_one_namespace_leaves_in_memory_no_other_finds() {
 }
 
 #[test]
-fn of_the_namespaces_with_warm_instances_the_one_that_was_silent_longest_makes_room() {
+fn namespace_longest_idle_gives_up_its_warm_instance() {
     let module = load(
         "secret",
         ModuleLimits {
@@ -95,7 +95,7 @@ fn of_the_namespaces_with_warm_instances_the_one_that_was_silent_longest_makes_r
 }
 
 #[test]
-fn a_module_that_is_told_its_settings_is_told_them_in_each_namespace() {
+fn module_gets_its_settings_in_each_namespace() {
     let bytes = component("worker");
     let limits = ModuleLimits {
         isolation: Isolation::Namespace,
@@ -142,7 +142,7 @@ fn memory_is_limited_over_all_instances_of_a_module() {
         "{failure}"
     );
     assert!(
-        failure.reason.contains("limits.memory_total") && failure.reason.contains("1310720"),
+        failure.reason.contains("limits.total_memory_bytes") && failure.reason.contains("1310720"),
         "{failure}"
     );
     let hits: Vec<LimitKind> = handle_of(&module, "a", -6).usage.hits.iter().collect();
@@ -197,7 +197,7 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
         (FailureKind::Unavailable, Some(LimitKind::TenantInstances)),
         "{failure}"
     );
-    let wanted = "the instances of its owner's modules would count as 3, and there may be 2 (tenant.instances)";
+    let wanted = "the instances of its owner's modules would count as 3, and there may be 2 (tenant.max_instances)";
     assert_eq!(failure.reason, wanted);
     assert_eq!(handle(&one, -6).status, Status(1));
     let result = handle(&two, -3);
@@ -410,7 +410,7 @@ fn an_engine_can_count_fuel_for_all_modules() {
 }
 
 #[test]
-fn a_module_that_fails_too_often_is_quarantined_until_it_is_reset() {
+fn module_failing_too_often_is_quarantined_until_reset() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let listener = told.clone();
     let services = Services {
@@ -488,7 +488,7 @@ fn a_module_that_fails_too_often_is_quarantined_until_it_is_reset() {
 }
 
 #[test]
-fn who_takes_the_place_of_a_quarantined_module_stays_so() {
+fn replacement_of_quarantined_module_stays_quarantined() {
     let limits = |failures| ModuleLimits {
         failures,
         ..patient()

@@ -83,7 +83,7 @@ fn failure(result: &ChannelResult) -> FailureKind {
 }
 
 #[test]
-fn a_channel_writes_to_the_sink_that_it_names_for_the_request_at_hand() {
+fn channel_writes_to_named_sink_for_current_request() {
     let (left, right) = (Arc::new(Page::default()), Arc::new(Page::default()));
     let module = channel(&[("left", &left), ("right", &right)], patient());
     let call = call(0, "right", b"hello\n");
@@ -115,7 +115,7 @@ fn a_channel_writes_to_the_sink_that_it_names_for_the_request_at_hand() {
 }
 
 #[test]
-fn a_channel_sees_its_request_and_what_became_of_the_channels_before() {
+fn channel_sees_request_and_status_of_earlier_channels() {
     let page = Arc::new(Page::default());
     let module = channel(&[("b", &page), ("a", &page)], patient());
     let nested = DataArray::infos([info("test.deep", Value::Scope(Scope::Local))]);
@@ -197,13 +197,13 @@ fn a_sink_that_is_not_there_or_refuses_is_told_to_the_channel() {
 }
 
 #[test]
-fn a_channel_says_itself_what_became_of_it() {
+fn channel_reports_its_own_status() {
     let result = load("scribe", patient()).log(&call(4, "", b""));
     assert_eq!((result.status, result.failure), (Status(-3), None));
 }
 
 #[test]
-fn what_is_written_counts_as_output() {
+fn written_bytes_count_as_output() {
     let page = Arc::new(Page::default());
     let module = channel(
         &[("out", &page)],
@@ -233,7 +233,7 @@ fn what_is_written_counts_as_output() {
 }
 
 #[test]
-fn what_was_written_before_a_failure_stays_written() {
+fn bytes_written_before_failure_stay_written() {
     let page = Arc::new(Page::default());
     let module = channel(&[("out", &page)], patient());
     let (result, trace) = traced(|| module.log(&call(2, "out", b"before\n")));

@@ -542,8 +542,10 @@ impl Actor {
             .source
             .as_ref()
             .and_then(|source| self.state.identity(source));
+        let number = self.chains.number();
         self.chains.submit(ChainEvent {
-            number: self.chains.number(),
+            number,
+            span: ChainEvent::span(number, &event),
             event,
             reach,
             allowance,
@@ -581,7 +583,7 @@ impl Actor {
     /// One that does not read is cut off, so that its outbox stays bounded and nobody else waits.
     fn cut_if(&mut self, peer: PeerId, queued: Option<Result<(), Full>>) {
         let Some(Err(Full)) = queued else { return };
-        self.metrics.counters().clients_too_slow.count();
+        self.metrics.counters().clients_disconnected_slow.count();
         tracing::warn!(
             ?peer,
             "a client does not read what is sent to it: its connection is closed"

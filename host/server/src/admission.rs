@@ -182,7 +182,7 @@ impl AdmissionError {
         match self {
             AdmissionError::Impostor(_)
             | AdmissionError::Refused(ConnectionRefusal::WrongUser { .. }) => {
-                counters.impostors.count()
+                counters.connections_identity_mismatch.count()
             }
             AdmissionError::Share(_) => counters.connections_over_share.count(),
             AdmissionError::Refused(

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_goes_out_at_once_when_nothing_is_before_it_and_nothing_else_is_asked() {
+    async fn answer_with_empty_queue_is_written_at_once() {
         let (line, mut client) = line().await;
         let ask = |tag| line.open.open(tag, CommandCode::Fence).unwrap();
         ask(101);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_reads_nothing_is_answered_at_once_no_more_than_is_sure_to_be_taken() {
+    async fn unread_answers_are_written_up_to_the_send_window() {
         let (line, mut client) = line().await;
         line.welcome(b"welcome").await.unwrap();
         let answers = (101..).take_while(|tag| {

@@ -33,6 +33,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     task::{JoinError, JoinSet},
 };
+use tracing::{Instrument, Span, field};
 
 /// What every connection of a server shares.
 pub(crate) struct ConnectionContext {
@@ -195,6 +196,14 @@ impl AcceptedConnection {
 }
 
 impl NewConnection {
+    /// The peer's address.
+    fn from(&self) -> SocketAddr {
+        match self {
+            NewConnection::Charged(connection) => connection.from,
+            NewConnection::Unidentified(accepted, _) => accepted.from,
+        }
+    }
+
     async fn charged(self, lobby: &ConnectionContext) -> Option<ChargedConnection> {
         match self {
             NewConnection::Charged(connection) => Some(connection),
@@ -206,8 +215,20 @@ impl NewConnection {
     }
 }
 
-/// Serves a connection until it ends.
+/// Serves a connection until it ends. The lines that are traced meanwhile carry the peer's address, and its
+/// proc once that is known.
 pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<ConnectionContext>) {
+    // At the level of errors: the span is made once, and a warning without it says nothing of its cause.
+    let span = tracing::error_span!(
+        "connection",
+        from = %connection.from(),
+        nspace = field::Empty,
+        rank = field::Empty,
+    );
+    serve_traced(connection, lobby).instrument(span).await;
+}
+
+async fn serve_traced(connection: Box<NewConnection>, lobby: Arc<ConnectionContext>) {
     // In boxes, because a connection lives on for days and a handshake does not: its memory is given back. What it leaves behind is in
     // one as well: an async function keeps more than one place for what passes through its hands.
     let Some(mut session) = Box::pin(greet(connection, &lobby)).await else {
@@ -317,6 +338,9 @@ async fn greet(
         _claim,
         _open,
     } = admitted;
+    let span = Span::current();
+    span.record("nspace", field::display(&proc.nspace));
+    span.record("rank", proc.rank.0);
     let delivery = Delivery {
         line: line.clone(),
         office: lobby.office.clone(),
@@ -324,7 +348,7 @@ async fn greet(
         peer,
     };
     let mut delivering = JoinSet::new();
-    delivering.spawn(delivery.run(inbox, welcome.encode()));
+    delivering.spawn(delivery.run(inbox, welcome.encode()).in_current_span());
     Some(Box::new(ServedConnection {
         reader,
         rest,

@@ -239,6 +239,8 @@ impl<'a> ConnectionReader<'a> {
             Err(error) => return self.unfit(to, frame, error),
         };
         let command = request.command();
+        let span = tracing::info_span!("request", ?command, tag = to.tag);
+        let _entered = span.enter();
         // The one request without an answer.
         if command != CommandCode::DeregisterEvents {
             self.open(to, command)?;
@@ -252,7 +254,7 @@ impl<'a> ConnectionReader<'a> {
     fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), ConnectionError> {
         let counters = self.lobby.metrics.counters();
         match error {
-            WireError::UnknownCommand { .. } => counters.requests_unknown.count(),
+            WireError::UnknownCommand { .. } => counters.requests_unsupported.count(),
             _ => counters.messages_malformed.count(),
         }
         warn_once!(self.garbled, peer = ?self.peer, %error, "a request is not understood");
@@ -273,7 +275,13 @@ impl<'a> ConnectionReader<'a> {
 
     fn open(&self, to: RequestId, command: CommandCode) -> Result<(), ConnectionError> {
         let opened = self.line.open.open(to.tag, command);
-        opened.inspect_err(|_| self.lobby.metrics.counters().clients_too_greedy.count())
+        opened.inspect_err(|_| {
+            self.lobby
+                .metrics
+                .counters()
+                .clients_disconnected_request_limit
+                .count()
+        })
     }
 }
 

@@ -217,7 +217,7 @@ impl ServerHandle {
     }
 
     /// The same for a thread that may block.
-    pub(crate) fn forward_blocking(&self, to: Proc, output: IofOutput) {
+    pub fn forward_blocking(&self, to: Proc, output: IofOutput) {
         let (done, taken) = oneshot::channel();
         self.send(ActorMessage::Forward { to, output, done });
         // A server that has stopped forwards nothing.
@@ -225,7 +225,7 @@ impl ServerHandle {
     }
 
     /// The same without waiting for that, of what was written long ago.
-    pub(crate) fn forward_late(&self, to: Proc, output: IofOutput) {
+    pub fn forward_late(&self, to: Proc, output: IofOutput) {
         let (done, _) = oneshot::channel();
         self.send(ActorMessage::Forward { to, output, done });
     }

@@ -68,7 +68,7 @@ impl Actor {
         } = raised;
         let code = event.code;
         self.state.raise(event, raiser, allowance).unwrap_or_else(|status| {
-            self.metrics.counters().raised_events_refused.count();
+            self.metrics.counters().handler_events_refused.count();
             tracing::warn!(request, %code, %status, "an event that a handler raised is refused");
             Vec::new()
         })

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_heartbeat_is_told_and_further_ones_are_noted_until_the_actor_has_them() {
+    fn first_heartbeat_is_reported_and_later_ones_noted_until_read() {
         let pulse = HeartbeatCell::new(Instant::now());
         assert_eq!(pulse.take(), None);
         assert!(pulse.beat() && !pulse.beat());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_noted_keeps_its_proc_from_being_called_silent() {
+    fn noted_heartbeat_prevents_report_of_silence() {
         let mut ward = Ward::of(1);
         assert!(ward.beat(0, 500));
         for at in (1000..20_000).step_by(500) {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_silent_is_watched_again_at_once() {
+    fn silent_proc_is_monitored_again_at_once() {
         let mut ward = Ward::of(1);
         ward.beat(0, 100);
         ward.beat(0, 200);

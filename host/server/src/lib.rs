@@ -7,16 +7,15 @@
 mod actor;
 pub mod admin;
 mod admission;
-mod as_user;
 mod chains;
 mod channels;
+mod client_environment;
 mod client_writer;
 mod connection;
 mod connection_reader;
 mod connection_writer;
 mod deadline;
 mod decisions;
-pub mod embedded;
 mod fair_semaphore;
 mod forwarding;
 mod guest_thread;
@@ -25,7 +24,6 @@ mod handler_requests;
 mod heartbeats;
 mod host_environment;
 mod hosted;
-mod hostname;
 mod identity;
 mod jobs;
 mod listening;
@@ -47,7 +45,6 @@ mod stored;
 mod trace_limit;
 mod transport;
 mod upcalls;
-mod usage;
 mod user_pace;
 mod user_shares;
 
@@ -56,17 +53,19 @@ pub use chains::{
     RegisteredHandler, StandaloneChain,
 };
 pub use channels::{ChannelError, ChannelSettings, HostedChannels};
+pub use client_environment::client_environment;
 pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
 pub use handle::{AddJobError, Raised, ServerHandle};
 pub use handler_requests::HandlerRequest;
 pub use host_environment::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture};
 pub use hosted::Hosted;
-pub use hostname::hostname;
 pub use identity::{
     IdentityCheck, PeerCredentials, ProcessObserver, holder_below, observe, peer_of,
 };
 pub use metrics::{Counter, Counters, Metrics};
-pub use notice::{ChainResults, Listener, ListenerItem, Notice, Notices, ReachedJobs, Wished};
+pub use notice::{
+    ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs, Wished,
+};
 pub use rendezvous::{Rendezvous, RendezvousError, RendezvousSettings, Serves};
 pub use server::{Server, ServerError, ServerParts, ServerSettings};
 pub use shadow::Shadows;

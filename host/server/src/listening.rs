@@ -112,7 +112,7 @@ pub(crate) async fn listen(
                 Ok(accepted) => {
                     let waiting = std::iter::from_fn(|| listener.accept_waiting());
                     for connection in std::iter::once(accepted).chain(waiting).take(AT_ONCE) {
-                        lobby.metrics.counters().connections.count();
+                        lobby.metrics.counters().connections_accepted.count();
                         // Before there is a task for it: others wait behind those that one user opens again and again.
                         if let Some(connection) = connection.charge(&lobby) {
                             connections.spawn(connection::serve(connection, lobby.clone()));

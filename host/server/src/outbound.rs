@@ -22,6 +22,7 @@ use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
 };
+use tracing::Instrument;
 
 impl Actor {
     /// Gathers what other servers have for a fence.
@@ -192,7 +193,7 @@ impl Actor {
             }
             Poll::Pending => {
                 let handle = self.handle.clone();
-                tokio::spawn(async move { handle.send(asking.await) });
+                tokio::spawn(async move { handle.send(asking.await) }.in_current_span());
             }
         }
     }

@@ -72,13 +72,13 @@ pub struct ServerSettings {
     /// How long a message may take from its first byte to its last.
     pub frame_timeout: Duration,
     /// How long a handshake or request waits at most, since others of the same user were refused.
-    pub refusal_delay: Duration,
+    pub max_refusal_delay: Duration,
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
     /// How many messages may wait for one client; one that does not read them is cut off.
-    pub outbox: usize,
+    pub max_outbox_messages: usize,
     /// How much memory these may take, in bytes.
-    pub outbox_bytes: usize,
+    pub max_outbox_bytes: usize,
     /// How many requests of one client may await their answer.
     pub max_open_requests: usize,
     /// Those of the hosted chains.
@@ -88,7 +88,7 @@ pub struct ServerSettings {
     /// How long connections have to take what is left for them at shutdown.
     pub drain_timeout: Duration,
     /// How long the host environment may take to register for events of the environment.
-    pub host_timeout: Duration,
+    pub host_environment_timeout: Duration,
 }
 
 impl Default for ServerSettings {
@@ -104,15 +104,15 @@ impl Default for ServerSettings {
             max_handshakes_per_user: 64,
             max_partial_frame_bytes_per_user: 128 << 20,
             frame_timeout: Duration::from_secs(60),
-            refusal_delay: Duration::from_secs(1),
+            max_refusal_delay: Duration::from_secs(1),
             handshake_timeout: Duration::from_secs(10),
-            outbox: 65_536,
-            outbox_bytes: 256 << 20,
+            max_outbox_messages: 65_536,
+            max_outbox_bytes: 256 << 20,
             max_open_requests: 4096,
             chains: ChainSettings::default(),
             channels: ChannelSettings::default(),
             drain_timeout: Duration::from_secs(5),
-            host_timeout: Duration::from_secs(5),
+            host_environment_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -231,7 +231,7 @@ impl Server {
             max_handshakes_per_user: settings.max_handshakes_per_user,
             max_partial_frame_bytes_per_user: settings.max_partial_frame_bytes_per_user,
             frame_timeout: settings.frame_timeout,
-            refusal_delay: settings.refusal_delay,
+            max_refusal_delay: settings.max_refusal_delay,
             // Half of the threads are left for others.
             max_message_turns_per_user: tokio::runtime::Handle::current().metrics().num_workers()
                 / 2,
@@ -241,7 +241,7 @@ impl Server {
         let core = peal_core::server::StateSettings {
             id,
             monitoring,
-            hostname: crate::hostname(),
+            hostname: peal_system::hostname(),
             ..settings.core
         };
         let mut state = peal_core::server::ServerState::new(core);
@@ -281,10 +281,10 @@ impl Server {
             admissions: BTreeMap::new(),
             asked: BTreeMap::new(),
             drain_timeout: settings.drain_timeout,
-            host_timeout: settings.host_timeout,
+            host_timeout: settings.host_environment_timeout,
             notices,
             metrics: metrics.clone(),
-            outbox_bytes: settings.outbox_bytes,
+            outbox_bytes: settings.max_outbox_bytes,
             handle: handle.clone(),
             refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
         };
@@ -307,7 +307,7 @@ impl Server {
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
             limits: settings.wire,
             handshake_timeout: settings.handshake_timeout,
-            outbox: settings.outbox,
+            outbox: settings.max_outbox_messages,
             max_open_requests: settings.max_open_requests,
             refusals: Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS)),
             stage: stage.clone(),

@@ -80,17 +80,17 @@ impl Metrics {
                 ),
                 single(
                     "peal_audit_calls_lost",
-                    "Calls of modules that are missing in the audit trail.",
+                    "Calls of modules that the audit trail lacks.",
                     health.lost,
                 ),
                 single(
                     "peal_audit_decisions_unrecorded",
-                    "Decisions that could not be recorded.",
+                    "Decisions that were not recorded because of an error.",
                     health.undone,
                 ),
                 MetricFamily::single(
                     "peal_audit_failing",
-                    "Whether the audit trail cannot be written just now.",
+                    "Whether writing the audit trail currently fails.",
                     MetricKind::Gauge,
                     u64::from(health.is_failing),
                 ),
@@ -102,13 +102,12 @@ impl Metrics {
     pub fn show_store(&self, store: Arc<Store>) {
         self.show(move || {
             let health = store.health();
-            let failed =
-                "Writes to the store that failed: what they would have recorded is missing.";
-            let unread = "Reads of the store that failed.";
+            let failed = "Failed writes to the store. Their records are missing.";
+            let unread = "Failed reads of the store.";
             vec![
                 MetricFamily::single(
                     "peal_store_writes",
-                    "Writes to the store that succeeded.",
+                    "Successful writes to the store.",
                     MetricKind::Counter,
                     health.written,
                 ),
@@ -136,7 +135,7 @@ mod tests {
     use peal_store::StoreSettings;
 
     #[test]
-    fn a_module_keeps_what_it_may_and_is_told_what_it_may_not() {
+    fn module_state_is_kept_within_limits_and_refusals_reported() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(
             Store::open(

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_that_host_the_same_job_meet_and_each_gets_what_the_others_bring() {
+    async fn servers_of_same_job_exchange_contributions() {
         let (fabric, one, two) = of_two();
         let all = || NamedProcs::from(vec![Proc::all(nspace())]);
         let (first, second) = tokio::join!(
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_leaves_or_has_no_such_job_any_more_is_not_waited_for_and_that_is_told() {
+    async fn departed_server_is_not_awaited_and_that_is_reported() {
         type Goes = fn(&InProcessTransport, ServerId);
         let goes: [Goes; 2] = [InProcessTransport::leave, |fabric, id| {
             fabric.forgets(id, &nspace())

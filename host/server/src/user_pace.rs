@@ -57,7 +57,7 @@ mod tests {
     const FREE: u32 = 32;
 
     #[test]
-    fn more_refusals_than_may_be_in_a_second_delay_what_follows() {
+    fn refusals_above_rate_delay_later_ones() {
         let (mut paces, start) = (UserPaces::new(FREE), Instant::now());
         for _ in 0..FREE {
             paces.note(1000, 1, start, LONGEST);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn users_who_were_not_refused_of_late_are_forgotten() {
+    fn users_without_recent_refusals_are_forgotten() {
         let (mut paces, start) = (UserPaces::new(FREE), Instant::now());
         (0..2000).for_each(|uid| paces.note(uid, 1, start + WINDOW * uid, LONGEST));
         assert!(paces.forgotten.len() <= MAX_USERS);

@@ -42,7 +42,7 @@ pub(crate) struct ShareLimits {
     /// The time from the first byte of a frame to its last.
     pub(crate) frame_timeout: Duration,
     /// The longest time that a handshake or request waits since others of the same user were refused.
-    pub(crate) refusal_delay: Duration,
+    pub(crate) max_refusal_delay: Duration,
     /// The connections of one user whose messages are carried out at the same time while other users are connected.
     pub(crate) max_message_turns_per_user: usize,
     /// The tools and the bytes of values put that one user may have: kept elsewhere, and shown here.
@@ -201,8 +201,8 @@ impl UserShares {
             .flat_map(|(uid, user)| self.used(*uid, user))
             .collect();
         let (limit, usage) = (
-            "What one user may have, unless that is root or the server's.",
-            "What users have of what is limited.",
+            "Limit of a resource for each user except root and the server's user.",
+            "Use of a limited resource by a user.",
         );
         let used = (!used.is_empty()).then(|| family("peal_user_usage", usage, used));
         std::iter::once(family("peal_user_limit", limit, limits))
@@ -338,7 +338,7 @@ impl ConnectionShare {
                 self.uid,
                 1,
                 now,
-                self.shares.limits.refusal_delay,
+                self.shares.limits.max_refusal_delay,
             );
         }
     }
@@ -356,7 +356,7 @@ impl ConnectionShare {
         let mut usage = self.shares.usage();
         usage
             .refused_requests
-            .note(self.uid, count, now, self.shares.limits.refusal_delay);
+            .note(self.uid, count, now, self.shares.limits.max_refusal_delay);
         usage.refused_requests.delay(self.uid, now)
     }
 

@@ -99,7 +99,7 @@ mod tests {
     use crate::{Credentials, FileSettings, TlsIdentity};
 
     #[test]
-    fn what_each_kind_touches_is_known_before_it_is_opened() {
+    fn files_and_ports_of_each_sink_kind_are_known_before_opening() {
         let syslog = |address: &str| {
             let mut settings = SyslogSettings::new(address.parse().unwrap());
             let identity = TlsIdentity {

@@ -92,7 +92,7 @@ fn a_file_is_put_aside_when_it_is_large_and_the_oldest_goes() {
 }
 
 #[test]
-fn several_write_one_file_and_put_it_aside_and_nothing_is_lost_or_torn() {
+fn concurrent_writers_rotate_file_without_loss_or_torn_lines() {
     let dir = tempfile::tempdir().unwrap();
     let settings = FileSettings {
         max_bytes: 2000,
@@ -159,7 +159,7 @@ fn a_file_that_was_moved_away_is_made_anew() {
 }
 
 #[test]
-fn what_is_no_file_of_ones_own_is_refused_when_it_is_opened() {
+fn path_of_other_kind_or_user_is_refused_at_opening() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::write(at("secret"), "secret").unwrap();
@@ -205,7 +205,7 @@ fn what_is_no_file_of_ones_own_is_refused_when_it_is_opened() {
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn invalid_message_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let sink = open(FileSettings {
         max_message: 10,
@@ -279,8 +279,8 @@ fn again(test: &str, dir: &Path, prepare: &str, unshare: Option<&[&str]>) -> std
 }
 
 #[test]
-fn a_file_that_may_grow_no_more_stays_whole_and_its_writer_is_told() {
-    const TEST: &str = "a_file_that_may_grow_no_more_stays_whole_and_its_writer_is_told";
+fn full_file_stays_whole_and_writer_gets_error() {
+    const TEST: &str = "full_file_stays_whole_and_writer_gets_error";
     if let Some(dir) = std::env::var_os("PEAL_FULL_DIR").map(PathBuf::from) {
         // The limit is in blocks of 512 bytes, so that the last message would end in the middle of one; a short one fits.
         return fill(&dir.join("log"), || {});

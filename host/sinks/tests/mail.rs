@@ -370,7 +370,7 @@ fn no_part_of_a_mail_becomes_another_part() {
 
 #[needs(smtp)]
 #[test]
-fn requesters_choose_what_the_admin_lets_them_and_no_other_server_hears_a_password() {
+fn requesters_choose_within_rules_and_password_stays_private() {
     let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
     let own = MailServer::new(
         Offers::StartTls,
@@ -507,7 +507,7 @@ fn each_recipient_gets_it_once_however_the_others_are_refused() {
 
 #[needs(smtp)]
 #[test]
-fn a_mail_of_which_the_answer_was_lost_comes_again_under_its_name() {
+fn mail_with_lost_answer_is_resent_with_same_id() {
     let server = MailServer::plain().started();
     let (_sinks, sink) = open(sink(plain(server.port)), None);
     submit(&sink, mail("[lost]")).unwrap();
@@ -520,7 +520,7 @@ fn a_mail_of_which_the_answer_was_lost_comes_again_under_its_name() {
 
 #[needs(smtp)]
 #[test]
-fn a_server_that_is_down_delays_mail_and_nothing_else_and_all_arrives_once() {
+fn down_mail_server_delays_mail_only_and_all_arrives_once() {
     let mut down = MailServer::plain();
     let dir = tempfile::tempdir().unwrap();
     let file = SinkKind::File(peal_sinks::FileSettings::new(dir.path().join("log")));
@@ -584,8 +584,8 @@ fn a_server_that_is_down_delays_mail_and_nothing_else_and_all_arrives_once() {
 
 #[needs(smtp)]
 #[test]
-fn what_was_queued_when_the_process_was_killed_arrives_once() {
-    const TEST: &str = "what_was_queued_when_the_process_was_killed_arrives_once";
+fn mail_queued_at_kill_arrives_once() {
+    const TEST: &str = "mail_queued_at_kill_arrives_once";
     if let Some(dir) = std::env::var_os("PEAL_KILLED_DIR").map(PathBuf::from) {
         let port = std::env::var("PEAL_KILLED_PORT").unwrap().parse().unwrap();
         let durable = SinkSettings {
@@ -647,7 +647,7 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
 
 #[needs(smtp)]
 #[test]
-fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
+fn full_queue_refuses_and_stored_mail_counts() {
     let dir = tempfile::tempdir().unwrap();
     let (down, store) = (MailServer::plain(), store(dir.path()));
     let bounds = QueueBounds {
@@ -688,7 +688,7 @@ fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
 
 #[needs(smtp)]
 #[test]
-fn what_is_too_old_is_given_up_and_counted() {
+fn old_mail_is_dropped_and_counted() {
     let told = Told::default();
     let to = told.clone();
     // For all threads, of which the sink's is one. No other test here does this.
@@ -741,7 +741,7 @@ impl Write for Told {
 
 #[needs(smtp)]
 #[test]
-fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
+fn full_store_refuses_mail_until_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let small = StoreSettings {
         max_bytes: 200_000,
@@ -776,7 +776,7 @@ fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
 
 #[needs(smtp)]
 #[test]
-fn mail_goes_to_who_is_trusted_as_the_admin_wants_it_encrypted() {
+fn mail_goes_to_trusted_servers_encrypted_as_configured() {
     let (certificates, strangers, dir) = (
         Certificates::new(),
         Certificates::new(),

@@ -130,7 +130,7 @@ fn messages_arrive_by_every_way_as_they_were_written() {
 
 #[needs(rsyslog)]
 #[test]
-fn what_could_forge_a_second_message_never_leaves() {
+fn message_able_to_forge_another_is_never_sent() {
     let rsyslog = Rsyslog::started();
     let (sinks, tcp) = open_one(sink("tcp", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp))));
     for text in [
@@ -158,7 +158,7 @@ fn what_could_forge_a_second_message_never_leaves() {
 
 #[needs(rsyslog)]
 #[test]
-fn a_server_that_goes_and_comes_misses_nothing_and_gets_nothing_twice() {
+fn restarted_server_gets_every_message_once() {
     for way in ["unix", "tcp", "tls"] {
         let mut rsyslog = Rsyslog::new();
         let settings = match way {
@@ -207,7 +207,7 @@ fn a_server_that_goes_and_comes_misses_nothing_and_gets_nothing_twice() {
 
 #[needs(rsyslog)]
 #[test]
-fn who_is_not_trusted_gets_nothing_and_who_does_not_trust_us_loses_nothing() {
+fn untrusted_server_gets_nothing_and_distrusting_one_loses_none() {
     let rsyslog = Rsyslog::started();
     let others = Certificates::new();
     let right = tls(rsyslog.tls, &rsyslog.certificates);
@@ -270,7 +270,7 @@ fn who_is_not_trusted_gets_nothing_and_who_does_not_trust_us_loses_nothing() {
 
 #[needs(rsyslog)]
 #[test]
-fn what_no_datagram_can_be_is_given_up_and_told_and_the_next_one_arrives() {
+fn oversized_datagram_is_dropped_and_counted_and_next_arrives() {
     let rsyslog = Rsyslog::started();
     let udp = SyslogSettings {
         max_message: 1 << 20,
@@ -292,7 +292,7 @@ fn what_no_datagram_can_be_is_given_up_and_told_and_the_next_one_arrives() {
 
 #[needs(rsyslog)]
 #[test]
-fn who_does_not_read_holds_up_only_his_own_sink_and_whoever_logs_is_told_when_it_is_full() {
+fn slow_reader_delays_own_sink_only_and_full_queue_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     // Bound, and never read.
     let _deaf = UnixDatagram::bind(dir.path().join("deaf")).unwrap();
@@ -339,7 +339,7 @@ fn who_does_not_read_holds_up_only_his_own_sink_and_whoever_logs_is_told_when_it
 }
 
 #[test]
-fn a_connection_on_which_nothing_is_read_is_given_up_when_it_is_full() {
+fn full_unread_connection_is_dropped() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp://{}", listener.local_addr().unwrap());
     let patient = SyslogSettings {
@@ -382,7 +382,7 @@ fn a_connection_on_which_nothing_is_read_is_given_up_when_it_is_full() {
 
 #[needs(rsyslog)]
 #[test]
-fn what_waits_in_memory_is_delivered_before_the_end_if_the_server_comes_in_time() {
+fn queued_messages_are_delivered_before_exit_in_time() {
     let mut rsyslog = Rsyslog::new();
     let (sinks, tcp) = open_one(sink("tcp", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp))));
     for number in 0..100 {
@@ -407,7 +407,7 @@ fn what_waits_in_memory_is_delivered_before_the_end_if_the_server_comes_in_time(
 
 #[needs(rsyslog)]
 #[test]
-fn what_is_in_the_store_is_delivered_by_the_next_one() {
+fn stored_messages_are_delivered_by_next_process() {
     let mut rsyslog = Rsyslog::new();
     let dir = tempfile::tempdir().unwrap();
     let store =

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_in_the_order_of_time_and_belong_to_the_last_job_of_a_name() {
+    fn entries_come_in_time_order_and_belong_to_last_job_of_name() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
         let (store, nspace) = (open(), Nspace::new("job").unwrap());
@@ -428,11 +428,15 @@ mod tests {
             .unwrap()
             .limit;
         assert_eq!(limit, RecordLimit::JobEntries);
-        assert!(limit.to_string().contains("store.max_job_entries"));
+        assert!(
+            limit
+                .to_string()
+                .contains("store.max_record_entries_per_job")
+        );
     }
 
     #[test]
-    fn users_jobs_share_room_and_the_oldest_that_has_ended_makes_some() {
+    fn jobs_of_user_share_room_and_oldest_ended_one_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let store = small(dir.path());
         let jobs = ["one", "two", "three", "other"].map(|name| Nspace::new(name).unwrap());

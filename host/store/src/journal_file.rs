@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_what_others_can_write_are_refused() {
+    fn links_and_files_writable_by_others_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (trail, tail) = (
             dir.path().join("audit.db"),

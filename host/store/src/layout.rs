@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_from_before_there_were_steps_is_taken_over_with_all_it_has() {
+    fn store_without_layout_steps_is_migrated_with_all_data() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("first.db");
         let first = Connection::open(&path).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_of_a_later_peal_and_files_of_others_are_refused_and_left_alone() {
+    fn stores_of_later_version_and_foreign_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let refused = |name: &str, make: &dyn Fn(&Path)| {
             let path = dir.path().join(name);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opens_a_new_file_at_the_same_time_finds_one_layout() {
+    fn concurrent_openers_of_new_file_find_one_layout() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("shared.db");
         std::thread::scope(|scope| {

@@ -221,7 +221,7 @@ mod tests {
     use crate::StoreSettings;
 
     #[test]
-    fn the_latest_versions_are_kept_with_their_components_and_no_others() {
+    fn latest_versions_are_kept_with_their_components() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
         let store = open();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_administrators_said_stays_said() {
+    fn settings_of_administrators_persist() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
         assert!(open().module_overrides().unwrap().is_empty());

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_leaves_behind_the_next_claims_once_and_in_its_order() {
+    fn left_messages_are_claimed_once_and_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let first = store(&dir).outboxes().unwrap().of("mail", ROOM);
         let ids: Vec<i64> = ["a", "b", "c"]
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_who_claim_at_once_one_gets_each_message() {
+    fn concurrent_claimers_get_each_message_once() {
         let dir = tempfile::tempdir().unwrap();
         let room = OutboxBounds {
             messages: 100,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_and_left_alone() {
+    fn non_file_is_refused_and_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let (real, link) = (dir.path().join("real.db"), dir.path().join("link.db"));
         symlink(&real, &link).unwrap();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_can_write_is_refused_unless_it_is_sticky() {
+    fn directory_writable_by_others_is_refused_unless_sticky() {
         let dir = tempfile::tempdir().unwrap();
         let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
         fs::create_dir_all(&inner).unwrap();

@@ -37,14 +37,16 @@ pub enum RecordLimit {
     #[error("an entry may have {LONGEST_JOB_ENTRY} bytes (a fixed limit)")]
     Entry,
     /// [`RecordLimits::job_entries`].
-    #[error("the job has as many entries as it may have (store.max_job_entries)")]
+    #[error("the job has as many entries as it may have (store.max_record_entries_per_job)")]
     JobEntries,
     /// [`RecordLimits::job_bytes`].
-    #[error("the entries of the job take as many bytes as they may (store.max_job_record_bytes)")]
+    #[error(
+        "the entries of the job take as many bytes as they may (store.max_record_bytes_per_job)"
+    )]
     Job,
     /// [`RecordLimits::user_bytes`].
     #[error(
-        "the entries of the user's jobs take as many bytes as they may (store.max_user_record_bytes)"
+        "the entries of the user's jobs take as many bytes as they may (store.max_record_bytes_per_user)"
     )]
     User,
     /// [`RecordLimits::bytes`].

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_refused_with_words() {
+    fn event_without_room_is_refused_with_reason() {
         let dir = tempfile::tempdir().unwrap();
         let mut spill = Spill::new(dir.path(), 10);
         spill.write(1, b"123456").unwrap();

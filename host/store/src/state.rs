@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_in_order_whatever_they_are_made_of() {
+    fn keys_are_sorted_with_any_bytes() {
         let (_dir, store) = store();
         let state = store.state("m", &StateScope::Site, 100_000);
         let mut all = [
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_of_one_scope_share_what_there_is_in_all() {
+    fn modules_of_one_scope_share_total_quota() {
         let (_dir, store) = store();
         let state = |module, scope| {
             store
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_is_gone_and_gives_back_what_it_took() {
+    fn cleared_state_is_gone_and_frees_its_quota() {
         let (_dir, store) = store();
         let quota = ENTRY_BYTES + 1 + 10;
         let (one, two) = (

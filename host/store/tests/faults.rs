@@ -102,7 +102,7 @@ fn start(nspace: &Nspace) -> JobStart<'_> {
 }
 
 #[test]
-fn a_store_of_the_largest_size_says_so_and_goes_on_when_something_is_dropped() {
+fn full_size_store_reports_it_and_continues_after_deletion() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("small.db");
     let store = Arc::new(
@@ -166,11 +166,9 @@ fn is_root() -> bool {
 
 #[needs(mounts)]
 #[test]
-fn a_full_disk_loses_what_is_written_meanwhile_and_nothing_else() {
+fn full_disk_loses_only_writes_made_meanwhile() {
     let Some(dir) = std::env::var_os("PEAL_SMALL_DIR").map(PathBuf::from) else {
-        return on_small_file_system(
-            "a_full_disk_loses_what_is_written_meanwhile_and_nothing_else",
-        );
+        return on_small_file_system("full_disk_loses_only_writes_made_meanwhile");
     };
     let ballast = dir.join("ballast");
     std::fs::write(&ballast, vec![0; 100_000]).unwrap();
@@ -331,7 +329,7 @@ fn damage_while_a_store_is_open_becomes_an_error_and_never_more() {
 }
 
 #[test]
-fn two_handles_write_beside_each_other_and_the_quota_holds_for_both() {
+fn two_handles_share_store_and_quota() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("peal.db");
     let quota = 50 * (peal_store::ENTRY_BYTES + 2 + 100);
@@ -369,7 +367,7 @@ fn two_handles_write_beside_each_other_and_the_quota_holds_for_both() {
 }
 
 #[test]
-fn what_was_written_before_a_sudden_end_is_there() {
+fn committed_writes_survive_sudden_end() {
     let number = |number: u32| Nspace::new(&format!("job-{number}")).unwrap();
     if let Some(path) = std::env::var_os("PEAL_DYING_STORE").map(PathBuf::from) {
         let store = Arc::new(open(&path).unwrap());
@@ -391,7 +389,7 @@ fn what_was_written_before_a_sudden_end_is_there() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "what_was_written_before_a_sudden_end_is_there",
+                "committed_writes_survive_sudden_end",
                 "--nocapture",
             ])
             .env("PEAL_DYING_STORE", &path)

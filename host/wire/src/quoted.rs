@@ -58,14 +58,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_short_and_plain_is_repeated() {
+    fn short_plain_text_is_repeated() {
         for text in ["", "4.2.2rc2", "it's \"größer\"", &"x".repeat(Quoted::MAX)] {
             assert_eq!(Quoted::new(text).to_string(), format!("\"{text}\""));
         }
     }
 
     #[test]
-    fn what_could_forge_a_log_is_escaped() {
+    fn text_able_to_forge_log_is_escaped() {
         for (text, shown) in [
             (&b"a\nWARN b\r\t\0"[..], r#""a\nWARN b\r\t\0""#),
             (b"\x1b[31m\\", r#""\u{1b}[31m\\""#),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut() {
+    fn long_text_is_cut() {
         let long = Quoted::new("x".repeat(65));
         assert_eq!(
             long.to_string(),

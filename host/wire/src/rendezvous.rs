@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parts_are_named() {
         for (text, reason) in [
             ("labserver.0", "no semicolon after the server's name"),
             (

@@ -212,7 +212,7 @@ fn a_connect_may_have_more_infos_behind_its_own() {
 }
 
 #[test]
-fn a_request_that_is_not_understood_says_what_it_was_meant_to_be() {
+fn undecodable_request_names_its_command() {
     use peal_model::CommandCode::*;
     for buffer_type in [BufferType::NonDescribed, BufferType::Described] {
         let codec = Codec {

@@ -99,7 +99,7 @@ fn first_event(name: &str) -> Event {
 }
 
 #[test]
-fn a_client_says_who_it_is() {
+fn client_hello_identifies_client() {
     let recording = Recording::open("client-basic");
     let (hello, _) = recording.hello();
     assert_eq!(

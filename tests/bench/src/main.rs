@@ -10,8 +10,8 @@ mod chain;
 mod flood;
 mod procs;
 mod relay;
-mod siege;
 mod times;
+mod under_load;
 
 use clap::Parser;
 

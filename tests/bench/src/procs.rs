@@ -2,8 +2,8 @@
 use crate::{
     arrivals::{Arrivals, now},
     flood,
-    siege::{self, Harm},
     times::Times,
+    under_load::{self, Harm},
 };
 use anyhow::{Context, Result};
 use peal_client::{ClassFilter, Client, Handler, HandlerOutcome};
@@ -48,9 +48,9 @@ enum Mode {
     /// Rank 0 to rank 1, many at once
     Flood,
     /// Rank 0 to rank 1, one event after the other, first alone and then while rank 2 raises as many as it can
-    Siege,
+    UnderFlood,
     /// The same while rank 2 raises events that a hosted handler is cut off at
-    Bombs,
+    UnderLimitHits,
     /// All procs
     Fence,
     /// Connects and waits
@@ -97,8 +97,10 @@ impl Proc {
                 Mode::Fan => self.fan(&client, arrivals).await?,
                 Mode::Pingpong => self.pingpong(&client).await?,
                 Mode::Flood => flood::run(self, &client).await?,
-                Mode::Siege => siege::run(self, &client, arrivals, Harm::Flood).await?,
-                Mode::Bombs => siege::run(self, &client, arrivals, Harm::Bombs).await?,
+                Mode::UnderFlood => under_load::run(self, &client, arrivals, Harm::Flood).await?,
+                Mode::UnderLimitHits => {
+                    under_load::run(self, &client, arrivals, Harm::LimitHits).await?
+                }
                 Mode::Fence => self.fence(&client, &arrivals).await?,
                 Mode::Idle => {
                     arrivals.arrive(now(), size(&client)?)?;

@@ -2,7 +2,7 @@
 //! ignored, with the reason; its helpers fail, so that no test passes because it could not run.
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// The findings of `cargo xtask test`, which defines the names (`xtask/src/needs.rs`), a line each: `name` of what is here,
+/// The findings of `cargo xtask prepare`, which defines the names (`xtask/src/needs.rs`), a line each: `name` of what is here,
 /// `name: reason` of what is missing. Empty before its first run.
 const FOUND: &str = include_str!(concat!(env!("OUT_DIR"), "/test-needs"));
 
@@ -41,7 +41,7 @@ fn mark(names: &TokenStream) -> Result<String, String> {
 fn reason(found: &str, name: &str) -> Result<Option<String>, String> {
     if found.is_empty() {
         return Ok(Some(format!(
-            "needs {name}: run `cargo xtask test`, which looks for it"
+            "needs {name}: run `cargo xtask prepare`, which looks for it"
         )));
     }
     let mut needs = found.lines().map(|line| {
@@ -51,7 +51,7 @@ fn reason(found: &str, name: &str) -> Result<Option<String>, String> {
     match needs.find(|(need, _)| *need == name) {
         Some((_, why)) => Ok(why.map(str::to_owned)),
         None => Err(format!(
-            "`{name}` is not among the needs in xtask/src/needs.rs, or `cargo xtask test` did not run since"
+            "`{name}` is not among the needs in xtask/src/needs.rs, or `cargo xtask prepare` did not run since"
         )),
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         let before = reason("", "anything").unwrap();
         assert_eq!(
             before.as_deref(),
-            Some("needs anything: run `cargo xtask test`, which looks for it")
+            Some("needs anything: run `cargo xtask prepare`, which looks for it")
         );
     }
 }

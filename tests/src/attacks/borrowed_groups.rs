@@ -1,7 +1,7 @@
 //! Membership of a group by a program that has its rights. The attacker hands its socket to a program with the set-group-ID bit, as
 //! standard input, and tells the server that this is the process that speaks.
 use super::{own_user, tool};
-use crate::raw::encoded;
+use crate::raw_client::encoded;
 use anyhow::{Context, Result};
 use peal_model::{Info, Value, key};
 use peal_wire::ClaimedUser;

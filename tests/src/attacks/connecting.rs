@@ -1,6 +1,6 @@
 //! A user who connects to a server again and again, as tools do that are started in a loop.
 use super::{own_tool, print_times};
-use crate::raw::encoded;
+use crate::raw_client::encoded;
 use anyhow::{Context, Result, ensure};
 use rustix::net::sockopt::set_socket_linger;
 use std::{

@@ -1,5 +1,5 @@
 //! A connection of an attacker or victim behind its handshake, on a thread that waits.
-use crate::raw::encoded;
+use crate::raw_client::encoded;
 use anyhow::{Context, Result, bail};
 use peal_model::{CommandCode, Reply, Request, Status};
 use peal_wire::{Codec, DecodeLimits, Frame, FrameDecoder, Hello, Tag, WelcomeDecoder};

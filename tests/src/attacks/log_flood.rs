@@ -1,6 +1,6 @@
 //! More log requests to one channel than it writes, beside a victim who logs to another one.
 use super::{connection::AdmittedConnection, own_tool, print_times};
-use crate::raw::hello;
+use crate::raw_client::hello;
 use anyhow::Result;
 use peal_core::log::queue::LIMIT;
 use peal_model::{CommandCode, Info, Infos, Key, Nspace, Proc, Rank, Reply, Request, Value};

@@ -48,7 +48,7 @@ fn tool(user: ClaimedUser, name: &str) -> Hello {
     Hello {
         credential: Credential::Native(user),
         peer: PeerKind::Tool(user, ToolIdentifier::Own(proc.clone())),
-        ..crate::raw::hello(proc)
+        ..crate::raw_client::hello(proc)
     }
 }
 

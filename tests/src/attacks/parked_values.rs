@@ -1,6 +1,6 @@
 //! Values that the procs of a job put, as many as the server takes.
 use super::{connection::AdmittedConnection, stay};
-use crate::raw::hello;
+use crate::raw_client::hello;
 use anyhow::Result;
 use peal_model::{Commit, Key, Kval, Nspace, Proc, Rank, Request, Scope, Value, code};
 use std::net::SocketAddr;

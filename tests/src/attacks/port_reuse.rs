@@ -2,7 +2,7 @@
 //! connection. A server that asks the kernel later is told whose the port is by then. All other ports are taken, so that it is soon
 //! the victim's, who connects all the time.
 use super::{own_user, tool};
-use crate::raw::encoded;
+use crate::raw_client::encoded;
 use anyhow::{Context, Result, bail};
 use peal_model::{Range, Request, Status};
 use peal_wire::{ClaimedUser, Codec, DecodeLimits, Frame, Tag};

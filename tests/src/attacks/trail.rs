@@ -1,6 +1,6 @@
 //! Attacks on the audit trail: floods of refused connections, and secrets that others' records hold as well.
 use super::{connection::AdmittedConnection, own_tool, print_times};
-use crate::raw::{encoded, hello};
+use crate::raw_client::{encoded, hello};
 use anyhow::{Context, Result, ensure};
 use peal_model::{Info, Key, Nspace, Proc, Range, Rank, Request, Status, Value, key};
 use rustix::net::sockopt::set_socket_linger;

@@ -1,4 +1,4 @@
-//! Attacks a server as an unprivileged user would: `tests/tests/attacks` runs this beside a victim.
+//! Attacks a server as an unprivileged user would: `tests/tests/security/attacks` runs this beside a victim.
 //!
 //! `peal-attack port-reuse SERVER VICTIM TRIES` claims to be user VICTIM; the answer of the kernel is to come from that user's next
 //! connection. `peal-attack connect SERVER TRIES` is the victim: it connects as the user that it runs as. `peal-attack raise SERVER NAME`

@@ -1,6 +1,6 @@
 //! A job whose first proc controls the others, and tells what that did to their processes, by what the system says of them.
 //!
-//! `peal run -n 3 -- target/debug/peal-controlled pause`; `tests/tests/controlling.rs` says what comes of each word.
+//! `peal run -n 3 -- target/debug/peal-controlled pause`; `tests/tests/jobs/process_control.rs` says what comes of each word.
 use anyhow::{Context, Result, bail};
 use peal_client::{Client, ClientError};
 use peal_model::{Info, KeyName, Proc, Rank, Scope, Value, code, key};

@@ -199,7 +199,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     // The last of eight replies.
     let handlers = || -> String {
         let few = (0..7).map(|at| {
-            module("answer", "codes = [-3101]\nlevels = \"both\"").replacen(
+            module("answer", "codes = [-3101]\nevent_classes = \"both\"").replacen(
                 "answer",
                 &format!("answer-{at}"),
                 1,
@@ -207,7 +207,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         });
         few.chain([module(
             "reply",
-            "codes = [-3101]\nlevels = \"both\"\ngrants = [\"notify\"]",
+            "codes = [-3101]\nevent_classes = \"both\"\ngrants = [\"notify\"]",
         )])
         .collect()
     };

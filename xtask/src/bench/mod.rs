@@ -77,7 +77,7 @@ pub enum Group {
     /// An event from one client to another while a hosted handler does harm and is cut off, again and again
     UnderLimitHits,
     /// An event from one client to another past a policy, beside a shadow that spins
-    Shadow,
+    BesideShadow,
     /// An event from one client to another past a policy or behind handlers, with an audit trail and without
     Audit,
     /// An event from one client to many

@@ -107,9 +107,9 @@ impl Plan {
                 Group::Latency => plan.latency(),
                 Group::Pingpong => plan.pingpong(),
                 Group::Flood => plan.flood(),
-                Group::UnderFlood => plan.siege(),
-                Group::UnderLimitHits => plan.bombs(),
-                Group::Shadow => plan.shadow(),
+                Group::UnderFlood => plan.under_flood(),
+                Group::UnderLimitHits => plan.under_limit_hits(),
+                Group::BesideShadow => plan.beside_shadow(),
                 Group::Audit => plan.audit(),
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
@@ -198,7 +198,7 @@ impl Plan {
     ) {
         let (count, warm) = (self.size.of(repeat.0), self.size.of(repeat.1));
         for side in sides {
-            let hosts = if mode == "bombs" {
+            let hosts = if mode == "under-limit-hits" {
                 Hosts::Bomb
             } else {
                 Hosts::Nothing
@@ -505,15 +505,20 @@ impl Plan {
         }
     }
 
-    fn siege(&mut self) {
-        self.jobs("siege", &[Side::PealClient], (3, "siege", 0), (3000, 600));
+    fn under_flood(&mut self) {
+        self.jobs(
+            "under-flood",
+            &[Side::PealClient],
+            (3, "under-flood", 0),
+            (3000, 600),
+        );
         for (what, name, alone) in [
             ("99th percentile", "us_p99", "alone_p99"),
             ("median", "us", "alone"),
         ] {
             let (ours, peer) = (
-                metric("siege.peal-client", name),
-                metric("siege.peal-client", alone),
+                metric("under-flood.peal-client", name),
+                metric("under-flood.peal-client", alone),
             );
             let what = format!("one way while a third client floods, {what}");
             let must = if name == "us_p99" {
@@ -532,15 +537,20 @@ impl Plan {
         }
     }
 
-    fn bombs(&mut self) {
-        self.jobs("bombs", &[Side::PealClient], (3, "bombs", 0), (6000, 600));
+    fn under_limit_hits(&mut self) {
+        self.jobs(
+            "under-limit-hits",
+            &[Side::PealClient],
+            (3, "under-limit-hits", 0),
+            (6000, 600),
+        );
         for (what, name, alone) in [
             ("median", "us", "alone"),
             ("99th percentile", "us_p99", "alone_p99"),
         ] {
             let (ours, peer) = (
-                metric("bombs.peal-client", name),
-                metric("bombs.peal-client", alone),
+                metric("under-limit-hits.peal-client", name),
+                metric("under-limit-hits.peal-client", alone),
             );
             let what = format!("one way while a hosted handler does harm, {what}");
             let must = if name == "us" {
@@ -559,11 +569,11 @@ impl Plan {
         }
     }
 
-    fn shadow(&mut self) {
+    fn beside_shadow(&mut self) {
         let (count, warm) = (self.size.of(6000), self.size.of(600));
         for (name, hosts) in [
-            ("shadow.beside", Hosts::PolicyAndShadow),
-            ("shadow.without", Hosts::Policy),
+            ("beside-shadow.with", Hosts::PolicyAndShadow),
+            ("beside-shadow.without", Hosts::Policy),
         ] {
             let job = JobMeasurement {
                 side: Side::PealClient,
@@ -581,12 +591,12 @@ impl Plan {
             ("median", "us", Must::Nothing),
         ] {
             let (ours, peer) = (
-                metric("shadow.beside", name),
-                metric("shadow.without", name),
+                metric("beside-shadow.with", name),
+                metric("beside-shadow.without", name),
             );
             let what = format!("one way past a policy beside a shadow that spins, {what}");
             self.row(
-                Group::Shadow,
+                Group::BesideShadow,
                 what,
                 ours,
                 ("without the shadow", peer),

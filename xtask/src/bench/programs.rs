@@ -2,7 +2,7 @@
 use crate::{
     c_programs,
     command::{self, cargo},
-    guests, mpi, peers,
+    guests, mpi, test_servers,
 };
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -73,6 +73,6 @@ pub fn build(root: &Path) -> Result<Programs> {
         cache,
         c,
         mpi: mpi::program(root)?,
-        peers: peers::directory(root),
+        peers: test_servers::directory(root),
     })
 }

@@ -28,8 +28,9 @@ pub fn time(programs: &Programs, installed: Installed, count: u32) -> Result<Val
     let (below, own) = (directory.path("users"), directory.path("users/own"));
     fs::create_dir_all(&own)?;
     give(&own)?;
-    let mut server =
-        directory.start(&format!("[deploy]\nsettle_ms = 10\nuser_dir = {below:?}\n"))?;
+    let mut server = directory.start(&format!(
+        "[deploy]\ndebounce_ms = 10\nuser_modules_dir = {below:?}\n"
+    ))?;
     let is_compiling = || -> Result<bool> { Ok(directory.ask(&["status"])?.contains("compiling")) };
     if installed == Installed::LargeComponents {
         install(&programs.components.join(LARGE), &own)?;

@@ -149,7 +149,7 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
     }
     for release in plan.left_out() {
         println!(
-            "without {}, which is not here (`cargo xtask peers` gets it)",
+            "without {}, which is not here (`cargo xtask test-servers` gets it)",
             release.name()
         );
     }
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_is_about_the_median_and_what_is_lost_about_the_worst_round() {
+    fn result_compares_medians_and_losses_of_worst_round() {
         let spread = Some(Spread {
             median: 1.0,
             min: 0.0,
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell_and_titles_do_not_count() {
+    fn columns_are_as_wide_as_widest_cell_without_titles() {
         let cells = |cells: &[&str]| {
             cells
                 .iter()

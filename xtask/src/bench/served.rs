@@ -29,7 +29,7 @@ impl ServerDirectory<'_> {
         // The components lie where this repository does, which may be somebody's home.
         fs::write(
             &path,
-            format!("{config}\n[sandbox]\ncache_dir = {cache:?}\n[wall]\nmode = \"off\"\n"),
+            format!("{config}\n[sandbox]\ncache_dir = {cache:?}\n[confinement]\nmode = \"off\"\n"),
         )?;
         let mut serve = Command::new(&self.programs.peal);
         serve

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_nobody_needs_default_recipients() {
+    fn request_without_recipient_needs_default_recipients() {
         let request = LogRequest::for_test(OWN).with("site.load", 5u32);
         assert_eq!(sent(&request, Vec::new()), Err(status::PMIX_ERR_BAD_PARAM));
         let given = vec![
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_sends_nothing() {
+    fn request_without_text_sends_nothing() {
         let array = vec![Info::new(key::PMIX_LOG_EMAIL_ADDR, "ops@x.example")];
         let request = LogRequest::for_test(OWN).with(OWN, array);
         assert_eq!(sent(&request, Vec::new()), Err(status::PMIX_ERR_BAD_PARAM));

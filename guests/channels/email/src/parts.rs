@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_taken_from_everywhere_and_the_array_counts_most() {
+    fn attributes_of_all_places_are_read_and_array_takes_precedence() {
         let array = infos(&[
             (key::PMIX_LOG_EMAIL_SUBJECT, "array"),
             (key::PMIX_LOG_EMAIL_MSG, "text"),

@@ -57,7 +57,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_settings_are_refused() {
         for (name, value, says) in [
             ("recipients", Value::from("ops"), "addresses"),
             (

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_says_when_and_who() {
+    fn each_line_has_time_and_source() {
         let start = "2026-01-05T09:00:00Z [solver,3] ";
         let lines = ["one", "two \\u{1b}c", "site.load: 5"]
             .map(|text| format!("{start}{text}\n"))
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_somebody_else() {
+    fn line_of_proc_cannot_look_like_another_procs() {
         let request = LogRequest::for_test(OWN)
             .by(Proc::new("a,0] x\n[b", 1))
             .with(OWN, "y\n[root,0] z");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_of_what_cannot_be_read() {
+    fn unreadable_request_writes_nothing() {
         assert_eq!(
             lines_of(&request().with(OWN, 5u32)),
             Err(status::PMIX_ERR_BAD_PARAM)

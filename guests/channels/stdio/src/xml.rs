@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_carry_is_visible() {
+    fn characters_not_allowed_in_xml_stay_visible() {
         assert_eq!(
             escaped("\u{0}\u{1b}[2J\r\u{fffe}\u{ffff}\tgrün"),
             "\\u{0}\\u{1b}[2J\\r\\u{fffe}\\u{ffff}\tgrün"

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_value() {
+    fn unknown_header_fields_have_nil_value() {
         let head = Head {
             priority: 191,
             seconds: TIME,

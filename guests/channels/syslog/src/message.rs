@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_requesters_time_and_priority_count_and_so_do_the_settings() {
+    fn time_and_priority_of_requester_and_settings_are_used() {
         let request = request("x")
             .at(1)
             .with_directive(key::PMIX_LOG_SYSLOG_PRI, 1i32);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_attributes_are_refused() {
         assert_eq!(
             said(&request("x").with(OWN, 5u32), Vec::new()),
             Err(status::PMIX_ERR_BAD_PARAM)

@@ -238,7 +238,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn invalid_settings_are_refused_with_valid_values() {
         for (name, value, says) in [
             ("format", "rfc1", "there are rfc5424 and rfc3164"),
             ("facility", "kern", "is no facility"),

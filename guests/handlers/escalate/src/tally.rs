@@ -58,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_third_within_the_window_is_too_many_and_then_it_begins_anew() {
+    fn third_event_within_window_exceeds_limit_and_resets_count() {
         let mut tally = Tally::new(3, 1000, 8);
         let added: Vec<bool> = [0, 999, 1000, 1500, 1600, 1700]
             .iter()
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_longest_ago_is_forgotten_first() {
+    fn oldest_events_are_dropped_first() {
         let mut tally = Tally::new(2, 1000, 2);
         assert!(!tally.add(&"a", 0) && !tally.add(&"b", 1) && !tally.add(&"c", 2));
         assert!(!tally.add(&"a", 3) && tally.add(&"c", 4));

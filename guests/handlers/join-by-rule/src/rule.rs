@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_any_and_what_is_not_known_is_none() {
+    fn missing_field_matches_any_value_and_unknown_value_none() {
         let rule = |text| Rule::read(text).expect("a rule");
         assert!(rule("*=decline").is_for("crew", None, None));
         assert!(rule("crew/job=accept").is_for("crew", Some("job"), None));

@@ -75,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_was_taken_comes_back_in_a_minute() {
+    fn taken_tokens_come_back_within_a_minute() {
         let full = Bucket::full(0, 10);
         let half = full.take(0, 5, 10).unwrap();
         let empty = half.take(0, 5, 10).unwrap();
@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_minute_has_more_than_twice_the_limit_and_who_waits_is_let_in(
+        fn minute_has_at_most_twice_the_limit_and_waiting_requests_pass(
             most in 1u64..50,
             wishes in proptest::collection::vec((0u64..20_000, 1u64..60), 1..60),
         ) {

@@ -6,7 +6,7 @@
 //! [[module]]
 //! name = "maintenance"
 //! path = "maintenance-window.wasm"
-//! place = "first"                # before a policy that grants
+//! placement = "first"                # before a policy that grants
 //! grants = ["clock"]
 //! [module.config]
 //! weekly = "Wed 02:00-04:00, Sat 22:00-Mon 06:00"    # also "Mon-Fri 22:00-06:00", "Sat+Sun 08:00-24:00", "daily 03:00-03:30"

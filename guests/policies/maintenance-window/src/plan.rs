@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_window_is_refused_with_an_example() {
+    fn invalid_window_is_refused_with_example() {
         for (weekly, once, offset, says) in [
             (
                 &["Mon 22-06"][..],

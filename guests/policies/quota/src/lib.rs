@@ -8,7 +8,7 @@
 //! [[module]]
 //! name = "quota"
 //! path = "quota.wasm"
-//! place = "first"                # before a policy that grants
+//! placement = "first"                # before a policy that grants
 //! grants = ["clock", "state"]    # needs store.path
 //! [module.config]
 //! per_minute = 60                # for each of the following that has no number of its own; without it they are not limited

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_and_a_number_that_is_lowered_lock_nobody_out() {
+    fn clock_set_back_or_lower_limit_locks_out_no_user() {
         let mut window = Window::default();
         assert_eq!(window.admit(1_000_000, 1), Ok(()));
         assert_eq!(window.admit(5, 1), Ok(()));

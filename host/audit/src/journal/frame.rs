@@ -342,12 +342,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(frames in groups()) {
+        fn written_frames_are_read_back(frames in groups()) {
             prop_assert_eq!(read(&written(&frames).concat()), (frames, Ok(0)));
         }
 
         #[test]
-        fn whatever_bytes_there_are_are_no_harm_and_no_frames(bytes in vec(any::<u8>(), 0..300), length in 0..300_u32) {
+        fn arbitrary_bytes_are_harmless_and_not_frames(bytes in vec(any::<u8>(), 0..300), length in 0..300_u32) {
             prop_assert_eq!(read(&bytes).0, []);
             // Also where a length makes sense.
             let head = [length.to_le_bytes(), (!length).to_le_bytes()].concat();
@@ -356,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_cut_off_ends_with_the_last_whole_frame(frames in groups(), at in any::<Index>()) {
+        fn truncated_journal_ends_with_last_whole_frame(frames in groups(), at in any::<Index>()) {
             is_cut_off(&frames, |length| at.index(length)..=at.index(length))?;
         }
 

@@ -78,7 +78,7 @@ mod tests {
     use super::Html;
 
     #[test]
-    fn what_is_no_markup_is_text() {
+    fn text_is_escaped_unless_markup() {
         let mut html = Html::default();
         html.raw("<b title=\"")
             .text("\"><script>'&\\é\u{202e}\0\n")

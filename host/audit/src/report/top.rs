@@ -75,7 +75,7 @@ mod tests {
     use super::{JOBS, KEPT, Top};
 
     #[test]
-    fn what_is_frequent_stays_whatever_else_there_is() {
+    fn frequent_entries_stay_in_list_of_bounded_size() {
         let mut top = Top::default();
         for number in 0..20 * KEPT as u64 {
             top.add(number, None, 1, (number, 0));

@@ -1,4 +1,4 @@
-//! The command line of `peal audit`.
+//! Command line of `peal audit`.
 use super::{ConfigArgs, number::whole};
 use clap::{Args as ClapArgs, Subcommand};
 use nix::unistd::User;
@@ -10,34 +10,34 @@ use std::path::PathBuf;
 /// `peal audit`.
 #[derive(Subcommand)]
 pub enum AuditCommand {
-    /// List what was recorded, the latest last
+    /// List records, the latest last
     #[command(after_help = LIST_EXAMPLES)]
     List(AuditList),
-    /// Show one record with all that is known of it
+    /// Show all data of one record
     Show(AuditShow),
-    /// Write records as lines of JSON, to be verified and replayed elsewhere
+    /// Export records as lines of JSON, for verification and replay on another machine
     ///
-    /// Each record is there with its exact bytes (CBOR, RFC 8949), and what records refer to is there as well: components and
-    /// what their modules were granted. A part of a trail replays; as a whole it also verifies.
+    /// The export contains the exact bytes of each record (CBOR, RFC 8949), and the components and grants that records refer
+    /// to. Replay works with a part of a trail, verification with the whole trail.
     Export(AuditExport),
-    /// Find out whether somebody has changed the trail, and what
+    /// Detect changes to the trail
     ///
-    /// Each record's hash follows from all that it says and from the record before; the last one and some on the way are sealed
-    /// with a key. Exit status: 0 if all is as it was written, 1 if not, 125 if that cannot be found out.
+    /// The hash of a record covers its content and the hash of the previous record. A key seals the last hash and some earlier
+    /// ones. Exit status: 0 if the trail is unchanged, 1 if it was changed, 125 if verification is impossible.
     #[command(after_help = VERIFY_NOTES)]
     Verify(AuditVerify),
-    /// Count what was recorded: by module, by user, by outcome
+    /// Count records by module, user and outcome
     Stats(AuditStats),
-    /// Call components again as they were called, and compare
+    /// Repeat recorded calls of components and compare the results
     ///
-    /// Each instance is called again from its first call on, with the answers that it had from the host; nothing outside is
-    /// reached. With --with, another component is called in the place of those recorded: what would have come of all that?
-    /// Exit status: 0 if all is the same, 1 if something differs, 125 if nothing can be replayed.
+    /// Repeats all calls of each instance with the recorded results of its host calls, without access to anything else. With
+    /// --with, another component replaces the recorded ones. Exit status: 0 without differences, 1 with differences, 125 if
+    /// nothing can be replayed.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(AuditReplay),
-    /// Write a page that shows what was recorded: modules and what they reach, decisions, denials, failures
+    /// Write an HTML report of the records: modules and their capabilities, decisions, denials, failures
     ///
-    /// One file of HTML that needs nothing else, neither a network nor scripts. Whatever stands in records is text on it.
+    /// The report is one HTML file without scripts or external resources. All content of records is escaped.
     #[command(after_help = REPORT_EXAMPLES)]
     Report(AuditReport),
 }
@@ -49,9 +49,9 @@ Examples:
   peal audit list --from trail.jsonl --job job-7@node1";
 
 const VERIFY_NOTES: &str = "\
-Whoever can write the database and read the key (root) can make a trail that verifies. Checkpoints that were sent elsewhere
-(audit.checkpoint_file, audit.checkpoint_syslog) tell of that, with --checkpoints: files with such lines, whatever else is in them.
-What a server has put into its journal and not yet into the database is not sealed: of that it is only said how much there is.
+A user who can write the database and read the key (root) can forge a trail that verifies. Checkpoints on another machine
+(audit.checkpoint_file, audit.checkpoint_syslog) detect this: pass them with --checkpoints, in files that may contain other lines.
+Records in the journal that are not in the database yet are not sealed; only their number is printed.
 
 Examples:
   peal audit verify --config /etc/peal/peal.toml
@@ -68,37 +68,37 @@ Examples:
   peal audit report --html report.html --since 7d
   peal audit report --html - --from trail.jsonl --job job-7@node1 > report.html";
 
-/// Where records are read from.
+/// Options that select the source of records.
 #[derive(ClapArgs, Clone)]
 pub struct AuditSource {
-    /// The database of a trail, or what `peal audit export` wrote; without it audit.path of the configuration. It may be in use
+    /// Read records from FILE, a database (which may be in use) or an export; default: audit.path of the configuration
     #[arg(long = "from", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub from: Option<PathBuf>,
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
 }
 
-/// Which records are wanted.
+/// Options that select records.
 #[derive(ClapArgs, Clone, Default)]
 pub struct AuditFilter {
-    /// From this time on: as long ago as `30s`, `10m`, `2h` or `7d`, or a time such as 2026-11-22T10:00:00Z
+    /// Select records since TIME: an age (30s, 10m, 2h, 7d) or a time (2026-11-22T10:00:00Z)
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub since: Option<u64>,
-    /// Up to this time
+    /// Select records until TIME, as for --since
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub until: Option<u64>,
-    /// About requests and events of this job
+    /// Select records about requests and events of the job NAMESPACE
     #[arg(long, value_name = "NAMESPACE")]
     pub job: Option<String>,
-    /// Of this user, by name or number
+    /// Select records of USER, by name or number
     #[arg(long, value_name = "USER", value_parser = user)]
     pub user: Option<u32>,
-    /// About this module
+    /// Select records about the module NAME
     #[arg(long, value_name = "NAME")]
     pub module: Option<String>,
-    /// With this outcome: granted or denied of a request; pass, grant or deny of a policy; status, done, init or failed of another
-    /// call; where one says more as well, as in `denied:PMIX_ERR_NO_PERMISSIONS` or `failed:fuel`
+    /// Select records with OUTCOME: granted or denied for a request; pass, grant or deny for a policy; status, done, init or
+    /// failed for another call; with optional detail, as in `denied:PMIX_ERR_NO_PERMISSIONS` or `failed:fuel`
     #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
     pub outcome: Option<String>,
 }
@@ -106,19 +106,19 @@ pub struct AuditFilter {
 /// `peal audit list`.
 #[derive(ClapArgs)]
 pub struct AuditList {
-    /// Where from.
+    /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
-    /// Which.
+    /// Selection of the records.
     #[command(flatten)]
     pub filter: AuditFilter,
-    /// Only records of this kind
+    /// Select records of KIND
     #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(kind::ALL))]
     pub kind: Vec<String>,
-    /// At most so many, the latest; 0 for all
+    /// List the latest N records at most; 0 for all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole(0..=u32::MAX))]
     pub most: u32,
-    /// Print a line of JSON for each, with all that is known
+    /// Print all data of each record as a line of JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -126,10 +126,10 @@ pub struct AuditList {
 /// `peal audit show`.
 #[derive(ClapArgs)]
 pub struct AuditShow {
-    /// The number of the record
+    /// Number of the record
     #[arg(value_name = "NUMBER", value_parser = whole(1..=u64::MAX))]
     pub seq: u64,
-    /// Where from.
+    /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
     /// Print JSON
@@ -140,13 +140,13 @@ pub struct AuditShow {
 /// `peal audit export`.
 #[derive(ClapArgs)]
 pub struct AuditExport {
-    /// Where from.
+    /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
-    /// Which.
+    /// Selection of the records.
     #[command(flatten)]
     pub filter: AuditFilter,
-    /// The file to write; standard output without it. One that is there is not written over
+    /// Write to FILE, which must not exist; default: standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }
@@ -154,13 +154,13 @@ pub struct AuditExport {
 /// `peal audit verify`.
 #[derive(ClapArgs)]
 pub struct AuditVerify {
-    /// Where from.
+    /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
-    /// The public key, or a file with it; without it that beside audit.key
+    /// Verify with the public KEY, or the file that contains it; default: the public key beside audit.key
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// A file with checkpoints that were kept elsewhere
+    /// Compare with the published checkpoints in FILE
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub checkpoints: Vec<PathBuf>,
     /// Print JSON
@@ -171,10 +171,10 @@ pub struct AuditVerify {
 /// `peal audit stats`.
 #[derive(ClapArgs)]
 pub struct AuditStats {
-    /// Where from.
+    /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
-    /// Which.
+    /// Selection of the records.
     #[command(flatten)]
     pub filter: AuditFilter,
     /// Print JSON
@@ -185,22 +185,22 @@ pub struct AuditStats {
 /// `peal audit replay`.
 #[derive(ClapArgs)]
 pub struct AuditReplay {
-    /// A record, or a range of them as in 100..200; all without it
+    /// Record number, or a range as in 100..200; default: all
     #[arg(value_name = "NUMBER|RANGE", value_parser = range)]
     pub range: Option<(u64, u64)>,
-    /// Where from.
+    /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
-    /// Which.
+    /// Selection of the records.
     #[command(flatten)]
     pub filter: AuditFilter,
-    /// A component that is called in the place of those that were
+    /// Call the component FILE.wasm in place of the recorded ones
     #[arg(long, value_name = "FILE.wasm", value_hint = clap::ValueHint::FilePath)]
     pub with: Option<PathBuf>,
-    /// At most so many differences are shown; they are all counted
+    /// Show N differences at most; all are counted
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = whole(0..=u64::MAX))]
     pub most: u64,
-    /// Print a line of JSON for each call
+    /// Print each call as a line of JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -208,13 +208,13 @@ pub struct AuditReplay {
 /// `peal audit report`.
 #[derive(ClapArgs)]
 pub struct AuditReport {
-    /// The page to write; - for standard output. One that is there is not written over
+    /// Write the report to FILE, which must not exist; - for standard output
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub html: PathBuf,
-    /// Where from.
+    /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
-    /// Which.
+    /// Selection of the records.
     #[command(flatten)]
     pub filter: AuditFilter,
 }

@@ -1,4 +1,4 @@
-//! What can be said on the command line about procs that run: controlling them.
+//! Command line of `peal ctl`.
 use super::ToolArgs;
 use clap::{Args as ClapArgs, Subcommand};
 use peal_client::{CheckpointMethod, Preemption};
@@ -7,58 +7,58 @@ use peal_model::{Info, Status};
 use rustix::process::Signal;
 use std::time::Duration;
 
-/// What can be done to procs.
+/// `peal ctl`.
 #[derive(Subcommand)]
 pub enum CtlCommand {
-    /// Stop procs from running until they are resumed
+    /// Pause procs until they are resumed
     #[command(after_help = TARGETS)]
     Pause(CtlAct),
-    /// Let procs run again that were paused
+    /// Resume paused procs
     #[command(after_help = TARGETS)]
     Resume(CtlAct),
-    /// Send procs a signal
+    /// Send a signal to procs
     #[command(after_help = TARGETS)]
     Signal(CtlSignal),
-    /// Ask procs to end, and kill those that have not after the grace (run.grace_ms)
+    /// Terminate procs, and kill those that still run after run.grace_ms
     #[command(after_help = TARGETS)]
     Terminate(CtlAct),
-    /// Kill procs, with everything that they have started
+    /// Kill procs and their descendants
     #[command(after_help = TARGETS)]
     Kill(CtlAct),
-    /// Have procs save their state
+    /// Make procs save their state
     ///
-    /// The procs must have declared how they are told (PMIX_JOB_CTRL_CHECKPOINT_METHOD), unless --event or --by-signal says how. It is answered
-    /// when it is accepted; --wait waits until all have said that they are done.
+    /// The procs must have declared a method (PMIX_JOB_CTRL_CHECKPOINT_METHOD), unless --event or --signal selects one. The
+    /// command returns when the request is accepted; with --wait it returns when all procs have finished.
     #[command(after_help = TARGETS)]
     Checkpoint(CtlCheckpoint),
-    /// End procs and start them again as who they were
+    /// Terminate procs and start them again with the same ranks
     ///
-    /// Whether those that are named are restarted or the whole job, the server decides (run.restart). It is answered when it is accepted;
-    /// --wait waits until they run again.
+    /// The setting run.restart selects whether the named procs or the whole job are restarted. The command returns when the
+    /// request is accepted; with --wait it returns when the procs run again.
     #[command(after_help = TARGETS)]
     Restart(CtlRestart),
-    /// Have procs make room
+    /// Preempt procs
     ///
-    /// They are alerted, have a grace period to save what they want to keep, and then it is done to them. Only those that have declared
-    /// themselves preemptible (PMIX_JOB_CTRL_PREEMPTIBLE).
+    /// Alerts the procs, waits for a grace period in which they can save data, and then pauses, terminates or kills them. The
+    /// procs must have declared themselves preemptible (PMIX_JOB_CTRL_PREEMPTIBLE).
     #[command(after_help = TARGETS)]
     Preempt(CtlPreempt),
-    /// Let requests go that are not done yet
+    /// Cancel unfinished requests
     Cancel(CtlCancel),
-    /// Show how far requests are
+    /// Show the state of requests
     ///
-    /// Those of your own that the server keeps, the oldest first.
+    /// Shows your own requests that the server remembers, the oldest first.
     #[command(after_help = STATUS_EXAMPLES)]
     Status(CtlStatus),
 }
 
 pub(super) const CTL_EXAMPLES: &str = "\
-What is asked for is checked whole before it is done to any proc. Whether it may be done the
-server's policies decide: without one, you may control procs of your own.
+The server validates a whole request before it changes any proc. The server's policies decide
+whether a request is allowed; without a policy you can control your own procs.
 
-Exit status: 0 if it was done to all, or was accepted; 1 if it was refused or not done to all, or,
-with --wait, did not end well; 124 if the time was over; 125 if no server could be asked, or it went
-away before it answered.
+Exit status: 0 if the request was accepted or completed for all targets; 1 if it was refused or
+failed for a target, or failed with --wait; 124 after a timeout; 125 if no server was reached or
+the connection was lost.
 
 Examples:
   peal ctl pause solver && peal ctl resume solver
@@ -67,26 +67,25 @@ Examples:
   peal ctl status --json | jq '.[].state'";
 
 const TARGETS: &str = "\
-A target is a job (solver), one of its procs (solver:0) or some of them (solver:0-3,7). All of a job
-are solver:*, too.";
+A target is a job (solver or solver:*), one proc (solver:0) or several procs (solver:0-3,7).";
 
 const STATUS_EXAMPLES: &str = "\
-A request is accepted, running, done, failed, cancelled or denied.
+The state of a request is accepted, running, done, failed, cancelled or denied.
 
 Examples:
   peal ctl status
   peal ctl status nightly --wait";
 
-/// What all requests have.
+/// Options of all requests.
 #[derive(ClapArgs)]
 pub struct CtlAsk {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
-    /// How long to wait, as in 90, 90s or 5m; 60s unless it is given, with --wait as long as it takes. What was asked for may still happen later
+    /// Wait TIME at most (90, 90s, 5m); default: 60s, with --wait no limit. The server may still execute the request later
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub timeout: Option<Duration>,
-    /// Print how it went as a line of JSON
+    /// Print the result as a line of JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -94,19 +93,19 @@ pub struct CtlAsk {
 /// `peal ctl pause`, `resume`, `terminate` and `kill`.
 #[derive(ClapArgs)]
 pub struct CtlAct {
-    /// To whom
+    /// Target of the request: a job, a proc or several procs
     #[arg(value_name = "TARGET", required = true, value_parser = words::targets)]
     pub targets: Vec<TargetKeywords>,
-    /// A name for the request, by which it can be asked about and cancelled
+    /// Name the request ID, for status queries and cancellation
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
-    /// Have mail sent to this address when it is asked for and when it has ended; give it again for more
+    /// Send mail to ADDRESS when the request is made and when it has ended. Repeat for more addresses
     #[arg(long, value_name = "ADDRESS")]
     pub mail_to: Vec<String>,
-    /// A directive that there is no option for; give it again for more
+    /// Add a directive to the request. Repeat for more directives
     #[arg(long = "directive", value_name = "KEY=VALUE", value_parser = words::info)]
     pub directives: Vec<Info>,
-    /// What all requests have.
+    /// Options of all requests.
     #[command(flatten)]
     pub ask: CtlAsk,
 }
@@ -114,10 +113,10 @@ pub struct CtlAct {
 /// `peal ctl signal`.
 #[derive(ClapArgs)]
 pub struct CtlSignal {
-    /// Which one, by name or number, as in USR1 or 10
+    /// Signal, by name or number, as in USR1 or 10
     #[arg(value_name = "SIGNAL", value_parser = signal)]
     pub signal: u8,
-    /// To whom.
+    /// Targets of the request.
     #[command(flatten)]
     pub act: CtlAct,
 }
@@ -125,45 +124,45 @@ pub struct CtlSignal {
 /// `peal ctl checkpoint`.
 #[derive(ClapArgs)]
 pub struct CtlCheckpoint {
-    /// What the checkpoint shall be called
+    /// Name of the checkpoint
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Tell them by an event of this code, instead of the way that they have declared
-    #[arg(long, value_name = "CODE", value_parser = words::status, allow_negative_numbers = true, conflicts_with = "by_signal")]
+    /// Request the checkpoint by an event with CODE instead of the declared method
+    #[arg(long, value_name = "CODE", value_parser = words::status, allow_negative_numbers = true, conflicts_with = "signal")]
     pub event: Option<Status>,
-    /// Tell them by this signal, instead of the way that they have declared
+    /// Request the checkpoint by SIGNAL instead of the declared method
     #[arg(long, value_name = "SIGNAL", value_parser = signal)]
-    pub by_signal: Option<u8>,
-    /// How long they may take, as in 90s or 5m
+    pub signal: Option<u8>,
+    /// Fail the checkpoint if procs take longer than TIME (90s, 5m)
     #[arg(long, value_name = "TIME", value_parser = time)]
-    pub within: Option<Duration>,
-    /// Wait until it has ended
+    pub completion_timeout: Option<Duration>,
+    /// Wait until the request has ended
     #[arg(long)]
     pub wait: bool,
-    /// To whom.
+    /// Targets of the request.
     #[command(flatten)]
     pub act: CtlAct,
 }
 
 impl CtlCheckpoint {
-    /// How they are told, if that is said.
+    /// Method of the checkpoint, if an option selects one.
     pub fn method(&self) -> Option<CheckpointMethod> {
         self.event
             .map(CheckpointMethod::Event)
-            .or(self.by_signal.map(CheckpointMethod::Signal))
+            .or(self.signal.map(CheckpointMethod::Signal))
     }
 }
 
 /// `peal ctl restart`.
 #[derive(ClapArgs)]
 pub struct CtlRestart {
-    /// The checkpoint from which they go on; without it from their beginning
+    /// Restart from the checkpoint NAME; default: from the beginning
     #[arg(long, value_name = "NAME")]
     pub checkpoint: Option<String>,
-    /// Wait until it has ended
+    /// Wait until the request has ended
     #[arg(long)]
     pub wait: bool,
-    /// To whom.
+    /// Targets of the request.
     #[command(flatten)]
     pub act: CtlAct,
 }
@@ -171,16 +170,16 @@ pub struct CtlRestart {
 /// `peal ctl preempt`.
 #[derive(ClapArgs)]
 pub struct CtlPreempt {
-    /// What is done after the grace: pause, terminate or kill
-    #[arg(long, value_name = "WHAT", value_parser = preemption, default_value = "terminate")]
+    /// Apply ACTION after the grace period: pause, terminate or kill
+    #[arg(long, value_name = "ACTION", value_parser = preemption, default_value = "terminate")]
     pub action: Preemption,
-    /// How long they have after the alert, as in 30s; without it as long as the server gives
+    /// Wait TIME after the alert (30s); default: job_control.preempt_grace_ms
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub grace: Option<Duration>,
-    /// Wait until it has ended
+    /// Wait until the request has ended
     #[arg(long)]
     pub wait: bool,
-    /// To whom.
+    /// Targets of the request.
     #[command(flatten)]
     pub act: CtlAct,
 }
@@ -188,13 +187,13 @@ pub struct CtlPreempt {
 /// `peal ctl cancel`.
 #[derive(ClapArgs)]
 pub struct CtlCancel {
-    /// Which requests, by their names
+    /// Names of the requests
     #[arg(value_name = "ID", required_unless_present = "all")]
     pub ids: Vec<String>,
-    /// All of your own
+    /// Cancel all of your own requests
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
-    /// What all requests have.
+    /// Options of all requests.
     #[command(flatten)]
     pub ask: CtlAsk,
 }
@@ -202,13 +201,13 @@ pub struct CtlCancel {
 /// `peal ctl status`.
 #[derive(ClapArgs)]
 pub struct CtlStatus {
-    /// Which requests, by their names; all of your own if none is given
+    /// Names of the requests; default: all of your own
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// Wait until they have ended
+    /// Wait until the requests have ended
     #[arg(long)]
     pub wait: bool,
-    /// What all requests have.
+    /// Options of all requests.
     #[command(flatten)]
     pub ask: CtlAsk,
 }

@@ -1,36 +1,35 @@
-//! What can be said on the command line about groups.
+//! Command line of `peal group`.
 use super::ToolArgs;
 use clap::{Args as ClapArgs, Subcommand};
 
 pub(super) const GROUP_EXAMPLES: &str = "\
-A group is what procs of one or several jobs have formed by PMIx_Group_construct, or by inviting each other
-(PMIx_Group_invite). Those of your own are shown, those of everybody to root. Only groups with members at the
-server that is asked are known there.
+Procs of one or several jobs form groups with PMIx_Group_construct or by invitation (PMIx_Group_invite). Your own
+groups are shown; root sees the groups of all users. A server knows only groups with members among its clients.
 
-Exit status: 0 if all went well; 1 if there is no such group; 125 if no server could be asked.
+Exit status: 0 on success; 1 if the group does not exist; 125 if no server was reached.
 
 Examples:
   peal group list
   peal group show crew
   peal group list --json | jq -r '.[] | select(.context_id == 4) | .name'";
 
-/// What can be told of groups.
+/// `peal group`.
 #[derive(Subcommand)]
 pub enum GroupCommand {
-    /// Show the groups that there are, with how many members each has
+    /// List the groups and their numbers of members
     ///
-    /// The context id is the number that no other group has; where there is a dash, the group was formed without one.
+    /// The context id is the unique number of a group; a dash means that the group has none.
     List(GroupList),
-    /// Show who is in a group, in the order of its ranks
+    /// Show the members of a group in the order of their group ranks
     ///
-    /// A rank in a group is a place among its members: `{crew, 2}` is the proc that stands behind 2 here.
+    /// A group rank is the index of a member: `{crew, 2}` is the proc that is printed after 2.
     Show(GroupShow),
 }
 
 /// `peal group list`.
 #[derive(ClapArgs)]
 pub struct GroupList {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
     /// Print JSON
@@ -41,10 +40,10 @@ pub struct GroupList {
 /// `peal group show`.
 #[derive(ClapArgs)]
 pub struct GroupShow {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
-    /// The group's name
+    /// Name of the group
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Print JSON

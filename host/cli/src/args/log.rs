@@ -1,4 +1,4 @@
-//! What can be said on the command line about logging.
+//! Command line of `peal log`.
 use super::ToolArgs;
 use clap::Args as ClapArgs;
 use peal_config::words;
@@ -6,61 +6,61 @@ use peal_core::log;
 use peal_model::{Info, Key};
 
 pub(super) const LOG_EXAMPLES: &str = "\
-A channel is stdout, stderr, syslog, local_syslog, global_syslog, email, job_record, global_datastore, or one of the site's own by
-its key, as site.log.board. Without --to and --required the message goes where the site has such messages go (log.order,
-log.once), or to every channel there is.
+The log channels are stdout, stderr, syslog, local_syslog, global_syslog, email, job_record, global_datastore, and channels of the
+site by their keys, as in site.log.board. Without --channel and --required, log.order and log.once select the channels; if
+log.order is empty, every available channel is used.
 
-Exit status: 0 if all went well; 1 if a channel failed or none is there; 125 if no server could be asked.
+Exit status: 0 on success; 1 if a channel failed or none is available; 125 if no server was reached.
 
 Examples:
-  peal log --to global_syslog --priority warning 'node17 is drained'
-  peal log --to email --mail-to ops@example.org --subject 'Nightly build' < report.txt
-  peal log --to local_syslog --to email --once 'whichever works first'
-  peal log --required job_record --to stderr --data site.load=5 'half way'";
+  peal log --channel global_syslog --priority warning 'node17 is drained'
+  peal log --channel email --mail-to ops@example.org --subject 'Nightly build' < report.txt
+  peal log --channel local_syslog --channel email --once 'whichever works first'
+  peal log --required job_record --channel stderr --data site.load=5 'half way'";
 
 /// `peal log`.
 #[derive(ClapArgs)]
 pub struct Log {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
-    /// A channel to write to; give it again for more, in the order in which they are to be tried
-    #[arg(long = "to", value_name = "CHANNEL", value_parser = channel)]
-    pub to: Vec<Key>,
-    /// A channel without which it does not count as logged
+    /// Write to CHANNEL. Repeat for more channels, in the order of attempts
+    #[arg(long = "channel", value_name = "CHANNEL", value_parser = channel)]
+    pub channels: Vec<Key>,
+    /// Write to CHANNEL, and fail if that fails
     #[arg(long = "required", value_name = "CHANNEL", value_parser = channel)]
     pub required: Vec<Key>,
-    /// One channel is enough: those behind the first that succeeds are not tried, unless they are required
+    /// Stop after the first channel that succeeds, except for required channels
     #[arg(long)]
     pub once: bool,
-    /// Write the channel before each line
+    /// Prefix each line with the channel
     #[arg(long)]
     pub tag: bool,
-    /// Write the time before each line
+    /// Prefix each line with the time
     #[arg(long)]
     pub timestamp: bool,
-    /// Write XML, where the channel can
+    /// Write XML if the channel supports it
     #[arg(long)]
     pub xml: bool,
-    /// How grave it is, for syslog: emerg, alert, crit, err, warning, notice, info or debug, with a facility before it if need be, as in local0.err
+    /// Set the syslog PRIORITY: emerg, alert, crit, err, warning, notice, info or debug, with an optional facility as in local0.err
     #[arg(long, value_name = "PRIORITY", value_parser = priority)]
     pub priority: Option<i32>,
-    /// To whom to send mail; give it again for more
+    /// Send mail to ADDRESS. Repeat for more addresses
     #[arg(long, value_name = "ADDRESS")]
     pub mail_to: Vec<String>,
-    /// The subject of mail
+    /// Set the subject of the mail to TEXT
     #[arg(long, value_name = "TEXT")]
     pub subject: Option<String>,
-    /// Something else to log beside the message; give it again for more
+    /// Log a value in addition to the message. Repeat for more values
     #[arg(long = "data", value_name = "KEY=VALUE", value_parser = words::info)]
     pub data: Vec<Info>,
-    /// A directive that there is no option for; give it again for more
+    /// Add a directive to the request. Repeat for more directives
     #[arg(long = "directive", value_name = "KEY=VALUE", value_parser = words::info)]
     pub directives: Vec<Info>,
-    /// Print how it went as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// What to log; standard input, if it is - or not given
+    /// Message to log; default or -: standard input
     #[arg(value_name = "MESSAGE")]
     pub message: Option<String>,
 }

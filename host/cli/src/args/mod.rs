@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command line of `peal`.
 mod attach;
 mod audit;
 mod control;
@@ -37,118 +37,120 @@ use peal_sandbox::CodeTarget;
 use peal_server::admin::MAX_JOB_SIZE;
 use std::path::PathBuf;
 
-/// Runs PMIx programs, with sandboxed WebAssembly components handling their events.
+/// Run PMIx programs whose events are handled by sandboxed WebAssembly components
 #[derive(Parser)]
 #[command(name = "peal", version, max_term_width = 100, after_help = EXIT_STATUS)]
 pub struct Args {
-    /// What to do.
+    /// Command to execute.
     #[command(subcommand)]
     pub command: PealCommand,
 }
 
 const EXIT_STATUS: &str = "\
---config, --set, --socket, --pid, --nspace, --uri and --json stand before the verb or behind it.
+Place --config, --set, --socket, --pid, --nspace, --uri and --json before or after the command.
 
 Exit status:
-  that of the job for `peal run`, of the program for `peal attach` (128 and more: ended by a signal), otherwise 0;
-  1 if `peal config check` or `peal status` found something wrong, or `peal ctl` did not do all;
-  125 if Peal itself failed, 126 if the program cannot be executed, 127 if it is not there; 2 for a wrong command line.
+  0    success; `peal run` and `peal attach` return the status of the job or program instead (128 + N: killed by signal N)
+  1    `peal config check` or `peal status` found a problem, or `peal ctl` did not complete for all targets
+  2    invalid command line
+  125  Peal failed
+  126  the program cannot be executed
+  127  the program does not exist
 
 Environment:
-  PEAL_LOG     what to trace on standard error, instead of trace.filter unless it is empty, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
-  PEAL_CONFIG  the configuration file, unless --config names one; empty for none
+  PEAL_LOG     trace filter; replaces trace.filter unless empty, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
+  PEAL_CONFIG  configuration file if --config is absent; empty for none
   PEAL_...     settings, as in PEAL_EVENTS_RING_SIZE=2048 for events.ring_size";
 
-/// The verbs.
+/// Commands of `peal`.
 #[derive(Subcommand)]
 pub enum PealCommand {
     /// Run a program as a job
     ///
-    /// Starts N procs of PROGRAM under an embedded PMIx server and waits for them. Programs linked with libpmix, and so
-    /// every Open MPI program, find the server through their environment. The components given by --handler see the
-    /// events that concern the job; those of the configuration see all events.
+    /// Starts N procs of PROGRAM under an embedded PMIx server and waits for their end. Programs linked with libpmix,
+    /// Open MPI programs included, find the server through their environment. Components given by --handler receive the
+    /// events of the job. Handlers of the configuration receive all events.
     #[command(after_help = run::RUN_EXAMPLES)]
     Run(Run),
-    /// Run a program of a job that another server runs, with handlers between the two
+    /// Run a program of another server's job with handlers between program and server
     ///
-    /// Started in place of PROGRAM by mpirun, prterun, `peal run` or whatever starts PMIx programs. PROGRAM finds its server as
-    /// ever; what the two say to each other passes through here, and the components given by --handler see the events that come,
-    /// before PROGRAM does. What one completes (PMIX_EVENT_ACTION_COMPLETE) does not come to PROGRAM. Signals are passed on, and
-    /// the exit status is that of PROGRAM.
+    /// Start this command in place of PROGRAM with mpirun, prterun, `peal run` or another launcher of PMIx programs. PROGRAM
+    /// connects to its server through a proxy. Components given by --handler receive incoming events before PROGRAM. An event
+    /// that a handler completes (PMIX_EVENT_ACTION_COMPLETE) does not reach PROGRAM. Signals are forwarded to PROGRAM, and the
+    /// exit status is that of PROGRAM.
     #[command(after_help = attach::ATTACH_EXAMPLES)]
     Attach(AttachArgs),
     /// Serve the jobs and tools of this node until told to stop
     ///
-    /// Jobs are registered by `peal job register`; whoever registered one starts its procs. SIGTERM and SIGINT let those who
-    /// are connected finish (a second one does not), SIGHUP reads the configuration again.
+    /// `peal job register` registers a job; an external launcher starts its procs. SIGTERM and SIGINT drain the server: it
+    /// exits when its clients have disconnected. A second signal stops it immediately. SIGHUP reloads the configuration.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
-    /// Show which server is running and how it is
+    /// Show the state of a running server
     ///
-    /// Tells what is wrong with it, too: an audit trail or a store that cannot be written, a configuration that cannot be used so
-    /// that what ran before does, modules that are quarantined, modules of users that cannot be used. Exit status: 0 if all is
-    /// well, 1 if something is wrong, 125 if no server answers.
+    /// The output includes problems: failed writes to the audit trail or the store, an invalid configuration that was not
+    /// applied, quarantined modules, and invalid modules of users. Exit status: 0 without problems, 1 with problems, 125 if no
+    /// server answers.
     Status(QueryArgs),
-    /// Show what a running server counts and measures
+    /// Show the metrics of a running server
     Stats(QueryArgs),
-    /// Let jobs that others start connect to a running server
+    /// Register externally started jobs with a running server
     #[command(subcommand)]
     Job(JobSubcommand),
-    /// Raise events at a running server, and watch them
+    /// Raise and watch events of a running server
     #[command(subcommand)]
     Event(EventCommand),
-    /// Have a running server log a message
+    /// Log a message through a running server
     ///
-    /// Attaches to the server as a tool of yours and says PMIx_Log. Which channels there are, and what may be logged, the server's
-    /// admin decides.
+    /// Connects to the server as a tool and calls PMIx_Log. The server's admin defines the channels and the permissions.
     #[command(after_help = log::LOG_EXAMPLES)]
     Log(Log),
-    /// Control procs of running jobs: pause, resume, end, restart them, have them make checkpoints
+    /// Control procs of running jobs: pause, resume, signal, terminate, restart or checkpoint them
     ///
-    /// Attaches to the server as a tool of yours and says PMIx_Job_control.
+    /// Connects to the server as a tool and calls PMIx_Job_control.
     #[command(subcommand, after_help = control::CTL_EXAMPLES)]
     Ctl(CtlCommand),
-    /// Show the jobs that run, their procs, and what these use
+    /// Show running jobs, their procs and resource usage
     #[command(after_help = monitor::PS_EXAMPLES)]
     Ps(Ps),
-    /// Show the groups that procs have formed, and who is in them
+    /// Show groups of procs and their members
     ///
-    /// Attaches to the server as a tool of yours and asks it (PMIx_Query_info).
+    /// Connects to the server as a tool and calls PMIx_Query_info.
     #[command(subcommand, after_help = groups::GROUP_EXAMPLES)]
     Group(GroupCommand),
-    /// Watch files, and what procs and nodes use of resources
+    /// Monitor files and the resource usage of procs and nodes
     #[command(subcommand)]
     Monitor(MonitorCommand),
-    /// Look at the chains of handlers through which events pass
+    /// Show the chains of event handlers
     #[command(subcommand)]
     Chain(ChainCommand),
-    /// Have a running server take no more jobs and connections, and end when the last connection has ended
+    /// Drain a running server: refuse new jobs and connections, exit after the last connection
     Drain(ShutdownArgs),
-    /// Have a running server end now
+    /// Stop a running server immediately
     Stop(ShutdownArgs),
-    /// Have a running server read its configuration again
+    /// Reload the configuration of a running server
     Reload(ServerArgs),
-    /// Make, try and look at modules
+    /// Create, test, sign and manage modules
     #[command(subcommand)]
     Module(ModuleCommand),
-    /// See what modules did and who decided what, verify and replay it
+    /// List, verify, replay and report records of the audit trail
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Look at the configuration
+    /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Look into processes for the server that started this one, which cannot behind its wall
+    /// Map sockets to processes for the parent server, which its confinement prevents
     #[command(hide = true)]
-    Observe,
-    /// Compile what users install for the server that started this one, each component in a process of its own
+    ProcessObserver,
+    /// Compile user components for the parent server, each in a separate process
     #[command(hide = true)]
     Compiler(CompilerArgs),
-    /// Compile one component for the process that started this one
+    /// Compile one component for the parent process
     #[command(hide = true)]
     Compile(CompileArgs),
-    /// Print a script that completes peal's command line
+    /// Print a completion script for a shell
     Completions {
-        /// For which shell.
+        /// Name of the shell
         shell: clap_complete::Shell,
     },
 }
@@ -159,13 +161,13 @@ Examples:
   peal serve --socket /run/user/1000/peal/admin.sock
   peal job register demo -n 2 && env $(peal job environment demo --rank 0) ./app & env $(peal job environment demo --rank 1) ./app";
 
-/// Where the configuration comes from; for every verb that needs one.
+/// Options that select the configuration.
 #[derive(ClapArgs, Clone, Default)]
 pub struct ConfigArgs {
-    /// A configuration file (docs/peal.example.toml has every key)
+    /// Read the configuration from FILE (docs/peal.example.toml has every key)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// A setting, as in --set events.ring_size=2048; overrides files and environment
+    /// Override a setting, as in --set events.ring_size=2048. Takes precedence over files and environment
     #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
     pub set: Vec<SettingOverride>,
 }
@@ -178,16 +180,16 @@ fn given(text: &str) -> Result<SettingOverride, String> {
 /// `peal compiler`.
 #[derive(ClapArgs, Clone)]
 pub struct CompilerArgs {
-    /// The directory of compiled code.
+    /// Keep compiled code in the directory CACHE_DIR
     #[arg(long)]
     pub cache_dir: PathBuf,
-    /// Longest time of the compilation of one component, in milliseconds.
+    /// Cancel the compilation of a component after TIMEOUT_MS milliseconds
     #[arg(long)]
     pub timeout_ms: u64,
-    /// Most memory that it may take, in bytes.
+    /// Limit the memory of a compilation to MEMORY_BYTES bytes
     #[arg(long)]
     pub memory_bytes: u64,
-    /// Confine it to the directory of compiled code, by the kernel
+    /// Confine the process to the directory of compiled code
     #[arg(long)]
     pub confined: bool,
 }
@@ -195,10 +197,10 @@ pub struct CompilerArgs {
 /// `peal compile`.
 #[derive(ClapArgs)]
 pub struct CompileArgs {
-    /// Where the code goes, and the limits.
+    /// Destination of the code, and limits.
     #[command(flatten)]
     pub at: CompilerArgs,
-    /// The kind of code, as JSON.
+    /// Compile for TARGET, given as JSON
     #[arg(long, value_parser = code_target)]
     pub target: CodeTarget,
 }
@@ -210,18 +212,18 @@ fn code_target(text: &str) -> Result<CodeTarget, serde_json::Error> {
 /// `peal serve`.
 #[derive(ClapArgs)]
 pub struct ServeArgs {
-    /// Where it listens and where the configuration comes from.
+    /// Socket and configuration of the server.
     #[command(flatten)]
     pub at: ServerArgs,
 }
 
-/// Which server is meant; for every verb that asks one.
+/// Options that select a server by its admin socket.
 #[derive(ClapArgs, Clone, Default)]
 pub struct ServerArgs {
-    /// The admin socket; without it that of the configuration (admin.socket), or the usual one
+    /// Use the admin socket PATH; default: admin.socket of the configuration
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
 }
@@ -229,7 +231,7 @@ pub struct ServerArgs {
 /// `peal status`, `peal stats`, `peal job list`.
 #[derive(ClapArgs)]
 pub struct QueryArgs {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
     /// Print JSON
@@ -240,47 +242,47 @@ pub struct QueryArgs {
 /// `peal drain` and `peal stop`.
 #[derive(ClapArgs)]
 pub struct ShutdownArgs {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// Return only when the server has ended
+    /// Wait until the server has exited
     #[arg(long)]
     pub wait: bool,
 }
 
-/// What can be done with jobs of a running server.
+/// `peal job`.
 #[derive(Subcommand)]
 pub enum JobSubcommand {
-    /// Let the procs of a job connect, and print the environment by which each of them finds the server
+    /// Register a job and print the environment with which its procs find the server
     Register(JobRegisterArgs),
-    /// Print the environment of a registered job again
+    /// Print the environment of a registered job
     Environment(JobEnvironment),
-    /// Name the process that was started as a proc of a registered job
+    /// Report the process that was started as a proc of a registered job
     ///
-    /// A server learns of the processes of such jobs when they connect, and tells the other procs when one of them ends. One that is
-    /// named here is watched, shown by `peal ps` and reached by `peal ctl` before it has connected, and when it ends without having
-    /// done so, nobody waits for it any longer. It must run as the user of the job.
+    /// Otherwise the server learns of a process when it connects. After this command the server monitors the process, `peal ps`
+    /// shows it and `peal ctl` reaches it before it connects. If it ends before it connects, other procs stop waiting for it.
+    /// The process must run as the user of the job.
     #[command(after_help = STARTED_EXAMPLES)]
     Started(JobStartedArgs),
-    /// Forget a job that was registered; none of its procs may be connected
+    /// Deregister a job that has no connected procs
     Deregister(Deregister),
-    /// Show the jobs and how far their procs are
+    /// List the jobs and the states of their procs
     List(QueryArgs),
     /// Show what is recorded of a job, in the order of time
     ///
-    /// How it and its procs started and ended, the events that affected it, what was done to it by somebody's will, and what was
-    /// logged to it (channel job_record). The record is in the store (store.path), where it outlives job and server; of several jobs
-    /// of one name it is that of the last.
+    /// The record contains the start and end of the job and its procs, the events that affected it, job control requests, and
+    /// messages logged to the channel job_record. The store (store.path) keeps it after the end of job and server. Of several
+    /// jobs with one name, the last one is shown.
     Record(JobRecordArgs),
 }
 
 /// `peal job record`.
 #[derive(ClapArgs)]
 pub struct JobRecordArgs {
-    /// The job's name
+    /// Name of the job
     #[arg(value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
     /// Print JSON
@@ -291,22 +293,22 @@ pub struct JobRecordArgs {
 /// `peal job register`.
 #[derive(ClapArgs)]
 pub struct JobRegisterArgs {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// The job's name
+    /// Name of the job
     #[arg(value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
-    /// How many procs
+    /// Register N procs
     #[arg(short = 'n', long = "procs", value_name = "N", default_value_t = 1, value_parser = whole(1..=MAX_JOB_SIZE))]
     pub procs: u32,
-    /// The user that they run as, if it is not the caller; for root
+    /// Let the procs run as the user with the number UID; requires root; default: the caller
     #[arg(long, value_name = "UID", value_parser = whole(0..=u32::MAX - 1))]
     pub uid: Option<u32>,
-    /// Their group, if it is not that of the user; for root
+    /// Let the procs run with the Unix group GID; requires root; default: the group of the user
     #[arg(long, value_name = "GID", value_parser = whole(0..=u32::MAX - 1))]
     pub gid: Option<u32>,
-    /// What is printed.
+    /// Output format.
     #[command(flatten)]
     pub print: EnvironmentArgs,
 }
@@ -314,21 +316,21 @@ pub struct JobRegisterArgs {
 /// `peal job environment`.
 #[derive(ClapArgs)]
 pub struct JobEnvironment {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// The job's name
+    /// Name of the job
     #[arg(value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
-    /// What is printed.
+    /// Output format.
     #[command(flatten)]
     pub print: EnvironmentArgs,
 }
 
-/// What is printed of the environment of a job.
+/// Output format of the environment of a job.
 #[derive(ClapArgs)]
 pub struct EnvironmentArgs {
-    /// Print the environment of this rank alone, as lines for `env`
+    /// Print only the environment of RANK, as lines for `env`
     #[arg(long, value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
     pub rank: Option<u32>,
     /// Print JSON
@@ -343,16 +345,16 @@ Examples:
 /// `peal job started`.
 #[derive(ClapArgs)]
 pub struct JobStartedArgs {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// The job's name
+    /// Name of the job
     #[arg(value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
-    /// The proc's rank
+    /// Rank of the proc
     #[arg(value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
     pub rank: u32,
-    /// The process id
+    /// Process id
     #[arg(value_name = "PID", value_parser = whole(1..=MAX_PID))]
     pub pid: u32,
 }
@@ -360,40 +362,40 @@ pub struct JobStartedArgs {
 /// `peal job deregister`.
 #[derive(ClapArgs)]
 pub struct Deregister {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// The job's name
+    /// Name of the job
     #[arg(value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
 }
 
-/// What can be done with the configuration.
+/// `peal config`.
 #[derive(Subcommand)]
 pub enum ConfigCommand {
-    /// Tell everything that is wrong with the configuration and its modules
+    /// Print all errors in the configuration and its modules
     ///
     /// Reads the file and modules.d beside it, the environment and --set as the other verbs do, and looks at the components
     /// without compiling or running them. Ends with 0 if all is well and with 1 if not.
     Check(ConfigCheckArgs),
-    /// Print every setting, its value, and where that comes from
+    /// Print every setting with its value and origin
     Show(ConfigShowArgs),
-    /// Print a file with every key, commented
+    /// Print a commented configuration file with every key
     Example,
-    /// Print tables of every key, and of Peal's settings for names of OpenPMIx, in Markdown
+    /// Print tables of all keys, and of the settings that correspond to OpenPMIx names, in Markdown
     Reference,
 }
 
 /// `peal config check`.
 #[derive(ClapArgs)]
 pub struct ConfigCheckArgs {
-    /// The configuration file; the usual one if none is given
+    /// Configuration file; default: as for other commands
     #[arg(value_name = "FILE", conflicts_with = "config", value_hint = clap::ValueHint::FilePath)]
     pub file: Option<PathBuf>,
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Print JSON: whether all is well, the files, and each problem with its place
+    /// Print the result, the files, and each problem with its position as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -401,7 +403,7 @@ pub struct ConfigCheckArgs {
 /// `peal config show`.
 #[derive(ClapArgs)]
 pub struct ConfigShowArgs {
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
     /// Print JSON

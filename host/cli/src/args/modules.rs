@@ -1,4 +1,4 @@
-//! What can be said of modules: `peal module`.
+//! Command line of `peal module`.
 use super::{
     ConfigArgs, QueryArgs, ServerArgs,
     control::time,
@@ -15,79 +15,77 @@ use peal_devtools::project;
 use peal_sandbox::Role;
 use std::{path::PathBuf, time::Duration};
 
-/// What can be done with modules.
+/// `peal module`.
 #[derive(Subcommand)]
 pub enum ModuleCommand {
-    /// Make a project for a new module, in Rust, C, Python or JavaScript
+    /// Create a project for a new module in Rust, C, Python or JavaScript
     ///
-    /// Everything it needs of Peal is written into it. Nothing is downloaded, and nothing that is there is changed.
+    /// The project contains all files of Peal that it needs. The command downloads nothing and changes no existing file.
     New(New),
-    /// Build the component of a project with its language's own tools
+    /// Build the component of a project with the tools of its language
     Build(Build),
-    /// Show what a component does, what it asks for, and where it comes from
+    /// Show roles, imports and origin of a component
     ///
-    /// And on which terms it would run here: as each module of the configuration whose file it is, and as a handler that a job
-    /// brings. Nothing is compiled and nothing runs: this is safe with any file.
+    /// Also shows the grants and limits with which the component would run here: as each configured module with this file, and
+    /// as a job-supplied module. The command does not compile or run the component and is safe for any file.
     #[command(after_help = INSPECT_HELP)]
     Inspect(Inspect),
-    /// Make a pair of keys: a secret one that signs components, and a public one by which sites check that
+    /// Generate a key pair: a secret key that signs components, and a public key that verifies signatures
     #[command(after_help = KEYGEN_HELP)]
     Keygen(Keygen),
-    /// Sign components: FILE.wasm.minisig is written beside each
+    /// Sign components, and write FILE.wasm.minisig beside each
     #[command(after_help = SIGN_HELP)]
     Sign(Sign),
-    /// Check who signed a component
+    /// Verify the signature of a component
     #[command(after_help = VERIFY_HELP)]
     Verify(Verify),
-    /// Show the modules of a running server, how they are, and the versions that it can return to
+    /// List the modules of a running server, their states, and the set versions for a rollback
     List(QueryArgs),
     /// Have a running server read its configuration and its modules again
     ///
-    /// It does so by itself when files change, unless deploy.watch is false. A set in which anything is wrong is refused as a
-    /// whole, with the reasons, and the one that runs goes on.
+    /// The server also reloads changed files by itself, unless deploy.watch is false. It refuses a module set with any error,
+    /// prints the reasons, and keeps the active set.
     Reload(ServerArgs),
-    /// Have a running server call a module no more, until it is enabled again
+    /// Disable a module of a running server until it is enabled
     Disable(ModuleNameArgs),
-    /// Have a running server call a module again that was disabled
+    /// Enable a disabled module of a running server
     Enable(ModuleNameArgs),
-    /// Have a running server call a module again that it quarantined because it failed too often
+    /// Release a module of a running server from quarantine
     Reset(ModuleNameArgs),
     /// Show what a shadow would have done, and where that differs from what happened
     ///
-    /// A shadow is a module whose [[module]] says mode = "shadow": it is called for live traffic, beside those that act, and what it
-    /// says changes nothing.
+    /// A shadow module has mode = "shadow" in its [[module]]. The server calls it on live traffic and ignores its outcome.
     Diff(ModuleDiff),
-    /// Have a shadow of a running server take part from now on
+    /// Activate a shadow module of a running server
     ///
     /// This holds for this component, also after a restart where there is a store; write mode = "active" into its [[module]] to
     /// have it there as well.
     Promote(ModuleNameArgs),
     /// Have a running server run the modules of an earlier version again
     ///
-    /// Their components are those of then, whatever the files hold now. The files themselves are left alone: what changes there
-    /// next, `peal reload` or a restart takes them again.
+    /// The set contains the components of that version. The command does not change the files; the next change of a file,
+    /// `peal reload` or a restart loads them again.
     Rollback(ModuleRollback),
-    /// Try a component offline with cases, or with events that were recorded
+    /// Test a component offline with cases or recorded events
     ///
-    /// Each case is run in a fresh module, with a clock that stands still, state in memory and sinks that are read afterwards;
-    /// what comes out is compared with what the case expects. Nothing else is there: no server, no files, no network. Calls have
-    /// the limits that they have in a server whose configuration says nothing else.
+    /// Runs each case in a new module with a fixed clock, state in memory and captured sinks, and compares the result with the
+    /// expected one. The component has no access to servers, files or networks. Calls have the default limits of a server.
     #[command(after_help = TEST_HELP)]
     Test(ModuleTest),
-    /// Measure what a component's calls take: time, instructions, memory
+    /// Measure time, instructions and memory of a component's calls
     ///
-    /// Calls the component with each case again and again, one after the other, as a server does that has nothing else to do.
-    /// Without cases it is called with something usual for each of its roles.
+    /// Calls the component repeatedly and sequentially with each case, as an idle server does. Without cases, uses typical input
+    /// for each of its roles.
     Bench(ModuleBench),
 }
 
 /// `peal module disable`, `enable`, `reset` and `promote`.
 #[derive(ClapArgs)]
 pub struct ModuleNameArgs {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// What the module is called
+    /// Name of the module
     #[arg(value_name = "NAME")]
     pub name: String,
 }
@@ -95,7 +93,7 @@ pub struct ModuleNameArgs {
 /// `peal module diff`.
 #[derive(ClapArgs)]
 pub struct ModuleDiff {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub named: ModuleNameArgs,
     /// Print JSON
@@ -105,7 +103,7 @@ pub struct ModuleDiff {
 
 const TEST_HELP: &str = "\
 A file of cases:
-  config = { per_minute = 3 }              # what the module's init is given; for all cases
+  config = { per_minute = 3 }              # passed to the module's init, for all cases
   [[case]]
   name = \"an abort is reported\"
   event = { code = \"PMIX_ERR_PROC_ABORTED\", source = \"solver:0\", infos = [\"site.load=5\"] }
@@ -114,7 +112,7 @@ A file of cases:
   name = \"others may not control a job\"
   request = { hook = \"job-control\", user = 1001, targets = [{ proc = \"solver:*\", owner = 1000 }] }
   expect = { outcome = \"deny\", status = \"PMIX_ERR_NO_PERMISSIONS\" }
-docs/trials.md has all of it.
+docs/trials.md describes the format.
 
 Examples:
   peal module test                         # in a project, after `peal module build`
@@ -122,29 +120,29 @@ Examples:
   peal event watch --json --count 100 > night.jsonl; peal module test mine.wasm night.jsonl
   peal module test mine.wasm night.jsonl --write tests/night.toml
 
-A case without `expect` is not checked: it fails only if the module does.
+A case without `expect` fails only if the module fails.
 
-Exit status: 0 if all came out as expected, 1 if not, 125 if the component or the cases cannot be read, or there is no case.";
+Exit status: 0 if all cases pass, 1 if a case fails, 125 if the component or the cases cannot be read, or there is no case.";
 
 /// `peal module test`.
 #[derive(ClapArgs)]
 pub struct ModuleTest {
-    /// The component, or the directory of a project that has one
+    /// Component, or directory of a project with one
     #[arg(value_name = "FILE.wasm|DIR", default_value = ".", value_hint = clap::ValueHint::AnyPath)]
     pub component: PathBuf,
-    /// Files of cases, or what `peal event watch --json` printed; without any, tests/*.toml beside the component
+    /// Files of cases, or output of `peal event watch --json`; default: tests/*.toml beside the component
     #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]
     pub cases: Vec<PathBuf>,
-    /// What the component is called, as in its [[module]]; else its file's name. In a recording, its answers are under this
+    /// Give the component the name NAME, under which recordings contain its results; default: the name of its file
     #[arg(long)]
     pub name: Option<String>,
-    /// End a call that takes more processor time than this, as in 20ms or 2s, from 1ms to 10m
+    /// Abort a call that takes more processor time than TIME (20ms, 2s), from 1ms to 10m
     #[arg(long, value_name = "TIME", value_parser = call_time, default_value = "100ms")]
     pub call_time: Duration,
-    /// A sink that it may write to, by its name; stdout and stderr if none is given
+    /// Let the component write to the sink NAME; default: stdout and stderr
     #[arg(long = "sink", value_name = "NAME")]
     pub sinks: Vec<String>,
-    /// Write a file with the same cases that expects what came out; comments are lost
+    /// Write the cases to FILE.toml with the results as expectations, without comments
     #[arg(long, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
     pub write: Option<PathBuf>,
     /// Print JSON
@@ -155,10 +153,10 @@ pub struct ModuleTest {
 /// `peal module rollback`.
 #[derive(ClapArgs)]
 pub struct ModuleRollback {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// The version, as `peal module list` shows it; the one before, if none is given
+    /// Version, as shown by `peal module list`; default: the previous one
     #[arg(value_name = "VERSION", value_parser = whole(1..=u64::MAX))]
     pub to: Option<u64>,
 }
@@ -166,16 +164,16 @@ pub struct ModuleRollback {
 /// `peal module bench`.
 #[derive(ClapArgs)]
 pub struct ModuleBench {
-    /// The component, or the directory of a project that has one
+    /// Component, or directory of a project with one
     #[arg(value_name = "FILE.wasm|DIR", default_value = ".", value_hint = clap::ValueHint::AnyPath)]
     pub component: PathBuf,
-    /// A file of cases
+    /// File of cases
     #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]
     pub cases: Option<PathBuf>,
-    /// The most calls of each case that are measured
+    /// Measure N calls of each case at most
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole(1..=10_000_000_u32))]
     pub calls: u32,
-    /// End a call that takes more processor time than this, as in 20ms or 2s, from 1ms to 10m
+    /// Abort a call that takes more processor time than TIME (20ms, 2s), from 1ms to 10m
     #[arg(long, value_name = "TIME", value_parser = call_time, default_value = "100ms")]
     pub call_time: Duration,
     /// Print JSON
@@ -183,7 +181,7 @@ pub struct ModuleBench {
     pub json: bool,
 }
 
-/// What `limits.call_time_ms` of a module may be.
+/// Parser with the bounds of `limits.call_time_ms`.
 fn call_time(text: &str) -> Result<Duration, String> {
     let bounds = Duration::from_millis(1)..=Duration::from_secs(600);
     let time = time(text)?;
@@ -197,16 +195,16 @@ fn call_time(text: &str) -> Result<Duration, String> {
 /// `peal module new`.
 #[derive(ClapArgs)]
 pub struct New {
-    /// The language
+    /// Create a project in LANGUAGE
     #[arg(long, value_name = "LANGUAGE", value_parser = PossibleValuesParser::new(Language::ALL.map(Language::name)).try_map(|name| name.parse::<Language>()))]
     pub lang: Language,
-    /// What it does; may be given several times
+    /// Create a module with ROLE. Repeat for more roles
     #[arg(long, value_name = "ROLE", default_value = "event-handler", value_parser = PossibleValuesParser::new(Role::ALL.map(Role::name)).try_map(|name| project::role(&name)))]
     pub role: Vec<Role>,
-    /// What it is called
+    /// Name of the module
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Where it is put, a directory that is not there yet or empty; else one of its name
+    /// Create the project in DIR, which must be new or empty; default: a directory with the name of the module
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -214,47 +212,47 @@ pub struct New {
 /// `peal module build`.
 #[derive(ClapArgs)]
 pub struct Build {
-    /// The project
+    /// Directory of the project
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Install tools that are missing: Python and npm packages below the user's cache (or $PEAL_TOOLS), Rust's target by rustup,
-    /// Debian's packages where run as root
+    /// Install missing tools: Python and npm packages below the user's cache (or $PEAL_TOOLS), Rust's target with rustup, and
+    /// Debian packages if run as root
     #[arg(long)]
     pub install: bool,
 }
 
 const INSPECT_HELP: &str = "\
-A policy for --policy, in which everything may be left out; what is left out is not restricted:
-  roles = [\"event-handler\", \"lifecycle\"]   # the roles that it may fill
-  capabilities = [\"logging\", \"wasi\"]       # what it may ask for
-  wasi = [\"cli/stdout\", \"io/*\"]            # the interfaces of WASI that it may import
-  wit = [\"0.1\"]                            # the versions of peal:pmix that it may be built for
-  max_size = 1048576                       # in bytes
-  signed_by = [\"RWQf6LRC...\"]              # the public keys of which one must have signed it
-docs/inspect.md has all of it, and the fields of --json.
+A policy for --policy; all keys are optional, and an absent key restricts nothing:
+  roles = [\"event-handler\", \"lifecycle\"]   # allowed roles
+  capabilities = [\"logging\", \"wasi\"]       # allowed capabilities
+  wasi = [\"cli/stdout\", \"io/*\"]            # allowed interfaces of WASI
+  wit = [\"0.1\"]                            # allowed versions of peal:pmix
+  max_size = 1048576                       # maximum size in bytes
+  signed_by = [\"RWQf6LRC...\"]              # public keys; the component must be signed by one of them
+docs/inspect.md describes the format and the fields of --json.
 
 Examples:
   peal module inspect quota.wasm
   peal module inspect --scope user quota.wasm
   peal module inspect --policy ci.toml --json quota.wasm
 
-Exit status: 0, with a policy 1 if it asks for more than that allows, 2 if it is no component that Peal can load, 125 if it or the
-policy cannot be read.";
+Exit status: 0 on success, 1 if the component violates the policy, 2 if it is not a component that Peal can load, 125 if the
+component or the policy cannot be read.";
 
 /// `peal module inspect`.
 #[derive(ClapArgs)]
 pub struct Inspect {
-    /// The component
+    /// Component
     #[arg(value_name = "FILE.wasm")]
     pub file: PathBuf,
-    /// The site that is asked what it would grant.
+    /// Configuration that determines the grants.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// On which terms it would run as a module that nobody has configured yet: one of the site, one that a user installs, one that
-    /// the site gives a job, or one that a job brings
-    #[arg(long, value_name = "WHOSE", value_parser = PossibleValuesParser::new(ModuleOwner::ALL.iter().map(|word| word.name())))]
+    /// Show grants and limits for a new module of OWNER: of the site, installed by a user, assigned by the site to jobs of a
+    /// namespace, or job-supplied
+    #[arg(long, value_name = "OWNER", value_parser = PossibleValuesParser::new(ModuleOwner::ALL.iter().map(|word| word.name())))]
     pub scope: Option<String>,
-    /// Say whether this policy accepts it
+    /// Check the component against the policy in FILE.toml
     #[arg(long, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
     pub policy: Option<PathBuf>,
     /// Print JSON

@@ -1,4 +1,4 @@
-//! What can be said on the command line about looking at procs, nodes and files.
+//! Command lines of `peal ps` and `peal monitor`.
 use super::{ToolArgs, control::time, number::whole};
 use clap::{Args as ClapArgs, Subcommand};
 use peal_config::words::{self, TargetKeywords};
@@ -6,9 +6,8 @@ use peal_model::Nspace;
 use std::{path::PathBuf, time::Duration};
 
 pub(super) const PS_EXAMPLES: &str = "\
-Jobs of your own are shown, those of everybody to root. Where the server does not know something,
-there is a dash. CPU is in percent of one core. Where several servers run here and none is named by
---pid, --nspace or --uri, the jobs of all are shown.
+Your own jobs are shown; root sees the jobs of all users. A dash marks an unknown value. CPU is in
+percent of one core. Without --pid, --nspace and --uri, the jobs of all servers on this node are shown.
 
 Examples:
   peal ps
@@ -18,44 +17,45 @@ Examples:
 /// `peal ps`.
 #[derive(ClapArgs)]
 pub struct Ps {
-    /// Which server is meant. What goes by its name elsewhere is a job here.
+    /// Selection of the server. A positional namespace selects a job.
     #[command(flatten)]
     pub server: ToolArgs,
-    /// Which jobs; all if none is given
+    /// Names of the jobs; default: all
     #[arg(value_name = "NSPACE", value_parser = words::nspace)]
     pub jobs: Vec<Nspace>,
-    /// Show it again and again: on a terminal in place, elsewhere one below the other
+    /// Update the output repeatedly: in place on a terminal, else appended
     #[arg(long)]
     pub watch: bool,
-    /// How often, with --watch
+    /// Update every TIME (2s, 1m), with --watch
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s", requires = "watch")]
     pub every: Duration,
-    /// End after so many times, with --watch
+    /// Exit after N updates, with --watch
     #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), requires = "watch")]
     pub count: Option<u64>,
-    /// Print JSON, with --watch a line for each time
+    /// Print JSON, with --watch one line for each update
     #[arg(long)]
     pub json: bool,
 }
 
-/// What can be watched.
+/// `peal monitor`.
 #[derive(Subcommand)]
 pub enum MonitorCommand {
-    /// Show what procs or the node use of resources
+    /// Show the resource usage of procs or of the node
     ///
-    /// Once, or again and again with --rate until interrupted. Without targets, what the server's node uses.
+    /// Prints one report, or with --rate repeated reports until interrupted. Without targets, shows the usage of the server's
+    /// node.
     #[command(after_help = USAGE_EXAMPLES)]
     Usage(MonitorUsage),
-    /// Have the server watch whether a file shows life, and wait for the alert
+    /// Monitor the activity of a file and wait for an alert
     ///
-    /// The server looks at the file as you, every so often, and raises PMIX_MONITOR_FILE_ALERT when it has not grown (or was not read, or not
-    /// changed) more often than may be. What may not be seen by you is refused.
+    /// The server checks the file periodically with your permissions. It raises PMIX_MONITOR_FILE_ALERT if the file has not grown
+    /// (or was not read or changed) for more checks than allowed. It refuses files that you cannot access.
     #[command(after_help = FILE_EXAMPLES)]
     File(MonitorFile),
 }
 
 const USAGE_EXAMPLES: &str = "\
-Exit status: 0 if all went well; 1 if the server refuses; 125 if no server could be asked.
+Exit status: 0 on success; 1 if the server refuses; 125 if no server was reached.
 
 Examples:
   peal monitor usage
@@ -63,7 +63,7 @@ Examples:
   peal monitor usage --disks --networks --json";
 
 const FILE_EXAMPLES: &str = "\
-Exit status: 0 if an alert came; 1 if the server refuses; 125 if no server could be asked, or it went away.
+Exit status: 0 after the alerts; 1 if the server refuses; 125 if no server was reached or the connection was lost.
 
 Examples:
   peal monitor file /scratch/solver.log --time 60 --drops 2 && mail -s 'solver stalls' ops < /dev/null
@@ -72,28 +72,28 @@ Examples:
 /// `peal monitor usage`.
 #[derive(ClapArgs)]
 pub struct MonitorUsage {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
-    /// Of which procs, as for peal ctl: solver, solver:0 or solver:0-3,7
+    /// Job or procs, as for peal ctl: solver, solver:0 or solver:0-3,7
     #[arg(value_name = "TARGET", value_parser = words::targets)]
     pub targets: Vec<TargetKeywords>,
-    /// Of the node
+    /// Show the usage of the node
     #[arg(long)]
     pub node: bool,
-    /// Of the node's disks
+    /// Show the usage of the node's disks
     #[arg(long)]
     pub disks: bool,
-    /// Of the node's network interfaces
+    /// Show the usage of the node's network interfaces
     #[arg(long)]
     pub networks: bool,
-    /// Show it again and again, so often, in whole seconds
+    /// Print an update every TIME, in whole seconds (5s, 1m)
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub rate: Option<Duration>,
-    /// End after so many updates, with --rate
+    /// Exit after N updates, with --rate
     #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), requires = "rate")]
     pub count: Option<u64>,
-    /// Print JSON, with --rate a line for each update
+    /// Print JSON, with --rate one line for each update
     #[arg(long)]
     pub json: bool,
 }
@@ -101,31 +101,31 @@ pub struct MonitorUsage {
 /// `peal monitor file`.
 #[derive(ClapArgs)]
 pub struct MonitorFile {
-    /// Which server is meant.
+    /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
-    /// The file, on the server's node
+    /// File on the server's node
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     pub path: PathBuf,
-    /// How often it is looked at, in whole seconds
+    /// Check the file every TIME, in whole seconds (60s, 1h)
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time: Duration,
-    /// How often in a row it may show no life
+    /// Allow N consecutive checks without activity
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole(0..=u32::MAX))]
     pub drops: u32,
-    /// It lives if it grows; so it is unless --access or --modify is given
+    /// Monitor the size of the file; the default
     #[arg(long, conflicts_with_all = ["access", "modify"])]
     pub size: bool,
-    /// It lives if it is read
+    /// Monitor reads of the file
     #[arg(long, conflicts_with = "modify")]
     pub access: bool,
-    /// It lives if it is changed
+    /// Monitor changes of the file
     #[arg(long)]
     pub modify: bool,
-    /// Wait for so many alerts; after each it must have shown life again
+    /// Wait for N alerts. The file must be active again between two alerts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=u64::MAX))]
     pub count: u64,
-    /// Print alerts as lines of JSON
+    /// Print each alert as a line of JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -1,4 +1,4 @@
-//! What can be said on the command line about a job that is to run.
+//! Command line of `peal run`.
 use super::{Args, ConfigArgs, log, number::whole, placement::options_behind_verb};
 use clap::{
     Args as ClapArgs, Command, CommandFactory, Parser,
@@ -6,11 +6,9 @@ use clap::{
     error::ErrorKind,
 };
 use peal_config::{Keyword, OnAbort};
+use peal_launcher::{OutputFiles, Reported, StdinTarget};
 use peal_model::{Key, Rank};
-use peal_server::{
-    admin::MAX_JOB_SIZE,
-    embedded::{OutputFiles, Reported, StdinTarget},
-};
+use peal_server::admin::MAX_JOB_SIZE;
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -19,11 +17,11 @@ use std::{
 };
 
 pub(super) const RUN_EXAMPLES: &str = "\
-Several applications, one after the other separated by `:`, are one job; the ranks go through them in this order. What can be said
-of each (-n, -x, --wdir, --pset) stands before its program, all else before the first.
+A job can have several applications, separated by `:`. Ranks are assigned in this order. Place the options of an application
+(-n, -x, --wdir, --pset) before its program, and all other options before the first application.
 
-Exit status: that of the first proc that ends abnormally, or of the call of PMIx_Abort or MPI_Abort (128 and more: ended by a signal);
-124 if --timeout ended the job; 125 to 127 as below.
+Exit status: the status of the first proc that ends abnormally, or of PMIx_Abort or MPI_Abort (128 + N: killed by signal N); 124 if
+--timeout terminated the job; 125 to 127 as for `peal`.
 
 Examples:
   peal run -n 4 -- ./app
@@ -36,62 +34,62 @@ Examples:
 /// `peal run`.
 #[derive(ClapArgs)]
 pub struct Run {
-    /// The first application, and behind it the words of the others.
+    /// First application, followed by the words of the others.
     #[command(flatten)]
     pub first: AppArgs,
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// A component that handles the job's events; give it again for a chain, which runs in the order given
+    /// Handle events of the job with the component FILE.wasm. Repeat for a chain in the given order
     #[arg(long = "handler", value_name = "FILE.wasm")]
     pub handlers: Vec<PathBuf>,
-    /// Tell on standard error what happens: procs, events, and what each handler answered
+    /// Print starts and ends of procs, events, and the result of each handler on standard error
     #[arg(long)]
     pub events: bool,
-    /// What follows the abnormal end of a proc: the job is ended, or the other procs go on
-    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(OnAbort::ALL.iter().map(|word| word.name())))]
+    /// Apply ACTION after an abnormal end of a proc: terminate the job, or let the other procs continue
+    #[arg(long, value_name = "ACTION", value_parser = PossibleValuesParser::new(OnAbort::ALL.iter().map(|word| word.name())))]
     pub on_abort: Option<String>,
-    /// End the job after this time, given in seconds or as in 90s, 10m, 1h30m
+    /// Terminate the job after TIME, in seconds or as in 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub timeout: Option<Duration>,
-    /// Who reads what peal reads: a rank, all, or none; the others read nothing
+    /// Forward standard input to RANK: a rank, all, or none. Other procs read nothing
     #[arg(long, value_name = "RANK", default_value = "0")]
     pub stdin: StdinReader,
-    /// Write the rank before each line of output
+    /// Prefix each line of output with the rank
     #[arg(long)]
     pub tag_output: bool,
-    /// Keep what each proc writes in DIR/rank.N/stdout and DIR/rank.N/stderr; with :nocopy behind it, do not show it as well
+    /// Write the output of each proc to DIR/rank.N/stdout and DIR/rank.N/stderr. With :nocopy, do not print it
     #[arg(long, value_name = "DIR[:nocopy]", value_hint = clap::ValueHint::DirPath)]
     pub output: Option<OutputDir>,
-    /// Log of the job when it starts and how it ends (job), only the latter (completion), how each proc ends (procs), or how those end that do not end in order (failures); give it again for more
-    #[arg(long = "log", value_name = "WHAT", value_parser = PossibleValuesParser::new(Reported::ALL.map(|(_, word)| word)))]
+    /// Log EVENTS: start and end of the job (job), its end (completion), the end of each proc (procs), or abnormal ends of procs (failures). Repeat for more
+    #[arg(long = "log", value_name = "EVENTS", value_parser = PossibleValuesParser::new(Reported::ALL.map(|(_, word)| word)))]
     pub log: Vec<String>,
-    /// A channel for that, as for `peal log --to`; give it again for more; where the site has such messages go, if there is none
-    #[arg(long = "log-to", value_name = "CHANNEL", requires = "log", value_parser = log::channel)]
-    pub log_to: Vec<Key>,
+    /// Log to CHANNEL, as for `peal log --channel`. Repeat for more channels; default: the channels of log.order
+    #[arg(long = "log-channel", value_name = "CHANNEL", requires = "log", value_parser = log::channel)]
+    pub log_channels: Vec<Key>,
 }
 
-/// What can be said of each application of a job.
+/// Options of one application of a job.
 #[derive(ClapArgs, Clone)]
 pub struct AppArgs {
-    /// How many procs (-np and --procs mean the same)
+    /// Start N procs (-np and --procs are equivalent)
     #[arg(short = 'n', long = "np", alias = "procs", value_name = "N", default_value_t = 1, value_parser = whole(1..=MAX_JOB_SIZE))]
     pub procs: u32,
-    /// A variable in the environment of its procs; without a value, as it is in ours; give it again for more
+    /// Set the environment variable NAME for the procs; without a value, copy it from this environment. Repeat for more
     #[arg(short = 'x', value_name = "NAME[=VALUE]")]
     pub variables: Vec<Variable>,
-    /// Where its procs start
+    /// Start the procs in the directory DIR
     #[arg(long, alias = "wd", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub wdir: Option<PathBuf>,
-    /// A name for the set of its procs (PMIX_PSET_NAME)
+    /// Name the set of the procs NAME (PMIX_PSET_NAME)
     #[arg(long, value_name = "NAME")]
     pub pset: Option<String>,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
 }
 
-/// An application behind the first.
+/// An application after the first.
 #[derive(Parser)]
 #[command(name = "peal run ... :", no_binary_name = true)]
 struct Another {
@@ -326,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_a_word_about_it() {
+    fn invalid_options_are_refused_with_reason() {
         for (line, word) in [
             ("peal run -n 2 prog :", "behind `:`"),
             ("peal run -n 2 : prog", "before the first `:`"),

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_of_the_server_leads_to_us_and_none_past_us() {
+    fn every_server_variable_leads_to_proxy() {
         let ours = "127.0.0.1:7".parse().unwrap();
         let found = read(&[
             ("PMIX_NAMESPACE", "job"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn missing_or_invalid_variables_are_named() {
         let error = |variables: &[_]| format!("{:#}", read(variables).err().unwrap());
         assert!(
             error(&[]).starts_with(

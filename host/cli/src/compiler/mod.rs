@@ -7,7 +7,7 @@ pub use child::compile;
 pub use parent::work;
 
 use anyhow::{Context, Result};
-use peal_config::{Config, WallMode};
+use peal_config::{Config, ConfinementMode};
 use peal_modules::{CompileFailure, CompileLimits, ComponentCompiler, code_dir};
 use peal_sandbox::CodeTarget;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub struct CompilerProcesses {
 pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
     let Some(cache_dir) = config
         .deploy
-        .user_dir
+        .user_modules_dir
         .as_ref()
         .and_then(|_| code_dir(&config.sandbox))
     else {
@@ -75,7 +75,7 @@ pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
         command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
         command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
         command.args(["--memory-bytes", &limits.memory.to_string()]);
-        command.args((config.wall.mode != WallMode::Off).then_some("--confined"));
+        command.args((config.confinement.mode != ConfinementMode::Off).then_some("--confined"));
         command
             .env_clear()
             .current_dir("/")

@@ -39,7 +39,7 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
                 Control::Checkpoint {
                     name: args.name,
                     method,
-                    timeout: args.within,
+                    timeout: args.completion_timeout,
                 },
                 args.act,
                 follow,

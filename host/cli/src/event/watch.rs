@@ -47,7 +47,7 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         config,
         codes,
         count,
-        tool,
+        as_tool: is_tool,
         json,
     } = args;
     let settings = tool_settings(server)?;
@@ -57,7 +57,7 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         false => EventFormat::Plain,
     };
     let (tell, told) = mpsc::channel(WAITING);
-    let answers = if tool {
+    let answers = if is_tool {
         None
     } else {
         from_admin(ServerArgs { socket, config }, &settings, &codes)?

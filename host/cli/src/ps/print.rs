@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_a_dash_and_who_is_stopped_is_told() {
+    fn unknown_values_are_dashes_and_stopped_procs_are_marked() {
         let stopped = MeasuredUsage {
             cpu_percent: Some(12.345),
             resident_mb: Some(3.0),

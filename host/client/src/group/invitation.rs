@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_all_have_accepted_and_members_stand_as_they_were_invited() {
+    fn invitation_ends_with_all_answers_in_order_of_invitation() {
         let mut invitation = invited(AbsenceRule::Needed, Deciding::Nobody);
         let others = [
             answer(1, "other", code::PMIX_GROUP_INVITE_ACCEPTED),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_missed_ends_it_unless_they_are_optional() {
+    fn missing_required_member_ends_invitation() {
         let mut needed = invited(AbsenceRule::Needed, Deciding::Nobody);
         assert_eq!(
             see(&mut needed, [accepts(1), ends(1)]),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_asked_goes_on_replaces_or_calls_it_off() {
+    fn leader_asked_about_absence_continues_replaces_or_cancels() {
         let decided = |decision: AbsenceDecision| {
             let mut invitation = invited(AbsenceRule::Needed, Deciding::Asked);
             assert_eq!(
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_members_bring_is_gathered_and_nothing_else_of_their_answers() {
+    fn infos_of_members_are_collected_without_other_answer_data() {
         let mut invitation = invited(AbsenceRule::Needed, Deciding::Nobody);
         let said = |whose| {
             contribution::said(

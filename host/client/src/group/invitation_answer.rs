@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_invitation_is_answered_and_only_by_what_is_an_answer() {
+    fn only_invitations_are_answered_and_only_by_answers() {
         let invited = code::PMIX_GROUP_INVITED;
         assert!(
             matches!(advice(invited, Value::string("accept")), Some(InvitationAnswer::Accept(to)) if to.group == "crew")

@@ -296,7 +296,7 @@ mod tests {
     use peal_model::{code, key};
 
     #[test]
-    fn codes_ranges_and_procs_are_what_the_standard_calls_them_and_what_is_near_is_suggested() {
+    fn standard_names_are_read_and_near_misses_get_suggestions() {
         assert_eq!(
             status("PMIX_ERR_PROC_ABORTED"),
             Ok(code::PMIX_ERR_PROC_ABORTED)
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn infos_have_the_type_that_is_said_else_the_standards_else_what_they_look_like() {
+    fn info_type_is_given_or_standard_or_guessed_from_value() {
         let value = |text: &str| info(text).unwrap().value;
         assert_eq!(
             [value("a=true"), value("a=5"), value("a=-5")],

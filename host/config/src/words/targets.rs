@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_refused_and_so_are_too_many() {
+    fn invalid_targets_and_too_many_are_refused() {
         for text in [
             "",
             ":0",

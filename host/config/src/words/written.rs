@@ -102,7 +102,7 @@ mod tests {
     use peal_model::{Key, key as keys};
 
     #[test]
-    fn what_is_written_reads_the_same_and_says_its_type_only_where_that_is_needed() {
+    fn written_infos_read_back_equal_with_types_only_as_needed() {
         for (written, again) in [
             ("site.load=5", "site.load=5"),
             ("site.load:int64=5", "site.load=5"),

@@ -35,16 +35,16 @@ impl Default for QueueLimits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum QueueLimit {
     /// [`QueueLimits::requests`].
-    #[error("log.max_queued")]
+    #[error("log.max_queue_requests")]
     Requests,
     /// [`QueueLimits::bytes`].
-    #[error("log.max_queued_bytes")]
+    #[error("log.max_queue_bytes")]
     Bytes,
     /// [`QueueLimits::user_requests`].
-    #[error("log.max_user_queued")]
+    #[error("log.max_queue_requests_per_user")]
     UserRequests,
     /// [`QueueLimits::user_bytes`].
-    #[error("log.max_user_queued_bytes")]
+    #[error("log.max_queue_bytes_per_user")]
     UserBytes,
 }
 

@@ -158,7 +158,7 @@ mod tests {
     use LogOrigin::{Client, Host, OtherHost, OtherServer};
 
     #[test]
-    fn what_came_from_above_never_goes_there_and_what_came_from_beside_goes_to_no_third() {
+    fn request_from_above_never_returns_and_sideways_one_stops() {
         let offered = [
             Key::from(key::PMIX_LOG_STDOUT),
             Key::from(key::PMIX_LOG_LOCAL_SYSLOG),

@@ -106,7 +106,7 @@ impl Dice {
 }
 
 #[test]
-fn a_day_of_ten_thousand_procs_tells_of_each_silence_once_and_on_time() {
+fn day_of_ten_thousand_procs_reports_each_silence_once_in_time() {
     const PROCS: u32 = 10_000;
     const DAY: u64 = 86_400_000;
     let mut dice = Dice(8);
@@ -305,7 +305,7 @@ proptest! {
 }
 
 #[test]
-fn a_server_that_was_away_does_not_tell_of_silence_before_it_has_listened() {
+fn resumed_server_reports_silence_only_after_listening() {
     let mut book = MonitorTable::new(LIMITS);
     book.begin(&proc(0), UID, beating(None, 10, 0)).unwrap();
     assert_eq!(book.tick(MonotonicTime(0)), []);
@@ -322,7 +322,7 @@ fn a_server_that_was_away_does_not_tell_of_silence_before_it_has_listened() {
 }
 
 #[test]
-fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go() {
+fn unanswered_file_check_shows_no_life_and_file_may_change() {
     let traces = FileChanges {
         size: true,
         ..FileChanges::default()

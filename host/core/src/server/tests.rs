@@ -12,8 +12,12 @@ mod recipients;
 mod restarts;
 mod user_shares;
 
+#[path = "../../tests/support/stage.rs"]
+mod stage;
+
 use super::*;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
+use stage::Stage;
 use std::time::Duration;
 
 const A: KeyName = KeyName("test.a");
@@ -23,43 +27,22 @@ const WHO: UserIdentity = UserIdentity {
     gid: 100,
 };
 
-struct Stage {
-    server: ServerState,
-    peers: Vec<PeerId>,
-    tag: u32,
-    now: MonotonicTime,
-}
-
 impl Stage {
     /// A server with a job of that many procs, all connected.
     fn of(size: u32) -> Stage {
-        let mut server = ServerState::new(StateSettings {
+        let settings = StateSettings {
             max_put_bytes: 1000,
             event_cache: 3,
             max_event_bytes: 1000,
-            loss_window: Duration::ZERO,
+            connection_loss_window: Duration::ZERO,
             ..StateSettings::default()
-        });
-        server.add_job(JobSpec::new(nspace(), size, "node", WHO));
-        let peers = (0..size)
-            .map(|rank| server.admit(&proc(rank), WHO).unwrap().0)
-            .collect();
-        Stage {
-            server,
-            peers,
-            tag: 100,
-            now: MonotonicTime(0),
-        }
+        };
+        Stage::with_jobs(settings, &[("job", size, WHO)])
     }
 
     fn ask(&mut self, rank: u32, request: Request) -> (RequestId, Vec<Action>) {
-        self.tag += 1;
-        let id = RequestId {
-            peer: self.peers[rank as usize],
-            tag: self.tag,
-        };
-        let actions = self.server.request(id, request, self.now);
-        (id, with_willing_host(&mut self.server, actions))
+        let (id, actions) = self.request(self.peers[rank as usize], request);
+        (id, self.accept_registrations(actions))
     }
 
     fn commit(&mut self, rank: u32, scope: Scope, key: KeyName, value: u32) -> Vec<Action> {
@@ -194,7 +177,7 @@ fn hearers(stage: &Stage, actions: &[Action]) -> Vec<usize> {
 }
 
 #[test]
-fn who_is_not_registered_is_refused_with_the_reason() {
+fn unregistered_proc_is_refused_with_reason() {
     let mut stage = Stage::of(1);
     let other = Proc::new(Nspace::new("other").unwrap(), Rank(0));
     let server = &mut stage.server;
@@ -214,9 +197,9 @@ fn who_is_not_registered_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
+fn first_connection_is_reported_to_host_and_clones_are_counted() {
     let mut server = ServerState::new(StateSettings {
-        max_clones: 2,
+        max_connections_per_proc: 2,
         ..StateSettings::default()
     });
     server.add_job(JobSpec::new(nspace(), 1, "node", WHO));
@@ -252,7 +235,7 @@ fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
 }
 
 #[test]
-fn job_data_hold_what_a_program_looks_for() {
+fn job_data_contain_keys_read_by_programs() {
     let mut stage = Stage::of(2);
     let (_, actions) = stage.ask(1, Request::JobData);
     let Action::Reply {
@@ -369,7 +352,7 @@ fn a_later_commit_adds_and_replaces_within_the_limit() {
 }
 
 #[test]
-fn a_fence_ends_when_all_have_come_and_carries_what_was_put_for_others() {
+fn fence_ends_with_all_procs_and_carries_values_for_others() {
     let mut stage = Stage::of(2);
     stage.commit(0, Scope::Remote, A, 1);
     let collect = || vec![Info::new(key::PMIX_COLLECT_DATA, Value::Bool(true))];
@@ -447,7 +430,7 @@ fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
 }
 
 #[test]
-fn a_fence_that_nobody_could_end_is_refused_and_a_late_one_times_out() {
+fn fence_without_possible_end_is_refused_and_late_one_times_out() {
     let mut stage = Stage::of(2);
     let unknown = Request::Fence {
         procs: vec![Proc::all(Nspace::new("other").unwrap())],
@@ -473,7 +456,7 @@ fn a_fence_that_nobody_could_end_is_refused_and_a_late_one_times_out() {
 }
 
 #[test]
-fn ranges_decide_who_hears() {
+fn ranges_select_recipients() {
     let mut stage = Stage::of(3);
     stage.server.host_registers(&[]);
     for rank in 0..3 {
@@ -523,7 +506,7 @@ fn events_that_contradict_themselves_are_refused() {
 }
 
 #[test]
-fn an_event_larger_than_it_may_be_is_refused_and_the_ring_is_bounded_in_bytes_too() {
+fn oversized_event_is_refused_and_ring_is_bounded_in_bytes() {
     let mut stage = Stage::of(2);
     let text = |length: usize| {
         vec![Info::new(
@@ -553,7 +536,7 @@ fn an_event_larger_than_it_may_be_is_refused_and_the_ring_is_bounded_in_bytes_to
 }
 
 #[test]
-fn who_has_finalized_can_only_finalize_again() {
+fn finalized_proc_can_only_finalize_again() {
     let mut stage = Stage::of(1);
     stage.ask(0, Request::Finalize);
     assert_eq!(status(&stage.register(0, &[-3001])), code::PMIX_ERR_INIT);
@@ -564,7 +547,7 @@ fn who_has_finalized_can_only_finalize_again() {
 }
 
 #[test]
-fn a_late_registration_is_acknowledged_and_then_told_each_event_once() {
+fn late_registration_is_acknowledged_then_gets_each_event_once() {
     let mut stage = Stage::of(2);
     for code in [-3001, -3002, -3003] {
         stage.notify(0, code, Range::Global, Vec::new());
@@ -597,7 +580,7 @@ fn a_late_registration_is_acknowledged_and_then_told_each_event_once() {
 }
 
 #[test]
-fn clients_are_told_what_has_been_through_a_server_and_cannot_say_so_themselves() {
+fn events_get_server_marks_clients_cannot_forge() {
     let marker = KeyName("pmix.srvr.internal.notify");
     let mut stage = Stage::of(2);
     stage.register(1, &[-3001]);
@@ -672,7 +655,7 @@ fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_get_of_no_rank_finds_whoever_has_put_the_key() {
+fn get_of_undefined_rank_finds_any_proc_with_the_key() {
     let mut stage = Stage::of(3);
     let anybody = Proc::new(nspace(), rank::PMIX_RANK_UNDEF);
     let (waiting, actions) = stage.get(0, anybody.clone(), A, &[]);
@@ -717,7 +700,7 @@ fn the_filter_by_affected_procs_needs_an_overlap() {
 }
 
 #[test]
-fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
+fn dead_proc_becomes_event_and_leaving_one_does_not() {
     let mut stage = Stage::of(3);
     stage.register(0, &[]);
     stage.ask(1, Request::Finalize);
@@ -759,7 +742,7 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
 }
 
 #[test]
-fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
+fn death_is_reported_once_despite_open_connection() {
     let abnormal = || Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
     let told = |actions: &[Action]| -> Vec<Status> {
         let code = |action: &Action| match action {
@@ -842,7 +825,7 @@ fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
 }
 
 #[test]
-fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
+fn host_requests_go_up_and_answers_come_down() {
     let mut stage = Stage::of(1);
     let (to, actions) = stage.ask(0, Request::FabricUpdate { index: 1 });
     assert!(matches!(
@@ -870,7 +853,7 @@ fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
 }
 
 #[test]
-fn what_handlers_raise_carries_the_allowance_it_was_given() {
+fn raised_events_carry_the_budget_of_their_handler() {
     let mut stage = Stage::of(1);
     let event = Event {
         code: Status(-3001),

@@ -166,7 +166,7 @@ fn first_proc_to_offer_leads_when_the_leader_fails() {
 }
 
 #[test]
-fn nobody_offers_to_lead_and_it_is_aborted() {
+fn bootstrap_without_leaders_is_aborted() {
     let (mut sim, procs) = four(4);
     call_but_last(&mut sim, &procs, 0);
     sim.die(&procs[0]);

@@ -42,17 +42,17 @@ fn try_all(usual: u64, weather: Weather) {
 }
 
 #[test]
-fn whoever_takes_part_ends_in_the_same_way_where_nobody_dies() {
+fn participants_without_deaths_end_alike() {
     try_all(700, Weather::Calm);
 }
 
 #[test]
-fn whoever_is_left_ends_in_the_same_way_whoever_dies() {
+fn participants_left_after_deaths_end_alike() {
     try_all(1500, Weather::Storm);
 }
 
 #[test]
-fn a_death_that_nobody_notices_is_found_out() {
+fn unnoticed_death_is_detected() {
     let found = cases(200)
         .filter(|seed| scenario::run(*seed, Order::Random, Weather::Blind).is_err())
         .count();
@@ -71,7 +71,7 @@ fn leader(named: &[Proc]) -> ConstructRequest {
 }
 
 #[test]
-fn messages_are_as_many_as_servers_and_each_goes_one_way_and_back() {
+fn messages_equal_servers_and_go_once_each_way() {
     let procs = 64;
     let mut before = 0;
     for servers in [10, 100, 1000] {
@@ -125,7 +125,7 @@ fn late_ones_learn_at_once_how_it_ended_and_may_try_again() {
 }
 
 #[test]
-fn what_was_on_its_way_for_long_is_answered_by_what_was_decided_meanwhile() {
+fn delayed_contribution_is_answered_by_decision_made_meanwhile() {
     let mut sim = Sim::new(2, 1, 1, Order::Reversed);
     let both = [proc(1, 0), proc(2, 0)];
     // They do not agree, which is remembered for a minute ...
@@ -157,7 +157,7 @@ fn what_was_on_its_way_for_long_is_answered_by_what_was_decided_meanwhile() {
 }
 
 #[test]
-fn whoever_decides_keeps_nothing_for_whoever_comes_after() {
+fn coordinator_keeps_nothing_for_its_successor() {
     let mut sim = Sim::new(2, 1, 1, Order::First);
     let both = [proc(1, 0), proc(2, 0)];
     for _ in 0..100 {

@@ -87,9 +87,9 @@ pub fn settings() -> GroupSettings {
     let seconds = Duration::from_secs;
     GroupSettings {
         timeout: seconds(60),
-        decision: seconds(5),
-        memory: seconds(120),
-        max: 16,
+        decision_timeout: seconds(5),
+        result_retention: seconds(120),
+        max_per_user: 16,
     }
 }
 

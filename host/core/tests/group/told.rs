@@ -38,7 +38,7 @@ fn construct(
 }
 
 #[test]
-fn an_order_of_members_may_name_whole_jobs_and_must_be_the_same_for_all() {
+fn member_order_may_name_whole_jobs_and_must_be_equal_for_all() {
     let (both, last) = (
         [Proc::all(nspace(1)), Proc::all(nspace(2))],
         [proc(1, 1), proc(1, 0)],
@@ -105,7 +105,7 @@ fn an_order_of_members_may_name_a_job_that_is_not_there_yet() {
 }
 
 #[test]
-fn who_is_left_is_told_who_failed_and_who_is_left() {
+fn remaining_participants_hear_failed_and_remaining_procs() {
     let mut sim = Sim::new(3, 1, 1, Order::First);
     let all = [1, 2, 3].map(|server| proc(server, 0));
     let leads = leader(&all);
@@ -137,7 +137,7 @@ fn who_is_left_is_told_who_failed_and_who_is_left() {
 }
 
 #[test]
-fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_next() {
+fn proc_waiting_for_dead_leaders_is_added_by_next_construct() {
     let mut sim = Sim::new(3, 2, 1, Order::First);
     sim.construct(
         &proc(1, 0),
@@ -172,7 +172,7 @@ fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_ne
 }
 
 #[test]
-fn members_that_a_leaver_has_told_hear_it_from_nobody_else() {
+fn members_notified_by_leaver_get_no_second_event() {
     let mut sim = Sim::new(2, 2, 1, Order::First);
     let all = [proc(1, 0), proc(1, 1), proc(2, 0), proc(2, 1)];
     all.iter()

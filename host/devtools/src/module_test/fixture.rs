@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How much a module may keep, as `module.state_quota` has it by default, in bytes.
+/// How much a module may keep, as `module.max_state_bytes` has it by default, in bytes.
 const QUOTA: usize = 1024 * 1024;
 
 /// What is on it now.

@@ -33,7 +33,7 @@ const RECORDED: &str = r#"{"code":{"number":-3001,"name":null},"source":"solver:
 "#;
 
 #[test]
-fn a_recorded_event_becomes_a_case_and_what_cannot_be_told_is_said() {
+fn recorded_event_becomes_case_with_note_on_lost_parts() {
     let recorded = recording::cases(Path::new("night"), RECORDED, "own").unwrap();
     assert_eq!(
         recorded.left_out,

@@ -9,7 +9,7 @@ fn roles(roles: &[Role]) -> BTreeSet<Role> {
 }
 
 #[test]
-fn every_language_and_role_makes_a_project_with_a_manifest_that_says_so() {
+fn every_language_and_role_makes_project_with_manifest() {
     for language in Language::ALL {
         for role in Role::ALL
             .into_iter()
@@ -50,7 +50,7 @@ fn the_capabilities_of_projects_are_those_of_the_host_but_wasi() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_would() {
+fn invalid_project_is_refused_with_valid_choices() {
     let handler = roles(&[Role::EventHandler]);
     for name in [
         "",

@@ -58,7 +58,7 @@ fn a_signature_of_minisign_is_told_from_all_others() {
 }
 
 #[test]
-fn whatever_is_done_to_a_signature_it_is_refused_and_nothing_breaks() {
+fn any_change_of_signature_is_refused_without_panic() {
     let keys = [key(KEY)];
     let line = |number: usize| SIGNATURE.lines().nth(number).unwrap();
     for cut in 0..SIGNATURE.len() - 1 {
@@ -93,7 +93,7 @@ fn whatever_is_done_to_a_signature_it_is_refused_and_nothing_breaks() {
 }
 
 #[test]
-fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
+fn signature_requirement_follows_rules_of_owner() {
     let rules = Modules {
         require_signature: vec![ModuleOwner::Site, ModuleOwner::User],
         trusted_keys: vec![key(STRANGER)],
@@ -103,7 +103,7 @@ fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
     let signature = Signature::parse(SIGNATURE);
     let of = |owner| lacking(&rules, (owner, None), SIGNED, &signature);
     assert_eq!(
-        (of(ModuleOwner::User), of(ModuleOwner::Brought)),
+        (of(ModuleOwner::User), of(ModuleOwner::JobSupplied)),
         (None, None)
     );
     assert_eq!(
@@ -120,10 +120,16 @@ fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
         "{told}"
     );
     let keyless = Modules {
-        require_signature: vec![ModuleOwner::Brought],
+        require_signature: vec![ModuleOwner::JobSupplied],
         ..Modules::default()
     };
-    let told = lacking(&keyless, (ModuleOwner::Brought, None), SIGNED, &signature).unwrap();
+    let told = lacking(
+        &keyless,
+        (ModuleOwner::JobSupplied, None),
+        SIGNED,
+        &signature,
+    )
+    .unwrap();
     assert!(
         told.ends_with("; no key is trusted yet: modules.trusted_keys"),
         "{told}"

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn membership_is_what_the_system_says() {
+    fn unix_group_membership_is_read_from_system() {
         // The groups of some user who is in one besides his own; not every machine has such a user.
         let groups = std::fs::read_to_string("/etc/group").unwrap();
         let member = groups.lines().find_map(|line| {

@@ -263,7 +263,7 @@ mod tests {
     use peal_core::registration::RegistrationId;
 
     #[test]
-    fn what_is_said_of_a_handler_is_what_it_asked_for() {
+    fn chain_entry_shows_requested_placement() {
         let places = [
             ChainPlacement::First,
             ChainPlacement::Last,

@@ -17,6 +17,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     task::{JoinHandle, JoinSet},
 };
+use tracing::{Instrument, Span, field};
 
 /// How many may call at once; others wait to be accepted.
 const CONNECTIONS: usize = 16;
@@ -91,7 +92,9 @@ async fn listen(socket: AdminSocket, desk: Arc<AdminDispatcher>, access: Arc<Adm
             accepted = socket.listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let (desk, access, refusals) = (desk.clone(), access.clone(), refusals.clone());
-                    calls.spawn(async move { serve(stream, seat, &desk, access, &refusals).await });
+                    let span = tracing::error_span!("admin call", uid = field::Empty, pid = field::Empty);
+                    let call = async move { serve(stream, seat, &desk, access, &refusals).await };
+                    calls.spawn(call.instrument(span));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a caller on the admin socket could not be accepted");
@@ -121,11 +124,16 @@ async fn serve(
     refusals: &TraceRateLimit,
 ) {
     let caller = match stream.peer_cred() {
-        Ok(cred) => Caller {
-            uid: cred.uid(),
-            gid: cred.gid(),
-            pid: cred.pid(),
-        },
+        Ok(cred) => {
+            let span = Span::current();
+            span.record("uid", cred.uid());
+            span.record("pid", cred.pid());
+            Caller {
+                uid: cred.uid(),
+                gid: cred.gid(),
+                pid: cred.pid(),
+            }
+        }
         Err(error) => {
             return tracing::warn!(%error, "the kernel does not say who calls on the admin socket");
         }

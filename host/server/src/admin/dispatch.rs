@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     chains::{ChainView, RegisteredHandler},
-    embedded::{EmbeddedHostEnvironment, environment},
+    client_environment,
     handle::ServerHandle,
     identity::{ObservedProcess, user},
     metrics::Metrics,
@@ -49,6 +49,14 @@ pub enum ProcessCommand {
     },
 }
 
+/// The part of a host environment that hears of jobs which an admin registers and another launcher runs.
+pub trait JobRegistrar: Send + Sync {
+    /// Takes a job that another launcher runs into the answers to queries.
+    fn adopt(&self, job: &JobSpec);
+    /// Removes such a job.
+    fn release(&self, job: &Nspace);
+}
+
 /// What an admin channel works with.
 pub struct AdminParts {
     /// Whose members may call, besides root and the server's own user.
@@ -57,8 +65,8 @@ pub struct AdminParts {
     pub max_jobs: usize,
     /// The server.
     pub handle: ServerHandle,
-    /// Its host environment: it answers queries about registered jobs, and has an output for what they log.
-    pub host: Arc<EmbeddedHostEnvironment>,
+    /// The host environment, which answers queries about registered jobs.
+    pub host: Arc<dyn JobRegistrar>,
     /// Where its clients find it.
     pub uri: ServerUri,
     /// The node's name.
@@ -327,7 +335,7 @@ impl AdminDispatcher {
 
     /// How the procs of a job find us.
     fn registered_as(&self, nspace: &Nspace, size: u32) -> JobRegistration {
-        let all = environment(
+        let all = client_environment(
             nspace,
             &self.parts.hostname,
             Rank(0),

@@ -21,7 +21,7 @@ pub use chain::{
 };
 pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
-pub use dispatch::{AdminParts, ProcessCommand};
+pub use dispatch::{AdminParts, JobRegistrar, ProcessCommand};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,
     ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,
@@ -31,5 +31,5 @@ pub use protocol::{
     MAX_REQUEST, NewJob, PROTOCOL, ReloadReport, ServerPhase, ServerStatus, Trouble, TroubleKind,
 };
 pub use socket::{SocketClaim, SocketError};
-pub(crate) use watched_event::json_value;
+pub use watched_event::json_value;
 pub use watched_event::{WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus};

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_of_a_call_cannot_be_forged_by_a_name() {
+    fn name_cannot_forge_recorded_call() {
         let call = AdminRequest::Deregister {
             nspace: "a\" done\nstop".into(),
         };

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_dead_server_left_makes_room_and_what_is_not_ours_does_not() {
+    async fn socket_of_dead_server_is_replaced_and_foreign_file_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         // As a killed server leaves it: sockets of both names, and a lock that nobody holds.
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_socket_is_in_the_directory_that_was_checked_wherever_links_lead_later() {
+    async fn socket_stays_in_checked_directory_despite_later_links() {
         let dir = tempfile::tempdir().unwrap();
         let (checked, other, link) = (
             dir.path().join("checked"),

@@ -125,7 +125,7 @@ impl From<&ChainResults> for WatchedChain {
 }
 
 /// A value as JSON has it.
-pub(crate) fn json_value(value: &Value) -> serde_json::Value {
+pub fn json_value(value: &Value) -> serde_json::Value {
     match value {
         Value::Undef | Value::String(None) => serde_json::Value::Null,
         Value::Bool(truth) => (*truth).into(),
@@ -156,7 +156,7 @@ mod tests {
     use peal_model::{DataArray, Key, Nspace, Proc, Range, Rank, code, key};
 
     #[test]
-    fn an_event_is_seen_with_what_each_chain_answered() {
+    fn watched_event_has_result_of_each_chain() {
         let proc = Proc::new(Nspace::new("solver").unwrap(), Rank(3));
         let own = |value| Info::new(Key::new("site.own").unwrap(), value);
         let infos = vec![

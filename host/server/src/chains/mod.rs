@@ -37,6 +37,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
 };
+use tracing::{Span, field};
 use worker::ChainWorker;
 
 /// What is registered: a module, and by which tag it knows this registration of its own.
@@ -108,6 +109,16 @@ pub(crate) struct ChainEvent {
     pub(crate) asked: Option<TerminationReply>,
     /// Who waits for what all of them answer, if somebody does.
     pub(crate) awaited: Option<Awaited>,
+    /// The span of the event, which belongs to the request that raised it.
+    pub(crate) span: Span,
+}
+
+impl ChainEvent {
+    /// Makes the span of an event, within the current one.
+    pub(crate) fn span(number: u64, event: &Event) -> Span {
+        let source = event.source.as_ref().map(field::display);
+        tracing::info_span!("event", number, code = %event.code, source)
+    }
 }
 
 /// Whoever waits is told when the last chain is behind the event. Wherever an event gets lost this is dropped.

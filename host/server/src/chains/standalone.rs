@@ -59,8 +59,10 @@ impl StandaloneChain {
     /// Lets an event pass, after which so many may follow.
     pub fn pass(&self, event: Arc<Event>, allowance: EventBudget) -> ChainCompletion {
         let (tell, told) = oneshot::channel();
+        let number = self.chains.number();
         self.chains.submit(ChainEvent {
-            number: self.chains.number(),
+            number,
+            span: ChainEvent::span(number, &event),
             event,
             // Who is to hear of it the server has decided.
             reach: UserScope::Everybody,

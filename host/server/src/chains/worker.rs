@@ -25,6 +25,7 @@ use peal_sandbox::{
 };
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 pub(super) struct ChainWorker {
     owner: Owner,
@@ -65,7 +66,10 @@ impl ChainWorker {
         while let Some(work) = queue.next().await {
             match work {
                 ChainWork::Reseat(seats) => self.reseat(&seats),
-                ChainWork::Event(passing) => self.event(passing, &queue).await,
+                ChainWork::Event(passing) => {
+                    let span = tracing::info_span!(parent: &passing.entered.span, "chain", owner = %self.owner);
+                    self.event(passing, &queue).instrument(span).await;
+                }
             }
         }
         let ChainModules { modules, .. } = self.seated;
@@ -147,7 +151,7 @@ impl ChainWorker {
         if !changes_nothing && queue.is_open() {
             self.view.publish(&self.owner, &self.seated);
         }
-        self.shared.metrics.counters().chains_run.count();
+        self.shared.metrics.counters().chain_runs.count();
         for pending in walked.shadows {
             let (finished, shadows) = (walked.finished.clone(), &self.shared.shadows);
             shadows.handle(&self.owner, pending, source, finished);
@@ -171,7 +175,7 @@ impl ChainWorker {
                     .shared
                     .metrics
                     .counters()
-                    .raised_events_refused
+                    .handler_events_refused
                     .add(walked.raised.len()),
             }
         }
@@ -211,7 +215,7 @@ impl ChainWorker {
             self.shared
                 .metrics
                 .counters()
-                .raised_events_refused
+                .handler_events_refused
                 .add(raised.len() - share.number);
             tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "handlers raise too many events");
         }

@@ -15,6 +15,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 use tokio::task::JoinSet;
+use tracing::{Instrument, field};
 
 pub(super) struct ChannelWorker {
     pub(super) backlog: Arc<ChannelBacklog>,
@@ -121,7 +122,11 @@ impl ChannelWorker {
             return;
         }
         let writer = self.writer.clone();
-        under_way.spawn(async move {
+        let span = tracing::info_span!(
+            "log request",
+            source = request.source.as_ref().map(field::display)
+        );
+        let write = async move {
             let became = writer.write(&request, run).await;
             Written {
                 request,
@@ -129,7 +134,8 @@ impl ChannelWorker {
                 became,
                 place,
             }
-        });
+        };
+        under_way.spawn(write.instrument(span));
     }
 
     /// Tells what became of a request, and remembers it for those like it. Then those behind it may begin.

@@ -166,7 +166,7 @@ impl ChannelWriter {
             patience.spend(begin.elapsed());
         };
         for step in logged.steps.iter().filter(|step| !step.status.is_success()) {
-            self.metrics.counters().log_channels_failed.count();
+            self.metrics.counters().log_channel_failures.count();
             let source = source_name(request);
             tracing::info!(source, channel = ?step.name, status = %step.status, infos = ?step.infos, "a log channel failed");
         }

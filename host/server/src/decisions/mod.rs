@@ -31,6 +31,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
+use tracing::Span;
 use worker::PolicyWorker;
 
 /// The least time between two lines on denials.
@@ -103,6 +104,8 @@ struct DecisionRequest {
     request: Arc<PolicyRequest>,
     /// What holds if all policies pass.
     default: HookDefault,
+    /// The span of the decision, within that of the request.
+    span: Span,
 }
 
 /// The policies of a hook, and what measures them.
@@ -239,10 +242,13 @@ impl Decisions {
         request: Arc<PolicyRequest>,
         default: HookDefault,
     ) -> Option<Verdict> {
-        let Some(seat) = self.seats.get(&request.matter.hook()) else {
+        let hook = request.matter.hook();
+        let span = tracing::info_span!("decision", number = id.number(), %hook);
+        let Some(seat) = self.seats.get(&hook) else {
             return Some(Verdict::overload());
         };
         if !seat.decides {
+            let _entered = span.enter();
             let panel = seat.panel.borrow().clone();
             return Some(worker::by_default(
                 &panel,
@@ -257,6 +263,7 @@ impl Decisions {
                 id,
                 request,
                 default,
+                span,
             })
             .is_err()
             .then(Verdict::overload)

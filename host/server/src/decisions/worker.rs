@@ -15,8 +15,9 @@ use peal_core::{
 };
 use peal_model::PolicyRequest;
 use peal_sandbox::{GuestPool, Module, PolicyCall, PolicyResult};
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, mem, sync::Arc};
 use tokio::sync::{mpsc, watch};
+use tracing::{Instrument, Span};
 
 pub(super) struct PolicyWorker {
     pub(super) panel: watch::Receiver<Arc<HookPolicies>>,
@@ -29,52 +30,15 @@ pub(super) struct PolicyWorker {
 
 impl PolicyWorker {
     pub(super) async fn run(self, mut asked: mpsc::Receiver<DecisionRequest>) {
-        while let Some(DecisionRequest {
-            id,
-            request,
-            default,
-        }) = asked.recv().await
-        {
-            // Held until the end, so that nobody who decides is stopped before.
-            let panel = self.panel.borrow().clone();
-            let (audit, handle) = (self.audit.clone(), self.handle.clone());
-            // What is on record comes later than what is not, and must not be overtaken.
-            if panel.decides || audit.is_some() {
-                let run = panel.chain.run(request.clone(), default);
-                let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
-                // Where others wait, they are not kept from their turn by a write.
-                let by = if asked.is_empty() {
-                    CommitThread::Caller
-                } else {
-                    CommitThread::Thread
-                };
-                let walked = on_guest_thread(&self.pool, move || {
-                    let walked = walk(id.number(), run, &metrics, &meters);
-                    // Whoever is told finds it counted.
-                    metrics.counters().decisions.count();
-                    conclude(
-                        id,
-                        request,
-                        walked.verdict.clone(),
-                        audit.as_ref().map(|audit| (audit, by)),
-                        handle,
-                    );
-                    walked
-                });
-                match walked.await {
-                    Some(walked) => {
-                        walked.shown(&self.shadows);
-                    }
-                    None => {
-                        self.metrics.counters().decisions.count();
-                        self.handle.decided(id, Verdict::overload());
-                    }
-                }
+        while let Some(mut request) = asked.recv().await {
+            let span = mem::replace(&mut request.span, Span::none());
+            // Where others wait, they are not kept from their turn by a write.
+            let by = if asked.is_empty() {
+                CommitThread::Caller
             } else {
-                let verdict = by_default(&panel, request, default, &self.metrics, &self.shadows);
-                self.metrics.counters().decisions.count();
-                handle.decided(id, verdict);
-            }
+                CommitThread::Thread
+            };
+            self.decide(request, by).instrument(span).await;
         }
         let modules: Vec<Arc<Module>> = self
             .panel
@@ -90,6 +54,50 @@ impl PolicyWorker {
         .is_none()
         {
             tracing::warn!("no guest thread was free to tell the policies that they stop");
+        }
+    }
+
+    /// Has the policies of the hook decide one request, and tells the server.
+    async fn decide(&self, asked: DecisionRequest, by: CommitThread) {
+        let DecisionRequest {
+            id,
+            request,
+            default,
+            ..
+        } = asked;
+        // Held until the end, so that nobody who decides is stopped before.
+        let panel = self.panel.borrow().clone();
+        let (audit, handle) = (self.audit.clone(), self.handle.clone());
+        // What is on record comes later than what is not, and must not be overtaken.
+        if panel.decides || audit.is_some() {
+            let run = panel.chain.run(request.clone(), default);
+            let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
+            let walked = on_guest_thread(&self.pool, move || {
+                let walked = walk(id.number(), run, &metrics, &meters);
+                // Whoever is told finds it counted.
+                metrics.counters().decisions.count();
+                conclude(
+                    id,
+                    request,
+                    walked.verdict.clone(),
+                    audit.as_ref().map(|audit| (audit, by)),
+                    handle,
+                );
+                walked
+            });
+            match walked.await {
+                Some(walked) => {
+                    walked.shown(&self.shadows);
+                }
+                None => {
+                    self.metrics.counters().decisions.count();
+                    self.handle.decided(id, Verdict::overload());
+                }
+            }
+        } else {
+            let verdict = by_default(&panel, request, default, &self.metrics, &self.shadows);
+            self.metrics.counters().decisions.count();
+            handle.decided(id, verdict);
         }
     }
 }
@@ -195,7 +203,7 @@ fn walk(
         // What is not shared any more need not be copied to be added to.
         drop(call);
         let outcome = outcome.map_err(|failure| {
-            metrics.counters().policies_failed.count();
+            metrics.counters().policy_failures.count();
             PolicyFailure {
                 status: failure.kind.status(),
                 reason: failure.reason,

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_have_the_names_of_the_file_and_come_once_in_their_order() {
+    fn groups_have_names_of_file_once_in_their_order() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("group");
         std::fs::write(

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_other_end_of_a_unix_socket_is_who_connected() {
+    async fn peer_of_unix_socket_is_the_connecting_process() {
         let (stream, _other) = UnixStream::pair().unwrap();
         let (uid, gid) = (
             rustix::process::geteuid().as_raw(),

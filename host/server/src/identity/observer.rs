@@ -129,7 +129,7 @@ mod tests {
     use std::{fs::File, os::fd::OwnedFd, os::unix::fs::MetadataExt, thread};
 
     #[test]
-    fn whoever_is_beside_us_sees_what_we_see_and_is_missed_when_gone() {
+    fn observer_sees_same_as_server_and_its_exit_is_noticed() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let held = File::from(OwnedFd::from(ours.try_clone().unwrap()));
         let (me, inode, uid) = (
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_ends_the_observing() {
+    fn invalid_question_ends_observer() {
         for nonsense in ["\n", "{}\n", &"x".repeat(1000)] {
             let (mut ours, theirs) = UnixStream::pair().unwrap();
             ours.write_all(nonsense.as_bytes()).unwrap();

@@ -250,7 +250,7 @@ mod tests {
     };
 
     #[test]
-    fn programs_may_be_called_what_they_like() {
+    fn program_names_may_contain_any_characters() {
         let stat = "17 (a) 1 (b) S 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 2 3 4\n";
         assert_eq!(started(stat), Some(4711));
         for broken in ["", "17 a S 1", "17 (a) S 1 2 3"] {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_held_by_its_process_and_by_descendants_that_got_it() {
+    fn socket_is_held_by_its_process_and_inheriting_descendants() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let held = OwnedFd::from(stream);

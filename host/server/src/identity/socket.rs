@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_knows_whose_a_connection_is_by_either_way() {
+    fn kernel_reports_owner_of_connection_by_both_ways() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (stream, far, near) = connection(&listener);
         let uid = rustix::process::geteuid().as_raw();
@@ -463,7 +463,7 @@ mod tests {
 
     #[needs(socket_diagnosis)]
     #[test]
-    fn what_has_not_been_read_is_counted() {
+    fn unread_bytes_are_counted() {
         use std::io::{Read, Write};
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (mut stream, far, near) = connection(&listener);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_listens_there_is_not_the_other_end() {
+    fn listener_is_not_the_other_end() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let listens = listener.local_addr().unwrap();
         let nowhere = "127.0.0.1:1".parse().unwrap();
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_end_belongs_to_nobody_and_not_to_root() {
+    fn closed_end_belongs_to_no_user_and_not_to_root() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (stream, far, near) = connection(&listener);
         let (_accepted, _) = listener.accept().unwrap();

@@ -72,90 +72,92 @@ numbers! {
     /// The counters of a server.
     Counters {
         /// Connections accepted by the listener.
-        Counter connections,
-        /// Connections refused: too many, too slow, malformed, or of nobody known.
+        Counter connections_accepted,
+        /// Connections refused because of a limit, a timeout, a malformed handshake or an unknown
+        /// peer.
         Counter connections_refused,
-        /// Of these, connections that were one too many of all, or of their user.
+        /// Connections refused because the total or the user's limit of connections was reached.
         Counter connections_over_share,
-        /// Of these, tools that were one too many of all, or of their user.
+        /// Tools refused because the total or the user's limit of tools was reached.
         Counter tools_over_share,
-        /// Of these, connections of somebody whom the kernel knows to be another than they claim, or whose proc belongs to
-        /// another user.
-        Counter impostors,
-        /// Connections of procs that have been admitted and are open.
+        /// Connections refused because the identity known to the kernel differs from the claimed
+        /// one, or the proc belongs to another user.
+        Counter connections_identity_mismatch,
+        /// Open connections of admitted procs.
         Gauge connections_open,
-        /// Tools that are connected.
+        /// Connected tools.
         Gauge tools,
-        /// Memory that values take which procs have put, in bytes.
+        /// Memory of the values that procs have put, in bytes.
         Gauge put_bytes,
-        /// Values that procs may not put: they or their user have put too much.
+        /// Puts refused because of the limit of the proc or its user.
         Counter puts_refused,
-        /// Connections that were closed because a message of theirs was not complete in time.
+        /// Connections closed because a message was not complete in time.
         Counter frames_unfinished,
-        /// Connections that were closed because unfinished messages of their user took too much memory.
+        /// Connections closed because unfinished messages of their user exceeded the memory limit.
         Counter frames_over_share,
-        /// Times that other modules took the place of those that ran.
+        /// Deployments of a module set.
         Counter module_deployments,
-        /// Times that others were to take their place and could not.
+        /// Refused deployments of a module set.
         Counter module_deployments_refused,
-        /// Modules that were quarantined because they failed too often.
+        /// Modules quarantined after repeated failures.
         Counter modules_quarantined,
-        /// Modules of users that are being compiled or started, or wait for that.
+        /// User modules that are compiled or started, or wait for it.
         Gauge user_modules_compiling,
-        /// Calls of shadows.
+        /// Calls of shadow modules.
         Counter shadow_calls,
-        /// Calls of shadows that were not made: too many waited.
-        Counter shadow_calls_missed,
-        /// Jobs that are registered.
+        /// Calls of shadow modules skipped because too many were waiting.
+        Counter shadow_calls_skipped,
+        /// Registered jobs.
         Gauge jobs,
-        /// Messages that could not be understood. They were answered with a status, or with the end of the connection where
-        /// not even their length made sense.
+        /// Malformed messages. The server replied with a status, or closed the connection if the
+        /// length was invalid.
         Counter messages_malformed,
-        /// Requests of a kind that nobody serves.
-        Counter requests_unknown,
-        /// Clients that did not read what was sent to them; their connections were closed.
-        Counter clients_too_slow,
-        /// Clients that had more requests open than they may; their connections were closed.
-        Counter clients_too_greedy,
-        /// Pieces of output that were dropped, since who wanted them does not keep up.
+        /// Requests of a kind that the server does not support.
+        Counter requests_unsupported,
+        /// Clients disconnected because they did not read their messages.
+        Counter clients_disconnected_slow,
+        /// Clients disconnected because they exceeded the limit of open requests.
+        Counter clients_disconnected_request_limit,
+        /// Pieces of output dropped because the subscriber did not keep up.
         Counter output_dropped,
-        /// Events that made room for later ones in the ring that keeps them for late registrations.
+        /// Events removed from the event ring to make space for later ones.
         Counter events_ejected,
-        /// Events that are kept for procs that have not been told yet, and for connections that are catching up.
-        Gauge events_kept,
-        /// Of these, events that are on disk.
+        /// Events retained for procs that have not received them yet, and for lagging peers.
+        Gauge events_retained,
+        /// Retained events on disk.
         Gauge events_spilled,
-        /// Events that somebody was to be told and never will be: there was no room for them, or they cannot be read back.
+        /// Events that a recipient missed because there was no space for them or reading them back
+        /// failed.
         Counter events_lost,
-        /// The memory that it takes to know what is kept and for whom, in bytes.
+        /// Memory of the index of retained events, in bytes.
         Gauge events_index_bytes,
-        /// Runs of an event through an owner's hosted chain.
-        Counter chains_run,
-        /// Events that an owner's hosted chain missed because it could not keep up, or because time was over.
+        /// Runs of an event through the hosted chain of an owner.
+        Counter chain_runs,
+        /// Events that a hosted chain missed because its queue was full or its time was over.
         Counter chain_events_dropped,
-        /// Events that handlers raised in vain: too many, or such as no event may be.
-        Counter raised_events_refused,
-        /// Requests, events and connections that policies were asked about.
+        /// Events of handlers refused because of the event budget or because they were invalid.
+        Counter handler_events_refused,
+        /// Requests, events and connections submitted to policies.
         Counter decisions,
-        /// Requests and events that await what policies say of them.
-        Gauge decisions_awaited,
-        /// What procs have monitored: their heartbeats, files, and what is used.
+        /// Requests and events that wait for policies.
+        Gauge decisions_pending,
+        /// Active monitors of procs: heartbeats, files and resource usage.
         Gauge monitors,
-        /// Requests, events and connections that a policy or a default denied.
+        /// Requests, events and connections denied by a policy or a default.
         Counter requests_denied,
-        /// Policies that trapped, ran too long or otherwise failed to say anything.
-        Counter policies_failed,
-        /// Log requests that were answered.
+        /// Policy calls that failed: trap, time limit or another error.
+        Counter policy_failures,
+        /// Log requests answered.
         Counter log_requests,
-        /// Of these, requests that were only counted, because the like of them was logged before.
+        /// Log requests that were only counted, as repetitions of an earlier one.
         Counter log_requests_aggregated,
-        /// Log requests that were refused because too many waited.
+        /// Log requests refused because too many were waiting.
         Counter log_requests_refused,
-        /// Log channels that did not write what they were asked to.
-        Counter log_channels_failed,
-        /// Calls of administrators that were answered, also with a refusal of what they asked for.
+        /// Failed writes of log channels.
+        Counter log_channel_failures,
+        /// Admin requests answered, refusals included.
         Counter admin_calls,
-        /// Callers on the admin socket who may not administer.
+        /// Connections to the admin socket without permission to administer.
         Counter admin_callers_refused,
     }
 }

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_ask_nothing_hold_a_bounded_number_of_seats_for_a_bounded_time() {
+    async fn silent_connections_are_bounded_in_number_and_time() {
         let (endpoint, _) = start().await;
         let mut idle = Vec::new();
         for _ in 0..CONNECTIONS {

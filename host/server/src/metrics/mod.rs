@@ -106,11 +106,11 @@ impl Metrics {
         self.counters.connections_open.set(peers);
         self.counters.jobs.set(jobs);
         self.counters.events_ejected.follow(events_ejected);
-        self.counters.events_kept.set(events_kept);
+        self.counters.events_retained.set(events_kept);
         self.counters.events_spilled.set(events_spilled);
         self.counters.events_lost.follow(events_lost);
         self.counters.events_index_bytes.set(events_owed_bytes);
-        self.counters.decisions_awaited.set(decisions_awaited);
+        self.counters.decisions_pending.set(decisions_awaited);
         self.counters.monitors.set(monitors);
         self.counters.tools.set(tools);
         self.counters.put_bytes.set(put_bytes);
@@ -122,9 +122,14 @@ impl Metrics {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
-        let help = "When the server started, since the epoch.";
-        MetricFamily::single("peal_start_time_seconds", help, MetricKind::Gauge, seconds)
-            .in_unit(Unit::Seconds)
+        let help = "Start time of the server since the epoch, in seconds.";
+        MetricFamily::single(
+            "process_start_time_seconds",
+            help,
+            MetricKind::Gauge,
+            seconds,
+        )
+        .in_unit(Unit::Seconds)
     }
 }
 
@@ -136,7 +141,7 @@ fn version() -> MetricFamily {
     }];
     MetricFamily {
         name: "peal".to_owned(),
-        help: "Which Peal it is.".to_owned(),
+        help: "Version of Peal.".to_owned(),
         kind: MetricKind::Info,
         unit: None,
         samples,
@@ -150,9 +155,14 @@ fn memory() -> Option<MetricFamily> {
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))?;
     let bytes = line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024;
-    let help = "Memory that the process takes.";
+    let help = "Resident memory of the process, in bytes.";
     Some(
-        MetricFamily::single("peal_resident_memory_bytes", help, MetricKind::Gauge, bytes)
-            .in_unit(Unit::Bytes),
+        MetricFamily::single(
+            "process_resident_memory_bytes",
+            help,
+            MetricKind::Gauge,
+            bytes,
+        )
+        .in_unit(Unit::Bytes),
     )
 }

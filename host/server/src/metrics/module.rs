@@ -134,9 +134,9 @@ impl ModuleMeters {
         let seconds = |meter: &ModuleMeter| {
             Duration::from_nanos(meter.nanoseconds.load(Ordering::Relaxed)).as_secs_f64()
         };
-        let cut_off = "Calls of a module that trapped, ran too long, or were cut off otherwise.";
-        let time = "Time that the calls of a module took.";
-        let fuel = "Fuel that the calls of a module used, where it is counted.";
+        let cut_off = "Failed calls of a module: trap, time limit or another limit.";
+        let time = "Time of the calls of a module, in seconds.";
+        let fuel = "Fuel used by the calls of a module, where it is counted.";
         let mut families = vec![
             family("peal_module_calls", "Calls of a module.", &|meter| {
                 number(&meter.calls)
@@ -145,7 +145,7 @@ impl ModuleMeters {
                 number(&meter.failures)
             }),
             family("peal_module_fuel", fuel, &|meter| number(&meter.fuel)),
-            family("peal_module_seconds", time, &|meter| {
+            family("peal_module_call_seconds", time, &|meter| {
                 Amount::Real(seconds(meter))
             })
             .in_unit(Unit::Seconds),
@@ -176,7 +176,7 @@ fn hits(meters: &BTreeMap<Who, Arc<ModuleMeter>>) -> Option<MetricFamily> {
             .map(sample)
             .collect::<Vec<_>>()
     };
-    let help = "Calls of a module that hit a limit, whether they failed by it or went on.";
+    let help = "Calls of a module that hit a limit, whether they failed or continued.";
     let samples: Vec<MetricSample> = meters.iter().flat_map(of).collect();
     let (name, help) = ("peal_module_limit_hits".to_owned(), help.to_owned());
     (!samples.is_empty()).then_some(MetricFamily {

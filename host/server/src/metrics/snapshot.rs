@@ -196,7 +196,7 @@ mod tests {
             MetricSample { labels, value }
         };
         let seconds = MetricFamily {
-            name: "peal_module_seconds".into(),
+            name: "peal_module_call_seconds".into(),
             help: "Time.".into(),
             kind: MetricKind::Counter,
             unit: Some(Unit::Seconds),
@@ -214,24 +214,29 @@ mod tests {
         };
         let snapshot = Snapshot {
             families: vec![
-                MetricFamily::single("peal_connections", " Accepted.", MetricKind::Counter, 3),
+                MetricFamily::single(
+                    "peal_connections_accepted",
+                    " Accepted.",
+                    MetricKind::Counter,
+                    3,
+                ),
                 MetricFamily::single("peal_memory_bytes", "Taken.", MetricKind::Gauge, 4096)
                     .in_unit(Unit::Bytes),
                 seconds,
                 info,
             ],
         };
-        let wanted = "# HELP peal_connections Accepted.\n\
-                      # TYPE peal_connections counter\n\
-                      peal_connections_total 3\n\
+        let wanted = "# HELP peal_connections_accepted Accepted.\n\
+                      # TYPE peal_connections_accepted counter\n\
+                      peal_connections_accepted_total 3\n\
                       # HELP peal_memory_bytes Taken.\n\
                       # TYPE peal_memory_bytes gauge\n\
                       # UNIT peal_memory_bytes bytes\n\
                       peal_memory_bytes 4096\n\
-                      # HELP peal_module_seconds Time.\n\
-                      # TYPE peal_module_seconds counter\n\
-                      # UNIT peal_module_seconds seconds\n\
-                      peal_module_seconds_total{module=\"say \\\"a\\\\b\\\"\\n\",owner=\"site\"} 0.25\n\
+                      # HELP peal_module_call_seconds Time.\n\
+                      # TYPE peal_module_call_seconds counter\n\
+                      # UNIT peal_module_call_seconds seconds\n\
+                      peal_module_call_seconds_total{module=\"say \\\"a\\\\b\\\"\\n\",owner=\"site\"} 0.25\n\
                       # HELP peal Which.\n\
                       # TYPE peal info\n\
                       peal_info{version=\"1.2\"} 1\n\

@@ -4,12 +4,12 @@
 //! user, in the directory that they could open when they asked, at what bears the name there and is no link. Whatever is swapped
 //! for what, nobody sees more.
 use super::refused;
-use crate::as_user;
 use peal_core::{
     monitor::{FileStat, MonitorId},
     server::FileSeen,
 };
 use peal_model::{Status, UserIdentity, code};
+use peal_system::as_user;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, statat};
 use std::{
     collections::BTreeMap,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_seen_growing_and_is_looked_for_where_its_directory_went() {
+    fn growing_file_is_seen_and_found_after_directory_moved() {
         let dir = tempfile::tempdir().unwrap();
         let (before, after) = (dir.path().join("before"), dir.path().join("after"));
         fs::create_dir(&before).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_by_name() {
+    fn path_of_non_file_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("log"), "").unwrap();
         symlink("log", dir.path().join("link")).unwrap();
@@ -230,7 +230,7 @@ mod tests {
 
     #[needs(root)]
     #[test]
-    fn nobody_is_shown_what_they_may_not_see_whatever_is_swapped() {
+    fn swapped_path_shows_no_forbidden_file() {
         let (dir, shut) = stage();
         let (_, refused) = watched(&shut.join("log"), SOMEBODY);
         assert_eq!(refused.unwrap_err().0, code::PMIX_ERR_NO_PERMISSIONS);
@@ -269,7 +269,7 @@ mod tests {
 
     #[needs(root)]
     #[test]
-    fn of_a_race_nobody_wins_anything() {
+    fn race_of_paths_gains_nothing() {
         let (dir, shut) = stage();
         let (theirs, link) = (dir.path().join("theirs"), dir.path().join("link"));
         fs::create_dir(&theirs).unwrap();

@@ -6,8 +6,7 @@ pub(crate) use files::MonitoredFiles;
 use crate::{
     fair_semaphore::FairSemaphore,
     handle::{ActorMessage, ServerHandle},
-    host_environment::HostEnvironment,
-    usage,
+    host_environment::{HostEnvironment, ProcessLookup},
 };
 use peal_core::{
     monitor::{MonitorId, UsageRequest},
@@ -71,7 +70,12 @@ impl MonitorWorker {
     ) {
         let (handle, host) = (self.handle.clone(), self.host.clone());
         self.work(identity, move || {
-            let found = usage::measure(&asked, identity, &*host);
+            let found = peal_system::usage::measure(&asked, identity, &|proc| match host
+                .process_of(proc)
+            {
+                ProcessLookup::Running(pid) => Some(pid),
+                ProcessLookup::Unknown | ProcessLookup::Ended => None,
+            });
             handle.send(ActorMessage::Measured { watch, found });
         });
     }

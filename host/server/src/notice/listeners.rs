@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_does_not_keep_up_misses_notices_and_others_and_the_record_none() {
+    fn slow_listener_misses_notices_and_others_and_trail_do_not() {
         let notices = Notices::default();
         let (slow, choosy) = (
             notices.listen(|_| true),
@@ -239,8 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_listener_is_bounded_in_bytes_and_what_is_missed_is_told_when_he_has_caught_up()
-     {
+    fn listener_queue_is_bounded_in_bytes_and_misses_reported_later() {
         let notices = Notices::default();
         let mut slow = notices.listen(|_| true);
         let key = peal_model::Key::new("site.large").unwrap();
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_is_forgotten() {
+    fn departed_listener_is_forgotten() {
         let notices = Notices::default();
         for _ in 0..100 {
             drop(notices.listen(|_| true));

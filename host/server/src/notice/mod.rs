@@ -1,8 +1,10 @@
 //! What the server tells whoever watches it: how jobs and procs come and go, and the way of every event.
 mod listeners;
+mod proc_exit;
 mod reached;
 
 pub use listeners::{Listener, ListenerItem, Notices};
+pub use proc_exit::ProcExit;
 pub use reached::ReachedJobs;
 
 use peal_core::{
@@ -88,7 +90,7 @@ pub enum Notice {
         /// Which one.
         proc: Proc,
         /// How.
-        end: crate::embedded::ProcExit,
+        end: ProcExit,
     },
     /// An event comes to the hosted chains, before the first handler.
     EventEntered(Arc<Event>),

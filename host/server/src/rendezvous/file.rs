@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_the_c_library_writes() {
+    fn rendezvous_file_equals_that_of_c_library() {
         let uri: ServerUri = "labserver.0;tcp4://127.0.0.1:54661".parse().unwrap();
         let started = UNIX_EPOCH + Duration::from_secs(1_795_226_724);
         let contents = contents(&uri, 2095, UserIdentity { uid: 0, gid: 5 }, started);

@@ -70,7 +70,7 @@ impl RendezvousSettings {
             session_dir: PathBuf::new(),
             system_dir: PathBuf::new(),
             serves: Serves::default(),
-            hostname: crate::hostname(),
+            hostname: peal_system::hostname(),
         };
         let settings = settings.below(system_dir.unwrap_or_else(|| PathBuf::from("/tmp")));
         let session_dir =

@@ -60,7 +60,7 @@ fn dead() -> u32 {
 }
 
 #[test]
-fn a_server_is_found_by_process_and_namespace_as_long_as_it_is_there() {
+fn server_is_found_by_pid_and_namespace_while_it_lives() {
     let node = Node::new();
     let pid = std::process::id();
     let published = node.publish(Serves::Itself).unwrap();
@@ -99,7 +99,7 @@ fn a_server_is_found_by_process_and_namespace_as_long_as_it_is_there() {
 }
 
 #[test]
-fn a_server_whose_lock_is_free_is_dead_whoever_has_its_number_now() {
+fn server_with_free_lock_is_dead_despite_reused_pid() {
     let node = Node::new();
     drop(node.publish(Serves::System).unwrap());
     // As a killed server leaves them, and its number is that of a process that lives.
@@ -137,7 +137,7 @@ fn a_server_whose_lock_is_free_is_dead_whoever_has_its_number_now() {
 
 /// In a directory where all may write, whoever made something first would else say who may serve.
 #[test]
-fn locks_that_others_laid_hold_up_nobody() {
+fn locks_of_others_delay_no_server() {
     let node = Node::new();
     fs::set_permissions(node.root.path(), fs::Permissions::from_mode(0o1777)).unwrap();
     let lock = node.root.path().join(".pmix.sys.node.lock");
@@ -162,7 +162,7 @@ fn lock_held_by_another_user_delays_no_server() {
 }
 
 #[test]
-fn whoever_makes_the_usual_directory_first_does_not_keep_roots_server_from_starting() {
+fn foreign_session_directory_does_not_stop_server_of_root() {
     let node = Node::new();
     let settings = RendezvousSettings {
         hostname: "node".to_owned(),
@@ -187,7 +187,7 @@ fn whoever_makes_the_usual_directory_first_does_not_keep_roots_server_from_start
 }
 
 #[test]
-fn only_a_server_of_the_session_or_system_is_found_as_such_and_there_is_one() {
+fn only_session_or_system_server_is_found_as_such_and_once() {
     let node = Node::new();
     let system = node.root.path().join("pmix.sys.node");
     let first = node.publish(Serves::Session).unwrap();
@@ -205,7 +205,7 @@ fn only_a_server_of_the_session_or_system_is_found_as_such_and_there_is_one() {
 }
 
 #[test]
-fn what_a_dead_server_left_is_replaced_and_what_lives_stays() {
+fn files_of_dead_server_are_replaced_and_of_live_one_stay() {
     let node = Node::new();
     drop(node.publish(Serves::Itself).unwrap());
     let leave = |name: &str, pid: u32| {
@@ -228,7 +228,7 @@ fn what_a_dead_server_left_is_replaced_and_what_lives_stays() {
 }
 
 #[test]
-fn a_file_that_another_server_wrote_in_the_meantime_is_not_removed() {
+fn file_rewritten_by_another_server_is_not_removed() {
     let node = Node::new();
     let published = node.publish(Serves::Itself).unwrap();
     let path = node.session().join("pmix.node.tool.job");

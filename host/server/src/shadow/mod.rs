@@ -96,7 +96,7 @@ impl Shadows {
             inner.book.note(&whose, &shadow, seen);
         });
         if looked.is_err() {
-            self.0.metrics.counters().shadow_calls_missed.count();
+            self.0.metrics.counters().shadow_calls_skipped.count();
             self.0.book.missed(owner, &module);
         }
     }

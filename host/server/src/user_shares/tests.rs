@@ -15,7 +15,7 @@ const LIMITS: ShareLimits = ShareLimits {
     max_handshakes_per_user: 2,
     max_partial_frame_bytes_per_user: 8 * FRAME_UNIT,
     frame_timeout: Duration::from_secs(1),
-    refusal_delay: Duration::from_secs(1),
+    max_refusal_delay: Duration::from_secs(1),
     max_message_turns_per_user: 1,
     max_tools_per_user: 3,
     max_put_bytes_per_user: 1000,
@@ -114,7 +114,7 @@ fn frame_longer_than_share_takes_all_of_it() {
 }
 
 #[test]
-fn turns_of_one_user_leave_those_of_others_and_whoever_is_alone_has_all() {
+fn threads_of_one_user_leave_some_for_others_and_lone_user_all() {
     let shares = shares();
     let (one, other) = (shares.connect(1000).unwrap(), shares.connect(1000).unwrap());
     let alone = (one.try_turn().unwrap(), other.try_turn().unwrap());
@@ -136,22 +136,22 @@ fn turns_of_one_user_leave_those_of_others_and_whoever_is_alone_has_all() {
 }
 
 #[test]
-fn whoever_is_refused_again_and_again_waits() {
+fn repeatedly_refused_user_waits() {
     let (shares, now) = (shares(), Instant::now());
     let (user, root) = (shares.connect(1000).unwrap(), shares.connect(0).unwrap());
     for _ in 0..1000 {
         user.note_refused_handshake(now);
         root.note_refused_handshake(now);
     }
-    assert_eq!(user.handshake_delay(now), LIMITS.refusal_delay);
+    assert_eq!(user.handshake_delay(now), LIMITS.max_refusal_delay);
     let delays = [&user, &root].map(|share| share.refused_requests_delay(1_000_000, now));
-    assert_eq!(delays, [LIMITS.refusal_delay, Duration::ZERO]);
+    assert_eq!(delays, [LIMITS.max_refusal_delay, Duration::ZERO]);
     // It is not forgotten with the last connection.
     drop(user);
     let again = shares.connect(1000).unwrap();
     assert_eq!(
         (again.handshake_delay(now), root.handshake_delay(now)),
-        (LIMITS.refusal_delay, Duration::ZERO)
+        (LIMITS.max_refusal_delay, Duration::ZERO)
     );
 }
 
@@ -190,7 +190,7 @@ struct Unfinished {
 
 proptest! {
     #[test]
-    fn usage_is_what_model_says_and_within_shares(steps in prop::collection::vec(step(), 1..200)) {
+    fn usage_equals_model_and_stays_within_shares(steps in prop::collection::vec(step(), 1..200)) {
         let shares = shares();
         let mut open: Vec<(u64, u32, ConnectionShare)> = Vec::new();
         let mut unfinished: Vec<Unfinished> = Vec::new();

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_stand_for_an_address_or_for_a_domain_and_nothing_near_it() {
+    fn pattern_matches_exact_address_or_domain_only() {
         let allowed = Addresses::Only(vec![
             "ops@example.org".parse().unwrap(),
             "@Site.example".parse().unwrap(),

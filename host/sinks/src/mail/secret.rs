@@ -60,7 +60,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     #[test]
-    fn a_password_is_read_from_a_file_that_nobody_else_can_read() {
+    fn password_file_must_be_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("password");
         let write = |text: &str, mode| {

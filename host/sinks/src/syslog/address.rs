@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_with_its_reason() {
+    fn invalid_address_is_refused_with_reason() {
         for (text, why) in [
             ("", "it does not say how to get there"),
             ("/dev/log", "it does not say how to get there"),
@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_as_it_was_meant(text in "(unix:/|udp://|tcp://|tls://|)\\PC{0,20}(:[0-9]{1,5})?") {
+        fn address_is_written_as_read(text in "(unix:/|udp://|tcp://|tls://|)\\PC{0,20}(:[0-9]{1,5})?") {
             if let Ok(address) = text.parse::<Address>() {
                 prop_assert_eq!(address.to_string().parse::<Address>(), Ok(address));
             }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_taken_for_two_messages_is_refused_with_its_place() {
+    fn message_readable_as_two_is_refused_with_position() {
         for (text, what) in [
             ("<13>1 a\n<13>1 b", "U+000A at byte 7"),
             ("<13>1 a\r", "U+000D at byte 7"),
@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_accepted_has_nothing_that_ends_a_line(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn accepted_message_has_no_line_end(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             if lines(30).check(&bytes).is_ok() {
                 prop_assert!(bytes.len() <= 30 && !bytes.is_empty());
                 prop_assert!(bytes.iter().all(|byte| *byte >= 0x20 && *byte != 0x7f || *byte == b'\t'));

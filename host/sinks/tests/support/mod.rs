@@ -54,7 +54,7 @@ pub fn peer(file: &str) -> PathBuf {
     let file = peers.join(file);
     assert!(
         file.exists(),
-        "{} is not there: `cargo xtask peers` gets what sinks are tested against",
+        "{} is not there: `cargo xtask test-servers` gets what sinks are tested against",
         file.display()
     );
     file

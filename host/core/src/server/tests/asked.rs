@@ -15,7 +15,7 @@ fn told(actions: &[Action]) -> Vec<RankData> {
 }
 
 #[test]
-fn reserved_key_that_nobody_has_is_not_found_at_once() {
+fn unset_reserved_key_is_not_found_at_once() {
     let mut stage = Stage::of(2);
     stage.commit(1, Scope::Global, A, 1);
     assert!(value(&stage.get(0, proc(1), A, &[]).1, A).is_some());

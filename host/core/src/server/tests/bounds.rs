@@ -15,7 +15,7 @@ fn fence_of(stage: &mut Stage, rank: u32, ranks: &[u32]) -> (RequestId, Vec<Acti
 }
 
 #[test]
-fn everybody_who_waits_for_a_key_is_handed_the_same_data() {
+fn all_requesters_waiting_for_a_key_get_same_data() {
     let mut stage = Stage::of(3);
     for rank in [1, 2, 2] {
         assert_eq!(stage.get(rank, proc(0), A, &[]).1, []);
@@ -83,7 +83,7 @@ fn a_commit_counts_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_proc_waits_in_so_many_fences_and_those_that_everybody_deserted_are_gone() {
+fn fences_per_proc_are_bounded_and_deserted_ones_are_dropped() {
     let mut stage = Stage::of(2);
     let max = stage.server.settings.max_fences;
     for _ in 0..max {
@@ -137,7 +137,7 @@ fn fences_of_others_are_nobodys_business() {
 }
 
 #[test]
-fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
+fn removed_job_takes_waiting_requests_and_procs_are_ignored() {
     let mut stage = Stage::of(2);
     let (fence, _) = stage.fence(0, Vec::new());
     let (get, _) = stage.get(0, proc(1), A, &[]);
@@ -182,7 +182,7 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
 }
 
 #[test]
-fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
+fn pending_tool_request_is_denied_when_a_job_takes_its_name() {
     let mut server = ServerState::new(StateSettings::default());
     server.guard(WHO, [Hook::Event]);
     let tool = Proc::new(Nspace::new("solver").unwrap(), Rank(0));
@@ -260,7 +260,7 @@ fn one_users_questions_leave_room_for_those_of_others() {
 }
 
 #[test]
-fn a_filter_of_more_procs_than_anybody_needs_is_refused() {
+fn oversized_proc_filter_is_refused() {
     let mut stage = Stage::of(1);
     let procs = |count: u32| {
         let procs = (0..count).map(|rank| Value::Proc(proc(rank))).collect();

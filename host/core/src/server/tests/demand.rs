@@ -111,7 +111,7 @@ fn statuses_of(codes: &[i32]) -> Vec<Status> {
 }
 
 #[test]
-fn the_host_is_asked_once_for_each_code_and_told_when_nobody_wants_it() {
+fn host_is_asked_once_per_code_and_told_at_last_deregistration() {
     let mut proxy = Proxy::of(3);
     let first = proxy.register(0, &[-1, -2], &[]);
     let second = proxy.register(1, &[-2, -3], &[ENVIRONMENT]);
@@ -181,7 +181,7 @@ fn standing_registration_for_all_codes_covers_a_single_one() {
 }
 
 #[test]
-fn a_host_that_refuses_says_why_and_one_that_offers_nothing_is_in_nobodys_way() {
+fn refusing_host_gives_reason_and_eventless_host_is_skipped() {
     let mut proxy = Proxy::of(2);
     let first = proxy.register(0, &[-1], &[]);
     proxy.answer(proxy.asked[0].0, Err(code::PMIX_ERR_NO_PERMISSIONS));
@@ -210,7 +210,7 @@ fn a_refusal_takes_nothing_away_that_was_granted_before() {
 }
 
 #[test]
-fn what_is_taken_back_before_it_was_granted_is_not_granted() {
+fn registration_withdrawn_before_grant_is_not_granted() {
     let mut proxy = Proxy::of(2);
     let both = proxy.register(0, &[-1, -2], &[]);
     let one = proxy.register(0, &[-1], &[]);
@@ -247,7 +247,7 @@ fn nothing_comes_before_the_acknowledgement() {
 }
 
 #[test]
-fn whoever_has_gone_is_told_nothing_and_wants_nothing() {
+fn departed_peer_gets_nothing_and_has_no_demand() {
     let mut proxy = Proxy::of(1);
     proxy.register(0, &[-1], &[]);
     proxy.disconnect(0);
@@ -264,7 +264,7 @@ fn whoever_has_gone_is_told_nothing_and_wants_nothing() {
 }
 
 #[test]
-fn the_host_hears_what_is_aimed_at_it_if_it_registered() {
+fn registered_host_hears_events_aimed_at_it() {
     let mut stage = Stage::of(1);
     let peer = stage.peers[0];
     let told = |actions: &[Action]| {
@@ -333,7 +333,7 @@ proptest! {
     /// Whatever happens: what the host was asked for and has not been given back is what somebody is registered for or is
     /// waiting for; each is asked for once at a time, nobody is answered twice, and nobody who is there is forgotten.
     #[test]
-    fn the_host_knows_what_clients_want(ops in ops()) {
+    fn host_knows_codes_registered_by_clients(ops in ops()) {
         let mut proxy = Proxy::of(3);
         let mut connected = [true; 3];
         let mut open: BTreeSet<RequestId> = BTreeSet::new();

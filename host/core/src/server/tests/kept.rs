@@ -126,7 +126,7 @@ fn two_thousand_job_events_wait_for_a_late_registration() {
 }
 
 #[test]
-fn of_the_environment_the_newest_are_told_and_how_many_were_missed() {
+fn newest_environment_events_are_told_with_number_missed() {
     let mut late = late();
     for number in 0..2000 {
         late.raise(Range::Local, number, &[]);
@@ -162,7 +162,7 @@ fn of_the_environment_the_newest_are_told_and_how_many_were_missed() {
 }
 
 #[test]
-fn who_reads_slowly_gets_everything_in_order() {
+fn slow_reader_gets_everything_in_order() {
     let mut late = Late::with(StateSettings {
         event_cache: 3,
         event_batch: 4,
@@ -218,7 +218,7 @@ fn who_reads_slowly_gets_everything_in_order() {
 }
 
 #[test]
-fn a_source_never_hears_its_own_and_what_nobody_is_owed_is_not_kept() {
+fn source_never_hears_own_event_and_unowed_event_is_not_kept() {
     let mut late = late();
     late.connect();
     late.stage.register(1, &[NEWS]);
@@ -229,7 +229,7 @@ fn a_source_never_hears_its_own_and_what_nobody_is_owed_is_not_kept() {
 }
 
 #[test]
-fn what_is_not_to_be_cached_is_for_those_who_asked_before() {
+fn uncached_events_reach_earlier_registrations_only() {
     let mut late = late();
     late.connect();
     for range in [Range::Local, Range::Namespace] {
@@ -246,7 +246,7 @@ fn what_is_not_to_be_cached_is_for_those_who_asked_before() {
 }
 
 #[test]
-fn who_finalizes_is_owed_nothing_and_who_comes_back_what_follows() {
+fn finalized_proc_is_owed_nothing_and_returning_one_new_events() {
     let mut late = late();
     late.connect();
     late.job_events(0..5);
@@ -261,7 +261,7 @@ fn who_finalizes_is_owed_nothing_and_who_comes_back_what_follows() {
 }
 
 #[test]
-fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
+fn end_of_proc_or_job_frees_events_only_they_needed() {
     let ends: [fn(&mut ServerState) -> Vec<Action>; 3] = [
         |server| server.proc_ended(&proc(1), None, MonotonicTime(0)),
         |server| server.remove_job(&nspace()),
@@ -302,7 +302,7 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
 }
 
 #[test]
-fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
+fn spilled_events_are_recalled_and_lost_ones_counted() {
     let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_batch: 4,
@@ -391,7 +391,7 @@ fn spilled_events_of_one_user_have_a_share() {
 }
 
 #[test]
-fn a_connection_that_goes_takes_along_what_was_held_for_it() {
+fn closed_connection_frees_its_retained_events() {
     let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_cache: 1,
@@ -428,7 +428,7 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
 }
 
 #[test]
-fn what_a_registration_does_not_want_costs_no_turn_of_others() {
+fn events_outside_a_registration_cost_no_turns_of_others() {
     let mut late = late();
     late.job_events(0..10_000);
     late.connect();
@@ -445,7 +445,7 @@ fn what_a_registration_does_not_want_costs_no_turn_of_others() {
 }
 
 #[test]
-fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
+fn owed_events_are_found_cheaply_and_bounded() {
     let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_index_bytes: 2 << 20,
@@ -555,7 +555,7 @@ fn live_event_tells_of_job_events_lost_before() {
 }
 
 #[test]
-fn what_one_user_leaves_lying_takes_no_room_from_others() {
+fn unread_events_of_one_user_take_no_room_from_others() {
     let index = 100_000;
     let mut late = Late::with(StateSettings {
         event_memory: 0,

@@ -119,7 +119,7 @@ impl World {
             event_memory: MEMORY,
             event_batch: BATCH,
             event_batch_bytes: 2000,
-            max_clones: 2,
+            max_connections_per_proc: 2,
             ..StateSettings::default()
         };
         let server = ServerState::new(settings);
@@ -605,7 +605,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
-    fn everybody_hears_what_is_for_them_once_and_in_order(
+    fn each_recipient_hears_its_events_once_in_order(
         steps in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>()), 0..150),
         pauses in prop::collection::vec(0..150usize, 0..4),
     ) {

@@ -7,7 +7,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 /// A server with a job of that many procs, all connected, and the rank and kind of each proc of another job.
 fn stage(size: u32) -> Stage {
     let mut stage = Stage::of(size);
-    stage.server.settings.loss_window = WINDOW;
+    stage.server.settings.connection_loss_window = WINDOW;
     stage
 }
 

@@ -92,7 +92,7 @@ const SEEN: FileStat = FileStat {
 };
 
 #[test]
-fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
+fn silence_is_reported_once_to_proc_and_job_and_seen_by_chains() {
     let mut stage = Stage::of(3);
     stage.register(0, &[ALERT]);
     stage.register(2, &[ALERT]);
@@ -263,7 +263,7 @@ fn heartbeats_may_be_told_late_but_before_they_are_looked_at() {
 }
 
 #[test]
-fn what_was_asked_for_is_cancelled_one_by_one_or_all_at_once_by_who_asked() {
+fn monitors_are_cancelled_singly_or_together_by_requester() {
     let mut stage = Stage::of(2);
     for (rank, id) in [(0, "one"), (0, "two"), (1, "one")] {
         assert_eq!(status(&stage.beats(rank, id)), code::PMIX_SUCCESS);
@@ -301,7 +301,7 @@ fn what_was_asked_for_is_cancelled_one_by_one_or_all_at_once_by_who_asked() {
 }
 
 #[test]
-fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves() {
+fn file_is_opened_before_answer_and_closed_at_disconnection() {
     let mut stage = Stage::of(1);
     let watch = opened(&stage.file(0));
     let answered = stage.server.file_opened(watch, Ok(SEEN));
@@ -384,7 +384,7 @@ fn nothing_is_left_of_procs_that_go_however_they_do() {
 }
 
 #[test]
-fn samples_go_to_whoever_asked_first_as_the_answer_then_as_events() {
+fn first_sample_is_the_answer_and_later_ones_are_events() {
     let mut stage = Stage::of(2);
     stage.register(0, &[-114]);
     stage.register(1, &[-114]);
@@ -421,7 +421,7 @@ fn samples_go_to_whoever_asked_first_as_the_answer_then_as_events() {
 }
 
 #[test]
-fn where_the_server_is_not_to_watch_the_host_environment_is_asked() {
+fn host_environment_is_asked_about_unserved_monitors() {
     let mut stage = Stage::of(1);
     stage.server.settings.monitoring = Monitoring::Host;
     let asked = stage.beats(0, "one");

@@ -63,7 +63,7 @@ fn namespace_event_without_a_namespace_is_refused() {
 }
 
 #[test]
-fn event_whose_targets_all_are_unknown_is_not_found() {
+fn event_with_unknown_targets_only_is_not_found() {
     let stranger = UserIdentity {
         uid: WHO.uid + 1,
         gid: WHO.gid,

@@ -25,7 +25,7 @@ fn told(stage: &mut Stage, of: u32) -> Vec<Value> {
 }
 
 #[test]
-fn a_proc_that_starts_again_connects_as_who_it_was_and_nobody_hears_that_the_old_one_ended() {
+fn restarted_proc_reconnects_as_itself_without_end_event() {
     let mut stage = Stage::of(2);
     stage.register(0, &[]);
     stage.commit(1, Scope::Global, A, 1);
@@ -92,7 +92,7 @@ fn fences_that_it_has_a_part_in_fail_and_others_do_not() {
 }
 
 #[test]
-fn one_that_ended_before_can_start_again_and_one_that_nobody_knows_cannot() {
+fn ended_proc_can_restart_and_unknown_one_cannot() {
     let mut stage = Stage::of(2);
     stage.server.proc_ended(&proc(1), None, MonotonicTime(0));
     assert!(matches!(

@@ -125,7 +125,7 @@ fn tools_of_one_user_are_bounded_and_some_are_root_and_servers() {
     );
     assert_eq!(
         refused.to_string(),
-        "user 1000 has 8 tools, more are not allowed (tools.max_per_user)"
+        "user 1000 has 8 tools, more are not allowed (tools.max_connections_per_user)"
     );
     (0..6).for_each(|_| assert!(attach(&mut server, 1001).is_ok()));
     assert_eq!(

@@ -1,0 +1,2 @@
+//! The harness of the tests that step a server's state by hand.
+pub mod stage;

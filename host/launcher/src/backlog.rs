@@ -1,0 +1,198 @@
+//! The last part of what procs wrote, for those who pull it later.
+use peal_model::{IofChannel, Nspace, Proc};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How much is kept of all streams together, in bytes: what comes when it is full is kept in the place of what its stream has.
+const ALL: usize = 16 << 20;
+
+/// One stream of one proc.
+type Source = (Proc, u16);
+
+/// Whether there is more to come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Flow {
+    #[default]
+    Open,
+    Ended,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    last: VecDeque<u8>,
+    flow: Flow,
+}
+
+/// What is kept of the streams of all jobs that run.
+#[derive(Debug, Default)]
+pub(super) struct OutputBacklog {
+    streams: BTreeMap<Source, Kept>,
+    bytes: usize,
+}
+
+impl OutputBacklog {
+    /// Begins with a stream. What is logged to one that was not begun is not kept.
+    pub(super) fn open(&mut self, (source, channel): (&Proc, IofChannel)) {
+        self.streams.entry((source.clone(), channel.0)).or_default();
+    }
+
+    /// Keeps what was written, or that it was the end, which is nothing. Of one stream no more than `most` bytes are kept, the last ones,
+    /// and from the beginning of a line if there is one.
+    pub(super) fn write(
+        &mut self,
+        (source, channel): (&Proc, IofChannel),
+        written: &[u8],
+        most: usize,
+    ) {
+        if most == 0 {
+            return;
+        }
+        let kept = self.streams.entry((source.clone(), channel.0)).or_default();
+        kept.flow = if written.is_empty() {
+            Flow::Ended
+        } else {
+            Flow::Open
+        };
+        self.insert((source, channel), written, most);
+    }
+
+    /// Keeps what was logged to a stream, within the same bounds. One that has ended stays so.
+    pub(super) fn insert(
+        &mut self,
+        (source, channel): (&Proc, IofChannel),
+        written: &[u8],
+        most: usize,
+    ) {
+        let Some(kept) = self.streams.get_mut(&(source.clone(), channel.0)) else {
+            return;
+        };
+        let before = kept.last.len();
+        let room = most.min(before.saturating_add(ALL.saturating_sub(self.bytes)));
+        let tail = written
+            .get(written.len().saturating_sub(room)..)
+            .unwrap_or_default();
+        kept.last.extend(tail);
+        let excess = kept.last.len().saturating_sub(room);
+        if excess > 0 || tail.len() < written.len() {
+            // What goes may end with a line; of what was left out we do not know.
+            let from = if tail.len() < written.len() {
+                excess
+            } else {
+                excess.saturating_sub(1)
+            };
+            let line = kept
+                .last
+                .range(from..)
+                .position(|byte| *byte == b'\n')
+                .map(|at| from + at + 1);
+            // A line that is longer than all that is kept has no beginning.
+            kept.last.drain(
+                ..line
+                    .filter(|line| *line < kept.last.len())
+                    .unwrap_or(excess),
+            );
+        }
+        self.bytes = self
+            .bytes
+            .saturating_sub(before)
+            .saturating_add(kept.last.len());
+    }
+
+    /// What is kept of the streams that are wanted, no more than `most` bytes of each; behind what has ended there is an empty piece.
+    pub(super) fn of(
+        &self,
+        wants: impl Fn(&Proc, IofChannel) -> bool,
+        most: usize,
+    ) -> impl Iterator<Item = (&Proc, IofChannel, Vec<u8>)> {
+        let wanted = self
+            .streams
+            .iter()
+            .filter(move |((source, channel), _)| wants(source, IofChannel(*channel)));
+        wanted.flat_map(move |((source, channel), kept)| {
+            let last: Vec<u8> = kept
+                .last
+                .iter()
+                .skip(kept.last.len().saturating_sub(most))
+                .copied()
+                .collect();
+            let end = (kept.flow == Flow::Ended).then(Vec::new);
+            let pieces = Some(last)
+                .filter(|last| !last.is_empty())
+                .into_iter()
+                .chain(end);
+            pieces.map(move |piece| (source, IofChannel(*channel), piece))
+        })
+    }
+
+    /// A job has ended.
+    pub(super) fn forget(&mut self, job: &Nspace) {
+        self.streams.retain(|(source, _), _| source.nspace != *job);
+        self.bytes = self.streams.values().map(|kept| kept.last.len()).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::Rank;
+    use proptest::prelude::*;
+
+    fn proc(rank: u32) -> Proc {
+        Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+    }
+
+    fn kept(backlog: &OutputBacklog, most: usize) -> Vec<String> {
+        let pieces = backlog
+            .of(|_, _| true, most)
+            .map(|(source, _, piece)| (source.rank.0, piece));
+        pieces
+            .map(|(rank, piece)| format!("{rank}{}", String::from_utf8(piece).unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn last_lines_and_end_are_kept_until_job_is_removed() {
+        let (mut backlog, out) = (OutputBacklog::default(), IofChannel::STDOUT);
+        let mut write = |rank, text: &str| backlog.write((&proc(rank), out), text.as_bytes(), 8);
+        write(0, "one\n");
+        write(0, "two\n");
+        write(0, "three\n");
+        write(1, "endless words");
+        write(1, "");
+        write(2, "");
+        write(3, "a\nbc\n");
+        write(3, "12345\n");
+        assert_eq!(
+            kept(&backlog, 64),
+            ["0three\n", "1ss words", "1", "2", "312345\n"]
+        );
+        assert_eq!(
+            kept(&backlog, 3),
+            ["0ee\n", "1rds", "1", "2", "345\n"],
+            "who wants less gets the end of it"
+        );
+        backlog.write((&proc(4), out), b"not kept", 0);
+        backlog.forget(&proc(0).nspace);
+        assert_eq!((kept(&backlog, 64).len(), backlog.bytes), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn backlog_is_bounded_and_keeps_newest_output(
+            writes in prop::collection::vec((0u32..3, "[ab\n]{1,20}"), 1..40), most in 1usize..12,
+        ) {
+            let mut backlog = OutputBacklog::default();
+            let mut all = BTreeMap::<u32, String>::new();
+            for (rank, text) in &writes {
+                backlog.write((&proc(*rank), IofChannel::STDOUT), text.as_bytes(), most);
+                all.entry(*rank).or_default().push_str(text);
+            }
+            let mut bytes = 0;
+            for (source, _, piece) in backlog.of(|_, _| true, usize::MAX) {
+                bytes += piece.len();
+                prop_assert!(piece.len() <= most && !piece.is_empty());
+                prop_assert!(all[&source.rank.0].as_bytes().ends_with(&piece));
+            }
+            prop_assert_eq!(bytes, backlog.bytes);
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! What procs have registered to be removed when they have ended (`PMIX_REGISTER_CLEANUP` and what goes with it).
+mod conflict;
+mod remove;
+
+use peal_core::job_control::Cleanup;
+use peal_model::{Nspace, Proc, Rank, Status, UserIdentity, code};
+use peal_system::as_user;
+use remove::{Bounds, Left};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Component, Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// What may be registered, and how far its removal goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CleanupSettings {
+    /// How many paths and names to be ignored the procs of one job may have registered.
+    pub max_paths: usize,
+    /// How many files and directories the removal of one registration looks at.
+    pub max_entries: u64,
+    /// How many directories below each other it goes into.
+    pub max_depth: usize,
+    /// The directories below which something can be removed; none: wherever the requester may.
+    pub within: Option<Vec<PathBuf>>,
+}
+
+impl Default for CleanupSettings {
+    fn default() -> Self {
+        CleanupSettings {
+            max_paths: 4096,
+            max_entries: 1_000_000,
+            max_depth: 64,
+            within: None,
+        }
+    }
+}
+
+/// What is to be removed, and for whom.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Registered {
+    /// The job of whoever registered it.
+    by: Nspace,
+    identity: UserIdentity,
+    /// Those of its procs that have not ended.
+    waits: BTreeSet<Proc>,
+    cleanup: Cleanup,
+}
+
+/// All that is to be removed.
+#[derive(Debug, Default)]
+pub(crate) struct Cleanups {
+    settings: CleanupSettings,
+    known: Mutex<CleanupDirectory>,
+}
+
+#[derive(Debug, Default)]
+struct CleanupDirectory {
+    /// The jobs that there are, and which of their procs have ended.
+    jobs: BTreeMap<Nspace, BTreeSet<Rank>>,
+    registered: Vec<Registered>,
+}
+
+impl Cleanups {
+    pub(crate) fn new(settings: CleanupSettings) -> Cleanups {
+        Cleanups {
+            settings,
+            known: Mutex::default(),
+        }
+    }
+
+    /// A job begins.
+    pub(crate) fn open(&self, job: Nspace) {
+        self.known().jobs.insert(job, BTreeSet::new());
+    }
+
+    /// A job has ended. What nobody is left for is to be removed.
+    pub(crate) fn close(&self, job: &Nspace) -> Vec<Registered> {
+        let mut known = self.known();
+        known.jobs.remove(job);
+        known.due(|proc| proc.nspace == *job)
+    }
+
+    /// A proc runs, maybe not for the first time.
+    pub(crate) fn runs(&self, proc: &Proc) {
+        if let Some(ended) = self.known().jobs.get_mut(&proc.nspace) {
+            ended.remove(&proc.rank);
+        }
+    }
+
+    /// A proc has ended. What nobody is left for is to be removed.
+    pub(crate) fn ended(&self, proc: &Proc) -> Vec<Registered> {
+        let mut known = self.known();
+        if let Some(ended) = known.jobs.get_mut(&proc.nspace) {
+            ended.insert(proc.rank);
+        }
+        known.due(|ended| ended == proc)
+    }
+
+    /// Remembers what is to be removed; what comes back is to be removed at once, since all have ended that it waits for.
+    pub(crate) fn register(
+        &self,
+        by: &Proc,
+        identity: UserIdentity,
+        cleanup: Cleanup,
+    ) -> Result<Vec<Registered>, Status> {
+        self.check(by, &cleanup)?;
+        let mut known = self.known();
+        if let Some(ended) = known.jobs.get_mut(&by.nspace) {
+            // Who asks has connected again.
+            ended.remove(&by.rank);
+        }
+        let mut waits = BTreeSet::new();
+        for proc in &cleanup.procs {
+            let ended = known
+                .jobs
+                .get(&proc.nspace)
+                .ok_or(code::PMIX_ERR_NOT_FOUND)?;
+            if !ended.contains(&proc.rank) {
+                waits.insert(proc.clone());
+            }
+        }
+        let same =
+            |other: &&Registered| other.by == by.nspace && other.identity.uid == identity.uid;
+        let others = || {
+            known
+                .registered
+                .iter()
+                .filter(same)
+                .map(|other| &other.cleanup)
+        };
+        let paths = others()
+            .chain([&cleanup])
+            .map(paths_of)
+            .fold(0, usize::saturating_add);
+        if paths > self.settings.max_paths {
+            let max = self.settings.max_paths;
+            tracing::warn!(%by, paths, max, "more is to be removed behind a job than may be: see run.max_cleanup_paths");
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        if let Some(why) = others()
+            .chain([&cleanup])
+            .find_map(|other| conflict::between(other, &cleanup))
+        {
+            tracing::warn!(%by, %why, "what is to be removed contradicts itself, or what was registered before");
+            return Err(code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
+        }
+        known.registered.push(Registered {
+            by: by.nspace.clone(),
+            identity,
+            waits,
+            cleanup,
+        });
+        Ok(known.due(|_| false))
+    }
+
+    /// Whether it can be removed at all.
+    fn check(&self, by: &Proc, cleanup: &Cleanup) -> Result<(), Status> {
+        let paths = || cleanup.files.iter().chain(&cleanup.directories);
+        if let Some(path) = paths().find(|path| !is_plain(path)) {
+            tracing::warn!(%by, ?path, "what is to be removed should be an absolute path without `.` and `..`");
+            return Err(code::PMIX_ERR_BAD_PARAM);
+        }
+        let Some(within) = &self.settings.within else {
+            return Ok(());
+        };
+        match paths().find(|path| {
+            !within
+                .iter()
+                .any(|dir| path.starts_with(dir) && *path != dir)
+        }) {
+            Some(path) => {
+                tracing::warn!(%by, ?path, ?within, "the wall of this server lets it remove nothing there: see confinement.cleanup_roots");
+                Err(code::PMIX_ERR_NO_PERMISSIONS)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Removes these, each as the user who registered it. Blocks.
+    pub(crate) fn remove(&self, due: Vec<Registered>) {
+        let bounds = Bounds {
+            entries: self.settings.max_entries,
+            depth: self.settings.max_depth,
+        };
+        for Registered {
+            by,
+            identity,
+            cleanup,
+            ..
+        } in due
+        {
+            let left = as_user::run(identity, || remove::remove(&cleanup, bounds));
+            match left {
+                Ok(Left::Nothing) => {}
+                Ok(Left::Beyond) => {
+                    tracing::warn!(job = %by, ?bounds, "not all is removed that was to be: there is too much of it");
+                }
+                Err(error) => {
+                    tracing::warn!(job = %by, ?identity, %error, "nothing is removed, since we cannot do it as they");
+                }
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, CleanupDirectory> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CleanupDirectory {
+    /// What nobody is left for, once these have ended.
+    fn due(&mut self, ended: impl Fn(&Proc) -> bool) -> Vec<Registered> {
+        self.registered
+            .iter_mut()
+            .for_each(|registered| registered.waits.retain(|proc| !ended(proc)));
+        self.registered
+            .extract_if(.., |registered| registered.waits.is_empty())
+            .collect()
+    }
+}
+
+fn paths_of(cleanup: &Cleanup) -> usize {
+    cleanup
+        .files
+        .len()
+        .saturating_add(cleanup.directories.len())
+        .saturating_add(cleanup.ignored.len())
+}
+
+/// Whether a path names one thing, which is not the root, in one way.
+fn is_plain(path: &Path) -> bool {
+    let mut parts = path.components();
+    let below = parts.next() == Some(Component::RootDir);
+    let (mut count, mut plain) = (0, true);
+    for part in parts {
+        count += 1;
+        plain &= matches!(part, Component::Normal(_));
+    }
+    below && plain && count > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_core::job_control::{Depth, Subdirectories, TopDirectory};
+
+    fn proc(job: &str, rank: u32) -> Proc {
+        Proc::new(Nspace::new(job).unwrap(), Rank(rank))
+    }
+
+    fn of(procs: Vec<Proc>, files: &[&str]) -> Cleanup {
+        Cleanup {
+            procs,
+            files: files.iter().map(PathBuf::from).collect(),
+            directories: BTreeSet::new(),
+            depth: Depth::Flat,
+            subdirectories: Subdirectories::All,
+            top: TopDirectory::Remove,
+            ignored: BTreeSet::new(),
+        }
+    }
+
+    const ME: UserIdentity = UserIdentity { uid: 7, gid: 8 };
+
+    fn two_jobs(settings: CleanupSettings) -> Cleanups {
+        let cleanups = Cleanups::new(settings);
+        ["a", "b"]
+            .into_iter()
+            .for_each(|job| cleanups.open(Nspace::new(job).unwrap()));
+        cleanups
+    }
+
+    #[test]
+    fn cleanup_is_due_at_end_of_last_proc_of_any_job() {
+        let cleanups = two_jobs(CleanupSettings::default());
+        let wanted = of(vec![proc("a", 0), proc("a", 1), proc("b", 0)], &["/tmp/x"]);
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, wanted.clone()),
+            Ok(vec![])
+        );
+        assert_eq!(cleanups.ended(&proc("a", 1)), []);
+        assert_eq!(cleanups.close(&Nspace::new("b").unwrap()), []);
+        // Whoever ended before counts as ended, and whoever runs again does not.
+        let late = cleanups
+            .register(&proc("a", 0), ME, of(vec![proc("a", 1)], &["/tmp/y"]))
+            .unwrap();
+        assert_eq!(late.len(), 1);
+        cleanups.runs(&proc("a", 1));
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, of(vec![proc("a", 1)], &["/tmp/y"])),
+            Ok(vec![])
+        );
+        let due = cleanups.ended(&proc("a", 0));
+        assert_eq!(
+            due.iter().map(|due| &due.cleanup).collect::<Vec<_>>(),
+            [&wanted]
+        );
+        assert_eq!(cleanups.close(&Nspace::new("a").unwrap()).len(), 1);
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, wanted),
+            Err(code::PMIX_ERR_NOT_FOUND),
+            "its job is gone"
+        );
+    }
+
+    #[test]
+    fn excessive_outside_or_relative_paths_are_refused() {
+        let within = Some(vec![PathBuf::from("/tmp")]);
+        let cleanups = two_jobs(CleanupSettings {
+            max_paths: 2,
+            within,
+            ..CleanupSettings::default()
+        });
+        let register = |job, files: &[&str]| {
+            cleanups.register(&proc(job, 0), ME, of(vec![proc(job, 0)], files))
+        };
+        for path in ["tmp/x", "/tmp/../etc/passwd", "/", ""] {
+            assert_eq!(
+                register("a", &[path]),
+                Err(code::PMIX_ERR_BAD_PARAM),
+                "{path:?}"
+            );
+        }
+        for path in ["/etc/passwd", "/tmp", "/tmpfile"] {
+            assert_eq!(
+                register("a", &[path]),
+                Err(code::PMIX_ERR_NO_PERMISSIONS),
+                "{path:?}"
+            );
+        }
+        assert_eq!(register("a", &["/tmp/1", "/tmp/2"]), Ok(vec![]));
+        assert_eq!(
+            register("a", &["/tmp/3"]),
+            Err(code::PMIX_ERR_OUT_OF_RESOURCE)
+        );
+        assert_eq!(
+            register("b", &["/tmp/1", "/tmp/2"]),
+            Ok(vec![]),
+            "each job has its own"
+        );
+    }
+
+    #[test]
+    fn registration_contradicting_earlier_one_is_refused() {
+        let cleanups = two_jobs(CleanupSettings::default());
+        let mut dirs = of(vec![proc("a", 0)], &[]);
+        dirs.directories.insert(PathBuf::from("/tmp/x"));
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, dirs.clone()),
+            Ok(vec![])
+        );
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, dirs),
+            Ok(vec![]),
+            "to say it twice is no contradiction"
+        );
+        let file = of(vec![proc("a", 0)], &["/tmp/x"]);
+        let conflicting = Err(code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
+        assert_eq!(
+            cleanups.register(&proc("a", 1), ME, file.clone()),
+            conflicting
+        );
+        let other = UserIdentity { uid: 9, ..ME };
+        assert_eq!(
+            cleanups.register(&proc("a", 1), other, file),
+            Ok(vec![]),
+            "others say nothing for us"
+        );
+    }
+}

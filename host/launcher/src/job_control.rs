@@ -1,0 +1,292 @@
+//! What job control does to the procs of a job: pause and resume, ends, and new starts.
+use super::{
+    control::{OpenControl, RankControl, RankNotDone, Restart, ended_already, signal_of},
+    job::{Ending, RunningJobTask},
+    job_request::RestartOf,
+    process_tree::{self, Tree, Trees},
+    reaper,
+    termination::ScanResult,
+};
+use peal_core::job_control::JobAction;
+use peal_model::{Rank, code};
+use peal_server::ProcExit;
+use rustix::process::Signal;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// How many requests may wait until those before them have stopped their procs, or let them go on.
+const WAITING: usize = 64;
+
+/// What was done to processes on another thread.
+#[derive(Debug)]
+pub(super) struct Deed {
+    open: OpenControl,
+    /// To whom it could not be done, and why.
+    refused: BTreeMap<Rank, String>,
+}
+
+impl RunningJobTask {
+    /// Controls some procs. Requests follow each other; only what is sent at once, or ends procs at once, waits for none.
+    pub(super) async fn control(&mut self, control: RankControl) {
+        match &control.action {
+            JobAction::Signal(_) | JobAction::Kill => self.begin(control).await,
+            JobAction::Terminate
+            | JobAction::Pause
+            | JobAction::Resume
+            | JobAction::Restart { .. } => {
+                if self.queue.len() >= WAITING {
+                    let busy = "too many requests about its job wait already";
+                    let refused = control
+                        .ranks
+                        .iter()
+                        .map(|rank| RankNotDone::new(*rank, code::PMIX_ERR_RESOURCE_BUSY, busy));
+                    return OpenControl {
+                        not_done: refused.collect(),
+                        ..OpenControl::of(control.done)
+                    }
+                    .answer();
+                }
+                self.queue.push_back(control);
+                self.begin_next().await;
+            }
+        }
+    }
+
+    async fn begin_next(&mut self) {
+        while self.deeds.is_empty()
+            && let Some(control) = self.queue.pop_front()
+        {
+            self.begin(control).await;
+        }
+    }
+
+    async fn begin(&mut self, control: RankControl) {
+        let RankControl {
+            action,
+            ranks,
+            done,
+        } = control;
+        let open = OpenControl::of(done);
+        match &action {
+            JobAction::Signal(_) => self.signal(&action, ranks, open),
+            JobAction::Pause | JobAction::Resume => self.stop_or_go(action, ranks, open),
+            JobAction::Terminate => {
+                self.end_procs(&action, ranks, open, self.request.keeping.grace)
+                    .await
+            }
+            JobAction::Kill => self.end_procs(&action, ranks, open, Duration::ZERO).await,
+            JobAction::Restart { checkpoint } => {
+                self.restart(checkpoint.clone(), ranks, open).await
+            }
+        }
+    }
+
+    fn signal(&self, action: &JobAction, ranks: BTreeSet<Rank>, mut open: OpenControl) {
+        let Some(signal) = signal_of(action) else {
+            return;
+        };
+        for rank in ranks {
+            match self
+                .running
+                .get(&rank)
+                .map(|group| reaper::try_signal_group(*group, signal))
+            {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    open.not_done.push(RankNotDone::new(
+                        rank,
+                        code::PMIX_ERR_NO_PERMISSIONS,
+                        &error.to_string(),
+                    ));
+                }
+                None => open.not_done.extend(ended_already(action, rank)),
+            }
+        }
+        open.answer();
+    }
+
+    fn stop_or_go(&mut self, action: JobAction, ranks: BTreeSet<Rank>, mut open: OpenControl) {
+        let mut trees = Trees::new();
+        for rank in ranks {
+            match self
+                .trees
+                .get(&rank)
+                .filter(|_| self.running.contains_key(&rank))
+            {
+                Some(_) if self.endings.has_asked(rank) || !matches!(self.ending, Ending::Not) => {
+                    open.not_done.push(RankNotDone::new(
+                        rank,
+                        code::PMIX_ERR_NOT_FOUND,
+                        "it has been told to end",
+                    ));
+                }
+                Some(tree) => drop(trees.insert(rank, tree.clone())),
+                None => open.not_done.extend(ended_already(&action, rank)),
+            }
+        }
+        let family = self.family.clone();
+        self.deeds.spawn_blocking(move || {
+            let refused = match action {
+                JobAction::Pause => process_tree::pause(&trees, &family),
+                _ => process_tree::resume(&trees, &family),
+            };
+            Deed { open, refused }
+        });
+    }
+
+    /// Processes have stopped, or go on.
+    pub(super) async fn deed_done(&mut self, Deed { mut open, refused }: Deed) {
+        let not_done = refused.into_iter().map(|(rank, reason)| RankNotDone {
+            rank,
+            status: code::PMIX_ERROR,
+            reason,
+        });
+        open.not_done.extend(not_done);
+        open.answer();
+        if !matches!(self.ending, Ending::Not) {
+            // They were told to end meanwhile, and would not hear of it.
+            self.trees.values().for_each(Tree::thaw);
+            self.signal_all(Signal::CONT);
+        }
+        self.begin_next().await;
+    }
+
+    /// Ends procs. If that leaves none that was not asked to end, the job ends as it does by a signal to `peal`.
+    async fn end_procs(
+        &mut self,
+        action: &JobAction,
+        ranks: BTreeSet<Rank>,
+        open: OpenControl,
+        grace: Duration,
+    ) {
+        let Some(signal) = signal_of(action) else {
+            return;
+        };
+        self.give_up_restarts(|rank| ranks.contains(&rank), "it has been told to end");
+        let done = self
+            .endings
+            .end(ranks, open, (&self.trees, &self.running), (signal, grace));
+        done.into_iter().for_each(OpenControl::answer);
+        if self.endings.cover(&self.running) && matches!(self.ending, Ending::Not) {
+            self.end.exit_status = ProcExit::Signalled(signal.as_raw()).exit_status();
+            self.ends_because(code::PMIX_ERR_JOB_CANCELED);
+            // Those whose time is over are killed one by one.
+            self.ending = Ending::Controlled;
+            self.give_up_restarts(|_| true, "its job ends");
+        }
+    }
+
+    /// Ends procs and starts them again, those too that have ended by themselves.
+    async fn restart(
+        &mut self,
+        checkpoint: Option<String>,
+        ranks: BTreeSet<Rank>,
+        mut open: OpenControl,
+    ) {
+        let mut ranks = match self.request.keeping.restart {
+            RestartOf::Ranks => ranks,
+            RestartOf::Job => (0..self.request.size()).map(Rank).collect(),
+        };
+        let ends = !matches!(self.ending, Ending::Not);
+        for rank in ranks.extract_if(.., |rank| ends || self.endings.has_asked(*rank)) {
+            let (status, why) = if self.endings.restarts(rank) {
+                (
+                    code::PMIX_ERR_RESOURCE_BUSY,
+                    "it is being started again already",
+                )
+            } else {
+                (code::PMIX_ERR_JOB_CANCELED, "it has been told to end")
+            };
+            open.not_done.push(RankNotDone::new(rank, status, why));
+        }
+        for rank in &ranks {
+            // From here on the end of a connection is nobody's loss.
+            self.server
+                .proc_restarts(self.proc(*rank), checkpoint.clone())
+                .await;
+        }
+        open.restart = Some(Restart {
+            ranks: ranks.clone(),
+            checkpoint,
+        });
+        let how = (Signal::TERM, self.request.keeping.grace);
+        let done = self
+            .endings
+            .end(ranks, open, (&self.trees, &self.running), how);
+        if let Some(open) = done {
+            self.settle(open).await;
+        }
+    }
+
+    /// Goes on with those of whom nothing is left.
+    pub(super) async fn looked(&mut self, looked: ScanResult) {
+        let (over, done) = self.endings.looked(looked);
+        over.into_iter().for_each(|rank| self.clean_behind(rank));
+        for open in done {
+            self.settle(open).await;
+        }
+    }
+
+    async fn settle(&mut self, mut open: OpenControl) {
+        if let Some(Restart { ranks, checkpoint }) = open.restart.take() {
+            for rank in ranks {
+                let proc = self.proc(rank);
+                // The old one may have connected once more while it ended.
+                self.server
+                    .proc_restarts(proc.clone(), checkpoint.clone())
+                    .await;
+                match self.spawn(rank, checkpoint.as_deref()) {
+                    Ok(()) => {
+                        let pids = self.running.get(&rank).map(|pid| (rank, *pid));
+                        self.server
+                            .procs_started(self.request.nspace.clone(), pids.into_iter().collect());
+                        self.forgive(rank);
+                    }
+                    Err(error) => {
+                        let reason = error.to_string();
+                        tracing::warn!(%proc, reason, "a proc cannot be started again");
+                        open.not_done.push(RankNotDone {
+                            rank,
+                            status: code::PMIX_ERR_JOB_FAILED_TO_LAUNCH,
+                            reason,
+                        });
+                        self.end.exit_status = if self.end.exit_status == 0 {
+                            1
+                        } else {
+                            self.end.exit_status
+                        };
+                        self.server.proc_ended(proc, None);
+                        self.clean_behind(rank);
+                    }
+                }
+            }
+            self.keep_started();
+        }
+        open.answer();
+    }
+
+    /// The end of a proc that runs again is no reason for the job to have failed.
+    fn forgive(&mut self, rank: Rank) {
+        if self
+            .end
+            .first_abnormal
+            .as_ref()
+            .is_some_and(|(proc, _)| proc.rank == rank)
+        {
+            self.end.first_abnormal = None;
+            self.end.exit_status = 0;
+        }
+    }
+
+    /// These are not started again after all: whose process is gone already has ended now.
+    pub(super) fn give_up_restarts(&mut self, of: impl Fn(Rank) -> bool, because: &str) {
+        for rank in self.endings.give_up_restarts(of, because) {
+            if !self.running.contains_key(&rank) {
+                self.server.proc_ended(self.proc(rank), None);
+                self.clean_behind(rank);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Starts jobs: those that whoever has the host wants, and those that procs and tools spawn.
+use super::{
+    COMMANDS, EmbeddedHostEnvironment, Inputs, JobCommand, JobOutput, JobRequest, LaunchError,
+    Launching, RunningJob,
+    job::{JobContext, RunningJobTask},
+    job_registry::SpawnTree,
+    spawn::{self, Bond, SpawnPlan},
+};
+use peal_model::{App, Info, Proc, Status, UserIdentity, code};
+use peal_server::{AddJobError, Spawned};
+use rustix::process::geteuid;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+impl EmbeddedHostEnvironment {
+    /// Starts a job.
+    ///
+    /// # Errors
+    /// Why that cannot be; then nothing of it is left.
+    pub async fn launch(&self, request: JobRequest) -> Result<RunningJob, LaunchError> {
+        self.start(request, SpawnTree::Alone).await
+    }
+
+    async fn start(
+        &self,
+        request: JobRequest,
+        kinship: SpawnTree,
+    ) -> Result<RunningJob, LaunchError> {
+        let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
+        let nspace = request.nspace.clone();
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let inputs = Arc::<Inputs>::default();
+        // Before any proc runs: it may abort its job at once.
+        if self
+            .kin
+            .register(&request, kinship, (commands.clone(), inputs.clone()))
+            .is_none()
+        {
+            return Err(AddJobError::Exists(request.nspace).into());
+        }
+        self.outputs.retain(|job| self.kin.knows(job));
+        let JobOutput { tagging, kept } = &request.output;
+        self.outputs
+            .open(request.nspace.clone(), *tagging, kept.display());
+        self.table.insert(&request, commands);
+        self.cleanups.open(request.nspace.clone());
+        let (family, cleanups, notices) = (
+            self.family.clone(),
+            self.cleanups.clone(),
+            self.notices.clone(),
+        );
+        let (kin, table, pulls) = (self.kin.clone(), self.table.clone(), self.pulls.clone());
+        let outputs = self.outputs.clone();
+        let shared = JobContext {
+            family,
+            cleanups,
+            notices,
+            kin,
+            table,
+            pulls,
+            outputs,
+            inputs: inputs.clone(),
+        };
+        let work = RunningJobTask::new(server.clone(), uri, request, shared);
+        // At the level of errors, as that of a connection: every warning about the job carries its name.
+        let span = tracing::error_span!("launch", nspace = %nspace);
+        let task = work.start(inbox).instrument(span).await?;
+        Ok(RunningJob::new(task, inputs))
+    }
+
+    /// Starts the job that a proc or tool wants, if it can be.
+    pub(super) async fn spawn_job(
+        &self,
+        source: Proc,
+        identity: UserIdentity,
+        infos: &[Info],
+        apps: &[App],
+    ) -> Result<Spawned, Status> {
+        // Procs run as we do: somebody else's would have our rights.
+        if identity.uid != geteuid().as_raw() {
+            tracing::warn!(requester = %source, uid = identity.uid, "somebody else cannot have jobs spawned here");
+            return Err(code::PMIX_ERR_NO_PERMISSIONS);
+        }
+        // Whoever serves jobs of others starts none.
+        let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let own = self.kin.find(&source.nspace);
+        let like = own
+            .clone()
+            .or_else(|| self.kin.oldest())
+            .ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let spawning = self.kin.spawns(like.request.keeping.max_spawned).ok_or_else(|| {
+            let max = like.request.keeping.max_spawned;
+            tracing::warn!(requester = %source, max, "as many jobs are spawned as may be (run.max_spawned_jobs)");
+            code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
+        })?;
+        let (nspace, offset) = self.kin.next(&like.request.nspace);
+        let SpawnPlan {
+            request,
+            bond,
+            told_of_end,
+            forwarded,
+        } = spawn::read(
+            (nspace.clone(), offset),
+            source.clone(),
+            &like.request,
+            infos,
+            apps,
+        )?;
+        // What procs have spawned appears where their own output does.
+        let is_pulled = own.is_none() && forwarded.0 != 0;
+        let (kinship, needed) = match (bond, own) {
+            (Bond::Kin, Some(own)) => (SpawnTree::Of(own.family), None),
+            (Bond::Dependent, Some(own)) => (SpawnTree::Of(own.family), Some(own.commands)),
+            (Bond::Kin | Bond::Dependent, None) | (Bond::Apart, _) => (SpawnTree::Alone, None),
+        };
+        let hold = || {
+            self.pulls
+                .hold(source.clone(), vec![Proc::all(nspace.clone())], forwarded)
+        };
+        let pulled = is_pulled.then(hold).transpose()?;
+        let mut job = self.start(request, kinship).await.map_err(|error| {
+            tracing::warn!(requester = %source, %error, "a job cannot be spawned");
+            spawn::status(&error)
+        })?;
+        let (server, spawned) = (launching.server.clone(), nspace.clone());
+        let commands = self.kin.find(&nspace).map(|job| job.commands);
+        tokio::spawn(async move {
+            let end = tokio::select! {
+                end = job.ended() => end,
+                () = outlived(needed) => {
+                    end_with_parent(commands).await;
+                    job.ended().await
+                }
+            };
+            drop(pulled);
+            if told_of_end {
+                server.notify(spawn::end_of(spawned, &end, source));
+            }
+            spawning.ended(end);
+        });
+        Ok(Spawned {
+            nspace,
+            kvals: Vec::new(),
+        })
+    }
+}
+
+/// Waits until a job has ended, if there is one to wait for.
+async fn outlived(parent: Option<mpsc::Sender<JobCommand>>) {
+    match parent {
+        Some(parent) => parent.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn end_with_parent(child: Option<mpsc::Sender<JobCommand>>) {
+    if let Some(child) = child {
+        // One that has ended meanwhile does not hear it.
+        let _ = child
+            .send(JobCommand::EndWithRelative {
+                because: code::PMIX_ERR_JOB_CANCELED,
+            })
+            .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Nspace, Rank};
+    use peal_server::{HostEnvironment, Notices};
+
+    #[tokio::test]
+    async fn spawn_for_other_user_or_without_launcher_is_refused() {
+        let host = EmbeddedHostEnvironment::new(Notices::default());
+        let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+        let uid = geteuid().as_raw();
+        let spawn = |uid| {
+            host.spawn(
+                tool.clone(),
+                UserIdentity { uid, gid: 0 },
+                Vec::new(),
+                Vec::new(),
+            )
+        };
+        assert_eq!(spawn(uid + 1).await, Err(code::PMIX_ERR_NO_PERMISSIONS));
+        assert_eq!(spawn(uid).await, Err(code::PMIX_ERR_NOT_SUPPORTED));
+    }
+}

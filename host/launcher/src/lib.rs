@@ -1,0 +1,497 @@
+//! The embedded host environment: starts the procs of a job on this node, forwards their output, reaps them, reports
+//! abnormal ends as events, and ends the job as configured.
+
+mod backlog;
+mod cleanup;
+mod control;
+mod environment;
+mod exit;
+mod input;
+mod job;
+mod job_control;
+mod job_listing;
+mod job_registry;
+mod job_request;
+mod job_teardown;
+mod launcher;
+mod lines;
+mod log_text;
+mod memory;
+mod output;
+mod output_sink;
+mod proc_start;
+mod process_tree;
+mod publishing;
+mod pulls;
+mod query;
+mod reaper;
+mod registered;
+mod reporting;
+mod running;
+mod spawn;
+mod supported;
+mod termination;
+mod usage_query;
+
+pub use cleanup::CleanupSettings;
+pub use environment::EnvironmentSetting;
+pub use exit::JobExit;
+pub use input::Inputs;
+pub use job_request::{
+    AppRequest, ControlGroups, JobOptions, JobRequest, LaunchError, OnAbort, RestartOf, StdinTarget,
+};
+pub use lines::Tagging;
+pub use output::{JobOutput, OutputFiles};
+pub use output_sink::Stream;
+pub use reporting::{Reported, Reporting};
+pub use running::RunningJob;
+
+use self::{
+    cleanup::{Cleanups, Registered},
+    control::RankControl,
+    job_registry::JobRegistry,
+    output_sink::{JobSink, Outputs},
+    publishing::Publishing,
+    pulls::Pulls,
+    query::JobTable,
+    reaper::ChildReaper,
+};
+use peal_core::{
+    job::{JobSpec, ProcPhase},
+    job_control::{Cleanup, JobAction, JobControl, NotDone},
+    owner::Owner,
+    published::{self, DataRequester},
+    supported::Supported,
+};
+use peal_model::{
+    App, Bytes, Event, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query, Status,
+    Text, UserIdentity, code, key,
+};
+use peal_sandbox::Sink;
+use peal_server::{
+    EventHandling, HostEnvironment, Notices, ProcessLookup, ServerHandle, Spawned, UpcallFuture,
+    admin::JobRegistrar,
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+use tokio::sync::Semaphore;
+
+/// What can be asked of lines that are logged.
+const DRESS: [KeyName; 4] = [
+    key::PMIX_LOG_GENERATE_TIMESTAMP,
+    key::PMIX_LOG_TAG_OUTPUT,
+    key::PMIX_LOG_TIMESTAMP_OUTPUT,
+    key::PMIX_LOG_XML_OUTPUT,
+];
+
+/// How many commands may wait for a job; procs that abort all at once need no more than one to be heard.
+const COMMANDS: usize = 64;
+
+/// What a running job can be told.
+#[derive(Debug)]
+pub(crate) enum JobCommand {
+    /// A proc asked for the job to be ended with this status.
+    Abort {
+        source: Proc,
+        status: Status,
+        message: Option<Text>,
+    },
+    /// The user asked for the job to be ended, by a signal of this number.
+    Interrupt { signal: i32 },
+    /// The user sends the procs a signal of this number.
+    Forward { signal: i32 },
+    /// A job that it belongs together with is ended because of this.
+    EndWithRelative { because: Status },
+    /// Somebody who may controls some of its procs.
+    Control(RankControl),
+}
+
+/// The server of a host's jobs, and by what their procs find it.
+struct Launching {
+    server: ServerHandle,
+    uri: String,
+}
+
+/// The embedded host environment. One of them runs the jobs of one `peal` process.
+pub struct EmbeddedHostEnvironment {
+    /// Where its jobs are served, once that is known.
+    launching: OnceLock<Launching>,
+    kin: Arc<JobRegistry>,
+    pulls: Arc<Pulls>,
+    /// What queries are answered from.
+    table: Arc<JobTable>,
+    family: Arc<ChildReaper>,
+    cleanups: Arc<Cleanups>,
+    publishing: Publishing,
+    outputs: Outputs,
+    notices: Notices,
+    /// The time that procs of registered jobs have to end when they are asked to.
+    grace: Duration,
+    /// Requests about procs of registered jobs that may be under way at once.
+    controls: Arc<Semaphore>,
+}
+
+impl EmbeddedHostEnvironment {
+    /// A host without jobs; what happens to them is told to `notices`.
+    pub fn new(notices: Notices) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment {
+            launching: OnceLock::new(),
+            kin: Arc::default(),
+            pulls: Arc::default(),
+            table: Arc::default(),
+            family: Arc::new(ChildReaper::adopting()),
+            cleanups: Arc::default(),
+            publishing: Publishing::default(),
+            outputs: Outputs::default(),
+            notices,
+            grace: JobOptions::default().grace,
+            controls: Arc::new(Semaphore::new(control::REGISTERED)),
+        }
+    }
+
+    /// The same, where procs of registered jobs have this time to end when they are asked to.
+    pub fn with_grace(self, grace: Duration) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment { grace, ..self }
+    }
+
+    /// The same, which lets no more be registered to be removed than this, and removes it within these bounds.
+    pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment {
+            cleanups: Arc::new(Cleanups::new(settings)),
+            ..self
+        }
+    }
+
+    /// The same, where each user may publish no more than this.
+    pub fn publishing(self, limits: published::PublishLimits) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment {
+            publishing: Publishing::new(limits),
+            ..self
+        }
+    }
+
+    /// A sink for log channels: what is written there appears where the output of the requester's job goes.
+    pub fn sink(&self, stream: Stream) -> Arc<dyn Sink> {
+        Arc::new(JobSink {
+            outputs: self.outputs.clone(),
+            stream,
+        })
+    }
+
+    /// What procs use now, for the modules of an owner: `PMIX_ERR_NO_PERMISSIONS` about those of others, `PMIX_ERR_NOT_FOUND` about
+    /// jobs that are not here. Blocks for a short while.
+    pub fn used(&self, owner: &Owner, procs: &[Proc]) -> Result<Vec<Info>, Status> {
+        self.table.used(owner, procs, &self.family)
+    }
+
+    /// Waits until what procs logged has been written, however long whoever reads it takes.
+    pub async fn flush(&self) {
+        self.outputs.flush().await;
+    }
+
+    /// Takes charge of a job that somebody else starts: answers queries about it, and has an output for what its procs log.
+    pub fn adopt(&self, job: &JobSpec) {
+        self.outputs.lend(job.nspace.clone());
+        self.cleanups.open(job.nspace.clone());
+        self.table.adopt(job);
+    }
+
+    /// Forgets a job that was adopted. What its procs had registered is removed.
+    pub fn release(&self, job: &Nspace) {
+        self.remove(self.cleanups.close(job));
+        self.outputs.take_back(job);
+        self.table.release(job);
+    }
+
+    /// From now on jobs can be launched, and spawned, under this server; their procs find it by the rendezvous `uri`. What is said a second
+    /// time is not heard.
+    pub fn serve(&self, server: ServerHandle, uri: &str) {
+        let _ = self.launching.set(Launching {
+            server,
+            uri: uri.to_owned(),
+        });
+    }
+
+    /// Waits until all jobs that procs have spawned have ended. How the first ended that failed, if one did.
+    pub async fn spawned_ended(&self) -> Option<JobExit> {
+        self.kin.childless().await
+    }
+
+    /// Ends all jobs, as the user wishes by a signal of that number. Saying it again kills them at once.
+    pub fn interrupt(&self, signal: i32) {
+        self.kin.tell_all(|| JobCommand::Interrupt { signal });
+    }
+
+    /// Sends a signal of that number on to the procs of all jobs.
+    pub fn forward(&self, signal: i32) {
+        self.kin.tell_all(|| JobCommand::Forward { signal });
+    }
+
+    /// Removes what nobody uses any more, on another thread.
+    fn remove(&self, due: Vec<Registered>) {
+        if !due.is_empty() {
+            let cleanups = self.cleanups.clone();
+            tokio::task::spawn_blocking(move || cleanups.remove(due));
+        }
+    }
+}
+
+impl JobRegistrar for EmbeddedHostEnvironment {
+    fn adopt(&self, job: &JobSpec) {
+        EmbeddedHostEnvironment::adopt(self, job);
+    }
+
+    fn release(&self, job: &Nspace) {
+        EmbeddedHostEnvironment::release(self, job);
+    }
+}
+
+impl HostEnvironment for EmbeddedHostEnvironment {
+    fn process_of(&self, proc: &Proc) -> ProcessLookup {
+        if !self.kin.knows(&proc.nspace) {
+            return ProcessLookup::Unknown;
+        }
+        self.family
+            .process_of(proc)
+            .map_or(ProcessLookup::Ended, ProcessLookup::Running)
+    }
+
+    fn client_connected(&self, proc: &Proc) {
+        self.cleanups.runs(proc);
+    }
+
+    fn process_found(&self, proc: &Proc, pid: u32) {
+        self.table.found(proc, pid);
+    }
+
+    fn supported(&self) -> &[Supported] {
+        match self.launching.get() {
+            Some(_) => supported::LAUNCHER,
+            None => supported::SERVER,
+        }
+    }
+
+    fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
+        self.table.is_adopted(nspace)
+    }
+
+    fn registered_events(&self) -> Option<Vec<Status>> {
+        Some(Vec::new())
+    }
+
+    fn notify(&self, _event: Arc<Event>) -> EventHandling {
+        EventHandling::BySite
+    }
+
+    fn job_added(&self, job: &JobSpec) {
+        self.publishing
+            .job_added(job.nspace.clone(), job.identity.uid);
+    }
+
+    fn job_removed(&self, nspace: &Nspace) {
+        self.publishing.job_removed(nspace);
+    }
+
+    fn tool_departed(&self, tool: &Proc) {
+        self.publishing.tool_left(tool);
+        self.pulls.forget(tool);
+    }
+
+    fn client_departed(&self, proc: &Proc, _life: ProcPhase) {
+        self.publishing.proc_ended(proc);
+        self.pulls.forget(proc);
+        // Of a job that we started we know when its processes end.
+        if !self.kin.knows(&proc.nspace) {
+            self.remove(self.cleanups.ended(proc));
+        }
+    }
+
+    fn register_cleanup(
+        &self,
+        source: Proc,
+        identity: UserIdentity,
+        cleanup: Cleanup,
+    ) -> UpcallFuture<'_, ()> {
+        let due = self.cleanups.register(&source, identity, cleanup);
+        Box::pin(std::future::ready(due.map(|due| self.remove(due))))
+    }
+
+    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> UpcallFuture<'_, ()> {
+        Box::pin(std::future::ready(
+            self.publishing
+                .publish(&DataRequester { proc: source, uid }, infos),
+        ))
+    }
+
+    fn lookup(
+        &self,
+        source: Proc,
+        uid: u32,
+        keys: Vec<Text>,
+        infos: Vec<Info>,
+    ) -> UpcallFuture<'_, Vec<Pdata>> {
+        self.publishing
+            .lookup(&DataRequester { proc: source, uid }, &keys, &infos)
+    }
+
+    fn unpublish(
+        &self,
+        source: Proc,
+        uid: u32,
+        keys: Vec<Text>,
+        _infos: Vec<Info>,
+    ) -> UpcallFuture<'_, ()> {
+        Box::pin(std::future::ready(
+            self.publishing
+                .unpublish(&DataRequester { proc: source, uid }, &keys),
+        ))
+    }
+
+    fn query(
+        &self,
+        _source: Proc,
+        identity: UserIdentity,
+        queries: Vec<Query>,
+    ) -> UpcallFuture<'_, Vec<Info>> {
+        let (table, family) = (self.table.clone(), self.family.clone());
+        let answer = move || table.answer(identity, &queries, &family);
+        // What is used has to be read.
+        Box::pin(async move {
+            tokio::task::spawn_blocking(answer)
+                .await
+                .unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE))
+        })
+    }
+
+    fn abort(
+        &self,
+        source: Proc,
+        status: Status,
+        message: Option<Text>,
+        targets: Vec<Proc>,
+    ) -> UpcallFuture<'_, ()> {
+        let own = targets.is_empty()
+            || targets
+                .iter()
+                .all(|target| *target == Proc::all(source.nspace.clone()));
+        let job = self.kin.find(&source.nspace);
+        Box::pin(async move {
+            if !own {
+                // Ending some procs, or those of another job, is job control.
+                return Err(code::PMIX_ERR_NOT_SUPPORTED);
+            }
+            let job = job.ok_or(code::PMIX_ERR_NOT_FOUND)?;
+            let command = JobCommand::Abort {
+                source,
+                status,
+                message,
+            };
+            job.commands
+                .send(command)
+                .await
+                .map_err(|_| code::PMIX_ERR_NOT_FOUND)
+        })
+    }
+
+    fn spawn(
+        &self,
+        source: Proc,
+        identity: UserIdentity,
+        infos: Vec<Info>,
+        apps: Vec<App>,
+    ) -> UpcallFuture<'_, Spawned> {
+        Box::pin(async move { self.spawn_job(source, identity, &infos, &apps).await })
+    }
+
+    fn iof_pull(
+        &self,
+        source: Proc,
+        sources: Vec<Proc>,
+        directives: Vec<Info>,
+        channels: IofChannel,
+        local_id: u64,
+    ) -> UpcallFuture<'_, u64> {
+        let begun = self.pull(source, (sources, channels), local_id, &directives);
+        Box::pin(std::future::ready(begun))
+    }
+
+    fn iof_deregister(
+        &self,
+        source: Proc,
+        _directives: Vec<Info>,
+        remote_id: u64,
+    ) -> UpcallFuture<'_, ()> {
+        Box::pin(std::future::ready(self.pulls.remove(&source, remote_id)))
+    }
+
+    fn push_stdin(
+        &self,
+        _source: Proc,
+        targets: Vec<Proc>,
+        _directives: Vec<Info>,
+        data: Option<Bytes>,
+    ) -> UpcallFuture<'_, ()> {
+        Box::pin(async move {
+            let mut reached = 0;
+            for target in targets {
+                let job = self
+                    .kin
+                    .find(&target.nspace)
+                    .ok_or(code::PMIX_ERR_NOT_FOUND)?;
+                let ranks = target
+                    .rank
+                    .is_valid()
+                    .then(|| BTreeSet::from([target.rank]));
+                reached += job.inputs.push(ranks.as_ref(), data.clone()).await;
+            }
+            // Who reads nothing was started so.
+            if reached == 0 {
+                Err(code::PMIX_ERR_NOT_AVAILABLE)
+            } else {
+                Ok(())
+            }
+        })
+    }
+
+    fn log_channels(&self, source: &Proc) -> Vec<Key> {
+        self.outputs.channels(&source.nspace)
+    }
+
+    fn log(
+        &self,
+        source: Proc,
+        channel: Key,
+        _timestamp: u64,
+        data: Vec<Info>,
+        directives: Vec<Info>,
+    ) -> UpcallFuture<'_, ()> {
+        // Lines go out as they are; who wants more of them needs a module for these channels.
+        let is_plain = !DRESS
+            .iter()
+            .any(|key| directives.is_true(*key) || data.is_true(*key));
+        let logged = if is_plain {
+            self.outputs.log(&source, &channel, &data)
+        } else {
+            Err(code::PMIX_ERR_NOT_SUPPORTED)
+        };
+        Box::pin(std::future::ready(logged))
+    }
+
+    fn job_control(
+        &self,
+        _requester: Option<Proc>,
+        control: JobControl,
+    ) -> UpcallFuture<'_, Vec<NotDone>> {
+        let action = control.action.clone();
+        if let JobAction::Signal(number) = action
+            && control::signal_of(&action).is_none()
+        {
+            tracing::warn!(number, "there is no such signal here");
+            return Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)));
+        }
+        Box::pin(async move { Ok(self.control_procs(control).await) })
+    }
+}

@@ -1,0 +1,139 @@
+//! Output in whole lines, so that lines of different procs never mix, and what is written before each.
+use peal_model::Rank;
+use std::borrow::Cow;
+
+/// A line longer than this is passed on in pieces, in bytes.
+pub(super) const LONGEST_LINE: usize = 64 * 1024;
+
+/// Whether lines of output say which proc wrote them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tagging {
+    /// As written.
+    #[default]
+    Plain,
+    /// Behind `[rank]`.
+    Rank,
+}
+
+impl Tagging {
+    /// What a proc of that rank has to say at once, in whole lines.
+    pub(crate) fn lines(self, rank: Rank, bytes: &[u8]) -> Vec<u8> {
+        let mut said = bytes.to_vec();
+        if !said.ends_with(b"\n") {
+            said.push(b'\n');
+        }
+        Tagger::new(rank, self).tag(&said).into_owned()
+    }
+}
+
+/// Whether more can follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Reached,
+    NotYet,
+}
+
+/// Output that has been read and not yet passed on.
+#[derive(Default)]
+pub(super) struct LineSplitter {
+    pub(super) waiting: Vec<u8>,
+}
+
+impl LineSplitter {
+    /// What can be passed on: up to the last end of a line, or all if nothing follows or the line is too long.
+    pub(super) fn take(&mut self, end: End) -> Vec<u8> {
+        let whole = self
+            .waiting
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let all = end == End::Reached || (whole == 0 && self.waiting.len() >= LONGEST_LINE);
+        let count = if all { self.waiting.len() } else { whole };
+        self.waiting.drain(..count).collect()
+    }
+}
+
+/// What is written before the lines of a proc.
+pub(super) struct Tagger {
+    rank: Rank,
+    tagging: Tagging,
+    /// Whether what comes next begins a line.
+    at_start: bool,
+}
+
+impl Tagger {
+    pub(super) fn new(rank: Rank, tagging: Tagging) -> Tagger {
+        Tagger {
+            rank,
+            tagging,
+            at_start: true,
+        }
+    }
+
+    pub(super) fn tag<'a>(&mut self, ready: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.tagging {
+            Tagging::Plain => ready.into(),
+            Tagging::Rank => self.tagged(ready).into(),
+        }
+    }
+
+    fn tagged(&mut self, ready: &[u8]) -> Vec<u8> {
+        let tag = format!("[{}] ", self.rank).into_bytes();
+        let mut tagged = Vec::with_capacity(ready.len() + tag.len());
+        for line in ready.split_inclusive(|byte| *byte == b'\n') {
+            if self.at_start {
+                tagged.extend_from_slice(&tag);
+            }
+            tagged.extend_from_slice(line);
+            self.at_start = line.ends_with(b"\n");
+        }
+        tagged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Read {
+        lines: LineSplitter,
+        tagger: Tagger,
+    }
+
+    impl Read {
+        fn tagged(rank: u32, tagging: Tagging) -> Read {
+            Read {
+                lines: LineSplitter::default(),
+                tagger: Tagger::new(Rank(rank), tagging),
+            }
+        }
+
+        fn more(&mut self, bytes: &[u8], end: End) -> String {
+            self.lines.waiting.extend_from_slice(bytes);
+            String::from_utf8(self.tagger.tag(&self.lines.take(end)).into_owned()).unwrap()
+        }
+    }
+
+    #[test]
+    fn lines_stay_whole_and_endless_line_is_passed_on_at_limit() {
+        let mut read = Read::tagged(3, Tagging::Rank);
+        assert_eq!(read.more(b"one\ntw", End::NotYet), "[3] one\n");
+        assert_eq!(read.more(b"", End::NotYet), "");
+        assert_eq!(read.more(b"o\nthree", End::Reached), "[3] two\n[3] three");
+    }
+
+    #[test]
+    fn large_output_is_cut_at_line_end_and_long_line_tagged_once() {
+        let mut read = Read::tagged(0, Tagging::Plain);
+        let much = [&vec![b'x'; LONGEST_LINE], &b"\nrest"[..]].concat();
+        assert!(read.more(&much, End::NotYet).ends_with("x\n"));
+        assert_eq!(read.lines.waiting, b"rest");
+        let mut read = Read::tagged(0, Tagging::Rank);
+        let first = read.more(&[b'x'; LONGEST_LINE], End::NotYet);
+        let second = read.more(b"end\nnext\n", End::NotYet);
+        assert!(
+            first.starts_with("[0] x") && second == "end\n[0] next\n",
+            "{second}"
+        );
+    }
+}

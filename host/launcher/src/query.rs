@@ -1,0 +1,405 @@
+//! What the host tells of its jobs (`PMIx_Query_info`): which there are, what they run, and where their procs are.
+use super::{
+    JobCommand,
+    job_listing::{JobListing, JobOrigin},
+    job_request::JobRequest,
+    memory,
+    reaper::ChildReaper,
+    registered::RegisteredProcs,
+    usage_query,
+};
+use peal_core::{job::JobSpec, owner::Owner};
+use peal_model::{
+    DataArray, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, Text, UserIdentity,
+    Value, code, key, rank,
+};
+use peal_system::process::ProcessId;
+use peal_system::usage::{self, Fields};
+use rustix::process::{getegid, geteuid};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::mpsc;
+
+/// How many keys one request may ask for; what is told of one job can be long.
+const MOST_KEYS: usize = 64;
+
+/// The jobs that run, as those who ask may see them.
+#[derive(Debug, Default)]
+pub(super) struct JobTable(Mutex<BTreeMap<Nspace, Arc<JobListing>>>);
+
+impl JobTable {
+    /// Lists a job until it has ended.
+    pub(super) fn insert(&self, request: &JobRequest, commands: mpsc::Sender<JobCommand>) {
+        let owner = UserIdentity {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+        };
+        let (nspace, hostname) = (request.nspace.clone(), request.hostname.clone());
+        let origin = JobOrigin::Launched {
+            apps: request.apps.clone(),
+            commands,
+        };
+        let listed = JobListing::new(owner, (nspace.clone(), request.size()), hostname, origin);
+        let mut jobs = self.jobs();
+        jobs.retain(|_, job| job.is_there());
+        jobs.insert(nspace, Arc::new(listed));
+    }
+
+    /// Lists a job that somebody else starts, until it is released.
+    pub(super) fn adopt(&self, job: &JobSpec) {
+        let (nspace, hostname) = (job.nspace.clone(), job.hostname.clone());
+        let origin = JobOrigin::Adopted(RegisteredProcs::default());
+        let listed = JobListing::new(job.identity, (nspace.clone(), job.size()), hostname, origin);
+        self.jobs().insert(nspace, Arc::new(listed));
+    }
+
+    /// Whether somebody else starts the procs of a job.
+    pub(super) fn is_adopted(&self, nspace: &Nspace) -> bool {
+        self.jobs()
+            .get(nspace)
+            .is_some_and(|job| job.registered().is_some())
+    }
+
+    /// A proc of a job that was adopted is the process of this id.
+    pub(super) fn found(&self, proc: &Proc, pid: u32) {
+        if let Some(procs) = self
+            .jobs()
+            .get(&proc.nspace)
+            .and_then(|job| job.registered())
+        {
+            procs.add(proc.rank, pid);
+        }
+    }
+
+    /// A job that was adopted, and the processes of the procs of all such jobs.
+    pub(super) fn registered(
+        &self,
+        nspace: &Nspace,
+    ) -> Option<(Arc<JobListing>, BTreeSet<ProcessId>)> {
+        let jobs = self.jobs();
+        let job = jobs
+            .get(nspace)
+            .filter(|job| job.registered().is_some())?
+            .clone();
+        let processes = jobs
+            .values()
+            .filter_map(|job| job.registered())
+            .flat_map(RegisteredProcs::ids)
+            .collect();
+        Some((job, processes))
+    }
+
+    /// A job is being ended because of this.
+    pub(super) fn ending(&self, nspace: &Nspace, because: Status) {
+        if let Some(job) = self.jobs().get(nspace) {
+            job.ending(because);
+        }
+    }
+
+    /// A proc has ended like this.
+    pub(super) fn proc_ended(&self, proc: &Proc, state: ProcState) {
+        if let Some(job) = self.jobs().get(&proc.nspace) {
+            job.proc_ended(proc.rank, state);
+        }
+    }
+
+    /// Forgets a job that was adopted.
+    pub(super) fn release(&self, nspace: &Nspace) {
+        self.jobs().remove(nspace);
+    }
+
+    /// One info for each key that is known, about jobs that are the requester's own, or any if that is root.
+    pub(super) fn answer(
+        &self,
+        identity: UserIdentity,
+        queries: &[Query],
+        family: &ChildReaper,
+    ) -> Result<Vec<Info>, Status> {
+        if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MOST_KEYS {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        let mine = |job: &JobListing| {
+            job.is_there() && (identity.uid == 0 || identity.uid == job.owner.uid)
+        };
+        let jobs: Vec<Arc<JobListing>> = self
+            .jobs()
+            .values()
+            .filter(|job| mine(job))
+            .cloned()
+            .collect();
+        let mut found = Vec::new();
+        for query in queries {
+            let named = match Wanted::of(&query.qualifiers)? {
+                Wanted::All => None,
+                Wanted::Job(nspace) => match jobs.iter().find(|job| job.nspace == nspace) {
+                    Some(job) => Some(job),
+                    None => continue,
+                },
+            };
+            for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
+                if usage_query::is_asked(asked) {
+                    let running = named.map(|job| job.running(family)).unwrap_or_default();
+                    found.extend(usage_query::about(asked, &query.qualifiers, &running)?);
+                } else if asked == key::PMIX_QUERY_MEMORY_USAGE.0 {
+                    let all = named.map_or(&jobs[..], std::slice::from_ref);
+                    let running: Vec<_> = all.iter().flat_map(|job| job.running(family)).collect();
+                    found.push(memory::used(&query.qualifiers, &running)?);
+                } else {
+                    found.extend(about(asked, &jobs, named, family)?);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// What these procs use now, one info for each that runs here: for the modules of an owner, about jobs of its own. Reads `/proc`.
+    pub(super) fn used(
+        &self,
+        owner: &Owner,
+        procs: &[Proc],
+        family: &ChildReaper,
+    ) -> Result<Vec<Info>, Status> {
+        let mut running = Vec::new();
+        for proc in procs {
+            let job = self
+                .jobs()
+                .get(&proc.nspace)
+                .cloned()
+                .ok_or(code::PMIX_ERR_NOT_FOUND)?;
+            let is_theirs = match owner {
+                Owner::Site => true,
+                Owner::User(uid) => job.owner.uid == *uid,
+                Owner::Namespace(nspace) => job.nspace == *nspace,
+            };
+            if !is_theirs {
+                return Err(code::PMIX_ERR_NO_PERMISSIONS);
+            }
+            let all = proc.rank == rank::PMIX_RANK_WILDCARD;
+            running.extend(
+                job.running(family)
+                    .into_iter()
+                    .filter(|(one, _)| all || one.rank == proc.rank),
+            );
+        }
+        Ok(running
+            .iter()
+            .filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL))
+            .collect())
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, Arc<JobListing>>> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which jobs a query is about.
+enum Wanted {
+    All,
+    Job(Nspace),
+}
+
+impl Wanted {
+    fn of(qualifiers: &[Info]) -> Result<Wanted, Status> {
+        let named = [key::PMIX_NSPACE, key::PMIX_PROCID]
+            .iter()
+            .find_map(|key| qualifiers.value_of(*key));
+        match named {
+            None => Ok(Wanted::All),
+            Some(Value::Proc(proc)) => Ok(Wanted::Job(proc.nspace.clone())),
+            Some(value) => {
+                let nspace = value.as_str().and_then(|text| Nspace::new(text).ok());
+                nspace.map(Wanted::Job).ok_or(code::PMIX_ERR_BAD_PARAM)
+            }
+        }
+    }
+}
+
+/// What is known under a key, if anything is.
+fn about(
+    asked: &str,
+    jobs: &[Arc<JobListing>],
+    named: Option<&Arc<JobListing>>,
+    family: &ChildReaper,
+) -> Result<Option<Info>, Status> {
+    let is = |key: KeyName| asked == key.0;
+    let known = if is(key::PMIX_QUERY_NAMESPACES) {
+        let names: Vec<&str> = jobs.iter().map(|job| job.nspace.as_str()).collect();
+        (key::PMIX_QUERY_NAMESPACES, Value::string(&names.join(",")))
+    } else if is(key::PMIX_QUERY_NAMESPACE_INFO) {
+        let infos: Vec<Info> = named
+            .map_or(jobs, std::slice::from_ref)
+            .iter()
+            .map(|job| job.info())
+            .collect();
+        (
+            key::PMIX_QUERY_NAMESPACE_INFO,
+            Value::DataArray(DataArray::infos(infos)),
+        )
+    } else if is(key::PMIX_QUERY_JOB_STATUS) {
+        let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+        (key::PMIX_QUERY_JOB_STATUS, Value::Status(job.status()))
+    } else if let Some(key) = [key::PMIX_QUERY_PROC_TABLE, key::PMIX_QUERY_LOCAL_PROC_TABLE]
+        .into_iter()
+        .find(|k| is(*k))
+    {
+        // The job must be named. All its procs are on this node.
+        let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+        (key, Value::DataArray(job.procs(family)))
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Info::new(known.0, known.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AppRequest;
+    use peal_model::Rank;
+
+    fn request(nspace: &str) -> JobRequest {
+        JobRequest::new(
+            Nspace::new(nspace).unwrap(),
+            AppRequest::new("app", vec!["--fast".into()], 2),
+            "node",
+        )
+    }
+
+    fn query(keys: &[KeyName], qualifiers: Vec<Info>) -> Query {
+        Query {
+            keys: keys.iter().map(|key| Some(key.0.into())).collect(),
+            qualifiers,
+        }
+    }
+
+    fn of_job(nspace: &str) -> Vec<Info> {
+        vec![Info::new(key::PMIX_NSPACE, Value::string(nspace))]
+    }
+
+    #[test]
+    fn query_answers_job_user_and_root_and_ended_jobs_are_forgotten() {
+        let (table, family) = (JobTable::default(), ChildReaper::adopting());
+        let (first, _inbox) = mpsc::channel(1);
+        let (second, ended) = mpsc::channel(1);
+        table.insert(&request("first"), first);
+        table.insert(&request("second"), second);
+        let me = UserIdentity {
+            uid: geteuid().as_raw(),
+            gid: 0,
+        };
+        let root = UserIdentity { uid: 0, gid: 0 };
+        let other = UserIdentity {
+            uid: me.uid + 1,
+            gid: 0,
+        };
+        let names = |identity| {
+            let found = table
+                .answer(
+                    identity,
+                    &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())],
+                    &family,
+                )
+                .unwrap();
+            found
+                .value_of(key::PMIX_QUERY_NAMESPACES)
+                .and_then(Value::as_str)
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(
+            [names(me), names(root), names(other)],
+            ["first,second", "first,second", ""]
+        );
+        drop(ended);
+        assert_eq!(names(me), "first");
+
+        let both = [
+            key::PMIX_QUERY_PROC_TABLE,
+            key::PMIX_QUERY_NAMESPACE_INFO,
+            key::PMIX_QUERY_SPAWN_SUPPORT,
+        ];
+        let answer =
+            |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &family);
+        let found = answer(me, "first").unwrap();
+        assert_eq!(found.len(), 2, "nothing is said about what is not known");
+        let Value::DataArray(procs) = &found[0].value else {
+            panic!("{found:?}")
+        };
+        assert!(
+            matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(_)]
+            if first.state == ProcState::TERMINATED && first.executable == Some("app".into()))
+        );
+        assert_eq!(
+            [
+                answer(other, "first").unwrap(),
+                answer(me, "second").unwrap()
+            ],
+            [[], []]
+        );
+    }
+
+    #[test]
+    fn job_runs_until_termination_and_procs_show_their_exits() {
+        let (table, family) = (JobTable::default(), ChildReaper::adopting());
+        let (commands, _inbox) = mpsc::channel(1);
+        table.insert(&request("job"), commands);
+        let me = UserIdentity {
+            uid: geteuid().as_raw(),
+            gid: 0,
+        };
+        let told = |asked: KeyName| {
+            let found = table
+                .answer(me, &[query(&[asked], of_job("job"))], &family)
+                .unwrap();
+            found.value_of(asked).unwrap().clone()
+        };
+        assert_eq!(
+            told(key::PMIX_QUERY_JOB_STATUS),
+            Value::Status(code::PMIX_SUCCESS)
+        );
+        let job = Nspace::new("job").unwrap();
+        table.ending(&job, code::PMIX_ERR_PROC_REQUESTED_ABORT);
+        table.ending(&job, code::PMIX_ERR_JOB_CANCELED);
+        assert_eq!(
+            told(key::PMIX_QUERY_JOB_STATUS),
+            Value::Status(code::PMIX_ERR_PROC_REQUESTED_ABORT)
+        );
+        table.proc_ended(&Proc::new(job, Rank(1)), ProcState::CALLED_ABORT);
+        let Value::DataArray(procs) = told(key::PMIX_QUERY_PROC_TABLE) else {
+            panic!("no table")
+        };
+        assert!(
+            matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(second)]
+            if first.state == ProcState::TERMINATED && second.state == ProcState::CALLED_ABORT)
+        );
+        let unnamed = query(&[key::PMIX_QUERY_JOB_STATUS], Vec::new());
+        assert_eq!(
+            table.answer(me, &[unnamed], &family),
+            Err(code::PMIX_ERR_BAD_PARAM)
+        );
+    }
+
+    #[test]
+    fn a_question_that_makes_no_sense_or_is_too_long_is_refused() {
+        let (table, family) = (JobTable::default(), ChildReaper::adopting());
+        let me = UserIdentity { uid: 0, gid: 0 };
+        let ask = |query: Query| table.answer(me, &[query], &family).unwrap_err();
+        assert_eq!(
+            ask(query(&[key::PMIX_QUERY_PROC_TABLE], Vec::new())),
+            code::PMIX_ERR_BAD_PARAM
+        );
+        let qualifier = vec![Info::new(key::PMIX_NSPACE, Value::Bool(true))];
+        assert_eq!(
+            ask(query(&[key::PMIX_QUERY_NAMESPACES], qualifier)),
+            code::PMIX_ERR_BAD_PARAM
+        );
+        let many = [key::PMIX_QUERY_NAMESPACES; MOST_KEYS + 1];
+        assert_eq!(
+            ask(query(&many, Vec::new())),
+            code::PMIX_ERR_OUT_OF_RESOURCE
+        );
+    }
+}

@@ -1,0 +1,478 @@
+//! The processes of procs that others start, as under `peal serve`: those that connected, by the kernel's word, those
+//! that the launcher named, and all that descends from them. What is done to them is done as the user of their job, so that the kernel lets it reach no process of anybody else.
+use super::control::{RankNotDone, ended_already, signal_of};
+use peal_core::job_control::JobAction;
+use peal_model::{Rank, UserIdentity, code};
+use peal_system::as_user;
+use peal_system::process::{ProcessId, RunningProcess};
+use rustix::process::Signal;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// The most processes of one proc that are remembered: its own and those of its clones.
+const MAX_PROCESSES: usize = 16;
+
+/// The time that processes have to stop, or to be gone once they are killed; one in the kernel's hands takes its time.
+const STOPPING: Duration = Duration::from_secs(2);
+
+/// The time between two looks at processes that are about to stop or to end.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The processes of the procs of a registered job.
+#[derive(Debug, Default)]
+pub(super) struct RegisteredProcs(Mutex<BTreeMap<Rank, Vec<RunningProcess>>>);
+
+/// The process of a registered proc.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ProcProcess {
+    /// It has not connected and nobody named its process, or nobody may look at that.
+    Unknown,
+    /// It runs as this process.
+    Running(u32),
+    /// All have ended.
+    Ended,
+}
+
+impl RegisteredProcs {
+    /// Notes that a proc is the process of this id. Our own is no proc's: nobody has us signal ourselves.
+    pub(super) fn add(&self, rank: Rank, pid: u32) {
+        let Some(process) =
+            RunningProcess::of(pid).filter(|process| process.id.pid != std::process::id())
+        else {
+            return;
+        };
+        let mut all = self.all();
+        let known = all.entry(rank).or_default();
+        known.retain(RunningProcess::is_there);
+        if known.len() < MAX_PROCESSES && known.iter().all(|other| other.id != process.id) {
+            known.push(process);
+        }
+    }
+
+    /// The process of a proc: of several the one that connected first.
+    pub(super) fn process_of(&self, rank: Rank) -> ProcProcess {
+        match self.all().get(&rank) {
+            None => ProcProcess::Unknown,
+            Some(known) => known
+                .iter()
+                .find(|process| process.is_there())
+                .map_or(ProcProcess::Ended, |process| {
+                    ProcProcess::Running(process.id.pid)
+                }),
+        }
+    }
+
+    /// Those of these ranks that run, by rank.
+    fn running(&self, ranks: &BTreeSet<Rank>) -> BTreeMap<Rank, Vec<RunningProcess>> {
+        let all = self.all();
+        let of = |rank: &Rank| {
+            Some((
+                *rank,
+                all.get(rank)?
+                    .iter()
+                    .filter(|p| p.is_there())
+                    .copied()
+                    .collect(),
+            ))
+        };
+        ranks.iter().filter_map(of).collect()
+    }
+
+    /// All processes.
+    pub(super) fn ids(&self) -> Vec<ProcessId> {
+        self.all()
+            .values()
+            .flatten()
+            .map(|process| process.id)
+            .collect()
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Rank, Vec<RunningProcess>>> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is to be done to procs of a registered job.
+#[derive(Debug)]
+pub(super) struct RegisteredControl {
+    /// As whom their processes run.
+    pub(super) owner: UserIdentity,
+    pub(super) action: JobAction,
+    pub(super) ranks: BTreeSet<Rank>,
+    /// The time between the request to end and the end.
+    pub(super) grace: Duration,
+    /// The processes of all registered procs: what descends from another proc is not meant.
+    pub(super) others: BTreeSet<ProcessId>,
+}
+
+impl RegisteredControl {
+    /// Does it, and says to whom it could not be done. Blocks, to end procs as long as they have to end.
+    pub(super) fn run(self, procs: &RegisteredProcs) -> Vec<RankNotDone> {
+        let mut not_done = Vec::new();
+        let mut running = procs.running(&self.ranks);
+        for rank in &self.ranks {
+            match running.get(rank) {
+                None => {
+                    let why = "no process of it has connected that can be looked at";
+                    not_done.push(RankNotDone::new(*rank, code::PMIX_ERR_NOT_FOUND, why));
+                }
+                Some(processes) if processes.is_empty() => {
+                    not_done.extend(ended_already(&self.action, *rank))
+                }
+                Some(_) => {}
+            }
+        }
+        running.retain(|_, processes| !processes.is_empty());
+        if let JobAction::Restart { .. } = self.action {
+            let why = "it was not started here, so it cannot be started again";
+            let refused = running
+                .into_keys()
+                .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NOT_SUPPORTED, why));
+            return not_done.into_iter().chain(refused).collect();
+        }
+        let ranks: Vec<Rank> = running.keys().copied().collect();
+        match as_user::run(self.owner, || {
+            self.act(&RegisteredTargets {
+                running,
+                others: &self.others,
+            })
+        }) {
+            Ok(refused) => {
+                let of = |(rank, why): (Rank, Refused)| RankNotDone {
+                    rank,
+                    status: why.status,
+                    reason: why.reason,
+                };
+                not_done.extend(refused.into_iter().map(of));
+            }
+            Err(error) => {
+                let why = format!("nothing can be done as its user: {error}");
+                let refused = ranks
+                    .into_iter()
+                    .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NO_PERMISSIONS, &why));
+                not_done.extend(refused);
+            }
+        }
+        not_done
+    }
+
+    fn act(&self, targets: &RegisteredTargets<'_>) -> BTreeMap<Rank, Refused> {
+        match &self.action {
+            JobAction::Signal(_) => match signal_of(&self.action) {
+                Some(signal) => targets.signal(signal),
+                None => BTreeMap::new(),
+            },
+            JobAction::Pause => targets.pause(),
+            JobAction::Resume => send(targets.members(), Signal::CONT),
+            JobAction::Terminate => targets.terminate(self.grace),
+            JobAction::Kill => targets.kill(),
+            JobAction::Restart { .. } => BTreeMap::new(),
+        }
+    }
+}
+
+/// Why something could not be done to a proc.
+#[derive(Debug)]
+struct Refused {
+    status: peal_model::Status,
+    reason: String,
+}
+
+impl Refused {
+    fn by(process: &RunningProcess, error: rustix::io::Errno) -> Refused {
+        let status = if error == rustix::io::Errno::PERM {
+            code::PMIX_ERR_NO_PERMISSIONS
+        } else {
+            code::PMIX_ERROR
+        };
+        Refused {
+            status,
+            reason: format!("process {}: {error}", process.id.pid),
+        }
+    }
+
+    fn still_there(process: &RunningProcess, what: &str) -> Refused {
+        Refused {
+            status: code::PMIX_ERROR,
+            reason: format!("process {}: {what}", process.id.pid),
+        }
+    }
+}
+
+/// The processes of some procs.
+struct RegisteredTargets<'a> {
+    running: BTreeMap<Rank, Vec<RunningProcess>>,
+    others: &'a BTreeSet<ProcessId>,
+}
+
+impl RegisteredTargets<'_> {
+    /// Those that connected and all that descends from them now, each under the nearest proc.
+    fn members(&self) -> Vec<(Rank, RunningProcess)> {
+        let all: HashMap<u32, RunningProcess> = RunningProcess::all()
+            .into_iter()
+            .map(|process| (process.id.pid, process))
+            .collect();
+        let roots: HashMap<ProcessId, Rank> = self
+            .running
+            .iter()
+            .flat_map(|(rank, own)| own.iter().map(|process| (process.id, *rank)))
+            .collect();
+        let owner = |process: &RunningProcess| {
+            let mut at = *process;
+            // As many steps as there are processes: what is read one after the other may make no sense together.
+            for _ in 0..=all.len() {
+                match roots.get(&at.id) {
+                    Some(rank) => return Some(*rank),
+                    None if self.others.contains(&at.id) || at.id.pid == std::process::id() => {
+                        return None;
+                    }
+                    None => at = *all.get(&at.parent)?,
+                }
+            }
+            None
+        };
+        all.values()
+            .filter(|process| process.lives())
+            .filter_map(|process| Some((owner(process)?, *process)))
+            .collect()
+    }
+
+    /// Sends a signal to those that connected, and to no other.
+    fn signal(&self, signal: Signal) -> BTreeMap<Rank, Refused> {
+        let own = self
+            .running
+            .iter()
+            .flat_map(|(rank, own)| own.iter().map(|process| (*rank, *process)));
+        send(own.collect(), signal)
+    }
+
+    fn pause(&self) -> BTreeMap<Rank, Refused> {
+        let until = Instant::now() + STOPPING;
+        loop {
+            let mut moving = BTreeMap::new();
+            for (rank, process) in self
+                .members()
+                .into_iter()
+                .filter(|(_, process)| !process.is_stopped())
+            {
+                let refused = match process.signal(Signal::STOP) {
+                    Ok(()) => Refused::still_there(&process, "it does not stop"),
+                    Err(error) => Refused::by(&process, error),
+                };
+                moving.insert(rank, refused);
+            }
+            if moving.is_empty() || Instant::now() >= until {
+                return moving;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Asks them to end, and kills what is left after the time that they have.
+    fn terminate(&self, grace: Duration) -> BTreeMap<Rank, Refused> {
+        let asked = self.members();
+        let refused = send(asked.clone(), Signal::TERM);
+        // A stopped process would not see the request.
+        let _ = send(asked.clone(), Signal::CONT);
+        let left = await_end(&asked, grace);
+        if left.is_empty() {
+            return refused;
+        }
+        // By name: a process whose parent has ended descends from the proc no more.
+        self.kill_with(left)
+    }
+
+    /// Kills them.
+    fn kill(&self) -> BTreeMap<Rank, Refused> {
+        self.kill_with(Vec::new())
+    }
+
+    /// Kills them and these, which belonged to them. Each is stopped first, so that it starts nobody while the others are looked for.
+    fn kill_with(&self, known: Vec<(Rank, RunningProcess)>) -> BTreeMap<Rank, Refused> {
+        let _ = send(known.clone(), Signal::STOP);
+        let mut seen: BTreeMap<ProcessId, (Rank, RunningProcess)> = known
+            .into_iter()
+            .map(|(rank, process)| (process.id, (rank, process)))
+            .collect();
+        let until = Instant::now() + STOPPING;
+        loop {
+            let found = self
+                .members()
+                .into_iter()
+                .filter(|(_, process)| !seen.contains_key(&process.id));
+            let found: Vec<(Rank, RunningProcess)> = found.collect();
+            if found.is_empty() || Instant::now() >= until {
+                break;
+            }
+            // Who cannot be stopped cannot be killed either, which is told then.
+            let _ = send(found.clone(), Signal::STOP);
+            seen.extend(
+                found
+                    .into_iter()
+                    .map(|(rank, process)| (process.id, (rank, process))),
+            );
+        }
+        let all: Vec<(Rank, RunningProcess)> = seen.into_values().collect();
+        let mut refused = send(all.clone(), Signal::KILL);
+        for (rank, process) in await_end(&all, STOPPING) {
+            refused
+                .entry(rank)
+                .or_insert_with(|| Refused::still_there(&process, "it does not end"));
+        }
+        refused
+    }
+}
+
+/// Sends a signal to each, and says of which procs some could not be told.
+fn send(processes: Vec<(Rank, RunningProcess)>, signal: Signal) -> BTreeMap<Rank, Refused> {
+    let told = |(rank, process): (Rank, RunningProcess)| {
+        Some((rank, Refused::by(&process, process.signal(signal).err()?)))
+    };
+    processes.into_iter().filter_map(told).collect()
+}
+
+/// Waits for the ends of processes, and says which are there when the time is over.
+fn await_end(processes: &[(Rank, RunningProcess)], limit: Duration) -> Vec<(Rank, RunningProcess)> {
+    let until = Instant::now() + limit;
+    loop {
+        let left: Vec<_> = processes
+            .iter()
+            .filter(|(_, process)| process.is_there())
+            .copied()
+            .collect();
+        if left.is_empty() || Instant::now() >= until {
+            return left;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Child, Command, Stdio},
+    };
+
+    /// A shell with a child, whose number it tells.
+    fn family() -> (Child, u32) {
+        let script = "sleep 1000 & echo $!; wait";
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        (shell, line.trim().parse().unwrap())
+    }
+
+    fn owner() -> UserIdentity {
+        UserIdentity {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    fn control(
+        procs: &RegisteredProcs,
+        action: JobAction,
+        rank: u32,
+        others: &[ProcessId],
+    ) -> Vec<RankNotDone> {
+        let (ranks, others) = ([Rank(rank)].into(), others.iter().copied().collect());
+        let control = RegisteredControl {
+            owner: owner(),
+            action,
+            ranks,
+            grace: Duration::ZERO,
+            others,
+        };
+        control.run(procs)
+    }
+
+    fn lives(pid: u32) -> bool {
+        RunningProcess::of(pid).is_some_and(|process| process.lives())
+    }
+
+    fn is_stopped(pid: u32) -> bool {
+        RunningProcess::of(pid).is_some_and(|process| process.is_stopped())
+    }
+
+    #[test]
+    fn registered_proc_is_paused_resumed_killed_with_descendants() {
+        let procs = RegisteredProcs::default();
+        let ((mut shell, child), (mut other, others_child)) = (family(), family());
+        procs.add(Rank(0), shell.id());
+        procs.add(Rank(1), other.id());
+        assert_eq!(procs.process_of(Rank(0)), ProcProcess::Running(shell.id()));
+        assert_eq!(control(&procs, JobAction::Pause, 0, &procs.ids()), []);
+        assert!(
+            is_stopped(shell.id())
+                && is_stopped(child)
+                && !is_stopped(other.id())
+                && !is_stopped(others_child)
+        );
+        assert_eq!(control(&procs, JobAction::Resume, 0, &procs.ids()), []);
+        assert!(!is_stopped(shell.id()) && !is_stopped(child));
+        assert_eq!(control(&procs, JobAction::Kill, 0, &procs.ids()), []);
+        assert!(!lives(shell.id()) && !lives(child) && lives(other.id()) && lives(others_child));
+        assert_eq!(procs.process_of(Rank(0)), ProcProcess::Ended);
+        let [late] = &control(&procs, JobAction::Pause, 0, &procs.ids())[..] else {
+            panic!("it has ended")
+        };
+        assert_eq!(
+            (late.status, late.reason.as_str()),
+            (code::PMIX_ERR_NOT_FOUND, "it has ended")
+        );
+        // Whatever began with the other proc is ended when that is.
+        assert_eq!(control(&procs, JobAction::Terminate, 1, &procs.ids()), []);
+        assert!(!lives(other.id()) && !lives(others_child));
+        shell.wait().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn descendant_that_is_another_proc_is_spared() {
+        let procs = RegisteredProcs::default();
+        let (mut shell, child) = family();
+        procs.add(Rank(0), shell.id());
+        procs.add(Rank(1), child);
+        assert_eq!(control(&procs, JobAction::Kill, 0, &procs.ids()), []);
+        assert!(!lives(shell.id()) && lives(child));
+        assert_eq!(control(&procs, JobAction::Kill, 1, &procs.ids()), []);
+        assert!(!lives(child));
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn proc_without_a_process_is_named() {
+        let procs = RegisteredProcs::default();
+        // Our own process, and none at all.
+        procs.add(Rank(0), std::process::id());
+        procs.add(Rank(1), u32::MAX);
+        for rank in [0, 1] {
+            assert_eq!(procs.process_of(Rank(rank)), ProcProcess::Unknown);
+            let [refused] = &control(&procs, JobAction::Kill, rank, &[])[..] else {
+                panic!("nobody is there")
+            };
+            assert_eq!(refused.status, code::PMIX_ERR_NOT_FOUND);
+        }
+        let (mut shell, _) = family();
+        procs.add(Rank(2), shell.id());
+        let [refused] = &control(&procs, JobAction::Restart { checkpoint: None }, 2, &[])[..]
+        else {
+            panic!("it is")
+        };
+        assert_eq!(refused.status, code::PMIX_ERR_NOT_SUPPORTED);
+        assert_eq!(control(&procs, JobAction::Kill, 2, &[]), []);
+        shell.wait().unwrap();
+    }
+}

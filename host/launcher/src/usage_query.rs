@@ -1,0 +1,67 @@
+//! What the host tells of the resources that procs and the node use (`PMIX_QUERY_PROC_RESOURCE_USAGE`, `..._NODE_...`).
+use peal_model::{DataArray, Info, Infos, Proc, Rank, Status, Text, Value, code, key, rank};
+use peal_system::usage::{self, Fields};
+
+/// Whether this is asked for.
+pub(super) fn is_asked(asked: &str) -> bool {
+    asked == key::PMIX_QUERY_PROC_RESOURCE_USAGE.0 || asked == key::PMIX_QUERY_NODE_RESOURCE_USAGE.0
+}
+
+/// What is used by the procs that are named, of those that run: of one proc its usage, of several that of each. Or by the node:
+/// if it is named its usage, else that of each, which is this one. Reads `/proc`: not for tokio's own threads.
+pub(super) fn about(
+    asked: &str,
+    qualifiers: &[Info],
+    running: &[(Proc, u32)],
+) -> Result<Option<Info>, Status> {
+    if asked == key::PMIX_QUERY_NODE_RESOURCE_USAGE.0 {
+        let named = qualifiers.value_of(key::PMIX_HOSTNAME);
+        let node = usage::of_node();
+        return Ok(match named {
+            None => Some(Info::new(
+                key::PMIX_QUERY_NODE_RESOURCE_USAGE,
+                Value::DataArray(DataArray::infos([node])),
+            )),
+            Some(Value::String(Some(name)))
+                if *name == Text::from(peal_system::hostname().as_str()) =>
+            {
+                Some(Info::new(key::PMIX_QUERY_NODE_RESOURCE_USAGE, node.value))
+            }
+            Some(Value::String(_)) => None,
+            Some(_) => return Err(code::PMIX_ERR_BAD_PARAM),
+        });
+    }
+    let one = wanted(qualifiers)?;
+    let wanted = meant(one, running);
+    let mut found = wanted.filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL));
+    let value = match one {
+        Some(_) => found.next().map(|usage| usage.value),
+        None => Some(Value::DataArray(DataArray::infos(found))),
+    };
+    Ok(value.map(|value| Info::new(key::PMIX_QUERY_PROC_RESOURCE_USAGE, value)))
+}
+
+/// Those of the procs that a query is about.
+pub(super) fn meant(
+    one: Option<Rank>,
+    running: &[(Proc, u32)],
+) -> impl Iterator<Item = &(Proc, u32)> {
+    running
+        .iter()
+        .filter(move |(proc, _)| one.is_none_or(|rank| proc.rank == rank))
+}
+
+/// The one rank that a query is about; none: all of its job.
+pub(super) fn wanted(qualifiers: &[Info]) -> Result<Option<Rank>, Status> {
+    let all = rank::PMIX_RANK_WILDCARD;
+    let rank = match (
+        qualifiers.value_of(key::PMIX_PROCID),
+        qualifiers.value_of(key::PMIX_RANK),
+    ) {
+        (Some(Value::Proc(proc)), _) => proc.rank,
+        (None, Some(rank)) => rank.as_rank().ok_or(code::PMIX_ERR_BAD_PARAM)?,
+        (None, None) => all,
+        (Some(_), _) => return Err(code::PMIX_ERR_BAD_PARAM),
+    };
+    Ok(Some(rank).filter(|rank| *rank != all))
+}

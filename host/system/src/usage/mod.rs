@@ -1,0 +1,351 @@
+//! What is used of this node's resources: by procs, and in all.
+mod node;
+mod process;
+mod tree;
+
+use peal_core::{
+    monitor::{UsageOf, UsageRequest},
+    server::UsageFound,
+};
+use peal_model::{DataArray, Info, Key, KeyName, Proc, UserIdentity, Value, code};
+use rustix::fs::{Mode, OFlags, openat};
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, Read},
+    os::fd::{AsFd, OwnedFd},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+pub use process::of_proc;
+
+/// The most of a file of the kernel's that is read, in bytes; what is longer is as if it were not there.
+const LONGEST: u64 = 1 << 20;
+
+/// Measures what a request asks for, as far as its user may know it. `pid_of` returns the process of a
+/// proc that runs here. Blocks.
+pub fn measure(
+    asked: &UsageRequest,
+    identity: UserIdentity,
+    pid_of: &dyn Fn(&Proc) -> Option<u32>,
+) -> UsageFound {
+    let name = crate::hostname();
+    if let Some(other) = asked.nodes.iter().find(|node| **node != name) {
+        return Err((
+            code::PMIX_ERR_NOT_FOUND,
+            format!("{other:?} is another node; this one is {name:?}"),
+        ));
+    }
+    let fields = Fields(&asked.fields);
+    match &asked.of {
+        UsageOf::Node => Ok(vec![node::usage(fields)]),
+        UsageOf::Disks(wanted) => some(node::disks(wanted, fields), "such disk"),
+        UsageOf::Networks(wanted) => some(node::networks(wanted, fields), "such network"),
+        UsageOf::Procs { procs, pids } => processes(procs, pids, identity, pid_of, fields),
+    }
+}
+
+fn processes(
+    procs: &[Proc],
+    pids: &BTreeSet<u32>,
+    identity: UserIdentity,
+    pid_of: &dyn Fn(&Proc) -> Option<u32>,
+    fields: Fields<'_>,
+) -> UsageFound {
+    let running = |proc: &Proc| of_proc(proc, pid_of(proc)?, fields);
+    let mut found: Vec<Info> = procs.iter().filter_map(running).collect();
+    for pid in pids {
+        match process::of_pid(*pid, identity, fields) {
+            Ok(info) => found.push(info),
+            Err(error) => {
+                let status = if error.kind() == io::ErrorKind::PermissionDenied {
+                    code::PMIX_ERR_NO_PERMISSIONS
+                } else {
+                    code::PMIX_ERR_NOT_FOUND
+                };
+                return Err((status, format!("process {pid}: {error}")));
+            }
+        }
+    }
+    some(found, "process that runs")
+}
+
+fn some(found: Vec<Info>, what: &str) -> UsageFound {
+    if found.is_empty() {
+        Err((code::PMIX_ERR_NOT_FOUND, format!("there is no {what} here")))
+    } else {
+        Ok(found)
+    }
+}
+
+/// What our own process uses.
+pub fn of_server(fields: Fields<'_>) -> Option<Info> {
+    process::own(fields)
+}
+
+/// What this node uses, as queries tell it.
+pub fn of_node() -> Info {
+    node::usage(Fields::ALL)
+}
+
+/// Which attributes are wanted; none: all.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a>(&'a BTreeSet<Key>);
+
+static EVERYTHING: BTreeSet<Key> = BTreeSet::new();
+
+impl Fields<'_> {
+    /// All attributes.
+    pub const ALL: Fields<'static> = Fields(&EVERYTHING);
+
+    /// No others than these.
+    pub fn these(keys: &BTreeSet<Key>) -> Fields<'_> {
+        Fields(keys)
+    }
+
+    /// Whether this one is.
+    fn want(self, key: KeyName) -> bool {
+        self.0.is_empty() || self.name(key)
+    }
+
+    /// Whether it is named, and not only meant by all.
+    fn name(self, key: KeyName) -> bool {
+        self.0.iter().any(|wanted| *wanted == key)
+    }
+}
+
+/// One assembly: what says whose it is, then what is wanted, then when that was.
+struct Assembly<'a> {
+    infos: Vec<Info>,
+    fields: Fields<'a>,
+}
+
+impl<'a> Assembly<'a> {
+    fn of(head: Vec<Info>, fields: Fields<'a>) -> Assembly<'a> {
+        Assembly {
+            infos: head,
+            fields,
+        }
+    }
+
+    fn put(&mut self, key: KeyName, value: impl FnOnce() -> Value) {
+        if self.fields.want(key) {
+            self.infos.push(Info::new(key, value()));
+        }
+    }
+
+    fn numbers(&mut self, numbers: impl IntoIterator<Item = (KeyName, u64)>) {
+        numbers
+            .into_iter()
+            .for_each(|(key, number)| self.put(key, || Value::Uint64(number)));
+    }
+
+    /// Numbers of bytes, told in units of 2^20.
+    fn memory(&mut self, amounts: impl IntoIterator<Item = (KeyName, Option<u64>)>) {
+        for (key, bytes) in amounts {
+            if let Some(bytes) = bytes {
+                self.put(key, || megabytes(bytes));
+            }
+        }
+    }
+
+    fn done(mut self, key: KeyName, sampled: KeyName) -> Info {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        self.infos.push(Info::new(sampled, Value::Time(now)));
+        Info::new(key, Value::DataArray(DataArray::infos(self.infos)))
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "the attributes are floats")]
+fn megabytes(bytes: u64) -> Value {
+    Value::Float(bytes as f32 / (1 << 20) as f32)
+}
+
+/// A file of the kernel's, below a directory of it that is open.
+fn read(directory: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
+    let file = File::from(openat(
+        directory,
+        name,
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?);
+    let mut bytes = Vec::new();
+    file.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn open_directory(path: &str) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Infos, key};
+
+    fn no_pid(_: &Proc) -> Option<u32> {
+        None
+    }
+
+    fn me() -> UserIdentity {
+        UserIdentity {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    fn asked(of: UsageOf, fields: &[KeyName]) -> UsageRequest {
+        UsageRequest {
+            of,
+            fields: fields.iter().map(|key| (*key).into()).collect(),
+            nodes: BTreeSet::new(),
+        }
+    }
+
+    fn is_missing(found: &UsageFound) -> bool {
+        matches!(found, Err((code::PMIX_ERR_NOT_FOUND, _)))
+    }
+
+    fn inner(info: &Info) -> Vec<Info> {
+        let Value::DataArray(array) = &info.value else {
+            panic!("{info:?}")
+        };
+        array.as_infos().unwrap().into_iter().cloned().collect()
+    }
+
+    #[test]
+    fn process_reports_requested_usage() {
+        let own = || UsageOf::Procs {
+            procs: Vec::new(),
+            pids: [std::process::id()].into(),
+        };
+        let found = measure(&asked(own(), &[]), me(), &no_pid).unwrap();
+        assert_eq!(found[0].key, key::PMIX_PROC_RESOURCE_USAGE);
+        let infos = inner(&found[0]);
+        assert_eq!(
+            infos[0],
+            Info::new(key::PMIX_PROC_PID, Value::Pid(std::process::id()))
+        );
+        let float = |key| match infos.value_of(key) {
+            Some(Value::Float(number)) => *number,
+            other => panic!("{key:?}: {other:?}"),
+        };
+        let (resident, all) = (float(key::PMIX_PROC_RSS), float(key::PMIX_PROC_VSIZE));
+        assert!(
+            0.5 < resident && resident < all && all <= float(key::PMIX_PROC_PEAK_VSIZE),
+            "{resident} of {all} MB"
+        );
+        assert!(0.0 < float(key::PMIX_PROC_PSS));
+        assert!((0.0..10_000.0).contains(&float(key::PMIX_PROC_PERCENT_CPU)));
+        assert!(matches!(
+            infos.value_of(key::PMIX_PROC_NUM_THREADS),
+            Some(Value::Uint16(2..))
+        ));
+        assert!(matches!(
+            infos.value_of(key::PMIX_PROC_SAMPLE_TIME),
+            Some(Value::Time(1_700_000_000..))
+        ));
+
+        let found = measure(&asked(own(), &[key::PMIX_PROC_CPU]), me(), &no_pid).unwrap();
+        let infos = inner(&found[0]);
+        let keys: Vec<&str> = infos.iter().map(|info| info.key.as_str()).collect();
+        assert_eq!(
+            keys,
+            [
+                key::PMIX_PROC_PID.0,
+                key::PMIX_HOSTNAME.0,
+                key::PMIX_PROC_CPU.0,
+                key::PMIX_PROC_SAMPLE_TIME.0
+            ]
+        );
+    }
+
+    #[test]
+    fn usage_of_other_users_processes_is_not_reported() {
+        let init = asked(
+            UsageOf::Procs {
+                procs: Vec::new(),
+                pids: [1].into(),
+            },
+            &[],
+        );
+        let somebody = UserIdentity {
+            uid: 54_321,
+            gid: 54_321,
+        };
+        assert_eq!(
+            measure(&init, somebody, &no_pid).unwrap_err().0,
+            code::PMIX_ERR_NO_PERMISSIONS
+        );
+        let gone = asked(
+            UsageOf::Procs {
+                procs: Vec::new(),
+                pids: [u32::MAX].into(),
+            },
+            &[],
+        );
+        assert!(is_missing(&measure(&gone, me(), &no_pid)));
+        let unknown = asked(
+            UsageOf::Procs {
+                procs: vec![Proc::all(peal_model::Nspace::new("job").unwrap())],
+                pids: [].into(),
+            },
+            &[],
+        );
+        assert!(is_missing(&measure(&unknown, me(), &no_pid)));
+    }
+
+    #[test]
+    fn a_node_tells_of_its_memory_its_disks_and_its_networks() {
+        let found = measure(&asked(UsageOf::Node, &[]), me(), &no_pid).unwrap();
+        let infos = inner(&found[0]);
+        assert_eq!(
+            infos[0],
+            Info::new(key::PMIX_HOSTNAME, Value::string(&crate::hostname()))
+        );
+        for key in [
+            key::PMIX_NODE_LOAD_AVG,
+            key::PMIX_NODE_MEM_TOTAL,
+            key::PMIX_NODE_MEM_FREE,
+        ] {
+            assert!(
+                matches!(infos.value_of(key), Some(Value::Float(0.0..))),
+                "{key:?} in {infos:?}"
+            );
+        }
+        let nets = measure(
+            &asked(UsageOf::Networks(["lo".to_owned()].into()), &[]),
+            me(),
+            &no_pid,
+        )
+        .unwrap();
+        assert_eq!(nets.len(), 1);
+        assert_eq!(
+            inner(&nets[0])[0],
+            Info::new(key::PMIX_NETWORK_ID, Value::string("lo"))
+        );
+        let fields = [key::PMIX_NODE_LOAD_AVG, key::PMIX_NETWORK_RESOURCE_USAGE];
+        let nested = inner(&measure(&asked(UsageOf::Node, &fields), me(), &no_pid).unwrap()[0]);
+        assert!(
+            nested
+                .iter()
+                .any(|info| info.key == key::PMIX_NETWORK_RESOURCE_USAGE)
+        );
+        assert!(is_missing(&measure(
+            &asked(UsageOf::Disks(["no such".to_owned()].into()), &[]),
+            me(),
+            &no_pid
+        )));
+        let elsewhere = UsageRequest {
+            nodes: ["elsewhere".to_owned()].into(),
+            ..asked(UsageOf::Node, &[])
+        };
+        assert!(is_missing(&measure(&elsewhere, me(), &no_pid)));
+    }
+}

@@ -1,0 +1,160 @@
+//! `peal run` with a job of shell procs, and verbs of people who come to it as tools.
+use crate::{Done, finish, peal, run};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// A job that runs.
+pub struct ShellJob {
+    dir: TempDir,
+    peal: Option<Child>,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl ShellJob {
+    /// Starts `procs` procs of this shell script, and waits until each has said that it is ready.
+    #[track_caller]
+    pub fn start(procs: usize, more: &[&str], script: &str) -> ShellJob {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = peal(["run", "-n", &procs.to_string()]);
+        command.args(more).args(["--", "sh", "-c", script]);
+        command
+            .env("PMIX_SYSTEM_TMPDIR", dir.path())
+            .env_remove("PMIX_SERVER_TMPDIR");
+        let mut peal = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(peal.stdout.take().unwrap()).lines();
+        let mut running = ShellJob {
+            dir,
+            peal: Some(peal),
+            lines,
+        };
+        for _ in 0..procs {
+            assert_eq!(running.line(), "ready");
+        }
+        running
+    }
+
+    /// The same of procs that sleep until they are told something.
+    #[track_caller]
+    pub fn asleep(procs: usize, more: &[&str]) -> ShellJob {
+        ShellJob::start(procs, more, "echo ready; exec sleep 1000")
+    }
+
+    /// Its directory for files of servers.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The process of `peal run`.
+    pub fn pid(&self) -> u32 {
+        self.peal.as_ref().unwrap().id()
+    }
+
+    /// The next line that a proc prints.
+    #[track_caller]
+    pub fn line(&mut self) -> String {
+        self.lines.next().expect("the job has ended").unwrap()
+    }
+
+    /// A verb that finds this server and no other, not started yet.
+    pub fn verb(&self, args: &[&str]) -> Command {
+        let mut command = peal(args);
+        command
+            .env("PMIX_SYSTEM_TMPDIR", self.dir.path())
+            .env_remove("PMIX_SERVER_URI41");
+        command.env_remove("PMIX_SERVER_TMPDIR");
+        command
+    }
+
+    /// What a verb on it prints.
+    #[track_caller]
+    pub fn ask(&self, args: &[&str]) -> Done {
+        run(&mut self.verb(args))
+    }
+
+    /// What `peal ps --json` tells of its job.
+    #[track_caller]
+    pub fn job(&self) -> Value {
+        let told = self.ask(&["ps", "--json"]).expect_status(0).stdout;
+        let jobs: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(jobs.as_array().map(Vec::len), Some(1), "{told}");
+        jobs[0].clone()
+    }
+
+    /// The name of its job.
+    #[track_caller]
+    pub fn nspace(&self) -> String {
+        self.job()["nspace"].as_str().unwrap().to_owned()
+    }
+
+    /// The states of its procs, by rank.
+    #[track_caller]
+    pub fn states(&self) -> Vec<String> {
+        let job = self.job();
+        let procs = job["procs"].as_array().unwrap().iter();
+        procs
+            .map(|proc| proc["state"].as_str().unwrap_or("-").to_owned())
+            .collect()
+    }
+
+    /// The processes of its procs that run, by rank.
+    #[track_caller]
+    pub fn pids(&self) -> Vec<u64> {
+        self.job()["procs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|proc| proc["pid"].as_u64())
+            .collect()
+    }
+
+    /// Asks it to end, and waits for that.
+    #[track_caller]
+    pub fn interrupt(self) -> Done {
+        self.ask_to_end();
+        self.ends()
+    }
+
+    /// Asks it to end. Not by SIGINT, which whoever runs tests in the background has ignored.
+    #[track_caller]
+    pub fn ask_to_end(&self) {
+        kill_process(
+            Pid::from_raw(self.pid().cast_signed()).unwrap(),
+            Signal::TERM,
+        )
+        .unwrap();
+    }
+
+    /// Waits for its end. What its procs printed since is on its standard output.
+    #[track_caller]
+    pub fn ends(mut self) -> Done {
+        let rest: Vec<String> = self.lines.by_ref().map(Result::unwrap).collect();
+        let done = finish(self.peal.take().unwrap());
+        Done {
+            stdout: rest.join("\n"),
+            ..done
+        }
+    }
+}
+
+impl Drop for ShellJob {
+    fn drop(&mut self) {
+        if let Some(peal) = &mut self.peal {
+            // Its procs end with it only if it is asked.
+            let _ = kill_process(
+                Pid::from_raw(peal.id().cast_signed()).unwrap(),
+                Signal::TERM,
+            );
+            let _ = peal.wait();
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `peal ps` and `peal monitor` against running jobs: what is there is shown, again and again where that is wanted, and whoever looks ends as
+//! one should.
+use peal_needs::needs;
+use peal_tests::{finish, peal, run, shell_job::ShellJob, until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// A listing without what each proc uses, which changes from one look to the next.
+fn at_rest(listing: &Value) -> Value {
+    let mut listing = listing.clone();
+    for job in listing.as_array_mut().unwrap() {
+        for proc in job["procs"].as_array_mut().unwrap() {
+            assert!(
+                proc.as_object_mut().unwrap().remove("usage").is_some(),
+                "{proc}"
+            );
+        }
+    }
+    listing
+}
+
+#[needs(prepared)]
+#[test]
+fn jobs_and_procs_stand_in_a_table_or_json() {
+    let job = ShellJob::asleep(2, &[]);
+    let told = job.job();
+    let name = told["nspace"].as_str().unwrap();
+    assert_eq!(
+        (&told["size"], &told["procs"][1]["rank"]),
+        (&2.into(), &1.into())
+    );
+    assert!(
+        told["command"]
+            .as_str()
+            .unwrap()
+            .contains("exec sleep 1000"),
+        "{told}"
+    );
+    for proc in told["procs"].as_array().unwrap() {
+        assert_eq!(
+            (&proc["state"], &proc["executable"]),
+            (&"running".into(), &"sh".into())
+        );
+        let pid = proc["pid"].as_u64().unwrap();
+        // It is ready before it has become another program.
+        until("the proc sleeps", || {
+            std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == b"sleep\n")
+        });
+    }
+    let table = job.ask(&["ps"]).expect_status(0).stdout;
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines[0],
+        [
+            "job", "user", "rank", "state", "pid", "cpu%", "memory", "command"
+        ]
+    );
+    assert_eq!(lines.len(), 3, "{table}");
+    let pid = told["procs"][0]["pid"].to_string();
+    assert_eq!(
+        (lines[1][0], &lines[1][2..5]),
+        (name, &["0", "running", &*pid][..]),
+        "{table}"
+    );
+    let users = run(Command::new("id").arg("-un")).expect_status(0).stdout;
+    assert_eq!(lines[1][1], users.trim(), "{table}");
+    assert_eq!(
+        job.ask(&["ps", name])
+            .expect_status(0)
+            .stdout
+            .lines()
+            .count(),
+        3
+    );
+
+    job.ask(&["ctl", "kill", &format!("{name}:1")])
+        .expect_status(0);
+    let told = job.job();
+    assert_eq!(
+        (&told["procs"][1]["state"], &told["procs"][1]["pid"]),
+        (&"killed".into(), &Value::Null)
+    );
+    let other = job.ask(&["ps", "nobody"]).expect_status(1);
+    assert_eq!(
+        (other.stdout.as_str(), other.stderr.as_str()),
+        (
+            "no jobs run here\n",
+            "peal: no job of yours is called \"nobody\"\n"
+        )
+    );
+    job.interrupt();
+}
+
+#[needs(prepared)]
+#[test]
+fn watch_repeats_output_and_ends_cleanly() {
+    let job = ShellJob::asleep(1, &[]);
+    let twice = job
+        .ask(&["ps", "--watch", "--every", "100ms", "--count", "2"])
+        .expect_status(0)
+        .stdout;
+    assert_eq!(
+        (twice.matches("job ").count(), twice.contains("\n\njob ")),
+        (2, true),
+        "{twice:?}"
+    );
+    assert!(!twice.contains('\u{1b}'), "this is no terminal: {twice:?}");
+    let lines = job
+        .ask(&[
+            "ps", "--watch", "--every", "100ms", "--count", "3", "--json",
+        ])
+        .expect_status(0)
+        .stdout;
+    let seen: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!((seen.len(), at_rest(&seen[0])), (3, at_rest(&seen[2])));
+
+    let watch = || {
+        job.verb(&["ps", "--watch", "--every", "100ms"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    };
+    let mut child = watch().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.starts_with("job "), "{line}");
+    signal(&child, Signal::INT);
+    finish(child).expect_status(0);
+
+    let mut unread = watch().unwrap();
+    drop(unread.stdout.take());
+    finish(unread).expect_status(0);
+
+    let mut left = watch().unwrap();
+    BufReader::new(left.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    signal_run(&job);
+    let lost = finish(left).expect_status(125);
+    assert!(
+        lost.stderr.contains("the connection to the server"),
+        "{}",
+        lost.stderr
+    );
+    job.ends();
+}
+
+fn signal_run(job: &ShellJob) {
+    kill_process(
+        Pid::from_raw(job.pid().cast_signed()).unwrap(),
+        Signal::TERM,
+    )
+    .unwrap();
+}
+
+/// Two servers leave files in one directory.
+#[needs(prepared)]
+#[test]
+fn several_servers_are_listed_and_named_by_pid() {
+    let first = ShellJob::asleep(1, &[]);
+    let mut second = peal(["run", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
+    second
+        .env("PMIX_SYSTEM_TMPDIR", first.dir())
+        .env_remove("PMIX_SERVER_TMPDIR");
+    let mut second = second
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(second.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "ready\n");
+    let jobs: Value =
+        serde_json::from_str(&first.ask(&["ps", "--json"]).expect_status(0).stdout).unwrap();
+    assert_eq!(jobs.as_array().map(Vec::len), Some(2), "{jobs}");
+    let table = first.ask(&["ps"]).expect_status(0).stdout;
+    assert_eq!(table.lines().count(), 3, "{table}");
+    // Elsewhere one of them must be named.
+    let refused = first.ask(&["ctl", "status"]).expect_status(125).stderr;
+    for pid in [first.pid(), second.id()] {
+        assert!(
+            refused.contains(&format!("\npeal:   --pid {pid}  (")),
+            "{refused}"
+        );
+    }
+    first
+        .ask(&["ctl", "status", "--pid", &second.id().to_string()])
+        .expect_status(0);
+    signal(&second, Signal::TERM);
+    finish(second);
+    first.interrupt();
+}
+
+#[needs(prepared)]
+#[test]
+fn bad_input_is_refused_with_valid_input() {
+    for (args, says) in [
+        (&["ps", "--every", "2s"][..], "--watch"),
+        (&["ps", "--watch", "--every", "often"], "is no time"),
+        (&["monitor"], "Usage: peal monitor"),
+        (&["monitor", "file", "/tmp/x"], "--time <TIME>"),
+        (
+            &[
+                "monitor", "file", "/tmp/x", "--time", "1", "--size", "--modify",
+            ],
+            "cannot be used with",
+        ),
+        (&["monitor", "usage", "solver:x"], "is no NSPACE"),
+        (&["monitor", "usage", "--count", "2"], "--rate"),
+    ] {
+        let refused = run(&mut peal(args)).expect_status(2);
+        assert!(
+            refused.stderr.contains(says),
+            "{args:?}: {}",
+            refused.stderr
+        );
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for args in [
+        &["ps"][..],
+        &["monitor", "usage"],
+        &["monitor", "file", "x", "--time", "1"],
+    ] {
+        let nobody = run(peal(args)
+            .env("PMIX_SYSTEM_TMPDIR", dir.path())
+            .env_remove("PMIX_SERVER_URI41"))
+        .expect_status(125);
+        assert!(
+            nobody.stderr.contains("is the server running"),
+            "{args:?}: {}",
+            nobody.stderr
+        );
+        let why = format!("{} is what PMIX_SYSTEM_TMPDIR says", dir.path().display());
+        assert!(
+            nobody.stderr.contains("`peal serve`") && nobody.stderr.contains(&why),
+            "{}",
+            nobody.stderr
+        );
+    }
+    for (args, says) in [
+        (&["ps", "--help"][..], "peal ps solver --watch"),
+        (
+            &["monitor", "file", "--help"],
+            "Exit status: 0 if an alert came",
+        ),
+        (
+            &["monitor", "usage", "--help"],
+            "peal monitor usage solver:0-3 --rate 5s",
+        ),
+    ] {
+        let help = run(&mut peal(args)).expect_status(0).stdout;
+        assert!(help.contains(says), "{args:?}: {help}");
+    }
+}

@@ -1,0 +1,11 @@
+//! Events, their handlers and registrations.
+mod filters;
+mod handler_completion;
+mod handler_failures;
+mod late_registration;
+mod module_handlers;
+mod observers;
+mod order;
+mod owner_precedence;
+mod registrations;
+mod retention;

@@ -1,0 +1,483 @@
+//! What becomes of a job after the abnormal end of a proc: the termination wishes of the handlers, and `run.on_abort` where
+//! they have none.
+use peal_core::{
+    owner::Owner,
+    registration::{EventCodes, Registration},
+    termination::TerminationRequest,
+};
+use peal_launcher::EmbeddedHostEnvironment;
+use peal_model::code;
+use peal_needs::needs;
+use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
+use peal_server::{
+    ChainSettings, Hosted, HostedChains, HostedHandler, InProcessTransport, Notice, Notices,
+    ServerSettings,
+};
+use peal_tests::{
+    Done, finish, guest,
+    in_process::{Modules, Node, soon},
+    peal, run,
+    text_form::assemble,
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    path::PathBuf,
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
+
+const SPARED: &str = "wants no termination";
+const WANTED: &str = "wants termination";
+const KILLED: &str = "is being ended: PMIX_ERR_PROC_ABORTED_BY_SIG (-402)";
+
+/// What procs do that are to see what becomes of the job: where none is left, nothing is to be decided.
+const WAIT: &str = "until test -e $FLAG; do :; done";
+
+/// What a job is run with, and a flag that its procs can wait for.
+struct Place {
+    dir: tempfile::TempDir,
+    config: String,
+    arguments: Vec<String>,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            dir: tempfile::tempdir().unwrap(),
+            config: String::new(),
+            arguments: Vec::new(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A component that wants the termination of every job.
+    fn wants_termination(&self) -> PathBuf {
+        let file = self.path("wants.wasm");
+        fs::write(
+            &file,
+            assemble(include_str!("../../wat/wants-termination.wat")),
+        )
+        .unwrap();
+        file
+    }
+
+    /// With this in the configuration.
+    fn configured(mut self, text: &str) -> Place {
+        self.config.push_str(text);
+        self
+    }
+
+    /// With a module of the site.
+    fn site(self, name: &str, path: PathBuf, more: &str) -> Place {
+        self.configured(&format!(
+            "[[module]]\nname = \"{name}\"\npath = {path:?}\n{more}\n"
+        ))
+    }
+
+    /// With handlers of the job, in this order.
+    fn handlers(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Place {
+        for path in paths {
+            self.arguments
+                .extend(["--handler".to_owned(), path.to_str().unwrap().to_owned()]);
+        }
+        self
+    }
+
+    fn on_abort(mut self, word: &str) -> Place {
+        self.arguments
+            .extend(["--on-abort".to_owned(), word.to_owned()]);
+        self
+    }
+
+    /// Runs three procs: the first kills itself, what the others do is said by `script`. When the transcript says
+    /// `until`, the flag is there.
+    fn run(self, script: &str, until: &str) -> Done {
+        let (config, flag) = (self.path("peal.toml"), self.path("flag"));
+        fs::write(&config, &self.config).unwrap();
+        let mut command = peal([
+            "run",
+            "-n",
+            "3",
+            "--events",
+            "--config",
+            config.to_str().unwrap(),
+        ]);
+        let script = format!("test $PMIX_RANK = 0 && kill -KILL $$\n{script}");
+        command
+            .args(&self.arguments)
+            .args(["--", "sh", "-c", &script])
+            .env("FLAG", &flag);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut stderr = String::new();
+        while said.read_line(&mut stderr).unwrap() > 0 && !stderr.contains(until) {}
+        fs::write(&flag, "").unwrap();
+        said.read_to_string(&mut stderr).unwrap();
+        Done {
+            stderr,
+            ..finish(child)
+        }
+    }
+
+    /// The others live until the flag is there, to see whether they still do then.
+    fn goes_on(self, until: &str) -> Done {
+        let done = self.run(WAIT, until).expect_status(137);
+        assert!(done.stderr.contains(until), "{}", done.stderr);
+        for rank in [1, 2] {
+            assert!(
+                done.stderr
+                    .contains(&format!("rank {rank} exited with status 0")),
+                "{}",
+                done.stderr
+            );
+        }
+        done
+    }
+
+    /// The others live until they are ended.
+    fn ends(self) -> Done {
+        let done = self.run("exec sleep 1000", KILLED).expect_status(137);
+        assert!(done.stderr.contains(KILLED), "{}", done.stderr);
+        assert_eq!(
+            done.stderr.matches("was ended by signal 15").count(),
+            2,
+            "{}",
+            done.stderr
+        );
+        done
+    }
+}
+
+#[needs(prepared)]
+#[test]
+fn a_handler_that_wants_no_termination_lets_the_job_go_on() {
+    let done = Place::new()
+        .handlers([guest("keep-going")])
+        .goes_on("handler \"keep-going\" of the job wants no termination");
+    assert!(!done.stderr.contains("is being ended"), "{}", done.stderr);
+}
+
+#[needs(prepared)]
+#[test]
+fn a_handler_has_a_proc_started_again_as_often_as_it_may_be() {
+    let grants = "grants = [\"control\"]\nconfig = { times = 2 }";
+    let done = Place::new()
+        .site("restart", guest("restart"), grants)
+        .ends();
+    assert_eq!(
+        done.stderr.matches("rank 0 started as process").count(),
+        3,
+        "{}",
+        done.stderr
+    );
+}
+
+#[needs(prepared)]
+#[test]
+fn restarted_proc_is_no_failure_and_knows_its_restart() {
+    let place = Place::new();
+    let (config, flag) = (place.path("peal.toml"), place.path("flag"));
+    let module = format!(
+        "[[module]]\nname = \"restart\"\npath = {:?}\ngrants = [\"control\"]\n",
+        guest("restart")
+    );
+    fs::write(&config, module + "config = { checkpoint = \"step-5\" }\n").unwrap();
+    // The others live until rank 1 is back.
+    let script = format!(
+        "case $PMIX_RANK,$PEAL_CHECKPOINT in 1,) kill -KILL $$ ;; 1,*) echo $PEAL_CHECKPOINT >$FLAG ;; *) {WAIT} ;; esac"
+    );
+    let mut command = peal([
+        "run",
+        "-n",
+        "3",
+        "--config",
+        config.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    run(command.env("FLAG", &flag)).expect_status(0);
+    assert_eq!(fs::read_to_string(flag).unwrap(), "step-5\n");
+}
+
+#[needs(prepared)]
+#[test]
+fn a_handler_that_wants_termination_ends_a_job_that_would_go_on() {
+    let place = Place::new().on_abort("continue");
+    let wants = place.wants_termination();
+    let done = place.handlers([wants]).ends();
+    assert!(
+        done.stderr
+            .contains("is to end: handler \"wants\" of the job wants termination"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[needs(prepared)]
+#[test]
+fn the_site_outranks_the_job() {
+    let place = Place::new().site("spares", guest("keep-going"), "");
+    let wants = place.wants_termination();
+    let done = place
+        .handlers([wants])
+        .goes_on("goes on: handler \"spares\" of the site wants no termination");
+    assert!(!done.stderr.contains(WANTED), "{}", done.stderr);
+    let place = Place::new().on_abort("continue");
+    let wants = place.wants_termination();
+    let done = place
+        .site("ends", wants, "")
+        .handlers([guest("keep-going")])
+        .ends();
+    assert!(
+        done.stderr
+            .contains("handler \"ends\" of the site wants termination"),
+        "{}",
+        done.stderr
+    );
+    assert!(!done.stderr.contains(SPARED), "{}", done.stderr);
+}
+
+#[needs(prepared)]
+#[test]
+fn the_last_handler_of_a_chain_that_says_anything_counts() {
+    let place = Place::new();
+    let wants = place.wants_termination();
+    place
+        .handlers([wants, guest("keep-going"), guest("report")])
+        .goes_on("handler \"keep-going\" of the job");
+    let place = Place::new();
+    let wants = place.wants_termination();
+    place
+        .handlers([guest("keep-going"), wants, guest("report")])
+        .ends();
+}
+
+#[needs(prepared)]
+#[test]
+fn a_handler_that_fails_has_said_nothing() {
+    let spun = "spin answers PEAL_ERR_HANDLER_TIMEOUT";
+    Place::new()
+        .on_abort("continue")
+        .handlers([guest("spin")])
+        .goes_on(spun);
+    let done = Place::new().handlers([guest("spin")]).ends();
+    assert!(!done.stderr.contains(WANTED), "{}", done.stderr);
+    // Whoever comes after it is heard.
+    Place::new()
+        .site("spin", guest("spin"), "")
+        .handlers([guest("keep-going")])
+        .goes_on(SPARED);
+}
+
+#[needs(prepared)]
+#[test]
+fn handlers_that_take_too_long_are_not_waited_for() {
+    let text = "[run]\naction_timeout_ms = 50\n[server]\nchain_drain_timeout_ms = 0\n";
+    let place = Place::new().configured(text).site(
+        "spin",
+        guest("spin"),
+        "limits = { call_time_ms = 2000 }",
+    );
+    let done = place.handlers([guest("keep-going")]).ends();
+    assert!(
+        done.stderr
+            .contains("handlers take too long to say what becomes of the job"),
+        "{}",
+        done.stderr
+    );
+    assert!(!done.stderr.contains("goes on"), "{}", done.stderr);
+}
+
+#[needs(prepared)]
+#[test]
+fn job_without_handlers_waits_for_none() {
+    let day = "[run]\naction_timeout_ms = 86400000\n";
+    Place::new().configured(day).ends();
+    Place::new()
+        .configured(day)
+        .site("other", guest("keep-going"), "codes = [-3999]")
+        .ends();
+    Place::new()
+        .configured(day)
+        .on_abort("continue")
+        .goes_on("no handler is registered for it");
+}
+
+#[needs(prepared)]
+#[test]
+fn each_abnormal_end_is_a_question_of_its_own() {
+    let codes = "codes = [\"PMIX_ERR_PROC_ABORTED_BY_SIG\"]";
+    let script = "test $PMIX_RANK = 1 || exec sleep 1000\nuntil test -e $FLAG; do :; done; exit 3";
+    let done = Place::new()
+        .site("spares", guest("keep-going"), codes)
+        .run(script, SPARED)
+        .expect_status(137);
+    assert!(
+        done.stderr
+            .contains("is being ended: PMIX_ERR_EXIT_NONZERO_TERM"),
+        "{}",
+        done.stderr
+    );
+    assert!(
+        done.stderr.contains("rank 2 was ended by signal 15"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[needs(prepared)]
+#[test]
+fn event_shows_intended_action_and_waiting_time() {
+    let said = |place: Place| {
+        let place = place.configured(
+            "[trace]\nfilter = \"warn,peal::guest=info\"\n[run]\naction_timeout_ms = 1001\n",
+        );
+        let done = place
+            .handlers([guest("report")])
+            .run(WAIT, "through the job's chain")
+            .expect_status(137);
+        done.stderr
+            .lines()
+            .find(|line| line.contains("event -402 from the resource manager"))
+            .unwrap()
+            .to_owned()
+    };
+    let (ended, goes_on) = (said(Place::new()), said(Place::new().on_abort("continue")));
+    for line in [&ended, &goes_on] {
+        assert!(
+            line.contains("pmix.evtimeout = 2") && line.contains("pmix.evtstamp = 2"),
+            "{line}"
+        );
+    }
+    assert!(
+        ended.contains("pmix.evterm.job = true") && !goes_on.contains("pmix.evterm.job"),
+        "{goes_on}"
+    );
+}
+
+/// A handler that may take two seconds for a call.
+fn hosted(name: &str) -> HostedHandler {
+    let engine = Engine::new(&EngineSettings::default()).unwrap();
+    let limits = ModuleLimits {
+        call_time: Duration::from_secs(2),
+        ..ModuleLimits::default()
+    };
+    let bytes = fs::read(guest(name)).unwrap();
+    let module = Module::load(
+        &engine,
+        name,
+        &bytes,
+        &Grants::tenant(),
+        limits,
+        Services::default(),
+    );
+    HostedHandler::new(Arc::new(module.unwrap()))
+}
+
+/// A server with these handlers, each of its owner and for all events.
+async fn node(handlers: &[(Owner, &str)], settings: ServerSettings, notices: &Notices) -> Node {
+    let mut chains = HostedChains::default();
+    for (owner, name) in handlers {
+        chains
+            .register(
+                owner.clone(),
+                Registration::new(name, EventCodes::Default),
+                hosted(name),
+            )
+            .unwrap();
+    }
+    let modules = Modules {
+        hosted: Hosted {
+            chains,
+            ..Hosted::default()
+        },
+        notices: notices.clone(),
+    };
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
+    Node::with(
+        modules,
+        host,
+        settings,
+        &InProcessTransport::new(),
+        "job",
+        3,
+    )
+    .await
+}
+
+const SIGNAL: peal_model::Status = code::PMIX_ERR_PROC_ABORTED_BY_SIG;
+
+#[needs(prepared)]
+#[tokio::test(flavor = "multi_thread")]
+async fn site_request_is_known_before_chains_of_others_end() {
+    let user = Owner::User(rustix::process::geteuid().as_raw());
+    let notices = Notices::default();
+    let mut passed = notices.listen(Notice::is_passed);
+    let node = node(
+        &[(Owner::Site, "keep-going"), (user, "spin")],
+        ServerSettings::default(),
+        &notices,
+    )
+    .await;
+    let wished = node
+        .server
+        .handle()
+        .proc_ended_abnormally(node.proc(0), SIGNAL, Vec::new());
+    let wished = soon("the site has spoken", wished).await.unwrap();
+    assert_eq!(
+        (wished.wish, wished.owner, &*wished.handler),
+        (TerminationRequest::NoTermination, Owner::Site, "keep-going")
+    );
+    assert_eq!(passed.try_recv(), None, "the user's handler still runs");
+}
+
+#[needs(prepared)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_that_cannot_keep_up_has_said_nothing() {
+    let no_room = ChainSettings {
+        queue_bytes: 1,
+        ..ChainSettings::default()
+    };
+    let settings = ServerSettings {
+        chains: no_room,
+        ..ServerSettings::default()
+    };
+    let node = node(
+        &[(Owner::Site, "keep-going")],
+        settings,
+        &Notices::default(),
+    )
+    .await;
+    let wished = node
+        .server
+        .handle()
+        .proc_ended_abnormally(node.proc(0), SIGNAL, Vec::new());
+    assert_eq!(soon("nobody is asked", wished).await, None);
+    assert_eq!(node.server.counters().chain_events_dropped.get(), 1);
+}
+
+#[needs(prepared)]
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_server_delays_no_one() {
+    let node = node(
+        &[(Owner::Site, "keep-going")],
+        ServerSettings::default(),
+        &Notices::default(),
+    )
+    .await;
+    let (handle, proc) = (node.server.handle(), node.proc(0));
+    soon("the server stops", node.server.shutdown()).await;
+    let wished = handle.proc_ended_abnormally(proc, SIGNAL, Vec::new());
+    assert_eq!(soon("nobody is asked", wished).await, None);
+}

@@ -1,0 +1,9 @@
+//! Groups, process sets and connected procs.
+mod client_libraries;
+mod clients;
+mod connect;
+mod invitations;
+mod libpmix;
+mod policies;
+mod process_sets;
+mod servers;

@@ -1,0 +1,23 @@
+//! Jobs, clients and tools, under Peal and beside other servers.
+mod c_server;
+mod checkpoints;
+mod cleanup;
+mod client;
+mod control_types;
+mod disconnection;
+mod external_jobs;
+mod faults;
+mod host_control;
+mod job_control;
+mod libpmix_programs;
+mod libpmix_tools;
+mod monitors;
+mod mpi;
+mod process_control;
+mod publish;
+mod queries;
+mod singletons;
+mod spawn;
+mod spawn_policies;
+mod tool_failover;
+mod tools;

@@ -1,0 +1,355 @@
+//! Open MPI programs of 4.1 and 5.0, unmodified, under `peal run`: what they print and how they end is what it is under the launcher of
+//! their own release.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
+use peal_needs::needs;
+use peal_tests::{
+    Done, guest,
+    mpi::{OpenMpi, doing, mpi4py},
+    program, run, run_within,
+};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// What the program does, on how many ranks, and the exit status.
+const TABLE: [(&str, u32, i32); 10] = [
+    ("hello", 1, 0),
+    ("hello", 3, 0),
+    ("ring", 1, 0),
+    ("ring", 4, 0),
+    ("collectives", 3, 0),
+    ("names", 2, 0),
+    ("names", 5, 0),
+    ("spawn", 2, 0),
+    ("abort", 3, 17),
+    ("die", 3, 137),
+];
+
+/// The same on more ranks, which the other launchers may take minutes for where there are two cores: what is printed, in how many lines.
+const WIDE: [(&str, u32, usize, &str); 4] = [
+    ("hello", 32, 32, "hello from 31 of 32"),
+    ("ring", 16, 1, "ring of 16: 120"),
+    (
+        "collectives",
+        8,
+        9,
+        "7: sum 36 seed 42 dealt 1 half 16 of 4",
+    ),
+    ("names", 8, 9, "7: connected to 4"),
+];
+
+#[needs(prepared, openmpi4, openmpi5)]
+#[test]
+fn open_mpi_programs_equal_runs_under_own_launcher() {
+    for mpi in OpenMpi::both() {
+        for (what, procs, status) in TABLE {
+            let program = doing(what);
+            let ours = run(&mut mpi.under_peal(procs, &[], &program)).expect_status(status);
+            let theirs = theirs(&mpi, procs, &program).expect_status(status);
+            assert_eq!(ours.stdout, theirs.stdout, "{} {what} on {procs}", mpi.name);
+            assert!(
+                !ours.stdout.is_empty(),
+                "{} {what} on {procs} prints nothing",
+                mpi.name
+            );
+        }
+    }
+}
+
+#[needs(prepared, openmpi4, openmpi5)]
+#[test]
+fn many_ranks_find_each_other() {
+    for mpi in OpenMpi::both() {
+        for (what, procs, lines, line) in WIDE {
+            let program = doing(what);
+            let done = run(&mut mpi.under_peal(procs, &[], &program)).expect_status(0);
+            let (count, is_there) = (
+                done.stdout.lines().count(),
+                done.stdout.lines().any(|printed| printed == line),
+            );
+            assert!(
+                count == lines && is_there,
+                "{} {what} on {procs}: {}",
+                mpi.name,
+                done.stdout
+            );
+        }
+    }
+}
+
+/// Whether all is tried that takes minutes (`cargo xtask soak`).
+fn all_is_tried() -> bool {
+    std::env::var_os("PEAL_MPI_WHOLE").is_some()
+}
+
+#[needs(prepared, openmpi4, openmpi5)]
+#[test]
+fn starts_in_a_row_hang_never() {
+    let starts = if all_is_tried() { 100 } else { 15 };
+    for mpi in OpenMpi::both() {
+        let program = doing("hello");
+        for start in 0..starts {
+            let done = run_within(
+                Duration::from_secs(20),
+                &mut mpi.under_peal(2, &[], &program),
+            );
+            let expected = "hello from 0 of 2\nhello from 1 of 2\n";
+            assert_eq!(
+                done.expect_status(0).stdout,
+                expected,
+                "{} start {start}",
+                mpi.name
+            );
+        }
+    }
+}
+
+/// The time that a suite may take: ranks wait by asking again and again, so that on busy cores each message costs a turn.
+const SUITE: Duration = Duration::from_secs(400);
+
+/// Runs tests of `mpi4py` under Peal and under the launcher of that release, and compares what passes and what fails.
+fn compare_suite(mpi: &OpenMpi, modules: &str, procs: u32) {
+    let suite = mpi4py(modules);
+    let ours = run_within(SUITE, &mut mpi.under_peal(procs, &[], &suite)).expect_status(0);
+    assert!(
+        ours.stderr.contains("\nOK"),
+        "{} {modules} on {procs}:\n{}",
+        mpi.name,
+        ours.stderr
+    );
+    let (ours, theirs) = (counted(&ours), theirs(mpi, procs, &suite).expect_status(0));
+    assert!(
+        ours.len() > 1 && ours == counted(&theirs),
+        "{} {modules} on {procs}: {ours:?}",
+        mpi.name
+    );
+}
+
+/// How often a launcher may hang before that counts as a failure.
+const ATTEMPTS: usize = 3;
+
+/// The same under the release's own launcher, tried again where that hangs, as these do at times on few cores.
+fn theirs(mpi: &OpenMpi, procs: u32, program: &[PathBuf]) -> Done {
+    let command = mpi.under_its_own(procs, program);
+    let mut bounded = Command::new("timeout");
+    bounded
+        .arg("150")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bounded.env(name, value),
+            None => bounded.env_remove(name),
+        };
+    }
+    let mut attempts = (0..ATTEMPTS).map(|_| run_within(SUITE, &mut bounded));
+    let done = attempts.find(|done| done.status != Some(124));
+    done.unwrap_or_else(|| {
+        panic!(
+            "the launcher of {} hangs with {program:?} on {procs}",
+            mpi.name
+        )
+    })
+}
+
+/// How many tests each rank ran and skipped. All pass, or the exit status says so. What ranks write mixes within lines.
+fn counted(done: &Done) -> BTreeSet<(&'static str, &str)> {
+    let mut counts = BTreeSet::new();
+    for what in ["Ran ", "skipped="] {
+        for (at, _) in done.stderr.match_indices(what) {
+            let number = &done.stderr[at + what.len()..];
+            counts.insert((
+                what,
+                number
+                    .split(|other: char| !other.is_ascii_digit())
+                    .next()
+                    .unwrap(),
+            ));
+        }
+    }
+    counts
+}
+
+/// Point-to-point, collectives, communicators.
+const PLAIN: &str = "test_(p2p|cco|comm)";
+
+#[needs(prepared, openmpi4, openmpi5, mpi4py)]
+#[test]
+fn mpi4py_tests_pass_as_under_own_launcher() {
+    for mpi in OpenMpi::both() {
+        for procs in if all_is_tried() {
+            [2, 4].as_slice()
+        } else {
+            &[2]
+        } {
+            compare_suite(&mpi, PLAIN, *procs);
+        }
+    }
+}
+
+/// With Open MPI 4.1 these hang under its own `mpirun`, and pass under Peal. Each starts procs, which takes a second.
+#[needs(prepared, openmpi4, openmpi5, mpi4py)]
+#[test]
+fn the_tests_of_mpi4py_about_spawning_pass() {
+    let (modules, class, tests) = match all_is_tried() {
+        true => ("test_(spawn|dynproc)", "test", "48"),
+        false => ("test_spawn", "SpawnSingleWorld", "8"),
+    };
+    for mpi in OpenMpi::both() {
+        let mut suite = mpi4py(modules);
+        suite.extend(["-k".into(), class.into()]);
+        let done = run_within(SUITE, &mut mpi.under_peal(2, &[], &suite)).expect_status(0);
+        assert!(
+            done.stderr.contains("\nOK"),
+            "{}:\n{}",
+            mpi.name,
+            done.stderr
+        );
+        assert!(
+            counted(&done).contains(&("Ran ", tests)),
+            "{}:\n{}",
+            mpi.name,
+            done.stderr
+        );
+    }
+}
+
+/// The launcher of Open MPI 5.0 hangs here.
+#[needs(prepared, openmpi4, openmpi5)]
+#[test]
+fn aborting_child_job_ends_its_parent() {
+    for mpi in OpenMpi::both() {
+        let program = doing("spawn abort");
+        let done = run(&mut mpi.under_peal(2, &[], &program)).expect_status(23);
+        assert!(
+            done.stderr.contains("rank 1 of the spawned job"),
+            "{}: {}",
+            mpi.name,
+            done.stderr
+        );
+    }
+}
+
+/// The MPI job of which the last rank dies while the others work for so many seconds, with a component that logs it and says what follows.
+/// What ends a rank of Open MPI 4.1, which is to hear of such events, is kept from it.
+fn mourned(mpi: &OpenMpi, job: &str, on_abort: &str, seconds: &str) -> Done {
+    let doing = doing(&format!("die {seconds}"));
+    let place = tempfile::tempdir().unwrap();
+    let config = place.path().join("peal.toml");
+    let module = |name: &str, rest: &str| {
+        format!(
+            "[[module]]\nname = {name:?}\npath = {:?}\n{rest}\n",
+            guest(name)
+        )
+    };
+    let mourn = module(
+        "mourn",
+        &format!("grants = [\"report\"]\nconfig = {{ job = {job:?} }}"),
+    );
+    let stdio = module(
+        "stdio",
+        "channels = [\"stderr\"]\nsinks = [\"stderr\"]\ngrants = [\"sink\"]",
+    );
+    fs::write(&config, mourn + &stdio).unwrap();
+    let options = [
+        "--events",
+        "--on-abort",
+        on_abort,
+        "--config",
+        config.to_str().unwrap(),
+    ];
+    let attach = [
+        "attach".into(),
+        "--handler".into(),
+        guest("complete"),
+        "--".into(),
+    ];
+    let attached = std::iter::once(program("peal")).chain(attach).chain(doing);
+    run(&mut mpi.under_peal(4, &options, attached)).expect_status(137)
+}
+
+#[needs(prepared, openmpi4, openmpi5)]
+#[test]
+fn a_handler_has_the_others_go_on_when_a_rank_is_killed() {
+    for mpi in OpenMpi::both() {
+        let done = mourned(&mpi, "continue", "terminate", "1");
+        let both = "last words of 3\nthe other 3 have worked on: sum 3\n";
+        assert_eq!(done.stdout, both, "{}: {}", mpi.name, done.stderr);
+        assert!(
+            done.stderr
+                .contains("goes on: handler \"mourn\" of the site wants no termination"),
+            "{}",
+            done.stderr
+        );
+        let line = "@1:3 has ended abnormally (exit status 137): the others are to go on\n";
+        assert!(done.stderr.contains(line), "{}: {}", mpi.name, done.stderr);
+    }
+}
+
+#[needs(prepared, openmpi4, openmpi5)]
+#[test]
+fn a_handler_has_the_job_end_when_a_rank_is_killed() {
+    for mpi in OpenMpi::both() {
+        let done = mourned(&mpi, "terminate", "continue", "50");
+        assert_eq!(
+            done.stdout, "last words of 3\n",
+            "{}: {}",
+            mpi.name, done.stderr
+        );
+        assert!(
+            done.stderr
+                .contains("is to end: handler \"mourn\" of the site wants termination"),
+            "{}",
+            done.stderr
+        );
+        let lines: Vec<&str> = done
+            .stderr
+            .lines()
+            .filter(|line| line.contains("has ended abnormally"))
+            .collect();
+        assert!(
+            lines.len() == 1
+                && lines[0]
+                    .ends_with(":3 has ended abnormally (exit status 137): the job is to end"),
+            "{lines:?}"
+        );
+    }
+}
+
+#[needs(prepared, openmpi4, openmpi5)]
+#[test]
+fn nothing_is_left_behind_a_rank_that_is_killed() {
+    for mpi in OpenMpi::both() {
+        let program = doing("die");
+        let marks = tempfile::tempdir().unwrap();
+        let mark = marks.path().join("mark").display().to_string();
+        let mut command = mpi.under_peal(4, &["-x", &format!("PEAL_TEST_MARK={mark}")], &program);
+        let done = run(&mut command).expect_status(137);
+        assert_eq!(
+            done.stdout, "last words of 3\n",
+            "{}: the output of who dies is not lost",
+            mpi.name
+        );
+        let left: Vec<_> = fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| fs::read(entry.ok()?.path().join("environ")).ok())
+            .filter(|environ| String::from_utf8_lossy(environ).contains(&mark))
+            .collect();
+        assert!(
+            left.is_empty(),
+            "{}: {} processes are left",
+            mpi.name,
+            left.len()
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! Publish, lookup and unpublish under the embedded host: who sees what, who waits for it, and how long it stays.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+use peal_client::{Client, ClientError};
+use peal_model::{Info, Key, KeyName, Persistence, Range, Status, Value, code, key};
+use peal_server::{InProcessTransport, ServerSettings};
+use peal_tests::in_process::{Node, begin, soon};
+use std::time::Duration;
+
+const PORT: KeyName = KeyName("test.port");
+const OTHER: KeyName = KeyName("test.other");
+
+fn data(name: KeyName, value: u32, more: &[Info]) -> Vec<Info> {
+    [vec![Info::new(name, Value::Uint32(value))], more.to_vec()].concat()
+}
+
+fn range(range: Range) -> Info {
+    Info::new(key::PMIX_RANGE, Value::Range(range))
+}
+
+fn stays(persistence: Persistence) -> Info {
+    Info::new(key::PMIX_PERSISTENCE, Value::Persistence(persistence))
+}
+
+fn wait(keys: i32) -> Info {
+    Info::new(key::PMIX_WAIT, Value::Int(keys))
+}
+
+fn keys(names: &[KeyName]) -> Vec<Key> {
+    names.iter().map(|name| (*name).into()).collect()
+}
+
+/// The values of these keys, in the order of the keys, or why there are none.
+async fn look_up(client: &Client, names: &[KeyName], infos: &[Info]) -> Result<Vec<u64>, Status> {
+    match soon("lookup is answered", client.lookup(&keys(names), infos)).await {
+        Ok(found) => Ok(found
+            .iter()
+            .map(|data| data.value.as_u64().unwrap())
+            .collect()),
+        Err(ClientError::Refused { status, .. }) => Err(status),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+async fn node() -> Node {
+    let node = Node::start(
+        ServerSettings::default(),
+        &InProcessTransport::new(),
+        "one",
+        2,
+    )
+    .await;
+    node.add_job("two", 1).await;
+    node
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lookup_waits_for_its_keys_until_timeout() {
+    let node = node().await;
+    let (one, two) = (
+        node.client_of("one", 0).await,
+        node.client_of("two", 0).await,
+    );
+    let second = Info::new(key::PMIX_TIMEOUT, Value::Int(1));
+    assert_eq!(
+        look_up(&two, &[PORT], &[wait(0), second]).await,
+        Err(code::PMIX_ERR_TIMEOUT)
+    );
+    let mut waits = Vec::new();
+    for (wanted, found) in [(1, vec![1]), (0, vec![2, 1])] {
+        let two = two.clone();
+        let lookup = async move { look_up(&two, &[PORT, OTHER], &[wait(wanted)]).await };
+        waits.push((begin(lookup).await, found));
+    }
+    // What it asks for next is answered behind these.
+    assert_eq!(
+        look_up(&two, &[PORT], &[]).await,
+        Err(code::PMIX_ERR_NOT_FOUND)
+    );
+    one.publish(&data(PORT, 1, &[])).await.unwrap();
+    one.publish(&data(OTHER, 2, &[])).await.unwrap();
+    for (wait, found) in waits {
+        assert_eq!(soon("the lookup ends", wait).await.unwrap(), Ok(found));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn published_data_persist_as_requested() {
+    for (persistence, after_proc, after_job) in [
+        (Persistence::Proc, false, false),
+        (Persistence::App, true, false),
+        (Persistence::Session, true, true),
+        (Persistence::Indefinite, true, true),
+    ] {
+        let node = node().await;
+        let (one, two) = (
+            node.client_of("one", 0).await,
+            node.client_of("two", 0).await,
+        );
+        one.publish(&data(PORT, 1, &[stays(persistence)]))
+            .await
+            .unwrap();
+        let there = async || look_up(&two, &[PORT], &[]).await.is_ok();
+        assert!(there().await);
+        let proc = one.me().clone();
+        one.finalize().await.unwrap();
+        assert_eq!(there().await, after_proc, "{persistence}");
+        let handle = node.server.handle();
+        handle.remove_job(peal_model::Nspace::new("one").unwrap());
+        // It is carried out behind that.
+        assert_eq!(handle.life(proc).await, None);
+        assert_eq!(there().await, after_job, "{persistence}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_published_for_own_job_are_invisible_to_others() {
+    let node = node().await;
+    let (one, sibling, two) = (
+        node.client_of("one", 0).await,
+        node.client_of("one", 1).await,
+        node.client_of("two", 0).await,
+    );
+    one.publish(&data(PORT, 1, &[range(Range::Namespace)]))
+        .await
+        .unwrap();
+    two.publish(&data(PORT, 2, &[range(Range::Namespace)]))
+        .await
+        .unwrap();
+    one.publish(&data(OTHER, 3, &[stays(Persistence::FirstRead)]))
+        .await
+        .unwrap();
+    assert_eq!(look_up(&sibling, &[PORT], &[]).await, Ok(vec![1]));
+    assert_eq!(look_up(&two, &[PORT], &[]).await, Ok(vec![2]));
+    assert_eq!(
+        look_up(&two, &[OTHER], &[range(Range::Namespace)]).await,
+        Err(code::PMIX_ERR_NOT_FOUND)
+    );
+    assert_eq!(look_up(&two, &[OTHER], &[]).await, Ok(vec![3]));
+    assert_eq!(
+        look_up(&two, &[OTHER], &[]).await,
+        Err(code::PMIX_ERR_NOT_FOUND),
+        "it was to be read once"
+    );
+    one.unpublish(&[], &[]).await.unwrap();
+    assert_eq!(
+        look_up(&sibling, &[PORT], &[]).await,
+        Err(code::PMIX_ERR_NOT_FOUND)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaving_waiter_takes_no_data() {
+    let node = node().await;
+    let (one, two) = (
+        node.client_of("one", 0).await,
+        node.client_of("two", 0).await,
+    );
+    let waits = two
+        .within(Duration::from_millis(100))
+        .lookup(&keys(&[PORT]), &[wait(0)])
+        .await;
+    assert!(
+        matches!(waits, Err(ClientError::TimedOut { .. })),
+        "{waits:?}"
+    );
+    two.finalize().await.unwrap();
+    one.publish(&data(PORT, 1, &[stays(Persistence::FirstRead)]))
+        .await
+        .unwrap();
+    assert_eq!(look_up(&one, &[PORT], &[]).await, Ok(vec![1]));
+}

@@ -1,0 +1,412 @@
+//! Gateways: servers that write to log channels for those that cannot. Three things can become of a request that a server has no
+//! module for: a gateway writes it, the host environment does, or the requester is told that nobody can (RFC "Logging extension").
+//! None goes round in circles.
+use peal_client::Client;
+use peal_core::registration::ChainPlacement;
+use peal_model::{Info, Infos, Key, KeyName, LogRequest, Proc, Query, Status, Value, code, key};
+use peal_needs::needs;
+use peal_sandbox::{
+    Capability, Engine, EngineSettings, Grants, Module, ModuleLimits, Services, Sink,
+};
+use peal_server::{
+    HostEnvironment, Hosted, HostedChannels, InProcessTransport, ServerKind, ServerSettings,
+    UpcallFuture,
+};
+use peal_tests::{
+    guest,
+    in_process::{Modules, Node, soon},
+};
+use std::sync::{Arc, Mutex};
+
+const BOARD: KeyName = KeyName("site.log.board");
+const FUTURE: KeyName = KeyName("pmix.log.future");
+
+/// What was written, and by whom it had been logged.
+#[derive(Default)]
+struct Paper(Mutex<Vec<String>>);
+
+impl Paper {
+    fn lines(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Sink for Paper {
+    fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        let source = request
+            .source
+            .as_ref()
+            .map_or("the host".to_owned(), Proc::to_string);
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_end().rsplit("] ").next().unwrap_or_default();
+        self.0.lock().unwrap().push(format!("{source}: {text}"));
+        Ok(())
+    }
+}
+
+/// A host environment that knows one channel, or none, and remembers all that it was asked.
+#[derive(Default)]
+struct Above {
+    knows: Option<KeyName>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl HostEnvironment for Above {
+    fn log(
+        &self,
+        source: Proc,
+        channel: Key,
+        _timestamp: u64,
+        data: Vec<Info>,
+        _: Vec<Info>,
+    ) -> UpcallFuture<'_, ()> {
+        let keys: Vec<&str> = data.iter().map(|info| info.key.as_str()).collect();
+        self.asked
+            .lock()
+            .unwrap()
+            .push(format!("{source}: {}", keys.join(" ")));
+        let knows = self.knows.is_some_and(|known| channel == known);
+        Box::pin(std::future::ready(if knows {
+            Ok(())
+        } else {
+            Err(code::PMIX_ERR_NOT_SUPPORTED)
+        }))
+    }
+}
+
+impl Above {
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+/// Adds a channel component on this paper.
+fn channel(
+    channels: &mut HostedChannels,
+    name: &str,
+    sink: &str,
+    keys: &[KeyName],
+    paper: &Arc<Paper>,
+) {
+    let engine = Engine::new(&EngineSettings::default()).unwrap();
+    let bytes = std::fs::read(guest(name)).unwrap();
+    let grants = [Capability::Sink, Capability::Clock]
+        .into_iter()
+        .collect::<Grants>();
+    let paper: Arc<dyn Sink> = paper.clone();
+    let sinks = sink
+        .split(' ')
+        .map(|sink| (sink.to_owned(), paper.clone()))
+        .collect();
+    let services = Services {
+        sinks,
+        ..Services::default()
+    };
+    let module = Arc::new(
+        Module::load(
+            &engine,
+            name,
+            &bytes,
+            &grants,
+            ModuleLimits::default(),
+            services,
+        )
+        .unwrap(),
+    );
+    module.init(&[]).unwrap();
+    channels
+        .register(
+            name,
+            keys.iter().map(|key| Key::from(*key)).collect(),
+            ChainPlacement::Append,
+            module,
+        )
+        .unwrap();
+}
+
+/// Standard output and error on this paper, and a board where there is a sink for one.
+fn channels(paper: &Arc<Paper>, more: &[KeyName]) -> HostedChannels {
+    let mut channels = HostedChannels::default();
+    channel(
+        &mut channels,
+        "stdio",
+        "stdout stderr",
+        &[key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR],
+        paper,
+    );
+    if !more.is_empty() {
+        channel(&mut channels, "file", "file", more, paper);
+    }
+    channels
+}
+
+/// A server with a client.
+struct Site {
+    node: Node,
+    client: Client,
+}
+
+async fn server(
+    channels: HostedChannels,
+    host: &Arc<Above>,
+    duty: ServerKind,
+    fabric: &Arc<InProcessTransport>,
+    job: &str,
+) -> Site {
+    let modules = Modules {
+        hosted: Hosted {
+            channels,
+            ..Hosted::default()
+        },
+        ..Modules::default()
+    };
+    let settings = ServerSettings {
+        duty,
+        ..ServerSettings::default()
+    };
+    let node = Node::with(modules, host.clone(), settings, fabric, job, 1).await;
+    let client = node.client(0).await;
+    Site { node, client }
+}
+
+fn text(key: KeyName) -> Info {
+    Info::new(key, Value::string("text"))
+}
+
+/// What becomes of a request of a client, and of one of the host environment.
+async fn log(Site { node, client }: &Site, key: KeyName) -> (Status, Status) {
+    let asked = soon("a request is answered", client.log(&[text(key)], &[])).await;
+    let status = asked.map_or_else(|error| error.status(), |_| code::PMIX_SUCCESS);
+    let handle = node.server.handle();
+    (
+        status,
+        soon(
+            "the host is answered",
+            handle.log(None, None, vec![text(key)], Vec::new()),
+        )
+        .await,
+    )
+}
+
+const FINE: Status = code::PMIX_SUCCESS;
+const NOBODY: Status = code::PMIX_ERR_NOT_AVAILABLE;
+
+#[needs(prepared)]
+#[tokio::test(flavor = "multi_thread")]
+async fn gateway_writes_for_servers_without_channel_and_for_stdout() {
+    let fabric = InProcessTransport::new();
+    let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
+    let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
+    let node = server(channels(&near, &[]), &own, ServerKind::Node, &fabric, "one").await;
+
+    // Without a gateway: what is there is written here, and the host is asked about the rest, but not about what is its own.
+    assert_eq!(log(&node, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
+    assert_eq!(near.lines(), ["one:0: text", "the host: text"]);
+    assert_eq!(log(&node, FUTURE).await, (NOBODY, NOBODY));
+    assert_eq!(own.asked(), ["one:0: pmix.log.future"]);
+
+    let gateway = server(
+        channels(&far, &[BOARD, FUTURE]),
+        &other,
+        ServerKind::Gateway,
+        &fabric,
+        "two",
+    )
+    .await;
+    assert_eq!(log(&node, FUTURE).await, (FINE, FINE));
+    assert_eq!(far.lines(), ["one:0: text", "the host: text"]);
+    // Standard output appears on the gateway, though there is a module here.
+    assert_eq!(log(&node, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
+    assert_eq!((near.lines(), far.lines().len()), (vec![], 2));
+    // The gateway writes its own itself.
+    assert_eq!(log(&gateway, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
+    assert_eq!(far.lines(), ["two:0: text", "the host: text"]);
+    assert_eq!(
+        (own.asked(), other.asked()),
+        (vec![], vec![]),
+        "nobody above was needed"
+    );
+}
+
+/// The three channels of syslog on a server that has one sink of two.
+fn syslog(sink: &str, paper: &Arc<Paper>) -> HostedChannels {
+    let mut channels = HostedChannels::default();
+    let keys = [
+        key::PMIX_LOG_LOCAL_SYSLOG,
+        key::PMIX_LOG_GLOBAL_SYSLOG,
+        key::PMIX_LOG_SYSLOG,
+    ];
+    channel(&mut channels, "syslog", sink, &keys, paper);
+    channels
+}
+
+/// The log channels that a client is told of.
+async fn listed(Site { client, .. }: &Site) -> String {
+    let keys = vec![Some(key::PMIX_QUERY_LOG_CHANNELS.0.into())];
+    let found = soon(
+        "a query",
+        client.query(&[Query {
+            keys,
+            qualifiers: Vec::new(),
+        }]),
+    )
+    .await
+    .unwrap();
+    found
+        .infos
+        .value_of(key::PMIX_QUERY_LOG_CHANNELS)
+        .and_then(Value::as_str)
+        .unwrap()
+        .to_owned()
+}
+
+#[needs(prepared)]
+#[tokio::test(flavor = "multi_thread")]
+async fn global_syslog_without_sink_is_looked_for_elsewhere() {
+    let fabric = InProcessTransport::new();
+    let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
+    let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
+    let node = server(
+        syslog("local-syslog", &near),
+        &own,
+        ServerKind::Node,
+        &fabric,
+        "one",
+    )
+    .await;
+    let written = || (near.lines().len(), far.lines().len());
+    let asked = || own.asked();
+
+    assert_eq!(
+        listed(&node).await,
+        "pmix.log.lsys,pmix.log.syslog",
+        "what cannot be written to is not listed"
+    );
+    assert_eq!(
+        written(),
+        (0, 0),
+        "nor is anything written to find that out"
+    );
+    // Without a gateway only the host could have a global one.
+    assert_eq!(
+        log(&node, key::PMIX_LOG_GLOBAL_SYSLOG).await,
+        (NOBODY, NOBODY)
+    );
+    assert_eq!(
+        (written(), asked()),
+        ((0, 0), vec!["one:0: pmix.log.gsys".to_owned()])
+    );
+    assert_eq!(log(&node, key::PMIX_LOG_SYSLOG).await, (FINE, FINE));
+    assert_eq!(
+        (written(), asked()),
+        ((2, 0), vec!["one:0: pmix.log.gsys".to_owned()])
+    );
+
+    let _gateway = server(
+        syslog("global-syslog", &far),
+        &other,
+        ServerKind::Gateway,
+        &fabric,
+        "two",
+    )
+    .await;
+    for (channel, near_and_far) in [
+        (key::PMIX_LOG_GLOBAL_SYSLOG, (0, 2)),
+        (key::PMIX_LOG_SYSLOG, (0, 2)),
+        (key::PMIX_LOG_LOCAL_SYSLOG, (2, 0)),
+    ] {
+        assert_eq!(log(&node, channel).await, (FINE, FINE), "{channel:?}");
+        assert_eq!(
+            (written(), asked()),
+            (near_and_far, Vec::new()),
+            "{channel:?}"
+        );
+    }
+}
+
+#[needs(prepared)]
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_channel_goes_up_once_per_side_and_never_back() {
+    let fabric = InProcessTransport::new();
+    let (own, other, third) = (
+        Arc::new(Above::default()),
+        Arc::new(Above::default()),
+        Arc::new(Above::default()),
+    );
+    let node = server(
+        HostedChannels::default(),
+        &own,
+        ServerKind::Node,
+        &fabric,
+        "one",
+    )
+    .await;
+    let gateway = server(
+        HostedChannels::default(),
+        &other,
+        ServerKind::Gateway,
+        &fabric,
+        "two",
+    )
+    .await;
+    // A second one is asked by nobody: neither by servers, which ask the first, nor by the first.
+    let second = server(
+        HostedChannels::default(),
+        &third,
+        ServerKind::Gateway,
+        &fabric,
+        "three",
+    )
+    .await;
+    for (at, mine, name) in [(&gateway, &other, "two"), (&second, &third, "three")] {
+        assert_eq!(log(at, FUTURE).await, (NOBODY, NOBODY));
+        assert_eq!(
+            mine.asked(),
+            [format!("{name}:0: pmix.log.future")],
+            "for the client, and not for the host itself"
+        );
+    }
+    assert_eq!(log(&node, FUTURE).await, (NOBODY, NOBODY));
+    assert_eq!(own.asked(), ["one:0: pmix.log.future"]);
+    assert_eq!(other.asked(), ["one:0: pmix.log.future"]);
+    assert_eq!(third.asked(), Vec::<String>::new());
+}
+
+#[needs(prepared)]
+#[tokio::test(flavor = "multi_thread")]
+async fn host_environment_writes_known_channels_here_or_at_gateway() {
+    let fabric = InProcessTransport::new();
+    let knowing = Arc::new(Above {
+        knows: Some(FUTURE),
+        ..Above::default()
+    });
+    let ignorant = Arc::new(Above::default());
+    let node = server(
+        HostedChannels::default(),
+        &ignorant,
+        ServerKind::Node,
+        &fabric,
+        "one",
+    )
+    .await;
+    let _gateway = server(
+        HostedChannels::default(),
+        &knowing,
+        ServerKind::Gateway,
+        &fabric,
+        "two",
+    )
+    .await;
+    // What the host of one server says goes to the host of no other.
+    assert_eq!(log(&node, FUTURE).await, (FINE, NOBODY));
+    assert_eq!((knowing.asked().len(), ignorant.asked().len()), (1, 0));
+    let alone = server(
+        HostedChannels::default(),
+        &knowing,
+        ServerKind::Node,
+        &InProcessTransport::new(),
+        "alone",
+    )
+    .await;
+    assert_eq!(log(&alone, FUTURE).await, (FINE, NOBODY));
+}

@@ -1,0 +1,10 @@
+//! Log channels, sinks and the audit trail.
+mod audit_replay;
+mod audit_report;
+mod audit_trail;
+mod channels;
+mod gateways;
+mod job_output;
+mod policies;
+mod replay_errors;
+mod sinks;

@@ -1,0 +1,204 @@
+//! The exceptions of guests: in each language, type and text with file and line of the author's own code are told by `peal module test` and
+//! `bench`, in the trace of `peal run` and in the audit trail. The modules are granted nothing.
+use peal_needs::needs;
+use peal_tests::{
+    peal, program,
+    projects::{COMPILING, Project, source},
+    run, run_within,
+};
+use std::{fs, path::Path};
+
+/// What an author writes, and how a failure tells of it, in these parts.
+struct Throwing {
+    language: &'static str,
+    code: &'static str,
+    told: &'static [&'static str],
+}
+
+const RUST: Throwing = Throwing {
+    language: "rust",
+    code: r#"use peal_sdk::{Event, Outcome, handler};
+
+fn rank_of(event: &Event) -> usize {
+    let known = [3, 4];
+    known[event.infos().len() + 7]
+}
+
+fn handle(event: &Event) -> Outcome {
+    Outcome::no_action().with("rank", rank_of(event) as u32)
+}
+
+handler!(handle);
+"#,
+    told: &["panicked at src/lib.rs:5:5: index out of bounds: the len is 2 but the index is"],
+};
+
+const C: Throwing = Throwing {
+    language: "c",
+    code: r#"#include <assert.h>
+#include <peal.h>
+
+static int32_t handle(const peal_event *event) {
+  assert(event->info_count > 100);
+  return PMIX_EVENT_NO_ACTION_TAKEN;
+}
+
+PEAL_EVENT_HANDLER(handle)
+"#,
+    told: &["assertion failed at module.c:5 in handle: event->info_count > 100"],
+};
+
+const PYTHON: Throwing = Throwing {
+    language: "python",
+    code: r#""""Knows ranks."""
+import peal
+
+RANKS = {"first": 1}
+
+
+def rank_of(event):
+    return RANKS["last\nof all"]
+
+
+@peal.event_handler
+def handle(event):
+    return peal.no_action().add("rank", rank_of(event))
+"#,
+    told: &[
+        "KeyError: 'last\\\\nof all'",
+        "module.py:8 in rank_of < module.py:13 in handle",
+    ],
+};
+
+const JAVASCRIPT: Throwing = Throwing {
+    language: "js",
+    code: r#"import * as peal from "./sdk/js/peal.js";
+
+const rankOf = (event) => {
+  throw new RangeError(`no rank\nin ${event.code}`);
+};
+
+export const eventHandler = peal.eventHandler((event) => {
+  const rank = rankOf(event);
+  return peal.Outcome.noAction().with("rank", rank);
+});
+"#,
+    told: &[
+        "RangeError: no rank\\nin ",
+        "module.js:4 in rankOf < module.js:8",
+    ],
+};
+
+const CASES: &str =
+    "[[case]]\nname = \"it answers\"\nevent = { code = -3001 }\nexpect = { status = 0 }\n";
+
+fn tells(text: &str, told: &[&str], of: &str) {
+    for part in told {
+        assert!(text.contains(part), "{of}: {part:?} is not in:\n{text}");
+    }
+}
+
+fn exception_is_told_everywhere(throwing: &Throwing) {
+    let Throwing {
+        language,
+        code,
+        told,
+    } = throwing;
+    let dir = tempfile::tempdir().unwrap();
+    let project = Project::new(dir.path(), language, "throws", &["event-handler"]);
+    fs::write(project.dir.join(source(language)), code).unwrap();
+    fs::write(project.dir.join("tests/example.toml"), CASES).unwrap();
+    project.build().expect_status(0);
+
+    let tested = run_within(COMPILING, &mut project.module(&["test"]))
+        .expect_status(1)
+        .stdout;
+    tells(&tested, told, "peal module test");
+    tells(
+        &tested,
+        &["got trapped: the call failed: "],
+        "peal module test",
+    );
+    // Which compiles it anew.
+    if *language != "python" {
+        let benched = run_within(COMPILING, &mut project.module(&["bench", "--calls", "3"]))
+            .expect_status(1)
+            .stdout;
+        tells(&benched, told, "peal module bench");
+    }
+    in_a_job(&project.component(), told);
+}
+
+fn in_a_job(component: &Path, told: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("peal.toml");
+    fs::write(
+        &config,
+        format!(
+            "[audit]\npath = {:?}\non_failure = \"deny\"\n",
+            dir.path().join("audit.db")
+        ),
+    )
+    .unwrap();
+    let mut command = peal(["run", "--config"]);
+    command
+        .arg(&config)
+        .arg("--handler")
+        .arg(component)
+        .arg("--")
+        .arg(program("peal-example"));
+    let done = run_within(COMPILING, &mut command).expect_status(0);
+    let lines: Vec<&str> = done
+        .stderr
+        .lines()
+        .filter(|line| line.contains("peal::guest"))
+        .collect();
+    assert!(!lines.is_empty(), "{}", done.stderr);
+    lines.iter().for_each(|line| tells(line, told, "the trace"));
+
+    let list = |args: &[&str]| {
+        run(peal(["audit"]).args(args).arg("--config").arg(&config))
+            .expect_status(0)
+            .stdout
+    };
+    let record = list(&["list", "--kind", "call", "--module", "throws", "--json"]);
+    let failed = record
+        .lines()
+        .find(|line| line.contains("the call failed: "))
+        .unwrap_or_else(|| panic!("{record}"));
+    let failed: serde_json::Value = serde_json::from_str(failed).unwrap();
+    let text = failed.to_string();
+    for part in told.iter().flat_map(|part| part.split(" < ")) {
+        let json = serde_json::Value::from(part).to_string();
+        assert!(
+            text.contains(json.trim_matches('"')),
+            "{part:?} is not in:\n{text}"
+        );
+    }
+    let replayed = list(&["replay"]);
+    assert!(replayed.contains(" 0 differ"), "{replayed}");
+}
+
+#[needs(prepared)]
+#[test]
+fn rust_panic_is_told_with_file_and_line() {
+    exception_is_told_everywhere(&RUST);
+}
+
+#[needs(prepared, c_tools)]
+#[test]
+fn c_assertion_is_told_with_file_and_line() {
+    exception_is_told_everywhere(&C);
+}
+
+#[needs(prepared, python_tools)]
+#[test]
+fn python_exception_is_told_with_file_and_line() {
+    exception_is_told_everywhere(&PYTHON);
+}
+
+#[needs(prepared, js_tools)]
+#[test]
+fn javascript_exception_is_told_with_file_and_line() {
+    exception_is_told_everywhere(&JAVASCRIPT);
+}

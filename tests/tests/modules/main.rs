@@ -1,0 +1,14 @@
+//! Modules: their limits, owners, signatures, languages and tests.
+mod deploy;
+mod exceptions;
+mod languages;
+mod module_inspect;
+mod module_limits;
+mod module_project;
+mod module_scope;
+mod module_test;
+mod shipped;
+mod shipped_on_server;
+mod signatures;
+mod tenants;
+mod user_modules;

@@ -1,0 +1,748 @@
+//! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
+//! into the directory of a running server, where it decides.
+use peal_model::{
+    Amendment, Application, ConnectionKind, GroupOperationKind, Hook, Info, Key, LogRequest,
+    PeerInfo, PolicyOutcome, PolicyRequest, PolicySubject, Provision, Range, Status, UserIdentity,
+    Value, code, key,
+};
+use peal_needs::needs;
+use peal_sandbox::{
+    ChannelCall, FileAccess, GrantedDirectory, Grants, InitError, Module, ModuleLimits, PolicyCall,
+    PolicyResult, Services, Sink,
+};
+use peal_tests::{
+    daemon::Place,
+    languages::{engine, handle, info},
+    projects::{COMPILING, Project, module, source},
+    root, run, run_within, until,
+};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// The line that its author changes, and what in it.
+const EDIT: [&str; 3] = [
+    "not so loud",
+    "PMIX_ERR_NO_PERMISSIONS",
+    "PMIX_ERR_RESOURCE_BUSY",
+];
+
+const ROLES: [&str; 10] = [
+    "event-handler",
+    "connection-policy",
+    "event-policy",
+    "job-control-policy",
+    "monitor-policy",
+    "provision-policy",
+    "log-policy",
+    "group-policy",
+    "spawn-policy",
+    "log-channel",
+];
+
+/// Changes one line of a file.
+fn edit(file: &Path) {
+    let [line, old, new] = EDIT;
+    let text = fs::read_to_string(file).unwrap();
+    let edited: String =
+        text.lines().map(|of| if of.contains(line) { of.replace(old, new) } else { of.to_owned() } + "\n").collect();
+    assert_ne!(text, edited, "{}", file.display());
+    fs::write(file, edited).unwrap();
+}
+
+/// Where its author puts what reaches for the capabilities that no new project has: before which line, instead of which, and the
+/// code itself.
+fn probe(language: &str) -> Option<[&'static str; 4]> {
+    Some(match language {
+        "c" => [
+            "// Turns tools away",
+            "  if (request->is_tool)",
+            "  peal_peer peer;\n  if (peal_connection(&peer)) return probe(&peer);\n  if (request->is_tool)",
+            include_str!("probes/probe.c"),
+        ],
+        "python" => [
+            "@peal.connection_policy",
+            "    if request.kind == \"tool\":",
+            "    if request.peer is not None:\n        return probe(request.peer)\n    if request.kind == \"tool\":",
+            include_str!("probes/probe.py"),
+        ],
+        "js" => [
+            "/** Turns tools away",
+            "  request.kind === \"tool\"",
+            "  request.peer ? probe(request.peer) : request.kind === \"tool\"",
+            include_str!("probes/probe.js"),
+        ],
+        _ => return None,
+    })
+}
+
+/// Has a project ask for more than a new one does.
+fn reach(project: &Path, language: &str, name: &str) {
+    let Some([before, old, new, code]) = probe(language) else {
+        return;
+    };
+    let replace = |file: &str, pairs: &[(&str, &str)]| {
+        let file = project.join(file);
+        let text = fs::read_to_string(&file).unwrap();
+        let edited = pairs
+            .iter()
+            .fold(text.clone(), |text, (old, new)| text.replacen(old, new, 1));
+        fs::write(&file, &edited).unwrap();
+        edited != text
+    };
+    assert!(replace(
+        source(language),
+        &[(before, &format!("{code}{before}")), (old, new)]
+    ));
+    let all = "[\"sink\", \"random\", \"files\"]";
+    assert!(replace(&format!("{name}.toml"), &[("[\"sink\"]", all)]));
+    assert_eq!(
+        replace("peal-module.toml", &[("[\"sink\"]", all)]),
+        language != "c",
+        "C asks for what it uses"
+    );
+}
+
+/// What a site does with a project: it copies two files of it, and says nothing to its server.
+async fn decides_for_a_running_server(project: &Path, name: &str) {
+    let place = Place::new();
+    let drop_ins = place.path("modules.d");
+    fs::create_dir(&drop_ins).unwrap();
+    place.configure("[deploy]\ndebounce_ms = 20\n");
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "job", "-n", "1"]);
+    let client = daemon.client("job", 0).await;
+    let loud = || client.notify(Status(-3001), Range::Global, Vec::new());
+    loud()
+        .await
+        .unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
+
+    for file in [format!("{name}.wasm"), format!("{name}.toml")] {
+        fs::copy(project.join(&file), drop_ins.join(&file)).unwrap();
+    }
+    until(&format!("{name} runs"), || {
+        daemon.tell(&["module", "list"]).contains(name)
+    });
+    let denied = loud().await.unwrap_err().to_string();
+    assert!(denied.contains(EDIT[2]), "{name}: {denied}");
+    client
+        .notify(Status(-3001), Range::Namespace, Vec::new())
+        .await
+        .unwrap();
+    daemon.tell(&["stop", "--wait"]);
+}
+
+/// What a log channel wrote.
+#[derive(Default)]
+struct Written(Mutex<Vec<u8>>);
+
+impl Sink for Written {
+    fn write(&self, _request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(())
+    }
+}
+
+fn load(file: &Path, sink: &Arc<Written>) -> Module {
+    let limits = ModuleLimits {
+        call_time: Duration::from_secs(60),
+        ..ModuleLimits::default()
+    };
+    let spool = file.with_file_name("spool");
+    fs::create_dir_all(&spool).unwrap();
+    let spool = GrantedDirectory::open(&spool, FileAccess::ReadWrite { quota: 65_536 }).unwrap();
+    let services = Services {
+        sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(),
+        files: [("spool".to_owned(), Arc::new(spool))].into(),
+        ..Services::default()
+    };
+    let bytes = fs::read(file).unwrap();
+    Module::load(engine(), "tried", &bytes, &Grants::all(), limits, services)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn ask(module: &Module, matter: PolicySubject, directives: Vec<Info>) -> PolicyResult {
+    ask_about(module, matter, directives, None)
+}
+
+fn ask_about(
+    module: &Module,
+    matter: PolicySubject,
+    directives: Vec<Info>,
+    peer: Option<PeerInfo>,
+) -> PolicyResult {
+    decide(
+        module,
+        PolicyRequest {
+            directives,
+            peer,
+            ..request(matter)
+        },
+    )
+}
+
+fn ask_to_log(module: &Module, infos: Vec<Info>) -> PolicyResult {
+    decide(
+        module,
+        PolicyRequest {
+            infos,
+            ..request(PolicySubject::Log)
+        },
+    )
+}
+
+/// One of nobody, about nothing.
+fn request(matter: PolicySubject) -> PolicyRequest {
+    PolicyRequest {
+        matter,
+        requester: None,
+        identity: None,
+        server: UserIdentity { uid: 0, gid: 0 },
+        groups: Arc::default(),
+        provision: None,
+        peer: None,
+        targets: Vec::new(),
+        group_name: None,
+        applications: Vec::new(),
+        codes: Vec::new(),
+        infos: Vec::new(),
+        directives: Vec::new(),
+    }
+}
+
+fn decide(module: &Module, request: PolicyRequest) -> PolicyResult {
+    module.decide(&PolicyCall {
+        number: 0,
+        request: Arc::new(request),
+        steps: Arc::new(Vec::new()),
+    })
+}
+
+/// What the texts of a new project say, by its functions for each role.
+fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Written) {
+    let refused = |result: PolicyResult, status, reason: &str| {
+        let denial = PolicyOutcome::Deny(status);
+        assert_eq!(result.outcome.as_ref().unwrap(), &denial, "{name}");
+        assert_eq!(
+            result.infos,
+            [info("peal.reason", Value::String(Some(reason.into())))],
+            "{name}"
+        );
+    };
+    let denied = |result, reason| refused(result, code::PMIX_ERR_NO_PERMISSIONS, reason);
+    let passed =
+        |result: PolicyResult| assert_eq!(result.outcome.unwrap(), PolicyOutcome::Pass, "{name}");
+
+    denied(
+        ask(
+            module,
+            PolicySubject::Connection(ConnectionKind::Tool),
+            Vec::new(),
+        ),
+        "no tools today",
+    );
+    passed(ask(
+        module,
+        PolicySubject::Connection(ConnectionKind::Client),
+        Vec::new(),
+    ));
+    if probe(language).is_some() {
+        let peer = Some(PeerInfo {
+            pid: Some(4711),
+            release: "3.2.3".to_owned(),
+        });
+        let probed = ask_about(
+            module,
+            PolicySubject::Connection(ConnectionKind::Client),
+            Vec::new(),
+            peer,
+        );
+        denied(probed, "4711 3.2.3 70000 true spool a hello -46");
+    }
+    let event = |range| PolicySubject::Event {
+        code: Status(-3001),
+        range,
+    };
+    refused(
+        ask(module, event(Range::Global), Vec::new()),
+        code::PMIX_ERR_RESOURCE_BUSY,
+        "not so loud",
+    );
+    passed(ask(module, event(Range::Namespace), Vec::new()));
+    passed(ask(module, PolicySubject::Registration, Vec::new()));
+    let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
+    denied(
+        ask(module, PolicySubject::JobControl, vec![kill]),
+        "terminate it instead",
+    );
+    passed(ask(module, PolicySubject::JobControl, Vec::new()));
+    let file = Info::new(key::PMIX_MONITOR_FILE, Value::string("/tmp/out"));
+    denied(
+        decide(
+            module,
+            PolicyRequest {
+                infos: vec![file],
+                ..request(PolicySubject::Monitor)
+            },
+        ),
+        "send heartbeats instead",
+    );
+    passed(decide(module, request(PolicySubject::Monitor)));
+    let group = |name: &str| {
+        let group_name = Some(name.to_owned());
+        decide(
+            module,
+            PolicyRequest {
+                group_name,
+                ..request(PolicySubject::Group(GroupOperationKind::Construct))
+            },
+        )
+    };
+    denied(group("site"), "that name is the site's");
+    passed(group("crew"));
+    let spawned = |procs: u32| {
+        let application = |command: &str, procs, directives| Application {
+            command: command.to_owned(),
+            arguments: vec!["-v".to_owned()],
+            environment: vec!["A=1".to_owned(), "B=2".to_owned()],
+            directory: Some("/tmp".to_owned()),
+            procs,
+            directives,
+        };
+        let applications = vec![application("solver", 60, 1), application("viz", procs, 0)];
+        let infos = vec![Info::new(key::PMIX_WDIR, Value::string("/"))];
+        decide(
+            module,
+            PolicyRequest {
+                applications,
+                infos,
+                ..request(PolicySubject::Spawn)
+            },
+        )
+    };
+    refused(
+        spawned(5),
+        code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES,
+        "no more than 64 procs at once",
+    );
+    passed(spawned(4));
+    let nodes = |names: &[&str]| {
+        let nodes = names.iter().map(|name| (*name).to_owned()).collect();
+        decide(
+            module,
+            PolicyRequest {
+                provision: Some(Provision { nodes, image: None }),
+                ..request(PolicySubject::Provision)
+            },
+        )
+    };
+    let provided = nodes(&["spare1", "spare2"]);
+    assert_eq!(
+        (provided.outcome.unwrap(), provided.infos),
+        (
+            PolicyOutcome::Grant,
+            vec![info("site.ready", Value::Uint32(2))]
+        ),
+        "{name}"
+    );
+    passed(nodes(&["spare1", "login1"]));
+    let token = |text: &str| vec![info("site.token", Value::String(Some(text.into())))];
+    let hidden = ask_to_log(module, token("secret"));
+    assert_eq!(
+        hidden.amendment,
+        Amendment {
+            data: Some(token("(hidden)")),
+            ..Amendment::default()
+        },
+        "{name}"
+    );
+    passed(hidden);
+
+    let greeted = handle(module, Vec::new(), Vec::new());
+    let greeting = info(
+        &format!("{name}.greeting"),
+        Value::String(Some("well done, job:3".into())),
+    );
+    assert_eq!(
+        (greeted.status, greeted.infos),
+        (code::PMIX_EVENT_NO_ACTION_TAKEN, vec![greeting]),
+        "{name}"
+    );
+
+    let channel = Key::from(key::PMIX_LOG_STDERR);
+    let data = vec![Info::new(
+        channel.clone(),
+        Value::String(Some("hällo".into())),
+    )];
+    let request = LogRequest {
+        source: None,
+        identity: None,
+        timestamp: None,
+        data,
+        directives: Vec::new(),
+    };
+    let call = ChannelCall {
+        channel,
+        request: Arc::new(request),
+        steps: Arc::new(Vec::new()),
+    };
+    assert_eq!(module.log(&call).status, code::PMIX_SUCCESS, "{name}");
+    assert_eq!(
+        String::from_utf8_lossy(&written.0.lock().unwrap()),
+        "hällo\n",
+        "{name}"
+    );
+    assert_eq!(
+        Hook::ALL.len(),
+        11,
+        "a hook that modules can decide about needs a template"
+    );
+}
+
+/// One project with every role: what is in it for a role is the same in a project with that role alone.
+async fn a_project_with_every_role_decides(language: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("my-{language}");
+    let made = Project::new(
+        dir.path(),
+        language,
+        &name,
+        &[&ROLES[..], &["lifecycle"]].concat(),
+    );
+    let project = &made.dir;
+    edit(&project.join(source(language)));
+    reach(project, language, &name);
+    let done = made.build().expect_status(0);
+    assert!(
+        done.stdout
+            .contains("roles          event-handler, connection-policy, event-policy"),
+        "{}",
+        done.stdout
+    );
+    let asked = if probe(language).is_some() {
+        "sink, random, files"
+    } else {
+        "sink"
+    };
+    assert!(
+        done.stdout.contains(&format!("capabilities   {asked}\n")),
+        "{}",
+        done.stdout
+    );
+    let file = made.component();
+
+    let tried = run_within(COMPILING, &mut made.module(&["test"]))
+        .expect_status(1)
+        .stdout;
+    assert!(
+        tried.contains("FAILED  an event for everybody is denied") && tried.contains(" 1 FAILED\n"),
+        "{tried}"
+    );
+    edit(&project.join("tests/example.toml"));
+    run_within(COMPILING, &mut made.module(&["test"])).expect_status(0);
+    decides_for_a_running_server(project, &name).await;
+
+    let written = Arc::new(Written::default());
+    let loaded = load(&file, &written);
+    assert_eq!(loaded.init(&[]).unwrap(), []);
+    decides_as_it_says(language, &name, &loaded, &written);
+    loaded.stop();
+
+    let wrong = load(&file, &written).init(&[info("greeting", Value::Uint32(7))]);
+    let Err(InitError::Refused { reason, .. }) = wrong else {
+        panic!("{language}: {wrong:?}")
+    };
+    assert_eq!(
+        reason, "the setting \"greeting\" must be a string",
+        "{language}"
+    );
+}
+
+#[needs(prepared)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_rust_decides() {
+    a_project_with_every_role_decides("rust").await;
+}
+
+#[needs(prepared, c_tools)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_c_decides() {
+    a_project_with_every_role_decides("c").await;
+}
+
+#[needs(prepared, python_tools)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_python_decides() {
+    a_project_with_every_role_decides("python").await;
+}
+
+#[needs(prepared, js_tools)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_javascript_decides() {
+    a_project_with_every_role_decides("js").await;
+}
+
+/// In the languages that build in no time.
+#[needs(prepared, c_tools, js_tools)]
+#[test]
+fn each_role_alone_makes_a_project_that_builds_and_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    for language in ["c", "js"] {
+        for role in ROLES {
+            let name = format!("{language}-{role}");
+            let project = Project::new(dir.path(), language, &name, &[role]);
+            let done = project.build().expect_status(0);
+            assert!(
+                done.stdout.contains(&format!("roles          {role}\n")),
+                "{}",
+                done.stdout
+            );
+            run_within(COMPILING, &mut project.module(&["test"])).expect_status(0);
+            if language == "c" {
+                let measured =
+                    run_within(COMPILING, &mut project.module(&["bench", "--calls", "10"]))
+                        .expect_status(0)
+                        .stdout;
+                assert!(measured.contains(role), "{measured}");
+            }
+            let module = load(&project.component(), &Arc::default());
+            assert_eq!(
+                module
+                    .inspection()
+                    .roles
+                    .iter()
+                    .map(|role| role.name())
+                    .collect::<Vec<_>>(),
+                [role]
+            );
+        }
+    }
+}
+
+/// The functions of a new project can be tested without building a component, and look as their language's formatter wants it.
+#[needs(prepared)]
+#[test]
+fn the_functions_of_a_new_project_are_tested_natively() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = [&ROLES[..], &["lifecycle"]].concat();
+    let project = Project::new(dir.path(), "rust", "native", &all).dir;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let formatted = Command::new(&cargo)
+        .args(["fmt", "--check"])
+        .current_dir(&project)
+        .output()
+        .unwrap();
+    assert!(
+        formatted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&formatted.stdout)
+    );
+    let mut tests = Command::new(&cargo);
+    tests
+        .args(["test", "--quiet", "--lib"])
+        .current_dir(&project);
+    let done = tests
+        .env("CARGO_TARGET_DIR", root().join("target/guests-build"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success() && said.contains(&format!("{} passed", all.len())),
+        "{said}"
+    );
+}
+
+#[needs(prepared, python3)]
+#[test]
+fn functions_of_a_new_python_project_are_tested_natively() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = [&ROLES[..], &["lifecycle"]].concat();
+    Project::new(dir.path(), "python", "snake", &all);
+    let mut tests = Command::new("python3");
+    tests
+        .args(["-B", "-m", "unittest"])
+        .current_dir(dir.path().join("snake"))
+        .env("PYTHONPATH", "sdk/python");
+    let done = tests.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success() && said.contains(&format!("Ran {} tests", all.len())),
+        "{said}"
+    );
+}
+
+#[needs(prepared)]
+#[test]
+fn failed_creation_or_build_is_reported_with_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |args: &[&str], words: &[&str]| {
+        let done = run(&mut module(dir.path(), args));
+        assert_ne!(done.status, Some(0), "{}", done.stdout);
+        for word in words {
+            assert!(
+                done.stderr.contains(word),
+                "{word:?} is not in {}",
+                done.stderr
+            );
+        }
+    };
+    refused(
+        &["new", "--lang", "perl", "mine"],
+        &["'perl'", "rust, c, python, js"],
+    );
+    refused(
+        &["new", "--lang", "c", "--role", "handler", "mine"],
+        &["'handler'", "event-handler, connection-policy"],
+    );
+    refused(
+        &["new", "--lang", "c", "--role", "lifecycle", "mine"],
+        &["lifecycle alone", "event-handler"],
+    );
+    refused(
+        &["new", "--lang", "c", "My_Module"],
+        &["\"My_Module\"", "small letters"],
+    );
+    refused(&["build", "."], &["peal-module.toml", "peal module new"]);
+
+    Project::new(dir.path(), "python", "mine", &["event-handler"]);
+    refused(
+        &["test", "mine"],
+        &["mine/mine.wasm is not there", "peal module build mine"],
+    );
+    refused(
+        &["new", "--lang", "c", "mine"],
+        &["is there already", "--dir"],
+    );
+    assert!(
+        dir.path().join("mine/module.py").exists() && !dir.path().join("mine/module.c").exists()
+    );
+
+    for (language, tool) in [
+        ("python", "pip install componentize-py=="),
+        ("js", "componentize-qjs@"),
+        ("c", "wasi-libc"),
+    ] {
+        let name = format!("bare-{language}");
+        Project::new(dir.path(), language, &name, &["event-handler"]);
+        let mut command = module(dir.path(), &["build", &name]);
+        let done = run(command
+            .env("PATH", "")
+            .env("PEAL_TOOLS", dir.path().join("nothing")));
+        assert_ne!(done.status, Some(0), "{language}");
+        assert!(
+            done.stderr.contains(tool) && done.stderr.contains("--install"),
+            "{}",
+            done.stderr
+        );
+    }
+    let manifest = dir.path().join("mine/peal-module.toml");
+    for (text, words) in [
+        (
+            "name = \"mine\"\nlanguage = \"go\"\nroles = [\"event-handler\"]",
+            "expected one of `rust`, `c`, `python`, `js`",
+        ),
+        (
+            "name = \"mine\"\nlanguage = \"c\"\nroles = []",
+            "name at least one",
+        ),
+        (
+            "name = \"mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]\ncapabilities = [\"clock\"]",
+            "take the line out",
+        ),
+        (
+            "name = \"mine\"\nlanguage = \"js\"\nroles = [\"event-handler\"]\ncapabilities = [\"clok\"]",
+            "there is no \"clok\"; there are logging, clock,",
+        ),
+        (
+            "name = \"../mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]",
+            "a name has small letters",
+        ),
+    ] {
+        fs::write(&manifest, text).unwrap();
+        refused(&["build", "mine"], &[words]);
+    }
+}
+
+/// What the author wrote wrongly is told in the language's words, and nothing of the tool's.
+#[needs(prepared, python_tools, js_tools)]
+#[test]
+fn build_error_is_the_authors_own_and_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    for (language, code, told) in [
+        (
+            "python",
+            "import peal\n\nx = = 3\n",
+            &[
+                "module.py does not build:",
+                "File \"module.py\", line 3",
+                "SyntaxError",
+            ][..],
+        ),
+        (
+            "js",
+            "export const x = ;\n",
+            &[
+                "module.js does not build:",
+                "unexpected token",
+                "at module.js:1:",
+            ],
+        ),
+    ] {
+        let project = Project::new(
+            dir.path(),
+            language,
+            &format!("wrong-{language}"),
+            &["event-handler"],
+        );
+        fs::write(project.dir.join(source(language)), code).unwrap();
+        let said = project.build().expect_status(125).stderr;
+        let words: String = said
+            .lines()
+            .skip_while(|line| !line.contains("does not build"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        told.iter()
+            .for_each(|part| assert!(words.contains(part), "{part:?} is not in {said}"));
+        assert!(
+            !said.contains("backtrace") && !said.contains("Traceback") && said.lines().count() < 12,
+            "{said}"
+        );
+    }
+}
+
+#[needs(prepared, python_tools, js_tools)]
+#[test]
+fn module_without_the_export_of_its_role_does_not_build() {
+    let dir = tempfile::tempdir().unwrap();
+    for (language, code, told) in [
+        (
+            "python",
+            "import peal\n\n\ndef handle(event):\n    return peal.no_action()\n",
+            "`@peal.event_handler`",
+        ),
+        (
+            "js",
+            "import * as peal from \"./sdk/js/peal.js\";\nexport const eventHandlr = peal.eventHandler(() => undefined);\n",
+            "`export const eventHandler = peal.eventHandler(...)`",
+        ),
+    ] {
+        let project = Project::new(
+            dir.path(),
+            language,
+            &format!("less-{language}"),
+            &["event-handler"],
+        );
+        fs::write(project.dir.join(source(language)), code).unwrap();
+        let said = project.build().expect_status(125).stderr;
+        assert!(
+            said.contains("peal-module.toml has the role event-handler, and ")
+                && said.contains(told),
+            "{said}"
+        );
+        assert!(!project.component().exists(), "{language}");
+    }
+}

@@ -1,0 +1,172 @@
+//! Guests that ship, under a real server: what their cases say offline holds there, too.
+use peal_needs::needs;
+use peal_tests::{
+    Done,
+    daemon::{Daemon, Place},
+    finish, guest, root, run, until,
+};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// `peal event`, where tools find this place's servers.
+fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
+    let mut command = daemon.verb(&[&["event"], args].concat());
+    command
+        .env("PMIX_SYSTEM_TMPDIR", place.path(""))
+        .env_remove("PMIX_SERVER_URI");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn notify(place: &Place, daemon: &Daemon) -> Done {
+    run(&mut event(place, daemon, &["notify", "-3001"]))
+}
+
+#[needs(prepared)]
+#[test]
+fn quota_holds_for_all_users_and_after_restart() {
+    let place = Place::new();
+    place.configure(&format!(
+        "store.path = {:?}\n[[module]]\nname = \"quota\"\npath = {:?}\ngrants = [\"clock\", \"state\"]\n\
+         config = {{ connection = 2, exempt = \"\" }}\n",
+        place.path("store.db"),
+        guest("quota"),
+    ));
+    let daemon = place.start();
+    notify(&place, &daemon).expect_status(0);
+    notify(&place, &daemon).expect_status(0);
+    let refused = notify(&place, &daemon);
+    assert_ne!(refused.status, Some(0), "{refused:?}");
+    daemon.tell(&["stop", "--wait"]);
+    drop(daemon);
+    let daemon = place.start();
+    let refused = notify(&place, &daemon);
+    assert_ne!(
+        refused.status,
+        Some(0),
+        "what was counted is kept: {refused:?}"
+    );
+}
+
+#[needs(prepared)]
+#[test]
+fn module_with_bad_settings_stops_server_start_with_reason() {
+    let place = Place::new();
+    let path = guest("maintenance-window");
+    let module =
+        format!("[[module]]\nname = \"maintenance\"\npath = {path:?}\ngrants = [\"clock\"]\n");
+    place.configure(&format!("{module}config = {{ weekly = \"Someday\" }}\n"));
+    let (mut command, _states) = place.serve("states");
+    let done = run(&mut command).expect_status(125);
+    assert!(
+        done.stderr
+            .contains("\"Someday\" in \"weekly\" is no window"),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.contains("peal.toml:5:"), "{}", done.stderr);
+}
+
+#[needs(prepared)]
+#[test]
+fn connections_during_maintenance_are_refused_unless_exempt() {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    for (exempt, may) in [("", false), (uid.as_str(), true)] {
+        let place = Place::new();
+        let path = guest("maintenance-window");
+        let module =
+            format!("[[module]]\nname = \"maintenance\"\npath = {path:?}\ngrants = [\"clock\"]\n");
+        place.configure(&format!(
+            "{module}config = {{ weekly = \"daily 00:00-24:00\", exempt = {exempt:?} }}\n"
+        ));
+        let daemon = place.start();
+        assert_eq!(notify(&place, &daemon).status == Some(0), may, "{exempt}");
+    }
+}
+
+#[needs(prepared)]
+#[test]
+fn the_same_event_again_and_again_becomes_another_one() {
+    let place = Place::new();
+    place.configure(&format!(
+        "[[module]]\nname = \"escalate\"\npath = {:?}\ngrants = [\"clock\", \"notify\"]\n\
+         config = {{ codes = -3001, count = 3, by = \"all\", into = -3100 }}\n",
+        guest("escalate"),
+    ));
+    let daemon = place.start();
+    let mut watch = event(
+        &place,
+        &daemon,
+        &["watch", "-3100", "--json", "--count", "1"],
+    )
+    .spawn()
+    .unwrap();
+    // Whoever watches may still be on the way: then the next three are seen.
+    until("three events become another", || {
+        notify(&place, &daemon).expect_status(0);
+        watch.try_wait().unwrap().is_some()
+    });
+    let seen: Value = serde_json::from_str(&finish(watch).expect_status(0).stdout).unwrap();
+    let info = |key: &str| {
+        seen["infos"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|info| info["key"] == key)
+            .unwrap()["value"]
+            .clone()
+    };
+    assert_eq!(
+        (&seen["code"]["number"], info("peal.escalate.count")),
+        (&(-3100).into(), 3.into()),
+        "{seen}"
+    );
+}
+
+/// The example of each, as its documentation has it, starts.
+#[needs(prepared)]
+#[test]
+fn the_settings_that_are_documented_can_be_used() {
+    for (kind, name) in [
+        ("policies", "quota"),
+        ("policies", "maintenance-window"),
+        ("policies", "log-limit"),
+        ("policies", "admin-group"),
+        ("policies", "provision-dry"),
+        ("policies", "group-rule"),
+        ("handlers", "join-by-rule"),
+        ("handlers", "escalate"),
+        ("handlers", "watchdog"),
+        ("handlers", "mourn"),
+        ("handlers", "restart"),
+    ] {
+        let source = std::fs::read_to_string(
+            root()
+                .join("guests")
+                .join(kind)
+                .join(name)
+                .join("src/lib.rs"),
+        )
+        .unwrap();
+        let lines = source
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .map(str::trim_start);
+        let example: Vec<&str> = lines
+            .skip_while(|line| *line != "```toml")
+            .skip(1)
+            .take_while(|line| *line != "```")
+            .collect();
+        let text = example.join("\n").replace(
+            &format!("path = \"{name}.wasm\""),
+            &format!("path = {:?}", guest(name)),
+        );
+        assert!(text.contains("[[module]]") && text.contains("/"), "{text}");
+        let place = Place::new();
+        place.configure(&format!(
+            "store.path = {:?}\n{text}\n",
+            place.path("store.db")
+        ));
+        drop(place.start());
+    }
+}

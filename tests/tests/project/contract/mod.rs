@@ -1,0 +1,460 @@
+//! The contract grows and takes nothing back: `wit/` against what it was (`tests/contract/VERSION`), and components of then
+//! under the host of now. Until a version is released, which a file `RELEASED` beside it says, what would break components is
+//! reported; from then on it is forbidden.
+mod compare;
+
+use compare::{Change, compare};
+use peal_model::{
+    ConnectionKind, Event, GroupOperationKind, Info, Key, LogRequest, Nspace, PolicyRequest,
+    PolicySubject, Proc, Range, Rank, Status, TargetProc, UserIdentity, Value, key,
+};
+use peal_sandbox::{
+    ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, LoadError, Module,
+    ModuleLimits, PolicyCall, Role, Services,
+};
+use peal_tests::root;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use wit_parser::Resolve;
+
+fn baselines() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(root().join("tests/contract"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+fn contract(dir: &Path) -> Resolve {
+    let mut wit = Resolve::default();
+    let files = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|of| of == "wit"))
+        .collect();
+    files.sort();
+    let mut sources = wit_parser::SourceMap::new();
+    for file in &files {
+        sources.push_file(file).unwrap();
+    }
+    wit.push_group(sources.parse().unwrap()).unwrap();
+    wit
+}
+
+/// The version of the package, so far as it says what is compatible.
+fn line(wit: &Resolve) -> (u64, u64) {
+    let version = wit
+        .package_names
+        .keys()
+        .find(|name| name.name == "pmix")
+        .unwrap()
+        .version
+        .clone()
+        .unwrap();
+    (version.major, version.minor)
+}
+
+/// How far changes that break something are taken.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Rule {
+    Report,
+    Forbid,
+}
+
+impl Rule {
+    fn of(baseline: &Path) -> Rule {
+        if baseline.join("RELEASED").exists() {
+            Rule::Forbid
+        } else {
+            Rule::Report
+        }
+    }
+}
+
+/// Tells of every difference; an error is what may not be.
+fn judge(changes: &[Change], rule: Rule) -> Result<(), String> {
+    for change in changes {
+        match change {
+            Change::Added(what) => println!("added: {what}"),
+            Change::Broken(what) => println!("breaks components: {what}"),
+        }
+    }
+    let broken: Vec<&str> = changes
+        .iter()
+        .filter_map(|change| {
+            if let Change::Broken(what) = change {
+                Some(&**what)
+            } else {
+                None
+            }
+        })
+        .collect();
+    match rule {
+        Rule::Forbid if !broken.is_empty() => Err(broken.join("\n")),
+        Rule::Report | Rule::Forbid => Ok(()),
+    }
+}
+
+#[test]
+fn items_used_by_components_stay() {
+    let now = contract(&root().join("wit"));
+    for baseline in baselines() {
+        let then = contract(&baseline);
+        // A new line may break with the old one; then its components are the old line's.
+        if line(&then) == line(&now) {
+            judge(&compare(&then, &now), Rule::of(&baseline)).unwrap();
+        }
+    }
+}
+
+const THEN: &str = "
+    package a:pmix@0.1.0;
+    interface types { type code = s32; record proc { nspace: string, rank: u32 } enum range { local, global }
+                      variant value { none, text(string) } flags marks { required } }
+    interface clock { now: func() -> u64; }
+    interface handler { use types.{code, proc}; handle: func(code: code, who: option<proc>) -> result<list<code>, code>; }
+    world imports { import clock; }
+    world module { include imports; export handler; }
+    world everything { include module; }";
+
+fn changed(edits: &[(&str, &str)]) -> Vec<Change> {
+    let parse = |text: &str| {
+        let mut wit = Resolve::default();
+        wit.push_str("contract.wit", text).unwrap();
+        wit
+    };
+    let edit = |text: String, (from, to): &(&str, &str)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    };
+    compare(
+        &parse(THEN),
+        &parse(&edits.iter().fold(THEN.to_owned(), edit)),
+    )
+}
+
+#[test]
+fn added_items_break_nothing() {
+    assert_eq!(changed(&[]), []);
+    assert_eq!(
+        changed(&[
+            ("0.1.0", "0.1.1"),
+            ("interface clock {", "/// says more\n interface clock {")
+        ]),
+        []
+    );
+    let added = |edits| {
+        let changes = changed(edits);
+        assert!(
+            !changes.is_empty()
+                && changes
+                    .iter()
+                    .all(|change| matches!(change, Change::Added(_))),
+            "{changes:?}"
+        );
+        assert_eq!(judge(&changes, Rule::Forbid), Ok(()));
+    };
+    added(&[(
+        "now: func() -> u64;",
+        "now: func() -> u64; zone: func() -> string;",
+    )]);
+    added(&[(
+        "interface clock",
+        "interface random { get: func() -> u64; } interface clock",
+    )]);
+    added(&[
+        (
+            "interface clock",
+            "interface random { get: func() -> u64; } interface clock",
+        ),
+        ("import clock;", "import clock; import random;"),
+    ]);
+    added(&[("type code = s32;", "type code = s32; type rank = u32;")]);
+    added(&[
+        (
+            "interface clock",
+            "interface policy { decide: func() -> bool; } interface clock",
+        ),
+        (
+            "world everything { include module;",
+            "world everything { include module; export policy;",
+        ),
+    ]);
+    added(&[(
+        "world everything",
+        "world tool { include imports; } world everything",
+    )]);
+}
+
+#[test]
+fn removed_changed_or_required_items_break_components() {
+    for (from, to, says) in [
+        ("now: func() -> u64;", "", "clock: func now is gone"),
+        (
+            "now: func() -> u64;",
+            "now: func() -> s64;",
+            "clock: func now was func() -> u64 and is func() -> s64",
+        ),
+        (
+            "rank: u32 }",
+            "rank: u32, epoch: u32 }",
+            "types: type proc was record",
+        ),
+        (
+            "nspace: string, rank: u32",
+            "rank: u32, nspace: string",
+            "types: type proc was record",
+        ),
+        (
+            "enum range { local, global }",
+            "enum range { local }",
+            "types: type range was enum",
+        ),
+        (
+            "enum range { local, global }",
+            "enum range { local, global, session }",
+            "types: type range was enum",
+        ),
+        (
+            "none, text(string)",
+            "none, text(string), more(u8)",
+            "types: type value was variant",
+        ),
+        (
+            "flags marks { required }",
+            "flags marks { required, persistent }",
+            "types: type marks was flags",
+        ),
+        ("flags marks { required }", "", "types: type marks is gone"),
+        (
+            "type code = s32",
+            "type code = s64",
+            "types: type code was s32 and is s64",
+        ),
+        (
+            "who: option<proc>",
+            "who: proc",
+            "handler: func handle was func(code: types.code, who: option<types.proc>)",
+        ),
+        (
+            "-> result<list<code>, code>;",
+            "-> result<list<code>, code>; undo: func();",
+            "handler: func undo is new in a role",
+        ),
+        ("import clock;", "", "world imports offers clock no more"),
+        (
+            "world everything { include module; }",
+            "",
+            "world everything is gone",
+        ),
+        ("export handler;", "", "world module has handler no more"),
+        (
+            "world module { include imports;",
+            "interface stop { stop: func(); } world module { include imports; export stop;",
+            "world module demands stop",
+        ),
+    ] {
+        let changes = changed(&[(from, to)]);
+        let told =
+            |change: &Change| matches!(change, Change::Broken(what) if what.starts_with(says));
+        assert!(changes.iter().any(told), "{says}: {changes:?}");
+        assert_eq!(
+            judge(&changes, Rule::Report),
+            Ok(()),
+            "it is reported until there is a release"
+        );
+        assert!(judge(&changes, Rule::Forbid).unwrap_err().contains(says));
+    }
+}
+
+#[test]
+fn a_release_is_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(Rule::of(dir.path()), Rule::Report);
+    fs::write(dir.path().join("RELEASED"), "").unwrap();
+    assert_eq!(Rule::of(dir.path()), Rule::Forbid);
+}
+
+fn load(bytes: &[u8]) -> Result<Module, LoadError> {
+    let engine = Engine::new(&EngineSettings::default()).unwrap();
+    let limits = ModuleLimits {
+        call_time: Duration::from_secs(60),
+        ..ModuleLimits::default()
+    };
+    Module::load(
+        &engine,
+        "then",
+        bytes,
+        &Grants::all(),
+        limits,
+        Services::default(),
+    )
+}
+
+/// Calls a module in each of its roles. What it answers is its own matter; that it can be called is the contract's.
+fn call(module: &Module) {
+    if module.has_role(Role::Lifecycle) {
+        module
+            .init(&[Info::new(Key::new("mode").unwrap(), Value::Int64(0))])
+            .unwrap();
+    }
+    let proc = Proc::new(Nspace::new("solver").unwrap(), Rank(0));
+    let user = Some(UserIdentity {
+        uid: 1000,
+        gid: 1000,
+    });
+    let reached =
+        |failure: Option<FailureKind>| assert_ne!(failure, Some(FailureKind::Unavailable));
+    if module.has_role(Role::EventHandler) {
+        let infos = vec![Info::new(
+            key::PMIX_EVENT_AFFECTED_PROC,
+            Value::Proc(proc.clone()),
+        )];
+        let event = Event {
+            code: Status(-3001),
+            source: Some(proc.clone()),
+            range: Range::Session,
+            infos,
+        };
+        let call = EventCall {
+            number: 0,
+            registration: 1,
+            tag: 1,
+            event: Arc::new(event),
+            identity: user,
+            steps: Arc::default(),
+        };
+        reached(module.handle(&call).failure.map(|failure| failure.kind));
+    }
+    let matters = [
+        (
+            Role::ConnectionPolicy,
+            PolicySubject::Connection(ConnectionKind::Client),
+        ),
+        (
+            Role::EventPolicy,
+            PolicySubject::Event {
+                code: Status(-3001),
+                range: Range::Session,
+            },
+        ),
+        (Role::EventPolicy, PolicySubject::Registration),
+        (Role::JobControlPolicy, PolicySubject::JobControl),
+        (Role::MonitorPolicy, PolicySubject::Monitor),
+        (Role::ProvisionPolicy, PolicySubject::Provision),
+        (Role::LogPolicy, PolicySubject::Log),
+        (
+            Role::GroupPolicy,
+            PolicySubject::Group(GroupOperationKind::Join),
+        ),
+        (Role::SpawnPolicy, PolicySubject::Spawn),
+    ];
+    for (_, matter) in matters
+        .into_iter()
+        .filter(|(role, _)| module.has_role(*role))
+    {
+        let request = PolicyRequest {
+            matter,
+            requester: Some(proc.clone()),
+            identity: user,
+            server: UserIdentity { uid: 0, gid: 0 },
+            groups: Arc::default(),
+            provision: None,
+            peer: None,
+            targets: vec![TargetProc {
+                proc: proc.clone(),
+                owner: user,
+            }],
+            group_name: None,
+            applications: Vec::new(),
+            codes: vec![Status(-3001)],
+            infos: Vec::new(),
+            directives: Vec::new(),
+        };
+        let result = module.decide(&PolicyCall {
+            number: 0,
+            request: Arc::new(request),
+            steps: Arc::default(),
+        });
+        reached(result.outcome.err().map(|failure| failure.kind));
+    }
+    if module.has_role(Role::LogChannel) {
+        let data = vec![Info::new(key::PMIX_LOG_STDOUT, Value::string("a line"))];
+        let request = LogRequest {
+            source: Some(proc),
+            identity: user,
+            timestamp: None,
+            data,
+            directives: Vec::new(),
+        };
+        let channel = Key::from(key::PMIX_LOG_STDOUT);
+        let result = module.log(&ChannelCall {
+            channel,
+            request: Arc::new(request),
+            steps: Arc::default(),
+        });
+        reached(result.failure.map(|failure| failure.kind));
+    }
+}
+
+/// The host takes components of any patch release of its line, older or newer: whatever number it has itself, one of these
+/// is not its own.
+#[test]
+fn components_of_then_are_loaded_and_called_for_ever() {
+    let mut seen = 0;
+    for baseline in baselines() {
+        let version = baseline.file_name().unwrap().to_str().unwrap().to_owned();
+        for file in fs::read_dir(&baseline)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
+            if file.extension().is_none_or(|of| of != "wat") {
+                continue;
+            }
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(
+                text.contains(&format!("@{version}")),
+                "{} is not of {version}",
+                file.display()
+            );
+            for of in [version.as_str(), "0.1.1", "0.1.40"] {
+                let bytes = wat::parse_str(text.replace(&format!("@{version}"), &format!("@{of}")))
+                    .unwrap();
+                let module = load(&bytes)
+                    .unwrap_or_else(|error| panic!("{} as {of}: {error}", file.display()));
+                call(&module);
+            }
+            let other = wat::parse_str(text.replace(&format!("@{version}"), "@0.2.0")).unwrap();
+            load(&other).expect_err("another line has another contract");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3);
+}
+
+/// A component knows of an interface what was there when it was built. What was added since it neither imports nor misses.
+#[test]
+fn a_component_may_know_less_than_there_is() {
+    let state = r#"(import "peal:pmix/state@0.1.0" (instance
+        (export "get" (func (param "key" string) (result (result (option (list u8)) (error s32)))))))"#;
+    let noop = fs::read_to_string(root().join("host/sandbox/tests/wat/noop.wat")).unwrap();
+    let text = noop.replacen("(component", &format!("(component {state}"), 1);
+    call(&load(&peal_tests::text_form::assemble(&text)).unwrap());
+    // And what was never there is missed.
+    let text = noop.replacen(
+        "(component",
+        &format!("(component {}", state.replace("\"get\"", "\"fetch\"")),
+        1,
+    );
+    assert!(matches!(
+        load(&peal_tests::text_form::assemble(&text)),
+        Err(LoadError::Unfit { .. })
+    ));
+}

@@ -1,0 +1,127 @@
+//! The commands of README.md, run as they are written.
+use peal_needs::needs;
+use peal_tests::{root, run, run_within};
+use std::{fs, path::Path, process::Command, sync::OnceLock, time::Duration};
+
+/// What the commands build may be built for the first time, and waits where the other test of this file builds.
+const LONGEST_BUILD: Duration = Duration::from_secs(900);
+
+/// The blocks of shell commands, in their order.
+fn blocks() -> Vec<String> {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let starts = readme.split("```sh\n").skip(1);
+    starts
+        .map(|rest| rest.split("```").next().unwrap().to_owned())
+        .collect()
+}
+
+fn shell(commands: &str, dir: &Path) -> String {
+    let mut command = Command::new("bash");
+    command
+        .args(["-euo", "pipefail", "-c", commands])
+        .current_dir(dir);
+    command.env("XDG_CACHE_HOME", root().join("target/test-cache"));
+    let done = run_within(LONGEST_BUILD, &mut command).expect_status(0);
+    done.stdout + &done.stderr
+}
+
+#[test]
+fn the_two_commands_come_first_and_ci_runs_the_one_for_tests() {
+    let blocks = blocks();
+    assert_eq!(blocks[..2], ["cargo xtask demo\n", "cargo xtask test\n"]);
+    let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
+    assert!(ci.lines().any(|line| line == "cargo xtask test"), "{ci}");
+}
+
+/// The transcript of the demo, which runs once.
+fn demo() -> &'static str {
+    static SHOWN: OnceLock<String> = OnceLock::new();
+    SHOWN.get_or_init(|| shell(&blocks()[0], &root()))
+}
+
+#[test]
+fn demo_shows_job_events_and_answers_of_handlers() {
+    let shown = demo();
+    assert!(shown.contains("$ peal run -n 4 --events"), "{shown}");
+    assert!(shown.contains("rank 3 of 4: my neighbour says"), "{shown}");
+    assert!(
+        shown.contains("report answers PMIX_EVENT_NO_ACTION_TAKEN (-331)"),
+        "{shown}"
+    );
+    assert!(shown.contains("which ends the chain"), "{shown}");
+    assert!(
+        shown.contains("this line went through a log channel\nmy line was logged"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("the other job stays: PMIx_Job_control") && shown.contains("same-user"),
+        "{shown}"
+    );
+    // What cargo says of its work beside that differs: the other tests of this file build as well.
+    let of_cargo = ["Blocking ", "Compiling ", "Finished ", "Running "];
+    let transcript = shown.lines().filter(|line| {
+        !of_cargo
+            .iter()
+            .any(|word| line.trim_start().starts_with(word))
+    });
+    let count = transcript.count();
+    assert!(count < 100, "a short transcript, not {count} lines");
+}
+
+#[needs(openmpi4)]
+#[test]
+fn demo_shows_how_mpi_jobs_end_as_handlers_decide() {
+    let shown = demo();
+    // The output of who dies is not lost, and the verdicts of the handlers differ.
+    assert_eq!(shown.matches("\nlast words of 3\n").count(), 2, "{shown}");
+    assert!(
+        shown.contains(":3 has ended abnormally (exit status 137): the others are to go on\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains(":3 has ended abnormally (exit status 137): the job is to end\n"),
+        "{shown}"
+    );
+    assert_eq!(
+        shown
+            .matches("\nthe other 3 have worked on: sum 3\n")
+            .count(),
+        1,
+        "{shown}"
+    );
+}
+
+/// In a copy of the sources, so that the handler is not left in ours; what is built is shared.
+#[needs(git)]
+#[test]
+fn the_first_handler_is_built_and_answers_as_the_text_says() {
+    let copy = tempfile::tempdir().unwrap();
+    let files = run(Command::new("git").args(["ls-files"]).current_dir(root()))
+        .expect_status(0)
+        .stdout;
+    for file in files.lines().filter(|file| root().join(file).exists()) {
+        let to = copy.path().join(file);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(root().join(file), to).unwrap();
+    }
+    fs::create_dir(copy.path().join("target")).unwrap();
+    for shared in ["debug", "guests-build", "guests-other", "tools"] {
+        fs::create_dir_all(root().join("target").join(shared)).unwrap();
+        std::os::unix::fs::symlink(
+            root().join("target").join(shared),
+            copy.path().join("target").join(shared),
+        )
+        .unwrap();
+    }
+    let blocks = blocks();
+    assert_eq!(blocks.len(), 4, "a new block of commands needs a test");
+    shell(&blocks[2], copy.path());
+    let shown = shell(&blocks[3], copy.path());
+    assert!(shown.contains("capabilities   none"), "{shown}");
+    for line in [
+        "first answers PMIX_EVENT_NO_ACTION_TAKEN (-331), first.greeting=\"well done, rank 0\"",
+        "peal.complete.after=\"first\"",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+}

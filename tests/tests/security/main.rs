@@ -1,0 +1,10 @@
+//! Policies, identities, malformed input and attacks.
+mod attacks;
+mod client_input;
+mod confinement;
+mod control_policies;
+mod fake_server;
+mod identity;
+mod policies;
+mod request_fuzz;
+mod server_process;
