@@ -439,7 +439,7 @@ mod tests {
                 "{error}"
             );
             assert!(
-                error.to_string().contains("should go on from record 1"),
+                error.to_string().contains("should follow record 1"),
                 "{error}"
             );
         }

@@ -106,7 +106,7 @@ pub struct ModuleFacts {
     pub owner: String,
     /// The digest of its component.
     pub digest: Digest,
-    /// The mode: `active`, `shadow`, or `brought` by a job.
+    /// The mode: `active`, `shadow` or `job-supplied`.
     pub mode: String,
     /// The granted capabilities.
     pub grants: Grants,

@@ -152,7 +152,7 @@ fn is_refused(place: &Place, bytes: &[u8], frame: u64) -> FrameError {
     assert!(
         error
             .to_string()
-            .contains("audit.db-tail\", which holds what is on its way"),
+            .contains("audit.db-tail\" was changed outside of the server"),
         "{error}"
     );
     let AuditError::Journal {

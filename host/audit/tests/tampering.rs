@@ -270,7 +270,7 @@ fn exported_trail_verifies_and_changes_are_detected() {
     std::fs::write(&exported, "{\"seal\":\"nonsense\"}").unwrap();
     let error = TrailSource::open(&exported).err().unwrap().to_string();
     assert!(
-        error.contains("line 1") && error.contains("no seal"),
+        error.contains("line 1") && error.contains("should be a seal"),
         "{error}"
     );
 }
