@@ -178,7 +178,7 @@ impl Keys {
         self.signing.sign(text.as_bytes()).to_bytes().to_vec()
     }
 
-    /// Returns a keyed digest of a secret. Without the key nobody can find the secret by trying
+    /// Returns a keyed digest of a secret. Without the key the secret cannot be found by trying
     /// values.
     pub(crate) fn digest(&self, secret: &[u8]) -> [u8; 32] {
         self.digests

@@ -25,7 +25,7 @@ use support::{Place, granted, request};
 /// As much as it may hold, and what a frame has beside the records.
 const MOST: u64 = 256 << 10;
 const AROUND: usize = 40;
-/// How many decisions are made at once.
+/// Number of concurrent decisions.
 const MANY: u64 = 2000;
 
 /// Never sealed on the way, which would be written at once.
@@ -115,7 +115,7 @@ fn verified(place: &Place) -> peal_audit::Verified {
     .unwrap()
 }
 
-/// What the next server makes of it: the decisions, a gap behind them, and a trail that verifies.
+/// Checks the trail after the next start: the decisions, a gap after them, and no findings.
 #[track_caller]
 fn is_taken_over(place: &Place, decisions: impl IntoIterator<Item = u64>) {
     drop(open(place).unwrap());

@@ -69,7 +69,7 @@ fn rehash(path: &Path) {
         .unwrap();
 }
 
-/// What is done, what is found first, and of which record.
+/// A change, the first finding, and its record.
 const EDITS: [(&str, &str, &str); 25] = [
     ("a body", "update record set body = x'a0' where seq = 7", "record 7 was altered"),
     (

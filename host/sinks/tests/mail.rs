@@ -725,7 +725,7 @@ fn old_mail_is_dropped_and_counted() {
     );
 }
 
-/// What was traced.
+/// Captured log output.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 

@@ -226,7 +226,7 @@ mod tests {
         let first = JournalFile::open(&trail, DatabaseDurability::Process).unwrap();
         std::thread::scope(|scope| {
             let second = scope.spawn(|| JournalFile::open(&trail, DatabaseDurability::Process));
-            // Whoever is about to end is waited for.
+            // `open` waits for a process that is about to end.
             drop(first);
             second.join().unwrap().unwrap();
         });

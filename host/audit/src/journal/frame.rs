@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Which frame a byte is of, and where that begins.
+    /// Returns the frame that contains a byte, and its offset.
     fn place(pieces: &[Vec<u8>], at: usize) -> (usize, usize) {
         let ends = pieces.iter().scan(0, |end, piece| {
             *end += piece.len();
