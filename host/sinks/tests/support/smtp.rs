@@ -34,7 +34,7 @@ impl Received {
     }
 }
 
-/// Behaviour of a server.
+/// Encryption that a server offers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Offers {
     Nothing,
