@@ -186,7 +186,7 @@ fn path_of_other_kind_or_user_is_refused_at_opening() {
     ] {
         let error = why_not(FileSettings::new(at(name)));
         assert!(
-            error.contains(&format!("{:?} cannot be opened: ", at(name))),
+            error.contains(&format!("{:?} could not be opened: ", at(name))),
             "{name}: {error}"
         );
     }

@@ -300,7 +300,7 @@ mod tests {
         let error = refused("later.db", &sql(later));
         assert!(
             error.ends_with(&format!(
-                "has layout {}, this Peal knows {} and earlier",
+                "has layout {}, this Peal supports {} and earlier",
                 STORE.latest() + 1,
                 STORE.latest()
             )),

@@ -396,7 +396,7 @@ mod tests {
         let error = outbox.add(1, "", b"").unwrap_err().to_string();
         assert_eq!(
             error,
-            "3 messages or 100 bytes wait for sink \"mail\" already, which is all that may"
+            "the queue of sink \"mail\" is full; its limits are 3 messages and 100 bytes"
         );
         outbox.all.of("other", ROOM).add(1, "", b"").unwrap();
         assert_eq!(

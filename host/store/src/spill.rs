@@ -237,7 +237,7 @@ mod tests {
         let error = spill.write(2, b"12345").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "10 bytes are spilled already, more are not allowed"
+            "the spill has its maximum size of 10 bytes"
         );
         spill.forget(1, 1);
         spill.write(2, b"12345").unwrap();

@@ -287,7 +287,7 @@ mod tests {
         let error = one.set("b", &[]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the state of all modules of user 1 would take 215 bytes, it may take 150"
+            "the state of all modules of user 1 would take 215 bytes; the limit is 150"
         );
         two.set("a", &[1; 10]).unwrap();
         state("two", StateScope::User(2))
@@ -327,7 +327,7 @@ mod tests {
         let error = state.set("b", &[0; 11]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the state of module \"m\" would take 151 bytes, it may take 150"
+            "the state of module \"m\" would take 151 bytes; the limit is 150"
         );
         assert!(matches!(state.set("c", &[]), Err(StoreError::Quota { .. })));
         assert_eq!(

@@ -88,7 +88,7 @@ mod tests {
             password("m", &dir.path().join("none"))
                 .unwrap_err()
                 .to_string()
-                .contains("cannot be read")
+                .contains("could not be read")
         );
     }
 }

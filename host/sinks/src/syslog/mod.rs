@@ -225,7 +225,7 @@ mod tests {
         );
         assert_eq!(
             lines(100).check(b"").unwrap_err().to_string(),
-            "an empty message for sink \"s\""
+            "a message for sink \"s\" is empty"
         );
         assert!(matches!(
             lines(5).check(b"123456"),
