@@ -1,10 +1,10 @@
-//! Puts the SDKs and the contract into the crate: a table of paths and contents, made anew when one of them changes.
+//! Bundles the SDKs and the contract into the crate, as a table of paths and contents.
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
 };
 
-/// What is carried, below the root of the repository.
+/// Bundled directories, below the root of the repository.
 const CARRIED: [&str; 5] = ["sdk/rust", "sdk/c", "sdk/python", "sdk/js", "wit"];
 
 fn main() -> io::Result<()> {
@@ -20,7 +20,7 @@ fn main() -> io::Result<()> {
     let mut table = String::from("&[\n");
     for (at, file) in files.iter().enumerate() {
         let name = file.strip_prefix(&root).map_err(io::Error::other)?;
-        // A copy: where several checkouts share what is built, this one may be gone when the table is read.
+        // A copy, since checkouts may share build output, and this one may be gone when it is used.
         let copy = format!("carried-{at}");
         // Written anew: copying into a file that other checkouts share by a hard link changes theirs.
         match fs::remove_file(out.join(&copy)) {
@@ -33,7 +33,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("carried.rs"), table)
 }
 
-/// The files below a directory, but those that tools leave there.
+/// Collects the files below a directory, except for those that tools leave there.
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();

@@ -1,4 +1,4 @@
-//! The trail as those see it who have something to record.
+//! The audit trail as seen by the code that records.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, DecisionEntry, GapReason,
     Keys, RecordFailurePolicy, WriteFailure,
@@ -25,7 +25,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A trail that is being written. Cheap to clone; when the last one goes, what waits is written and the trail ends in good order.
+/// An open audit trail. Cheap to clone. When the last clone is dropped, the queued entries and an
+/// `Ended` entry are written.
 #[derive(Clone)]
 pub struct AuditTrail(Arc<Inner>);
 
@@ -37,41 +38,44 @@ struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What everybody may look at while it is written.
+/// State that can be read while the trail is written.
 pub(crate) struct SharedTrail {
     run: u64,
     handlers: NonZeroU32,
-    /// Calls for which there was no room since that was last said.
+    /// Calls left out for lack of room since the last `Gap` entry.
     pub(crate) left_out: AtomicU64,
     health: Mutex<AuditHealth>,
-    /// The last write that failed, also when later ones succeeded.
+    /// The last failed write, kept after later writes succeed.
     failed: Mutex<Option<FailedWrite>>,
     on_failure: RecordFailurePolicy,
     pub(crate) refusals: GroupedDenials,
 }
 
-/// A write that failed.
+/// A failed write.
 #[derive(Clone)]
 struct FailedWrite {
     error: String,
     at: Instant,
 }
 
-/// Whom to tell whether it is safe.
+/// Callback that receives the result of a commit.
 pub(crate) type Done = Box<dyn FnOnce(CommitResult) + Send>;
 
-/// Whether what was granted may be.
+/// Permission to carry out a recorded grant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitResult {
-    /// It is recorded, or need not be.
+    /// The decision is recorded, or need not be.
     Yes,
-    /// It is not recorded, and so must not be.
+    /// The decision is not recorded; the grant must not be carried out.
     No,
 }
 
 impl AuditTrail {
-    /// Opens a trail, and begins a run in it. A trail that somebody has cut off is refused, and so is a journal that somebody has
-    /// changed.
+    /// Opens a trail and begins a run in it.
+    ///
+    /// # Errors
+    ///
+    /// A trail that was truncated is refused, and so is a journal that was changed.
     pub fn open(settings: AuditSettings) -> Result<AuditTrail, AuditError> {
         let keys = Arc::new(Keys::open(&settings.key)?);
         let AuditSettings {
@@ -85,7 +89,7 @@ impl AuditTrail {
             lasting: &kind::LASTING,
         };
         let trail = Trail::open(&settings.path, kept)?;
-        // From here on nobody else writes.
+        // `Trail::open` took the lock on the file: no other process writes from here on.
         let journal = Journal::open(trail.path(), kept, keys.clone())?;
         let head = trail.seal(SealKind::Head)?;
         let last = trail.last_rows(&Filter::default(), 1)?.pop();
@@ -146,7 +150,7 @@ impl AuditTrail {
             (journal, ledger.clone()),
             head,
         );
-        // What was left goes before them.
+        // The entries recovered from the journal precede these.
         writer.group(
             crashed
                 .into_iter()
@@ -175,17 +179,17 @@ impl AuditTrail {
         })))
     }
 
-    /// The record at which this run began.
+    /// Returns the number of the record at which this run began.
     pub fn run(&self) -> u64 {
         self.0.shared.run
     }
 
-    /// Of how many instances of a handler one is recorded.
+    /// Returns n where one of n instances of a handler is recorded.
     pub(crate) fn handlers(&self) -> NonZeroU32 {
         self.0.shared.handlers
     }
 
-    /// How recording goes.
+    /// Returns the state of the recording.
     pub fn health(&self) -> AuditHealth {
         let health = *self.0.shared.health();
         AuditHealth {
@@ -194,7 +198,7 @@ impl AuditTrail {
         }
     }
 
-    /// Why the trail cannot be written; nothing while it can.
+    /// Returns the failure that prevents writes; `None` while the trail can be written.
     pub fn failure(&self) -> Option<WriteFailure> {
         let is_failing = self.0.shared.health().is_failing;
         self.0
@@ -204,24 +208,25 @@ impl AuditTrail {
             .map(|last| self.0.shared.failure(last))
     }
 
-    /// Why the trail could not be written at some time in this long before now, although it can be now. A full disk still takes small
-    /// records between larger ones that fail.
+    /// Returns the last write failure if it happened less than `time` before `now`, even if later
+    /// writes succeeded. A full disk still takes small records between larger ones that fail.
     pub fn failure_within(&self, time: Duration, now: Instant) -> Option<WriteFailure> {
         let last = self.0.shared.last_failed()?;
         (now.saturating_duration_since(last.at) < time).then(|| self.0.shared.failure(last))
     }
 
-    /// Records what is no call of a module. Waits for room, not for the write.
+    /// Records an entry that is not a call. Waits for room in the queue, not for the write.
     pub fn note(&self, entry: AuditEntry) {
         self.record_blocking(self.pending(entry));
     }
 
-    /// Records what is no call of a module, unless there is no room.
+    /// Records an entry that is not a call, or leaves it out if the queue is full.
     pub fn mention(&self, entry: AuditEntry) {
         self.offer(self.pending(entry));
     }
 
-    /// Records that a request was denied or a connection refused. What is refused again and again is counted, and recorded in groups.
+    /// Records a denied request or a refused connection. Repeated denials are counted and recorded
+    /// in groups.
     pub fn refuse(&self, denial: AdmissionDenial) {
         let denial = denial.bounded();
         if !self.counts(&denial) {
@@ -229,12 +234,13 @@ impl AuditTrail {
         }
     }
 
-    /// Counts a refusal; true if it is not to be recorded by itself.
+    /// Counts a denial. Returns true if the denial is not to be recorded by itself.
     pub(crate) fn counts(&self, denial: &AdmissionDenial) -> bool {
         self.0.shared.refusals.note(denial, now(), Instant::now()) == Noted::Counted
     }
 
-    /// An entry on its way. Secrets are taken out of it here: nobody waits for that but the caller.
+    /// Prepares an entry for the queue. Secrets are removed on the caller's thread, so that the
+    /// writer does not wait for it.
     pub(crate) fn pending(&self, entry: AuditEntry) -> PendingEntry {
         PendingEntry {
             scrubbed: self.0.scrubber.scrubbed(&entry),
@@ -242,8 +248,9 @@ impl AuditTrail {
         }
     }
 
-    /// Records a decision, and says whether what was granted may be: not before it is written. That is here and now if the
-    /// caller can take the time and nobody else is writing, else on another thread.
+    /// Records a decision and calls `done` once the decision is committed or has failed. A grant is
+    /// carried out only after its record is written. The caller's thread writes if `by` allows it
+    /// and no other thread is writing; otherwise the writer thread does.
     pub fn decide(
         &self,
         decision: DecisionEntry,
@@ -265,7 +272,8 @@ impl AuditTrail {
             },
             by,
         );
-        // Whoever lets go of the writer looks again, for those who came meanwhile and found it taken.
+        // Check again after each unlock: another caller may have queued an entry while this thread
+        // held the writer, and left it to this thread.
         while by == CommitThread::Caller && queue.is_awaited() {
             match writer.try_lock() {
                 Ok(mut writer) => writer.drain(queue),
@@ -275,12 +283,12 @@ impl AuditTrail {
         }
     }
 
-    /// Waits for room.
+    /// Queues an entry; waits for room.
     pub(crate) fn record_blocking(&self, pending: PendingEntry) {
         self.0.queue.push_blocking(pending, CommitThread::Thread);
     }
 
-    /// Leaves it out where there is no room.
+    /// Queues an entry; leaves it out if the queue is full.
     pub(crate) fn offer(&self, pending: PendingEntry) {
         if let Err(EntryQueueFull) = self.0.queue.offer(pending) {
             self.0.shared.left_out.fetch_add(1, Ordering::Relaxed);
@@ -289,7 +297,7 @@ impl AuditTrail {
 }
 
 impl Drop for Inner {
-    /// What waits is written, and that it was the end.
+    /// Writes the queued entries and the `Ended` entry.
     fn drop(&mut self) {
         self.queue.close();
         if let Some(thread) = self
@@ -298,7 +306,7 @@ impl Drop for Inner {
             .unwrap_or_else(PoisonError::into_inner)
             .take()
         {
-            // It tells of its failures itself.
+            // A panic of the thread was already reported by its own failure handling.
             drop(thread.join());
         }
     }
@@ -309,7 +317,7 @@ impl SharedTrail {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what went wrong with a write.
+    /// Stores the last failed write.
     pub(crate) fn fails(&self, error: String, at: Instant) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(FailedWrite { error, at });
@@ -330,8 +338,9 @@ impl SharedTrail {
     }
 }
 
-/// What a server that was killed has left in the journal. Where the machine went down with it and writes do not wait for the disk,
-/// the latest may be missing in the database or here; then what does not fit is left out, as the gap that follows says.
+/// Returns the records that a killed server left in the journal. After a crash of the machine the
+/// last writes may be missing in the database or in the journal, unless writes wait for the disk.
+/// Frames that do not fit are then left out; the `Gap` entry that follows records this.
 fn left(
     journal: &Journal,
     trail: &Trail,
@@ -350,7 +359,7 @@ fn left(
     }
     tracing::warn!(
         journal = %path.display(), frame, %fault,
-        "the machine went down, and decisions of its last moments are missing in the audit trail"
+        "audit journal incomplete after a machine crash, last decisions are missing"
     );
     Ok(rows)
 }
@@ -430,7 +439,7 @@ mod tests {
                 "{error}"
             );
             assert!(
-                error.to_string().contains("should go on from record 1"),
+                error.to_string().contains("should follow record 1"),
                 "{error}"
             );
         }

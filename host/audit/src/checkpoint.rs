@@ -1,4 +1,5 @@
-//! Where checkpoints are sent, so that whoever rewrites the trail has to rewrite these as well: a file, the system's log.
+//! Destinations of trail checkpoints: a file, the system log. To rewrite the trail unnoticed, an
+//! attacker has to rewrite these too.
 use crate::Statement;
 use std::{
     fs::OpenOptions,
@@ -7,42 +8,42 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the system takes lines for its log.
+/// Socket of the system log.
 const SYSLOG: &str = "/dev/log";
 /// Facility authpriv, severity info (RFC 3164).
 const PRIORITY: u8 = 10 << 3 | 6;
 
-/// Where checkpoints are sent.
+/// Destinations of trail checkpoints.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Destinations {
-    /// A file to which they are added.
+    /// File to which trail checkpoints are appended.
     pub file: Option<PathBuf>,
-    /// Whether the system's log has them.
+    /// Use of the system log.
     pub syslog: CheckpointSyslog,
 }
 
-/// Whether the system's log has checkpoints.
+/// Use of the system log for trail checkpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CheckpointSyslog {
-    /// It does not.
+    /// No checkpoints go to the system log.
     #[default]
     No,
-    /// It has.
+    /// Every checkpoint goes to the system log.
     Yes,
 }
 
 impl Destinations {
-    /// Sends one everywhere. What fails is told in the trace; the trail goes on.
+    /// Sends a checkpoint to all destinations. Failures are logged only; the trail goes on.
     pub(crate) fn send(&self, checkpoint: &Statement) {
         if let Some(path) = &self.file
             && let Err(error) = append(path, checkpoint)
         {
-            tracing::error!(path = %path.display(), %error, "a checkpoint of the audit trail cannot be written");
+            tracing::error!(path = %path.display(), %error, "trail checkpoint not written to file");
         }
         if self.syslog == CheckpointSyslog::Yes
             && let Err(error) = log(checkpoint)
         {
-            tracing::error!(%error, "a checkpoint of the audit trail cannot be sent to {SYSLOG}");
+            tracing::error!(%error, socket = SYSLOG, "trail checkpoint not sent to system log");
         }
     }
 }
@@ -60,7 +61,7 @@ fn append(path: &Path, checkpoint: &Statement) -> std::io::Result<()> {
 
 fn log(checkpoint: &Statement) -> std::io::Result<()> {
     let socket = UnixDatagram::unbound()?;
-    // Who reads the log may be slow; the trail does not wait.
+    // The reader of the log may be slow; the trail must not wait for it.
     socket.set_nonblocking(true)?;
     socket
         .send_to(format!("<{PRIORITY}>peal: {checkpoint}").as_bytes(), SYSLOG)

@@ -1,5 +1,5 @@
-//! The share of each user in the room of decisions. Where the trail is full of records that stay, a user whose decisions take more than
-//! their share is denied, so that all others are not.
+//! Bytes that decisions about each user may take. When the trail is full of lasting records, a user
+//! with more than their share is denied, so that the requests of other users can be recorded.
 use crate::{
     DecisionEntry,
     retention::{Supply, TrailRetention},
@@ -25,7 +25,8 @@ impl DecisionRoom {
         }
     }
 
-    /// True if there is room for a decision. For those about root and about the user of the server there is as long as there is any.
+    /// Returns true if a decision may be recorded. Decisions about root and the server's own user
+    /// are limited by the trail only.
     pub(crate) fn admits(&self, decision: &DecisionEntry) -> bool {
         let Some(uid) = decision.asked.identity.map(|identity| identity.uid) else {
             return true;
@@ -36,14 +37,14 @@ impl DecisionRoom {
             || self.used.get(&uid).is_none_or(|bytes| *bytes < self.share)
     }
 
-    /// A record that stays was written about this user.
+    /// Counts a lasting record about this user.
     pub(crate) fn add(&mut self, uid: Option<u32>, bytes: u64) {
         if let Some(uid) = uid {
             *self.used.entry(uid).or_default() += bytes;
         }
     }
 
-    /// Takes over how much of the trail each user has.
+    /// Replaces the counts with those of the database.
     pub(crate) fn set(&mut self, used: &[UsedBytes], supply: Supply) {
         let lasting = used.iter().filter(|used| used.class == RowClass::Lasting);
         self.used = lasting

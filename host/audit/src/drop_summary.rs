@@ -1,18 +1,18 @@
-//! The record of what went for want of room or by age.
+//! Summary of records that were dropped to free room or because of their age.
 use peal_store::Outline;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Records that were dropped.
+/// Summary of dropped records.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DropSummary {
-    /// The number of the first of them ...
+    /// The number of the first dropped record.
     pub from: u64,
-    /// ... and of the last. Between them others may stay.
+    /// The number of the last dropped record. Records between them may have stayed.
     pub to: u64,
-    /// The time when the first was written, in milliseconds since the epoch ...
+    /// The time when the first was written, in milliseconds since the epoch.
     pub since: u64,
-    /// ... and the last.
+    /// The time when the last was written, in milliseconds since the epoch.
     pub until: u64,
     /// The number of records of each kind.
     pub kinds: BTreeMap<String, u64>,
@@ -33,7 +33,7 @@ impl DropSummary {
         *summary.kinds.entry(row.kind.clone()).or_default() += 1;
     }
 
-    /// Both as one.
+    /// Merges two summaries.
     pub(crate) fn both(
         one: Option<DropSummary>,
         other: Option<DropSummary>,
@@ -51,18 +51,18 @@ impl DropSummary {
         }
     }
 
-    /// The number of records.
+    /// Returns the number of dropped records.
     pub fn count(&self) -> u64 {
         self.kinds.values().sum()
     }
 
-    /// The number of records of each kind, in words.
+    /// Returns the number of records of each kind as text.
     pub(crate) fn of_kinds(&self) -> String {
         of_kinds(&self.kinds)
     }
 }
 
-/// The number of records of each kind, in words.
+/// Returns the number of records of each kind as text.
 pub(crate) fn of_kinds(kinds: &BTreeMap<String, u64>) -> String {
     let kinds: Vec<String> = kinds
         .iter()

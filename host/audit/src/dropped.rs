@@ -1,8 +1,9 @@
-//! Records that the server dropped between others that stay, in statements that it signs: so a record that it dropped is told apart
-//! from one that somebody removed.
+//! Signed statements about records that the server dropped between records that stay. They
+//! distinguish records dropped by the server from records removed by an attacker.
 //!
-//! A statement covers a range of records. For each run of dropped records in it, it says which hash the record before the run has and
-//! which the last record of the run had. So the chain can be followed across the run, and what stays before it cannot be rewritten.
+//! A statement covers a range of records. For each run of dropped records it holds the hash of the
+//! record before the run and the hash of the last record of the run. So the hash chain can be
+//! followed across the run, and the records before it cannot be rewritten.
 use crate::{
     EntryError, Keys, SealPublicKey,
     entry::{from_cbor, to_cbor},
@@ -13,7 +14,8 @@ use peal_store::{DroppedRows, Outline, RowClass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The runs of a statement to which more are added. So an unbroken run costs the same however long it is.
+/// Maximum number of runs of a statement that is extended. Extending an unbroken run costs the same
+/// regardless of its length.
 const RUNS_ADDED_TO: usize = 64;
 
 /// A range of records of which some were dropped.
@@ -21,28 +23,29 @@ const RUNS_ADDED_TO: usize = 64;
 pub(crate) struct DroppedRange {
     /// The first record of the range.
     pub(crate) from: u64,
-    /// The last record of the range ...
+    /// The last record of the range.
     pub(crate) to: u64,
-    /// ... and its hash.
+    /// The hash of the last record of the range.
     pub(crate) end: Digest,
     /// The number of dropped records of each kind.
     pub(crate) kinds: BTreeMap<String, u64>,
     pub(crate) runs: Vec<DroppedRun>,
 }
 
-/// Records without a gap between them, all of them dropped.
+/// Consecutive records that were all dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct DroppedRun {
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// The hash of the record before the first one.
+    /// The hash of the record before the run.
     pub(crate) before: Digest,
-    /// The hash of the last one.
+    /// The hash of the last record of the run.
     pub(crate) hash: Digest,
 }
 
 impl DroppedRange {
-    /// The range of these rows, which follow `before`, until so many bytes are dropped; none where there are no rows.
+    /// Builds the range of `rows`, which follow `before`, up to the row at which `most_bytes` bytes
+    /// are dropped; `None` without rows.
     pub(crate) fn of(before: ChainHead, rows: &[Outline], most_bytes: u64) -> Option<DroppedRange> {
         let (mut last, mut bytes) = (Digest(before.1), 0);
         let mut range = DroppedRange {
@@ -76,7 +79,8 @@ impl DroppedRange {
         Some(range)
     }
 
-    /// Both ranges as one, if the other follows and there is room for its runs. Else the other.
+    /// Joins both ranges if `other` follows and the runs fit in one statement; otherwise returns
+    /// `other`.
     pub(crate) fn followed_by(self, other: DroppedRange) -> Successor {
         if self.to + 1 != other.from || self.runs.len() + other.runs.len() > RUNS_ADDED_TO {
             return Successor::Beside(other);
@@ -105,7 +109,7 @@ impl DroppedRange {
         })
     }
 
-    /// The statement, signed.
+    /// Returns the signed statement.
     pub(crate) fn signed(&self, keys: &Keys) -> Result<DroppedRows, EntryError> {
         let body = to_cbor(self)?;
         let signature = keys.sign(&text(self.to, &body));
@@ -116,7 +120,7 @@ impl DroppedRange {
         })
     }
 
-    /// The content of a statement, if it is signed by the owner of this key.
+    /// Returns the content of a statement if `key` signed it.
     pub(crate) fn by(key: &SealPublicKey, rows: &DroppedRows) -> Option<DroppedRange> {
         let is_signed = key.has_signed(&text(rows.last, &rows.body), &rows.signature);
         DroppedRange::read(rows)
@@ -124,21 +128,21 @@ impl DroppedRange {
             .filter(|range| is_signed && range.to == rows.last)
     }
 
-    /// The content of a statement of this writer's own.
+    /// Returns the content of a statement written by this server, without a check of its signature.
     pub(crate) fn read(rows: &DroppedRows) -> Result<DroppedRange, EntryError> {
         from_cbor(&rows.body)
     }
 }
 
-/// The statement for a range that follows another.
+/// Statement for a range that follows another range.
 pub(crate) enum Successor {
-    /// It stands beside the other one.
+    /// A new statement beside the previous one.
     Beside(DroppedRange),
-    /// It stands in its place.
+    /// A statement that replaces the previous one.
     Joined(DroppedRange),
 }
 
-/// The text that is signed.
+/// Returns the signed text.
 fn text(last: u64, body: &[u8]) -> String {
     format!("peal-audit 1 dropped {last} {}", Digest::of(body))
 }

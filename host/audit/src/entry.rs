@@ -1,4 +1,4 @@
-//! What there is to record, and how: in CBOR (RFC 8949), beside the columns that one looks for.
+//! Entries of the trail, serialized in CBOR (RFC 8949), and the columns for searches.
 use crate::{
     DropSummary, HandshakeFacts, RefusalGroup,
     gist::{reasons, shortened},
@@ -12,72 +12,72 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{num::NonZeroU32, sync::Arc};
 use thiserror::Error;
 
-/// How deep what is read may be nested: what a guest may push has 16 levels of three each.
+/// Maximum nesting when reading: values that a guest may push have 16 levels of three each.
 const MAX_DEPTH: usize = 128;
 
-/// What there is to record.
+/// An entry of the trail.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum AuditEntry {
     /// A server began.
     Began {
-        /// Its host, process and release.
+        /// The host, process and release of the server.
         server: String,
-        /// The key that it signs with.
+        /// The key that signs the seals.
         key: String,
-        /// Of how many instances of a handler one is recorded.
+        /// One of this many instances of a handler is recorded.
         #[serde(default = "every_one")]
         handlers: NonZeroU32,
-        /// What the kernel called the time since the machine was started.
+        /// The kernel's boot id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<String>,
     },
-    /// It ended in good order.
+    /// The server ended in good order.
     Ended,
     /// A module was called.
     Call(Box<CallEntry>),
-    /// A request was decided about.
+    /// A policy decision about a request.
     Decision(DecisionEntry),
-    /// A request was denied, or a connection refused, without a decision that is on record.
+    /// A denied request or refused connection without a recorded decision.
     Denied(AdmissionDenial),
-    /// Requests of one user were denied, or its connections refused, often for the same cause.
+    /// Repeated denials of one user's requests or connections, mostly for the same cause.
     Refusals(RefusalGroup),
     /// Records were dropped.
     Dropped(DropSummary),
-    /// Other modules have taken the place of those that ran.
+    /// A new module set was deployed.
     Deployed {
-        /// The number of their version.
+        /// The version of the set.
         version: u64,
-        /// What led to it.
+        /// The cause of the change.
         cause: String,
-        /// What differs from the one before.
+        /// The differences from the previous set.
         changes: Vec<String>,
     },
-    /// Others were to, and could not.
+    /// A module set was rejected.
     Refused {
-        /// Why.
+        /// The errors.
         reasons: Vec<String>,
     },
     /// A module failed too often.
     Quarantined {
-        /// Which.
+        /// The name of the module.
         module: String,
-        /// Its component.
+        /// The digest of its component.
         digest: Digest,
-        /// How often.
+        /// The number of failures.
         failures: usize,
-        /// How at last.
+        /// The last failure.
         last: CallFailure,
     },
-    /// Something is missing here.
+    /// Entries are missing here.
     Gap {
-        /// How many calls; none where nobody knows.
+        /// The number of missing calls; `None` if unknown.
         calls: Option<u64>,
-        /// Why.
+        /// The cause.
         reason: GapReason,
     },
 }
 
-/// Records of older releases do not say so.
+/// Returns the default for records of older releases, which lack the field.
 fn every_one() -> NonZeroU32 {
     NonZeroU32::MIN
 }
@@ -85,35 +85,36 @@ fn every_one() -> NonZeroU32 {
 /// A call of a module.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CallEntry {
-    /// The record at which its server began. An instance is known by that and its number.
+    /// The record at which the server's run began. Run and instance number identify an instance.
     pub run: u64,
-    /// What is known of the module: the digest of its [`ModuleFacts`].
+    /// The digest of the module's [`ModuleFacts`].
     pub facts: Digest,
-    /// What was called, and what came of it.
+    /// The subject and the result of the call.
     pub record: CallRecord,
-    /// The facts of the handshake that it was about. The words of the handshake, and the module's results, are not in the record.
+    /// The facts of the handshake that the call was about. The content of the handshake and the
+    /// module's results are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<HandshakeFacts>,
 }
 
-/// What is known of a module as it was loaded. Kept once, whatever it is called for.
+/// Facts about a module as loaded. Stored once per module, not per call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModuleFacts {
-    /// What administrators call it.
+    /// The name of the module.
     pub name: String,
-    /// Whose it is.
+    /// The owner of the module.
     pub owner: String,
-    /// Its component.
+    /// The digest of its component.
     pub digest: Digest,
-    /// What it takes part in: `active`, `shadow`, or `brought` by a job.
+    /// The mode: `active`, `shadow` or `job-supplied`.
     pub mode: String,
-    /// What it may reach.
+    /// The granted capabilities.
     pub grants: Grants,
     /// Its limits.
     pub limits: ModuleLimits,
-    /// The sinks that were opened for it.
+    /// The sinks that are open to the module.
     pub sinks: Vec<String>,
-    /// The directories.
+    /// The directories that are open to the module.
     pub directories: Vec<String>,
 }
 
@@ -122,86 +123,87 @@ pub struct ModuleFacts {
 pub struct DecisionEntry {
     /// The number of the request in its server.
     pub request: u64,
-    /// Which kind it is of.
+    /// The hook.
     pub hook: String,
-    /// What was asked.
+    /// The request.
     pub asked: Arc<PolicyRequest>,
-    /// What was said.
+    /// The decision.
     pub ruling: DecisionKind,
-    /// By whom, in words.
+    /// The decider, as text.
     pub by: String,
-    /// By which policy, if it was one.
+    /// The policy that decided; `None` if a built-in rule did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// Why not, if it was denied.
+    /// The reasons of a denial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Info>,
-    /// The facts of the handshake that it was about. Its words are not in the record.
+    /// The facts of the handshake that the request was about. The content of the handshake is not
+    /// recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<HandshakeFacts>,
 }
 
-/// What was said of a request.
+/// Kind of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum DecisionKind {
-    /// Yes.
+    /// The request was granted.
     Granted,
-    /// No, with this status.
+    /// The request was denied with this status.
     Denied(Status),
 }
 
-/// A request that was denied, or a connection that was refused, without a decision that is on record.
+/// A denied request or refused connection without a recorded decision.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AdmissionDenial {
-    /// Who asked, by the kernel's word.
+    /// The requester's uid as given by the kernel.
     pub uid: Option<u32>,
-    /// The job that it said it is of.
+    /// The job that the requester claimed.
     pub job: Option<String>,
-    /// Why, in words.
+    /// The reason as text.
     pub reason: String,
-    /// Which kind of request it was; none in records of older releases, whose reason says all.
+    /// The hook; `None` in records of older releases, whose reason includes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<String>,
-    /// Who denied it, in words; none where the server refused a connection itself.
+    /// The decider, as text; `None` if the server refused a connection itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// What the requester was told; none where that was nothing.
+    /// The status that the requester received; `None` if there was no reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// Procs that it is about, the first of them.
+    /// The first target procs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Proc>,
-    /// The address that a connection came from.
+    /// The address of a refused connection's peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Why, in a few words that are the same for all who are refused for the same cause.
+    /// The cause in a few words, equal for all denials with that cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
 
-/// Why something is missing.
+/// Cause of a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum GapReason {
-    /// More was to be recorded than could be.
+    /// More entries arrived than could be recorded.
     Overload,
-    /// What was to be recorded could not be written.
+    /// The entries could not be written.
     NotWritten,
-    /// The server before did not end in good order: its last moments may be missing.
+    /// The previous server did not end in good order: its last entries may be missing.
     Crash,
 }
 
-/// What is read makes no sense.
+/// Error of a conversion between an entry and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EntryError {
-    /// It cannot be read.
+    /// The bytes could not be read.
     #[error("a record cannot be read: {0}")]
     Unreadable(String),
-    /// It cannot be written.
+    /// The entry could not be serialized.
     #[error("a record cannot be written: {0}")]
     Unwritable(String),
 }
 
-/// Anything in CBOR.
+/// Serializes a value in CBOR.
 pub(crate) fn to_cbor<T: Serialize>(value: &T) -> Result<Vec<u8>, EntryError> {
     let mut bytes = Vec::new();
     ciborium::into_writer(value, &mut bytes)
@@ -209,13 +211,13 @@ pub(crate) fn to_cbor<T: Serialize>(value: &T) -> Result<Vec<u8>, EntryError> {
     Ok(bytes)
 }
 
-/// Anything from CBOR, nested no deeper than it may be.
+/// Reads a value from CBOR with at most `MAX_DEPTH` levels.
 pub(crate) fn from_cbor<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EntryError> {
     let read = ciborium::de::from_reader_with_recursion_limit(bytes, MAX_DEPTH);
     read.map_err(|error| EntryError::Unreadable(error.to_string()))
 }
 
-/// The words by which kinds of entries are known.
+/// Names of the kinds of entries.
 pub mod kind {
     /// [`super::AuditEntry::Call`].
     pub const CALL: &str = "call";
@@ -229,7 +231,7 @@ pub mod kind {
     pub const DROPPED: &str = "dropped";
     /// [`super::AuditEntry::Deployed`].
     pub const DEPLOYED: &str = "deployed";
-    /// All of them.
+    /// All kinds.
     pub const ALL: [&str; 11] = [
         CALL,
         DECISION,
@@ -243,11 +245,12 @@ pub mod kind {
         BEGAN,
         ENDED,
     ];
-    /// Those that stay where there is no room for others. Nobody but administrators makes many of them, decisions excepted.
+    /// Kinds that stay when others are dropped. Except for decisions, only an admin causes many of
+    /// them.
     pub(crate) const LASTING: [&str; 5] = [DECISION, BEGAN, ENDED, DEPLOYED, DROPPED];
 }
 
-/// The columns that one looks for.
+/// Columns for searches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) module: Option<String>,
@@ -257,7 +260,7 @@ pub(crate) struct Columns {
 }
 
 impl AuditEntry {
-    /// Its kind.
+    /// Returns the kind.
     pub fn kind(&self) -> &'static str {
         match self {
             AuditEntry::Began { .. } => kind::BEGAN,
@@ -274,12 +277,13 @@ impl AuditEntry {
         }
     }
 
-    /// From what was kept.
+    /// Reads an entry from its bytes.
     pub fn read(body: &[u8]) -> Result<AuditEntry, EntryError> {
         from_cbor(body)
     }
 
-    /// What one looks for. The name of a called module is with its facts.
+    /// Returns the columns. `module` is the name of a called module, which is stored with its
+    /// facts.
     pub(crate) fn columns(&self, module: Option<&str>) -> Columns {
         let none = Columns::default();
         match self {
@@ -341,7 +345,7 @@ impl AuditEntry {
 }
 
 impl DecisionEntry {
-    /// About this request.
+    /// Builds the entry of a verdict on this request.
     pub fn new(request: u64, asked: Arc<PolicyRequest>, verdict: &Verdict) -> DecisionEntry {
         let hook = match asked.matter {
             PolicySubject::Registration => "registration",
@@ -380,7 +384,7 @@ impl DecisionEntry {
         }
     }
 
-    /// The denial, if a connection was refused.
+    /// Returns the denial if a connection was refused.
     pub(crate) fn refused_connection(&self) -> Option<AdmissionDenial> {
         let (true, DecisionKind::Denied(status)) = (self.handshake.is_some(), self.ruling) else {
             return None;
@@ -394,7 +398,7 @@ impl DecisionEntry {
         })
     }
 
-    /// A denial of what was asked.
+    /// Returns a denial of the request, without reasons.
     pub(crate) fn as_denial(&self) -> AdmissionDenial {
         AdmissionDenial {
             uid: self.asked.identity.map(|identity| identity.uid),
@@ -408,7 +412,7 @@ impl DecisionEntry {
         }
     }
 
-    /// What was granted is denied: what led to it could not be recorded.
+    /// Turns a grant into a denial, because its record could not be written.
     pub(crate) fn withdraw(&mut self) {
         if self.ruling == DecisionKind::Granted {
             let Verdict::Denied {
@@ -427,7 +431,7 @@ impl DecisionEntry {
 }
 
 impl AdmissionDenial {
-    /// This entry with bounded texts.
+    /// Returns the denial with shortened texts.
     pub(crate) fn bounded(mut self) -> AdmissionDenial {
         self.reason = shortened(&self.reason);
         for text in [
@@ -446,7 +450,7 @@ impl AdmissionDenial {
     }
 }
 
-/// The job and the user that have caused a call.
+/// Returns the job and the user that caused a call.
 fn caused_by(subject: &CallSubject) -> (Option<String>, Option<u32>) {
     let (source, identity) = match subject {
         CallSubject::Event(call) => (call.event.source.as_ref(), call.identity),

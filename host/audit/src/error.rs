@@ -1,18 +1,18 @@
-//! What can go wrong with the trail.
+//! Errors of the audit trail.
 use crate::{EntryError, ExportError, FrameError, SealKeyError};
 use peal_store::StoreError;
 use std::{path::PathBuf, time::Duration};
 use thiserror::Error;
 
-/// Why the trail cannot do what it should.
+/// Error of the audit trail.
 #[derive(Debug, Error)]
 pub enum AuditError {
-    /// The database.
+    /// An error of the database.
     #[error("the audit trail: {0}")]
     Store(#[from] StoreError),
-    /// It is full, and nothing in it may go.
+    /// The trail is full and no record may be dropped.
     #[error(
-        "the audit trail: {full}; nothing in it may go, since decisions stay for {} (audit.decision_days), so make audit.max_bytes larger",
+        "the audit trail: {full}; no record may be dropped, since decisions stay for {} (audit.decision_days): increase audit.max_bytes",
         humantime::format_duration(*.age)
     )]
     NothingToDrop {
@@ -21,42 +21,42 @@ pub enum AuditError {
         /// The age below which decisions stay.
         age: Duration,
     },
-    /// The key that it is signed with.
+    /// An error of the key for seals.
     #[error(transparent)]
     Key(#[from] SealKeyError),
-    /// What is to be recorded, or was, makes no sense.
+    /// An entry could not be serialized or read.
     #[error(transparent)]
     Entry(#[from] EntryError),
-    /// It does not end as it was left.
+    /// The trail does not end with the record of its head seal.
     #[error(
-        "the audit trail {path:?} was changed by somebody else: it was left with record {left}, and ends with {found}. \
-         `peal audit verify` says more; move it away, with the files of its name that end in -wal, -shm and -tail, to begin a new one"
+        "the audit trail {path:?} was changed outside of the server: it should end with record {left}, and ends with {found}. \
+         `peal audit verify` shows the damage; to begin a new trail, move the file away, with the files of its name that end in -wal, -shm and -tail"
     )]
     Broken {
-        /// Its file.
+        /// The path of the trail.
         path: PathBuf,
-        /// The last record by its seal.
+        /// The last record according to the seal.
         left: u64,
-        /// The last one that is there.
+        /// The last record found.
         found: u64,
     },
-    /// What waits to be put into it is not as it was left.
+    /// The journal does not match the trail or was changed.
     #[error(
-        "{path:?}, which holds what is on its way into the audit trail, was changed by somebody else: frame {frame}: {fault}. \
-         What stands before that frame is as it was; move the file away to go on without what is in it"
+        "the audit journal {path:?} was changed outside of the server: frame {frame}: {fault}. \
+         The frames before it are intact; to continue without the journal's records, move the file away"
     )]
     Journal {
-        /// Its file.
+        /// The path of the journal.
         path: PathBuf,
-        /// Which frame, from 1.
+        /// The number of the frame, from 1.
         frame: u64,
-        /// What is wrong with it.
+        /// The error of the frame.
         fault: FrameError,
     },
-    /// What was exported.
+    /// An error of an export.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// That thread cannot be had.
-    #[error("the audit trail's thread cannot start: {0}")]
+    /// The writer thread could not be started.
+    #[error("the audit trail's thread could not be started: {0}")]
     Thread(std::io::Error),
 }

@@ -1,5 +1,5 @@
-//! The trail as lines of JSON: records with their exact bytes, seals, and what records refer to, so that all of it can be verified
-//! and replayed elsewhere.
+//! The trail as lines of JSON: records with their exact bytes, seals, and the referenced blobs. An
+//! export can be verified and replayed on another machine.
 //!
 //! ```text
 //! {"record":{"seq":1,"at":1789000000000,"kind":"call","module":"quota",...,"body":"<CBOR in base64>","hash":"<64 digits>"}}
@@ -19,35 +19,35 @@ use std::{
 };
 use thiserror::Error;
 
-/// The longest line, in bytes: a component of the largest size in base64.
+/// Maximum length of a line in bytes: a component of the largest size in base64.
 const MAX_LINE: u64 = 256 << 20;
 
-/// Why a file cannot be written or read.
+/// Error of reading or writing an export.
 #[derive(Debug, Error)]
 pub enum ExportError {
-    /// The system says so.
+    /// An error of the operating system.
     #[error("{path:?}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error.
         source: io::Error,
     },
-    /// A line makes no sense.
+    /// A malformed line.
     #[error(
-        "{path:?}, line {line}: {what}; neither a database of an audit trail nor what `peal audit export` writes"
+        "{path:?}, line {line}: {what}; the file should be an audit trail or the output of `peal audit export`"
     )]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The description of the error.
         what: String,
     },
 }
 
-/// What was exported.
+/// An export that was read.
 #[derive(Debug, Default)]
 pub struct Exported {
     pub(crate) rows: Vec<TrailRow>,
@@ -89,7 +89,8 @@ struct Record {
     hash: Digest,
 }
 
-/// Writes the records that are wanted with what they refer to, and the seals. How many records that were.
+/// Writes the records that match `filter`, the blobs they refer to, and the seals. Returns the
+/// number of records.
 pub fn export(
     source: &TrailSource,
     filter: &Filter,
@@ -171,7 +172,7 @@ pub fn export(
 }
 
 impl Exported {
-    /// Reads what was exported.
+    /// Reads an export.
     pub(crate) fn read(mut from: impl BufRead, path: &Path) -> Result<Exported, AuditError> {
         let mut exported = Exported::default();
         for number in 1.. {
@@ -238,7 +239,7 @@ impl Exported {
                 ExportLine::Seal(text) => {
                     let seal = text
                         .parse()
-                        .map_err(|()| wrong(format!("{text:?} is no seal")))?;
+                        .map_err(|()| wrong(format!("{text:?} should be a seal")))?;
                     exported.seals.push(seal);
                 }
             }
@@ -246,7 +247,7 @@ impl Exported {
         Ok(exported)
     }
 
-    /// The rows that are wanted, in their order.
+    /// Returns the rows that match the filter, in order.
     pub(crate) fn rows<'a>(
         &'a self,
         filter: &'a Filter,

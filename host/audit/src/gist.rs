@@ -1,4 +1,4 @@
-//! The gist of a record, for people: what it is about, who decided that, and why it came out so.
+//! Summary of a record for people: its subject, the decider, and the reason.
 use crate::{
     AdmissionDenial, AuditEntry, CallEntry, DecisionEntry, DecisionKind, GapReason, RefusalGroup,
 };
@@ -6,33 +6,34 @@ use peal_model::{Info, PolicyRequest, PolicySubject, Proc, counted};
 use peal_sandbox::{CallEnd, CallSubject};
 use std::{collections::BTreeSet, fmt::Display};
 
-/// How many lines of one record are told.
+/// Maximum number of lines shown of one record.
 pub(crate) const LINES: usize = 20;
-/// How many characters of what somebody chose are told.
+/// Maximum number of characters shown of a text that a client, module or admin chose.
 const LONGEST: usize = 300;
-/// How many of those are told that somebody named.
+/// Maximum number of names shown from a list.
 const NAMED: usize = 3;
 
-/// The gist of a record.
+/// The summary of a record.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Gist {
-    /// What was asked for or happened, as in `job-control` or `event PMIX_ERR_PROC_ABORTED (-36)`.
+    /// The request or occurrence, as in `job-control` or `event PMIX_ERR_PROC_ABORTED (-36)`.
     pub what: String,
-    /// Procs that it is about.
+    /// Procs that the record is about.
     pub targets: Vec<Proc>,
-    /// Who decided, in words, or the module that was called.
+    /// The decider as text, or the called module.
     pub by: String,
-    /// Why it came out so, or what came of it.
+    /// The reason or the result.
     pub why: String,
 }
 
 impl Gist {
-    /// The procs that it is about, the first of them.
+    /// Returns the first target procs as text.
     pub fn procs(&self) -> String {
         named(self.targets.iter().map(Proc::to_string).collect())
     }
 
-    /// What it is about with the jobs of these procs, so that what is the same reads the same.
+    /// Returns the subject with the jobs of the procs. Records about the same jobs yield equal
+    /// texts.
     pub(crate) fn about_jobs(&self) -> String {
         let jobs: BTreeSet<&str> = self
             .targets
@@ -47,7 +48,8 @@ impl Gist {
 }
 
 impl AuditEntry {
-    /// Its gist. The name of a called module is with its facts.
+    /// Returns the summary. `module` is the name of a called module, which is stored with its
+    /// facts.
     pub fn gist(&self, module: Option<&str>) -> Gist {
         match self {
             AuditEntry::Call(call) => of_call(call, module),
@@ -176,7 +178,7 @@ impl RefusalGroup {
 }
 
 impl GapReason {
-    /// In words.
+    /// Returns the cause as text.
     pub(crate) fn words(self) -> &'static str {
         match self {
             GapReason::Overload => "more was to be recorded than could be",
@@ -211,7 +213,7 @@ fn of_call(call: &CallEntry, module: Option<&str>) -> Gist {
     }
 }
 
-/// What was asked, and about whom.
+/// Returns the summary of a request without decider and reason.
 fn asked(hook: &str, request: &PolicyRequest) -> Gist {
     let mut what = hook.to_owned();
     if let PolicySubject::Event { code, .. } = request.matter {
@@ -235,7 +237,7 @@ fn asked(hook: &str, request: &PolicyRequest) -> Gist {
     }
 }
 
-/// The first of these names, and how many there are beside.
+/// Returns the first names and the number of the others.
 fn named(names: Vec<String>) -> String {
     let shown = names
         .iter()
@@ -249,12 +251,12 @@ fn named(names: Vec<String>) -> String {
     }
 }
 
-/// Who decided, without the comma that a sentence would need behind it.
+/// Returns the decider without the trailing comma, which is only right inside a sentence.
 fn decided_by(by: &str) -> String {
     shortened(by.trim_end_matches(','))
 }
 
-/// Reasons in words; of what is no text the key.
+/// Returns reasons as text; an info that is no text is represented by its key.
 pub fn reasons(infos: &[Info]) -> String {
     joined(
         infos
@@ -274,7 +276,7 @@ fn joined(lines: impl IntoIterator<Item = impl Display>) -> String {
     )
 }
 
-/// A text, if it is long its beginning.
+/// Returns a text of at most `LONGEST` characters.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -1,16 +1,17 @@
-//! The part of a handshake that is kept: nothing that it says, only the keys and sizes of its infos. At the time when a policy is asked about a
-//! connection nobody has been let in.
+//! The part of a handshake that is kept: no values, only the keys and sizes of its infos. The
+//! client of such a handshake has not been admitted yet.
 use crate::gist::shortened;
 use peal_model::{ChainResult, Info, PeerInfo, PolicyRequest, PolicySubject, Size, Status, Value};
 use peal_sandbox::{CallEnd, CallOutput, CallRecord, CallSubject};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The most infos whose keys are kept.
+/// Maximum number of infos for which the key is kept.
 const INFOS: usize = 16;
-/// The most characters of a key, and of the release that a client tells.
+/// Maximum number of characters of a key and of the client's release.
 const CHARACTERS: usize = 64;
-/// The most infos in which a policy may say why it refused a connection, and in bytes how large one may be that is no text.
+/// Maximum number of infos in the reasons of a refusal, and the maximum size in bytes of one that
+/// is not text.
 const REASONS: usize = 8;
 const REASON_BYTES: usize = 512;
 
@@ -19,21 +20,21 @@ const REASON_BYTES: usize = 512;
 pub struct HandshakeFacts {
     /// The first infos.
     pub infos: Vec<InfoFacts>,
-    /// The number of all others.
+    /// The number of further infos.
     pub others: u64,
 }
 
 /// The key and the size of an info.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InfoFacts {
-    /// The key; of a long one its beginning.
+    /// The key, shortened if it is long.
     pub key: String,
-    /// The bytes that the info takes, nearly.
+    /// The approximate size of the info in bytes.
     pub bytes: u64,
 }
 
 impl HandshakeFacts {
-    /// Those of a request, if it is about a connection.
+    /// Returns the facts of a request about a connection; `None` for other requests.
     pub(crate) fn of(request: &PolicyRequest) -> Option<HandshakeFacts> {
         let PolicySubject::Connection(_) = request.matter else {
             return None;
@@ -50,13 +51,13 @@ impl HandshakeFacts {
         })
     }
 
-    /// True if the handshake had no infos, so that all of it is kept.
+    /// Returns true if the handshake had no infos, so that nothing is left out.
     pub(crate) fn is_whole(&self) -> bool {
         self.infos.is_empty()
     }
 }
 
-/// A request about a connection as it is kept.
+/// Returns a request about a connection as kept in the trail.
 pub(crate) fn kept_request(request: &PolicyRequest) -> Arc<PolicyRequest> {
     let PolicyRequest {
         matter,
@@ -85,7 +86,8 @@ pub(crate) fn kept_request(request: &PolicyRequest) -> Arc<PolicyRequest> {
     })
 }
 
-/// The reasons of a policy as they are kept: it may repeat what a handshake said.
+/// Returns the reasons of a policy as kept in the trail. They are bounded because a policy may
+/// repeat the content of a handshake.
 pub(crate) fn kept_reasons(reasons: &[Info]) -> Vec<Info> {
     let kept = |info: &Info| match info.value.as_str() {
         Some(text) => Some(Info {
@@ -97,7 +99,8 @@ pub(crate) fn kept_reasons(reasons: &[Info]) -> Vec<Info> {
     reasons.iter().take(REASONS).filter_map(kept).collect()
 }
 
-/// Takes from the record of a call what a handshake said, also what the guest made of it; tells what is kept instead.
+/// Removes the content of a handshake from the record of a call, with everything that the guest
+/// derived from it. Returns the facts that are kept instead.
 pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
     let CallSubject::Policy(call) = &mut record.subject else {
         return None;
@@ -120,7 +123,8 @@ pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
     Some(facts)
 }
 
-/// The status with which a policy refused a connection in this call; none where it did not.
+/// Returns the status with which a policy refused a connection in this call; `None` if the policy
+/// did not refuse.
 pub(crate) fn refusal(record: &CallRecord) -> Option<Status> {
     let CallSubject::Policy(call) = &record.subject else {
         return None;

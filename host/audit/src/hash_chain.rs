@@ -1,17 +1,19 @@
-//! The chain: the hash of a row follows from all that it says and from the hash of the row before; seals say which hash a row has.
+//! Hash chain of the trail: the hash of a row covers the row and the hash of the row before. A seal
+//! is a signed statement of the hash of a row.
 use crate::{Keys, SealPublicKey};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use peal_store::{Seal, SealKind, TrailRow};
 use sha2::{Digest as _, Sha256};
 use std::{fmt, str::FromStr};
 
-/// Which row, and the hash that it has.
+/// Number and hash of a row.
 pub(crate) type ChainHead = (u64, [u8; 32]);
 
 /// The hash before the first row.
 pub(crate) const FIRST: [u8; 32] = [0; 32];
 
-/// What the hash of a row is, behind a row of that hash. What the row says it is does not matter.
+/// Computes the hash of a row that follows a row with the hash `before`. The `hash` field of the
+/// row is ignored.
 pub fn hash_of(before: &[u8; 32], row: &TrailRow) -> [u8; 32] {
     let TrailRow {
         seq,
@@ -46,7 +48,7 @@ pub fn hash_of(before: &[u8; 32], row: &TrailRow) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// A seal as it is sent elsewhere: a line of text.
+/// A seal as a line of text, for use outside of the trail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statement {
     pub(crate) what: &'static str,
@@ -54,7 +56,7 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Seals a row of this hash.
+    /// Signs a seal for a row of this hash.
     pub(crate) fn sealed(kind: SealKind, (seq, hash): ChainHead, at: u64, keys: &Keys) -> Seal {
         let seal = Seal {
             seq,
@@ -66,7 +68,7 @@ impl Statement {
         Seal { signature, ..seal }
     }
 
-    /// A seal of this kind.
+    /// Builds the statement of a seal of this kind.
     pub fn of(kind: SealKind, seal: Seal) -> Statement {
         Statement {
             what: word(kind),
@@ -74,17 +76,17 @@ impl Statement {
         }
     }
 
-    /// Whether it is of this kind.
+    /// Reports whether the seal is of this kind.
     pub(crate) fn is_of(&self, kind: SealKind) -> bool {
         self.what == word(kind)
     }
 
-    /// Which row it is about, and which hash it says that has.
+    /// Returns the number and the hash of the sealed row.
     pub fn row(&self) -> (u64, [u8; 32]) {
         (self.seal.seq, self.seal.hash)
     }
 
-    /// Whether the owner of this key says so.
+    /// Reports whether `key` signed the seal.
     pub fn is_by(&self, key: &SealPublicKey) -> bool {
         key.has_signed(&text(self.what, &self.seal), &self.seal.signature)
     }
@@ -103,7 +105,7 @@ impl fmt::Display for Statement {
 
 impl FromStr for Statement {
     type Err = ();
-    /// Finds one in a line, whatever stands before it: syslog puts a time and a host there.
+    /// Finds a statement in a line. Text before it is ignored: syslog adds a time and a host.
     fn from_str(line: &str) -> Result<Statement, ()> {
         let begin = line.find("peal-audit 1 ").ok_or(())?;
         let mut words = line
@@ -145,7 +147,7 @@ fn word(kind: SealKind) -> &'static str {
     }
 }
 
-/// What is signed.
+/// Returns the signed text.
 fn text(what: &str, Seal { seq, at, hash, .. }: &Seal) -> String {
     format!(
         "peal-audit 1 {what} {seq} {at} {}",

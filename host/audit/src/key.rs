@@ -1,4 +1,4 @@
-//! The key that a trail is sealed with: ed25519, in a file of its own.
+//! The key that signs the seals of a trail: ed25519, in a file of its own.
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, Verifier as _, VerifyingKey};
 use hmac::{Hmac, Mac, digest::Key};
@@ -14,46 +14,44 @@ use std::{
 };
 use thiserror::Error;
 
-/// What begins the text of a secret key.
+/// Prefix of the text of a secret key.
 const SECRET: &str = "peal-audit-secret-1:";
-/// What begins that of a public one.
+/// Prefix of the text of a public key.
 const PUBLIC: &str = "peal-audit-1:";
 
-/// Why there is no key.
+/// Error of reading or creating a key.
 #[derive(Debug, Error)]
 pub enum SealKeyError {
-    /// Its file.
+    /// An error of the operating system.
     #[error("the key of the audit trail {path:?}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error.
         source: io::Error,
     },
-    /// Others can read or change it.
+    /// The secret key is accessible to other users.
     #[error(
-        "the key of the audit trail {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to root or this \
-         user, who alone may read it (mode 600)"
+        "the key of the audit trail {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to root or the \
+         server's user and be accessible to its owner only (mode 600)"
     )]
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// The uid of the file's owner.
         owner: u32,
-        /// Who may do what with it.
+        /// The mode of the file.
         mode: u32,
     },
-    /// It is something else.
-    #[error(
-        "{what} is no key of an audit trail: those begin with \"{begins}\" and go on with 32 bytes in base64"
-    )]
+    /// The text is not a key.
+    #[error("{what} is not a key of an audit trail: a key is \"{begins}\" and 32 bytes in base64")]
     Malformed {
-        /// Where it was.
+        /// The source of the text.
         what: String,
-        /// How it should begin.
+        /// The expected prefix.
         begins: &'static str,
     },
-    /// There is no randomness to make one.
+    /// The system has no random numbers.
     #[error("the system has no random numbers for a key: {0}")]
     Random(rustix::io::Errno),
 }
@@ -61,16 +59,16 @@ pub enum SealKeyError {
 /// HMAC-SHA-256 (RFC 2104).
 type SecretKeyText = Hmac<Sha256>;
 
-/// A secret key, and what follows from it.
+/// A secret key and the keys derived from it.
 pub struct Keys {
     signing: SigningKey,
-    /// For what is secret.
+    /// Key for digests of secrets.
     digests: SecretKeyText,
-    /// For the journal.
+    /// Key for codes of the journal.
     codes: SecretKeyText,
 }
 
-/// Writes a file in the place of one of that name. A link of that name is removed, and what it points to stays as it is.
+/// Replaces the file at `path`. A link is removed; its target stays as it is.
 fn write_anew(path: &Path, text: &str) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -84,12 +82,13 @@ fn write_anew(path: &Path, text: &str) -> io::Result<()> {
         .write_all(text.as_bytes())
 }
 
-/// The key by which anybody can see who sealed.
+/// The public key that verifies seals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SealPublicKey(VerifyingKey);
 
 impl Keys {
-    /// Reads a key, or makes one where there is none. Beside it, its public key is written, with `.pub` behind the name.
+    /// Reads a key, or creates one if the file is missing. The public key is written to a file of
+    /// the same name with `.pub` appended.
     pub fn open(path: &Path) -> Result<Keys, SealKeyError> {
         match OpenOptions::new()
             .write(true)
@@ -153,7 +152,7 @@ impl Keys {
         Ok(Keys::of(&decoded(&text, SECRET).ok_or_else(malformed)?))
     }
 
-    /// The key that follows from these bytes.
+    /// Derives the keys from a seed.
     pub fn of(seed: &[u8; 32]) -> Keys {
         let digests = Sha256::new()
             .chain_update(b"peal audit digests")
@@ -170,7 +169,7 @@ impl Keys {
         }
     }
 
-    /// The public key.
+    /// Returns the public key.
     pub fn public(&self) -> SealPublicKey {
         SealPublicKey(self.signing.verifying_key())
     }
@@ -179,7 +178,8 @@ impl Keys {
         self.signing.sign(text.as_bytes()).to_bytes().to_vec()
     }
 
-    /// A digest of what is secret, of which nobody without the key can tell what it is of.
+    /// Returns a keyed digest of a secret. Without the key the secret cannot be found by trying
+    /// values.
     pub(crate) fn digest(&self, secret: &[u8]) -> [u8; 32] {
         self.digests
             .clone()
@@ -189,12 +189,13 @@ impl Keys {
             .into()
     }
 
-    /// What only the owner of the key can say of these bytes: far quicker than a signature, and nobody else can tell.
+    /// Returns a code over these bytes that only the owner of the key can compute or check. It is
+    /// much faster than a signature.
     pub(crate) fn code(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.coded(parts).finalize().into_bytes().into()
     }
 
-    /// Whether that was said of them.
+    /// Reports whether `code` is the code over these bytes.
     pub(crate) fn has_coded(&self, parts: &[&[u8]], code: &[u8]) -> bool {
         self.coded(parts).verify_slice(code).is_ok()
     }

@@ -1,22 +1,23 @@
-//! The audit trail: every call of every module with all that went in and came out, every decision and every change among the
-//! modules; how it is kept so that nobody changes it unseen, and how what was recorded is done again.
+//! The audit trail: every call of every module with all its input and output, every decision, and
+//! every change of the module set. The trail is protected against unnoticed changes, and recorded
+//! calls can be repeated.
 //!
 //! ```text
-//! Audit      takes entries (queue.rs), writes them in groups (writer.rs), says when they are safe
-//!   Recorder   takes the calls of one module (peal-sandbox records them)
-//!   journal    where decisions are until the database has them (ledger.rs), so that nobody waits for that
-//!   entry      what there is to record, in CBOR
-//!   handshake  what is kept of those who were not let in; refusals  how often that was
-//!   gist       the same for people, in a few words
-//!   chain      each row's hash follows from it and all before; seals are signed with a key (key.rs)
-//! retention  what goes where there is no room; dropped  how that is told apart from what somebody removed
-//! verify     names the first row that was altered, removed, reordered or inserted
-//! export     the same as lines of JSON, and read from there
-//! report     what one wants to see of it at a glance, and as a page
-//! replay     has components do again what was recorded, and says what differs
+//! audit      AuditTrail: queues entries (queue.rs), writes them in groups (writer.rs), reports commits
+//!   recorder   records the calls of one module (peal-sandbox collects them)
+//!   journal    holds decisions until the database (trail_database.rs) has them, for fast commits
+//!   entry      the kinds of entries, in CBOR
+//!   handshake  the kept part of refused handshakes; refusals  counts of repeated refusals
+//!   gist       the entries in a few words, for people
+//!   hash_chain each row's hash covers it and all rows before it; seals are signed with a key (key.rs)
+//! retention  the records to drop when the trail is full; dropped  signed statements about them
+//! verify     finds the first row that was altered, removed, reordered or inserted
+//! export     the trail as lines of JSON; reads them too
+//! report     a summary of the trail, also as an HTML page
+//! replay     repeats recorded calls with components and reports differences
 //! ```
 //!
-//! The rows themselves are kept by `peal-store`, where their meaning is not known.
+//! `peal-store` keeps the rows and does not interpret them.
 
 mod audit;
 mod checkpoint;
@@ -74,7 +75,7 @@ pub use settings::{AuditHealth, AuditSettings, RecordFailurePolicy, WriteFailure
 pub use source::TrailSource;
 pub use verify::{DroppedRecords, Finding, Verified, verify};
 
-/// Milliseconds since the epoch.
+/// Returns the time in milliseconds since the epoch.
 pub fn now() -> u64 {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

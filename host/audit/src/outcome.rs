@@ -1,4 +1,4 @@
-//! The words by which the outcomes of records are known: one, and for some of them a colon and what it was in particular.
+//! Names of outcomes: a word, for some of them followed by a colon and a detail.
 use peal_sandbox::{CallEnd, Returned};
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ pub const OUTCOMES: [&str; 9] = [
     "granted", "denied", "pass", "grant", "deny", "status", "done", "init", "failed",
 ];
 
-/// How a call ended, in a word or two.
+/// Returns the outcome of a call.
 pub(crate) fn outcome(end: &CallEnd) -> Cow<'static, str> {
     match end {
         CallEnd::Returned { answer, .. } => match answer {

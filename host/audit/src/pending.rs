@@ -1,4 +1,4 @@
-//! An entry on its way into the trail.
+//! Entries that are queued for the trail.
 use crate::{AuditEntry, EntryError, audit::Done, entry::to_cbor, now, recorder::ModuleRecord};
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use std::sync::Arc;
 pub(crate) struct PendingEntry {
     pub(crate) at: u64,
     pub(crate) entry: AuditEntry,
-    /// Its body without secrets, where it has some.
+    /// The body without secrets; `None` if the entry has none.
     pub(crate) scrubbed: Option<Result<Vec<u8>, EntryError>>,
     pub(crate) held: Option<Arc<ModuleRecord>>,
     pub(crate) done: Option<Done>,
 }
 
 impl PendingEntry {
-    /// An entry without secrets.
+    /// Builds an entry without secrets.
     pub(crate) fn new(entry: AuditEntry) -> PendingEntry {
         PendingEntry {
             at: now(),
@@ -24,7 +24,7 @@ impl PendingEntry {
         }
     }
 
-    /// True if somebody waits for it.
+    /// Returns true if a caller waits for the commit.
     pub(crate) fn is_awaited(&self) -> bool {
         self.done.is_some()
     }
@@ -36,7 +36,7 @@ impl PendingEntry {
         }
     }
 
-    /// Denies what was granted: what led to it could not be recorded.
+    /// Turns a grant into a denial, because the records that led to it could not be written.
     pub(crate) fn withdraw(&mut self) {
         let AuditEntry::Decision(decision) = &mut self.entry else {
             return;
@@ -52,7 +52,7 @@ impl PendingEntry {
         }
     }
 
-    /// The body as it is kept.
+    /// Returns the body as stored.
     pub(crate) fn body(&self) -> Result<Vec<u8>, EntryError> {
         self.scrubbed
             .clone()

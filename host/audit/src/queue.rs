@@ -1,4 +1,4 @@
-//! Entries on their way to the trail, in their order: those who hand them over, and whoever writes them.
+//! Queue of entries between the threads that record and the thread that writes, in order.
 use crate::pending::PendingEntry;
 use std::{
     collections::VecDeque,
@@ -6,60 +6,61 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an entry for which nobody waits waits for others, and what is journalled for being moved.
+/// Time for which an entry that no caller waits for is held back to be written with later ones, and
+/// maximum time until journalled records are moved.
 pub(crate) const GATHER: Duration = Duration::from_millis(20);
 
-/// What waits, at most so many.
+/// Bounded queue of entries.
 pub(crate) struct EntryQueue {
     most: usize,
     state: Mutex<EntryQueueState>,
-    /// The writing thread has something to look at.
+    /// Signals work to the writer thread.
     filled: Condvar,
-    /// There is room again.
+    /// Signals room in the queue.
     emptied: Condvar,
 }
 
 #[derive(Default)]
 struct EntryQueueState {
     waiting: VecDeque<PendingEntry>,
-    /// For how many of these somebody waits.
+    /// The number of queued entries for which a caller waits.
     awaited: usize,
     thread: Thread,
-    /// When the journal is to be looked after.
+    /// The time at which the journal is to be moved.
     due: Option<Instant>,
     is_closed: bool,
 }
 
-/// What the writing thread does.
+/// State of the writer thread.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Thread {
-    /// It writes, or looks what there is.
+    /// Writing, or about to check for work.
     #[default]
     Busy,
-    /// It waits for the first entry.
+    /// Waiting for the first entry.
     Idle,
-    /// It waits for more.
+    /// Waiting for more entries.
     Gathering,
 }
 
-/// Who writes a decision.
+/// The thread that writes a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitThread {
-    /// A thread, with others: where more come.
+    /// The writer thread, which writes several entries in one group.
     Thread,
-    /// Whoever hands it over, unless somebody is writing.
+    /// The caller's thread, unless another thread is writing.
     Caller,
 }
 
-/// What there is for the writing thread.
+/// Work of the writer thread.
 pub(crate) enum WriterWork {
-    /// Entries.
+    /// Entries are queued.
     Entries,
-    /// What the journal has.
+    /// The journal is to be moved.
     Journal,
-    /// Nothing for so long.
+    /// Nothing arrived within the given time.
     Nothing,
-    /// Nothing, and there will be no more.
+    /// The queue is empty and closed.
     Closed,
 }
 
@@ -77,7 +78,7 @@ impl EntryQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an entry behind the others; waits for room.
+    /// Appends an entry; waits for room.
     pub(crate) fn push_blocking(&self, pending: PendingEntry, by: CommitThread) {
         let mut state = self.lock();
         while state.waiting.len() >= self.most {
@@ -90,7 +91,7 @@ impl EntryQueue {
         self.put(&mut state, pending, by);
     }
 
-    /// Puts an entry behind the others, unless there is no room.
+    /// Appends an entry if there is room.
     pub(crate) fn offer(&self, pending: PendingEntry) -> Result<(), EntryQueueFull> {
         let mut state = self.lock();
         if state.waiting.len() >= self.most {
@@ -100,7 +101,8 @@ impl EntryQueue {
         Ok(())
     }
 
-    /// While the thread gathers, it wakes up by itself before long; so it is left alone but where somebody waits.
+    /// Appends an entry and wakes the writer thread if necessary. A gathering thread wakes up soon
+    /// by itself, so it is woken early only for an entry that a caller waits for.
     fn put(&self, state: &mut EntryQueueState, pending: PendingEntry, by: CommitThread) {
         let is_urgent = pending.is_awaited() && by == CommitThread::Thread;
         let wakes = match state.thread {
@@ -115,24 +117,24 @@ impl EntryQueue {
         }
     }
 
-    /// Whether somebody waits for an entry that nobody has taken.
+    /// Returns true if a caller waits for an entry that is still queued.
     pub(crate) fn is_awaited(&self) -> bool {
         self.lock().awaited > 0
     }
 
-    /// Has the thread look after the journal before long.
+    /// Schedules a move of the journal.
     pub(crate) fn remind(&self, within: Duration) {
         let mut state = self.lock();
         if state.due.is_none() {
             state.due = Some(Instant::now() + within);
-            // While it gathers it wakes up by itself no later.
+            // A gathering thread wakes up by itself, at the latest after `GATHER`.
             if state.thread == Thread::Idle {
                 self.filled.notify_one();
             }
         }
     }
 
-    /// The oldest entries, at most so many.
+    /// Takes the oldest entries, at most `most`.
     pub(crate) fn take(&self, most: usize) -> Vec<PendingEntry> {
         let mut state = self.lock();
         let count = state.waiting.len().min(most);
@@ -142,7 +144,8 @@ impl EntryQueue {
         taken
     }
 
-    /// Waits for entries, and where nobody waits for them a moment longer for others, until there are so many.
+    /// Waits for work. Entries that no caller waits for are held back up to [`GATHER`], or until
+    /// there are `enough` of them.
     pub(crate) fn wait(&self, patience: Duration, enough: usize) -> WriterWork {
         let mut state = self.lock();
         let idle_until = Instant::now() + patience;
@@ -189,7 +192,7 @@ impl EntryQueue {
         state
     }
 
-    /// There will be no more.
+    /// Closes the queue: no entries follow.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_one();
@@ -197,11 +200,11 @@ impl EntryQueue {
 }
 
 impl EntryQueueState {
-    /// Whether the journal is to be looked after now. Then that is as good as done.
+    /// Returns true once when the journal is to be moved.
     fn is_due(&mut self) -> bool {
         self.due.take_if(|due| *due <= Instant::now()).is_some()
     }
 }
 
-/// There is no room.
+/// Error of `offer`: the queue is full.
 pub(crate) struct EntryQueueFull;

@@ -1,4 +1,4 @@
-//! Records as people and scripts read them: JSON in which bytes that are text are text.
+//! Records as JSON for people and scripts. Bytes that are valid text appear as text.
 use crate::AuditError;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ciborium::Value as Cbor;
@@ -8,11 +8,11 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-/// A time in milliseconds since the epoch as people read it.
+/// Formats a time in milliseconds since the epoch for people.
 pub fn shown_time(at: u64) -> String {
     let mut text = String::new();
     let time = UNIX_EPOCH.checked_add(Duration::from_millis(at));
-    // A time in no calendar, as somebody may have put it there, is a number.
+    // An altered row can hold a time outside of the calendar; it is shown as a number.
     let shown = time.map(|time| write!(text, "{}", humantime::format_rfc3339_millis(time)));
     if matches!(shown, Some(Ok(()))) {
         text
@@ -21,7 +21,8 @@ pub fn shown_time(at: u64) -> String {
     }
 }
 
-/// The body of a record as JSON. Bytes that are no text are in base64, behind `base64:`; numbers that JSON lacks are text.
+/// Converts the body of a record to JSON. Bytes that are not text appear in base64 after `base64:`,
+/// numbers that JSON lacks as text.
 pub fn readable(body: &[u8]) -> Result<Json, AuditError> {
     Ok(json(
         crate::entry::from_cbor(body).map_err(AuditError::from)?,

@@ -1,4 +1,4 @@
-//! Takes the calls of one module and hands them to the trail.
+//! Recorder of the calls of one module.
 use crate::{
     AdmissionDenial, AuditEntry, AuditTrail, CallEntry, EntryError, ModuleFacts, entry::to_cbor,
     handshake,
@@ -7,26 +7,27 @@ use peal_model::Hook;
 use peal_sandbox::{CallRecord, CallSubject, Digest, Recorder};
 use std::sync::Arc;
 
-/// The golden ratio as a fraction of 2^64: whatever is multiplied by it spreads evenly.
+/// The golden ratio as a fraction of 2^64. Multiples of it are spread evenly.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The cause of a refusal that is the call of a policy. The decision that follows is counted as well.
+/// The cause of a denial that is the call of a policy. The decision that follows is counted as
+/// well.
 const CALL: &str = "call of a policy";
 
-/// What is kept once for all calls of a module.
+/// Data that are stored once for all calls of a module.
 pub(crate) struct ModuleRecord {
-    /// What administrators call it.
+    /// The name of the module.
     pub(crate) name: String,
-    /// The digest of its facts ...
+    /// The digest of the module's facts.
     pub(crate) digest: Digest,
-    /// ... and these.
+    /// The module's facts in CBOR.
     pub(crate) facts: Vec<u8>,
-    /// Its component.
+    /// The module's component and its digest.
     pub(crate) component: (Digest, Arc<[u8]>),
 }
 
 impl ModuleRecord {
-    /// What its records refer to.
+    /// Returns the blobs that the records refer to.
     pub(crate) fn blobs(&self) -> [([u8; 32], &[u8]); 2] {
         [
             (self.digest.0, &self.facts),
@@ -52,7 +53,7 @@ struct ModuleRecorder {
 }
 
 impl AuditTrail {
-    /// What takes the calls of a module.
+    /// Returns a recorder for the calls of a module.
     pub fn recorder(
         &self,
         facts: &ModuleFacts,
@@ -66,7 +67,8 @@ impl AuditTrail {
 }
 
 impl ModuleRecorder {
-    /// True if a policy refused a connection in this call as it did just before, so that it is counted.
+    /// Returns true if this call refused a connection like a recent one and was therefore only
+    /// counted.
     fn is_counted(&self, record: &CallRecord) -> bool {
         let (Some(status), CallSubject::Policy(call)) =
             (handshake::refusal(record), &record.subject)
@@ -85,14 +87,15 @@ impl ModuleRecorder {
 }
 
 impl Recorder for ModuleRecorder {
-    /// One in so many, and none in a pattern that modules could fall into which start instances in turn.
+    /// Selects one of n instances. The selection is scattered, so that modules that start their
+    /// instances in turn are all sampled.
     fn samples(&self, instance: u64) -> bool {
         let scattered = instance.wrapping_mul(SCATTER) >> 32;
         scattered.is_multiple_of(u64::from(self.audit.handlers().get()))
     }
 
-    /// What a policy was asked is never left out: whoever asked waits. Of handlers and channels, what there is no room for is
-    /// counted.
+    /// Records a call. Calls of policies wait for room and are never left out. Calls of handlers
+    /// and log channels are left out and counted if the queue is full.
     fn record(&self, mut record: CallRecord) {
         if self.is_counted(&record) {
             return;

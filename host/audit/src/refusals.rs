@@ -1,5 +1,6 @@
-//! Refusals: everybody can be refused as often as they like. The first of a user for a cause is recorded by itself; those that follow are
-//! counted, and recorded in groups, one in an interval for each user and cause.
+//! Grouping of denials, since any user can cause any number of them. The first denial of a user for
+//! a cause is recorded by itself. Later ones are counted and recorded as one group per interval,
+//! user and cause.
 use crate::{AdmissionDenial, AuditEntry};
 use peal_model::Status;
 use serde::{Deserialize, Serialize};
@@ -9,27 +10,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The causes that are told apart for one user.
+/// Maximum number of distinct causes per user.
 const CAUSES: usize = 16;
-/// The users that are told apart.
+/// Maximum number of distinct users.
 const USERS: usize = 256;
 
-/// Refusals of one user for one cause.
+/// Denials of one user for one cause.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RefusalGroup {
-    /// The user by the kernel's word; none where that is not known, or there were too many users.
+    /// The uid as given by the kernel; `None` if unknown or if there were too many users.
     pub uid: Option<u32>,
-    /// The number of refusals.
+    /// The number of denials.
     pub count: u64,
-    /// The time of the first one, in milliseconds since the epoch ...
+    /// The time of the first denial, in milliseconds since the epoch.
     pub first: u64,
-    /// ... and of the last one.
+    /// The time of the last denial, in milliseconds since the epoch.
     pub last: u64,
-    /// The first one.
+    /// The first denial.
     pub example: AdmissionDenial,
 }
 
-/// The cause of a refusal, in words of the server and its administrators.
+/// The cause of a denial. Its parts come from the server and its admins, not from clients.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Cause {
     Known {
@@ -38,7 +39,7 @@ enum Cause {
         status: Option<Status>,
         cause: Option<String>,
     },
-    /// There were too many.
+    /// All causes beyond the maximum.
     Others,
 }
 
@@ -60,23 +61,23 @@ impl Cause {
     }
 }
 
-/// The time in which the refusals of one user for one cause are counted.
+/// Interval in which the denials of one user for one cause are counted.
 #[derive(Debug)]
 struct Window {
     until: Instant,
     counted: Option<RefusalGroup>,
 }
 
-/// The way a refusal is recorded.
+/// Treatment of a denial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Noted {
-    /// It is to be recorded by itself.
+    /// The denial is recorded by itself.
     First,
-    /// It is counted.
+    /// The denial was counted.
     Counted,
 }
 
-/// Counts refusals.
+/// Counts of recent denials.
 #[derive(Debug)]
 pub(crate) struct GroupedDenials {
     interval: Duration,
@@ -95,14 +96,14 @@ impl GroupedDenials {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a refusal, also the first one.
+    /// Counts a denial, even if it is the first.
     pub(crate) fn count(&self, denial: &AdmissionDenial, at: u64, now: Instant) {
         if self.note(denial, at, now) == Noted::First {
             self.note(denial, at, now);
         }
     }
 
-    /// Counts a refusal, unless none like it was recorded in this interval.
+    /// Counts a denial if one with the same user and cause was recorded in this interval.
     pub(crate) fn note(&self, denial: &AdmissionDenial, at: u64, now: Instant) -> Noted {
         let mut users = self.lock();
         let mut uid = denial.uid;
@@ -137,7 +138,8 @@ impl GroupedDenials {
         Noted::First
     }
 
-    /// The groups whose time is over. Where nothing was counted, the next refusal is a first one again.
+    /// Takes the groups whose interval has ended. If an interval had no denials, the next denial is
+    /// recorded by itself again.
     pub(crate) fn due(&self, now: Instant) -> Vec<AuditEntry> {
         let mut due = Vec::new();
         let mut users = self.lock();
@@ -157,7 +159,7 @@ impl GroupedDenials {
         due
     }
 
-    /// All that were counted.
+    /// Takes all groups.
     pub(crate) fn rest(&self) -> Vec<AuditEntry> {
         let users = std::mem::take(&mut *self.lock());
         let windows = users.into_values().flat_map(BTreeMap::into_values);
@@ -167,7 +169,7 @@ impl GroupedDenials {
             .collect()
     }
 
-    /// The time after which a group is due; none where nothing is counted.
+    /// Returns the time until the next group is due; `None` if nothing is counted.
     pub(crate) fn due_within(&self, now: Instant) -> Option<Duration> {
         let users = self.lock();
         let next = users

@@ -1,5 +1,5 @@
-//! Replay: components do again what was recorded of them, or another one in their place, and what differs is said. An instance is
-//! replayed from its first call on, since it carries memory from call to call.
+//! Replay: repeats recorded calls with the same component, or with another one, and reports
+//! differences. An instance is replayed from its first call, since it keeps memory between calls.
 use crate::{
     AuditError, CallEntry, EntryError, HandshakeFacts, ModuleFacts, TrailSource,
     entry::{kind, to_cbor},
@@ -15,13 +15,13 @@ use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
 use thiserror::Error;
 
-/// Why nothing can be replayed.
+/// Error of a replay.
 #[derive(Debug, Error)]
 pub enum ReplayError {
-    /// The records cannot be read.
+    /// The records could not be read.
     #[error(transparent)]
     Audit(#[from] AuditError),
-    /// A component does not load.
+    /// A component could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
@@ -32,58 +32,58 @@ impl From<EntryError> for ReplayError {
     }
 }
 
-/// What became of one call.
+/// The result for one call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Replayed {
-    /// Its record.
+    /// The number of the record.
     pub seq: u64,
-    /// The module.
+    /// The name of the module.
     pub module: String,
-    /// How it ended, in a word or two.
+    /// The recorded outcome.
     pub was: String,
-    /// What came of it now.
+    /// The result of the replay.
     pub outcome: ReplayResult,
 }
 
-/// What came of a call that was replayed.
+/// Result of the replay of a call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReplayResult {
-    /// The same.
+    /// The call ended as recorded.
     Same,
-    /// Something else.
+    /// The call differed.
     Differs(Vec<ReplayDifference>),
-    /// It cannot be replayed, for this reason.
+    /// The call could not be replayed, for this reason.
     Not(&'static str),
 }
 
-/// How a call differs from what it was.
+/// Difference between a recorded call and its replay.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReplayDifference {
-    /// It ended in another way.
+    /// The call ended in another way.
     End {
-        /// How it ended.
+        /// The recorded end.
         was: String,
-        /// How it ends now.
+        /// The present end.
         is: String,
     },
-    /// It ended as it did, and handed over something else before.
+    /// The call ended in the same way and returned other results.
     Output,
-    /// It asked the host for something else.
+    /// The call made other host calls.
     HostCall {
-        /// Which host call is the first to differ, from 1.
+        /// The number of the first host call that differs, from 1.
         number: usize,
-        /// What it was, if it was one.
+        /// The recorded host call, if there was one.
         was: Option<String>,
-        /// What it is, if it is one.
+        /// The present host call, if there is one.
         is: Option<String>,
     },
-    /// It used something else.
+    /// The call used more or less of a resource.
     Usage {
-        /// What.
+        /// The resource.
         what: &'static str,
-        /// How much it was.
+        /// The recorded amount.
         was: u64,
-        /// How much it is.
+        /// The present amount.
         is: u64,
     },
 }
@@ -102,23 +102,23 @@ impl fmt::Display for ReplayDifference {
     }
 }
 
-/// Replays what a source has.
+/// Replays the calls of a source.
 pub struct Replayer<'a> {
     source: &'a TrailSource,
     engine: Engine,
-    /// What is called in the place of each module; itself, if nothing is said.
+    /// The component that replaces each module's own, if any.
     instead: Option<Vec<u8>>,
-    /// By the digests of their facts.
+    /// Loaded modules by the digests of their facts.
     modules: BTreeMap<Digest, Option<(ModuleFacts, Replay)>>,
 }
 
-/// The calls of one instance: numbers and records.
+/// The numbers of the records of one instance's calls.
 type Calls = Vec<u64>;
 
 impl<'a> Replayer<'a> {
-    /// Has the components do it again that did it, or this one in the place of each.
+    /// Creates a replayer that calls the recorded components, or `instead` in place of each.
     ///
-    /// The engine has to count fuel for all.
+    /// The engine has to count fuel for all calls.
     pub fn new(source: &'a TrailSource, engine: Engine, instead: Option<Vec<u8>>) -> Replayer<'a> {
         Replayer {
             source,
@@ -128,7 +128,8 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    /// Replays the calls that are wanted, instance by instance, and tells of each.
+    /// Replays the calls that match `filter`, instance by instance, and passes each result to
+    /// `tell`.
     pub fn replay(
         &mut self,
         filter: &Filter,
@@ -138,7 +139,7 @@ impl<'a> Replayer<'a> {
             kinds: vec![kind::CALL.to_owned()],
             ..filter.clone()
         };
-        // Of which instances, and where these may begin.
+        // Collect the instances first: their earlier calls may lie outside of the filter.
         let mut instances: BTreeMap<(u64, u64), Calls> = BTreeMap::new();
         let mut seqs = std::collections::BTreeSet::new();
         let mut last = 0;
@@ -202,7 +203,7 @@ impl<'a> Replayer<'a> {
             for seq in calls {
                 if let Some((seq, _, call)) = self.read(*seq)? {
                     let was = outcome(&call.record.end).into_owned();
-                    let why = ReplayResult::Not("what its module was is not kept any more");
+                    let why = ReplayResult::Not("the facts of its module are not kept any more");
                     tell(Replayed {
                         seq,
                         module: String::new(),
@@ -221,7 +222,7 @@ impl<'a> Replayer<'a> {
             let record = &call.record;
             let outcome_was = outcome(&record.end).into_owned();
             let done = if number == 0 {
-                ReplayResult::Not("nothing was called")
+                ReplayResult::Not("no instance was called")
             } else {
                 let is_whole = call.handshake.as_ref().is_none_or(HandshakeFacts::is_whole);
                 if is_whole {
@@ -247,7 +248,7 @@ impl<'a> Replayer<'a> {
         Ok(call_of(&row)?.map(|call| (row.seq, row.at, call)))
     }
 
-    /// Loads the module of a call, unless it is there or cannot be had.
+    /// Loads the module of a call, unless it is loaded or missing.
     fn load(&mut self, call: &CallEntry) -> Result<(), ReplayError> {
         if self.modules.contains_key(&call.facts) {
             return Ok(());
@@ -276,26 +277,26 @@ impl<'a> Replayer<'a> {
     }
 }
 
-/// An instance on its way through its calls.
+/// State of an instance during its replay.
 enum Running<'a> {
     NotYet,
-    /// With the number of its next call.
+    /// The instance and the number of its next call.
     Yes(Box<ReplayInstance<'a>>, Trust, u64),
     No(&'static str),
 }
 
-/// Whether an instance knows what it knew.
+/// Completeness of the data that an instance received.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     Full,
-    /// It may have been handed a secret or a handshake, which nobody has any more.
+    /// The instance may have received a secret or a handshake that is not kept.
     Blinded,
 }
 
 const FROM_THE_FIRST: &str = "the first call of its instance is not kept any more";
-const BLINDED: &str = "its instance was handed a secret or a handshake, which is not kept";
-const HANDSHAKE: &str = "what a handshake says is not kept";
-const GONE: &str = "its instance did not come so far now";
+const BLINDED: &str = "its instance received a secret or a handshake, which is not kept";
+const HANDSHAKE: &str = "the content of a handshake is not kept";
+const GONE: &str = "its instance ended earlier in the replay";
 
 impl<'a> Running<'a> {
     fn step(
@@ -354,7 +355,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Leaves out a call that was handed what is not kept.
+    /// Skips a call whose input is not kept.
     fn skip(&mut self) -> ReplayResult {
         if let Running::Yes(_, trust, next) = self {
             (*trust, *next) = (Trust::Blinded, *next + 1);
@@ -384,7 +385,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Whether what is secret was taken out of a record.
+/// Returns true if a secret was removed from the record.
 fn has_secret(record: &CallRecord) -> Result<bool, ReplayError> {
     let bytes = to_cbor(record)?;
     Ok(bytes
@@ -392,7 +393,7 @@ fn has_secret(record: &CallRecord) -> Result<bool, ReplayError> {
         .any(|window| window == MARK.as_bytes()))
 }
 
-/// In what its end differs.
+/// Returns the difference of the ends, if any.
 fn outcome_differences(
     was: &CallRecord,
     is: &CallRecord,
@@ -411,7 +412,7 @@ fn outcome_differences(
     }])
 }
 
-/// In what it differs at all: bit for bit.
+/// Returns all differences, bit for bit.
 fn all_differences(
     was: &CallRecord,
     is: &CallRecord,
@@ -430,7 +431,8 @@ fn all_differences(
             break;
         }
     }
-    // Where a clock ended it, the last stretch was not counted.
+    // A call ended by a clock was interrupted after the last count, so its usage cannot be
+    // compared.
     if !was_timed_out(was) {
         let mut used = |what, was: u64, is: u64| {
             if was != is {
@@ -457,7 +459,8 @@ fn was_timed_out(was: &CallRecord) -> bool {
     matches!(&was.end, CallEnd::Failed(failure) if matches!(failure.limit, Some(LimitKind::CallTime | LimitKind::HostTime)))
 }
 
-/// Whether both ended in the same way: what a clock ended then, fuel ends now.
+/// Returns true if both ended in the same way. A call that a clock ended may be ended by fuel in
+/// the replay.
 fn same_end(was: &CallRecord, is: &CallRecord) -> Result<bool, ReplayError> {
     match (&was.end, &is.end) {
         (CallEnd::Failed(before), CallEnd::Failed(now)) => Ok(match (before.limit, now.limit) {
@@ -471,7 +474,7 @@ fn same_end(was: &CallRecord, is: &CallRecord) -> Result<bool, ReplayError> {
     }
 }
 
-/// As they would be written: NaN is the NaN that it is.
+/// Compares values in their serialized form, in which NaN equals itself.
 fn same<T: Serialize>(one: &T, other: &T) -> Result<bool, ReplayError> {
     Ok(to_cbor(one)? == to_cbor(other)?)
 }

@@ -1,5 +1,5 @@
-//! The time for which records are kept. Where there is no room, the oldest calls and refusals go. Decisions have room of their own, and go
-//! only beyond that and above an age.
+//! Retention of records. When the trail is full, the oldest calls and denials are dropped.
+//! Decisions have their own share and are dropped only beyond that share and above an age.
 use crate::{
     AuditError, DropSummary, Keys, Statement,
     dropped::{DroppedRange, Successor},
@@ -9,27 +9,27 @@ use crate::{
 use peal_store::{Outline, Room, RowClass, SealKind, Trail};
 use std::time::Duration;
 
-/// Of a hundred bytes that there may be, those that may be used before records go.
+/// Percentage of the maximum size from which records are dropped.
 const FULL: u64 = 90;
-/// The most records that go at once: others wait meanwhile.
+/// Maximum number of records dropped in one step, since writes wait meanwhile.
 const AT_ONCE: u32 = 2000;
-/// Into so many parts a trail could be cut; about one of them goes at once.
+/// A step drops about the maximum size divided by this number.
 const PARTS: u64 = 10;
-/// Into so many parts a trail could be cut, of which calls and refusals have less than one where room is scarce.
+/// Space is scarce if calls and denials take less than the maximum size divided by this number.
 const SCARCE_PARTS: u64 = 20;
-/// The most ranges without anything to drop that are looked at in one go.
+/// Maximum number of ranges without droppable records that are examined in one step.
 const RANGES: usize = 16;
 
-/// The time for which records are kept.
+/// Rules for keeping records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrailRetention {
-    /// So long at most; none for as long as there is room.
+    /// Maximum age of a record; `None` for no limit.
     pub keep: Option<Duration>,
-    /// The age below which decisions stay where room is wanted.
+    /// Age below which decisions are not dropped to free space.
     pub decision_age: Duration,
-    /// Of a hundred bytes that there may be, those that decisions have for themselves.
+    /// Percentage of the maximum size that is reserved for decisions.
     pub decision_percent: u32,
-    /// Of a hundred bytes that there may be, those that the decisions about one user may take where room is scarce.
+    /// Percentage of the maximum size that decisions about one user may take when space is scarce.
     pub user_percent: u32,
 }
 
@@ -45,21 +45,21 @@ impl Default for TrailRetention {
     }
 }
 
-/// The reason for which room is wanted.
+/// Reason for dropping records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
-    /// To keep some ready.
+    /// Keep some space free.
     Usual,
-    /// There is none.
+    /// There is no space for the records to write.
     Room,
 }
 
-/// The supply of room for records of all users.
+/// Space for records of all users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Supply {
-    /// There is, or can be.
+    /// There is space, or records can be dropped.
     Ample,
-    /// The trail is as full as it should be, of records that stay.
+    /// The trail is full of records that stay.
     Scarce,
 }
 
@@ -81,12 +81,12 @@ fn used(trail: &Trail, class: RowClass) -> Result<u64, AuditError> {
 }
 
 impl TrailRetention {
-    /// So many bytes of a hundred that there may be.
+    /// Returns `percent` percent of the maximum size.
     pub(crate) fn share(percent: u32, most: u64) -> u64 {
         most / 100 * u64::from(percent)
     }
 
-    /// Drops what is to go now, but never the last record; tells what went.
+    /// Drops records that are due, never the last record. Returns a summary of them.
     pub(crate) fn apply(
         self,
         trail: &Trail,
@@ -121,7 +121,7 @@ impl TrailRetention {
         }
     }
 
-    /// The supply of room for records of all users.
+    /// Returns whether there is space for records of all users.
     pub(crate) fn supply(self, trail: &Trail) -> Result<Supply, AuditError> {
         let room = trail.room()?;
         let is_scarce = is_full(room)
@@ -144,14 +144,14 @@ struct TrailPruning<'a> {
     keys: &'a Keys,
     /// The last record, which stays.
     newest: u64,
-    /// The bytes that go at once, or little more.
+    /// The approximate number of bytes dropped in one step.
     most_bytes: u64,
 }
 
 impl TrailPruning<'_> {
-    /// Drops the oldest records, of any kind, that were written before this time.
+    /// Drops the oldest records of any kind that were written before this time.
     fn oldest(&self, limit: u64) -> Result<Option<DropSummary>, AuditError> {
-        // Most often nothing goes, which the oldest one tells.
+        // Usually nothing is due; the oldest record suffices to find out.
         if !self.trail.outlines(0, 1)?.iter().any(|row| row.at < limit) {
             return Ok(None);
         }
@@ -170,14 +170,11 @@ impl TrailPruning<'_> {
         let Some(last) = last else { return Ok(None) };
         self.trail
             .drop_to(&Statement::sealed(SealKind::Anchor, last, now(), self.keys))?;
-        tracing::debug!(
-            up_to = last.0,
-            "the oldest records of the audit trail are dropped"
-        );
+        tracing::debug!(up_to = last.0, "oldest audit records dropped");
         Ok(gone)
     }
 
-    /// Drops the oldest records between those that stay.
+    /// Drops the oldest calls and denials between records that stay.
     fn passing(&self) -> Result<Option<DropSummary>, AuditError> {
         for _ in 0..RANGES {
             let previous = self
@@ -209,18 +206,14 @@ impl TrailPruning<'_> {
                 };
             self.trail.thin(from, &range.signed(self.keys)?, replaced)?;
             if gone.is_some() {
-                tracing::debug!(
-                    from,
-                    to,
-                    "calls and refusals in the audit trail are dropped"
-                );
+                tracing::debug!(from, to, "audit records of calls and denials dropped");
                 return Ok(gone);
             }
         }
         Ok(None)
     }
 
-    /// The record up to which there is nothing between those that stay.
+    /// Returns the last record that was examined in an earlier step.
     fn thinned_to(&self, previous: Option<&DroppedRange>) -> Result<ChainHead, AuditError> {
         let anchor = self
             .trail

@@ -1,8 +1,10 @@
-//! Secrets: the value of an info whose key an admin called secret is replaced by its digest. Copies of it in the same record are replaced
-//! as well, wherever somebody wrote a value: in other infos, in bytes and texts that guests handed over. Names that the server made stay
-//! as they are, whatever a secret says: kinds, outcomes, namespaces, keys. So every record can be read.
+//! Removal of secrets. The value of an info with a key that is configured as secret is replaced by
+//! a digest. Copies of it in the same record are replaced as well, wherever a client or guest wrote
+//! a value: in other infos and in bytes and texts of guests. Names from the server stay even if a
+//! secret contains them: kinds, outcomes, namespaces, keys. So every record stays readable.
 //!
-//! Nothing is remembered from one record to the next: what one user calls a secret changes no record about another.
+//! Nothing is remembered between records: a secret of one user changes no record about another
+//! user.
 use crate::{
     AuditEntry, EntryError, Keys,
     entry::{DecisionEntry, to_cbor},
@@ -13,13 +15,15 @@ use peal_model::{ChainResult, Info, Value, key};
 use peal_sandbox::{CallEnd, CallOutput, CallSubject, HostCallAnswer};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Shorter secrets would be found everywhere, so their copies are not sought.
+/// Minimum length of a secret for the search of copies. Shorter ones would match everywhere.
 const SHORTEST: usize = 4;
-/// The most secrets of one record whose copies are sought, the first. The infos of the others are replaced all the same.
+/// Maximum number of secrets per record for which copies are searched. The infos of further secrets
+/// are still replaced.
 const SOUGHT: usize = 32;
-/// The bytes of a secret by which copies are sought, the first. A copy of a longer one begins with them.
+/// Number of leading bytes of a secret that identify a copy.
 const SOUGHT_BYTES: usize = 256;
-/// Fields that hold texts that somebody wrote and that can be any text. All other texts of records are names.
+/// Fields with texts from clients, guests or admins, which can be any text. All other texts of
+/// records are names.
 const FREE_TEXTS: [&str; 8] = [
     "reason",
     "message",
@@ -30,15 +34,15 @@ const FREE_TEXTS: [&str; 8] = [
     "path",
     "Err",
 ];
-/// The field of a mail, in which all texts can be any text.
+/// Field of a mail, in which all texts can be any text.
 const MAIL: &str = "mail";
 
-/// The keys of infos whose values are secret.
+/// The keys of infos with secret values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Secrets(BTreeSet<String>);
 
 impl Default for Secrets {
-    /// Credentials, and keys of encryption and of networks.
+    /// Returns the keys of credentials, of encryption and of network security.
     fn default() -> Secrets {
         let keys = [
             key::PMIX_CREDENTIAL,
@@ -55,7 +59,7 @@ impl FromIterator<String> for Secrets {
     }
 }
 
-/// Takes secrets out of what is written.
+/// Removes secrets from entries.
 pub(crate) struct Scrubber {
     secrets: Secrets,
     keys: Arc<Keys>,
@@ -66,8 +70,8 @@ impl Scrubber {
         Scrubber { secrets, keys }
     }
 
-    /// The body of an entry without its secrets; none where it has none. Takes time that grows with the entry, so no lock is held
-    /// meanwhile.
+    /// Returns the body of an entry without its secrets; `None` if it has none. The time grows with
+    /// the size of the entry; call it without holding a lock.
     pub(crate) fn scrubbed(&self, entry: &AuditEntry) -> Option<Result<Vec<u8>, EntryError>> {
         self.is_in(entry).then(|| self.body(entry))
     }
@@ -91,7 +95,7 @@ impl Scrubber {
         to_cbor(&tree)
     }
 
-    /// Whether some info of an entry has a secret key.
+    /// Returns true if an info of the entry has a secret key.
     fn is_in(&self, entry: &AuditEntry) -> bool {
         match entry {
             AuditEntry::Call(call) => {
@@ -185,7 +189,7 @@ impl Scrubber {
         }
     }
 
-    /// Replaces the values of secret infos, and collects of what copies are sought.
+    /// Replaces the values of secret infos and collects the byte strings to search for.
     fn replace_values(&self, tree: &mut Cbor, sought: &mut BTreeSet<Vec<u8>>) {
         match tree {
             Cbor::Array(items) => items
@@ -199,14 +203,16 @@ impl Scrubber {
                             .as_text()
                             .is_some_and(|key| self.secrets.0.contains(key))
                 });
-                // That of an info, which is a map of its type: a guest's state has keys as well, and bytes.
+                // Only the value of an info is a map or a text: a guest's state has keys too, and
+                // its value is bytes.
                 let value = entries.iter_mut().find(|(name, value)| {
                     name.as_text() == Some("value") && (value.is_map() || value.is_text())
                 });
                 if let (true, Some((_, value))) = (is_secret, value) {
                     collect(value, sought);
                     let digest = match text_of(value) {
-                        // As it is where a guest hands it over again.
+                        // The digest of the bare text equals that of a copy which a guest hands
+                        // over.
                         Some(text) => digest(&self.keys, text),
                         None => to_cbor(value)
                             .map(|bytes| digest(&self.keys, &bytes))
@@ -223,7 +229,7 @@ impl Scrubber {
     }
 }
 
-/// Collects the strings and bytes in a value. What else is text there are names of types.
+/// Collects the strings and bytes of a value. Other texts in a value are names of types.
 fn collect(value: &Cbor, sought: &mut BTreeSet<Vec<u8>>) {
     match value {
         Cbor::Bytes(bytes) if bytes.len() >= SHORTEST && sought.len() < SOUGHT => {
@@ -236,19 +242,19 @@ fn collect(value: &Cbor, sought: &mut BTreeSet<Vec<u8>>) {
     }
 }
 
-/// The place of a text in an entry.
+/// Kind of text at a position in an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MatchPosition {
-    /// It is a name.
+    /// A name from the server.
     Name,
-    /// It is what somebody wrote.
+    /// A free text.
     Free,
-    /// It is in a mail.
+    /// A text in a mail.
     Mail,
 }
 
 impl MatchPosition {
-    /// The place of a field.
+    /// Returns the kind of text in a field.
     fn of_field(self, name: &str) -> MatchPosition {
         match name {
             _ if self == MatchPosition::Mail || name == MAIL => MatchPosition::Mail,
@@ -258,14 +264,14 @@ impl MatchPosition {
     }
 }
 
-/// Looks for copies of all secrets of an entry at once.
+/// Search for copies of all secrets of an entry at once.
 struct Copies<'a> {
     search: AhoCorasick,
     keys: &'a Keys,
 }
 
 impl Copies<'_> {
-    /// Replaces whatever holds a secret, as a whole.
+    /// Replaces every text or byte string that contains a secret, as a whole.
     fn replace(&self, tree: &mut Cbor, position: MatchPosition) {
         match tree {
             Cbor::Text(text)
@@ -273,7 +279,7 @@ impl Copies<'_> {
             {
                 *text = digest(self.keys, text.as_bytes());
             }
-            // Strings and byte objects; neither names nor numbers are kept so.
+            // Strings and byte objects are serialized as bytes, names and numbers are not.
             Cbor::Bytes(bytes) if !is_digest(bytes) && self.search.is_match(bytes.as_slice()) => {
                 *bytes = digest(self.keys, bytes).into_bytes();
             }
@@ -291,7 +297,7 @@ impl Copies<'_> {
     }
 }
 
-/// The bytes of a value that is a string.
+/// Returns the bytes of a value that is a string.
 fn text_of(value: &Cbor) -> Option<&[u8]> {
     let (_, text) = value
         .as_map()?
@@ -300,17 +306,17 @@ fn text_of(value: &Cbor) -> Option<&[u8]> {
     text.as_bytes().map(Vec::as_slice)
 }
 
-/// What begins that which stands for a secret.
+/// Prefix of the replacement of a secret.
 pub(crate) const MARK: &str = "secret:";
-/// The length of what stands for one.
+/// Length of the replacement.
 const DIGEST: usize = MARK.len() + 64;
 
-/// What stands for a secret, so that equal ones can be told.
+/// Returns the replacement of a secret. Equal secrets have equal replacements.
 fn digest(keys: &Keys, secret: &[u8]) -> String {
     format!("{MARK}{}", peal_sandbox::Digest(keys.digest(secret)))
 }
 
-/// True if it stands for a secret.
+/// Returns true if `bytes` are a replacement.
 fn is_digest(bytes: &[u8]) -> bool {
     bytes.len() == DIGEST && bytes.starts_with(MARK.as_bytes())
 }

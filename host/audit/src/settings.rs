@@ -1,20 +1,20 @@
-//! How a trail is to be kept, and how that goes.
+//! Settings and state of a trail.
 use crate::{Secrets, TrailRetention, checkpoint::Destinations};
 use peal_store::DatabaseDurability;
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
-/// What to do where a decision cannot be recorded.
+/// Policy for decisions that cannot be recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RecordFailurePolicy {
-    /// What was granted is denied.
+    /// Grants become denials.
     #[default]
     Deny,
-    /// What was granted stays granted.
+    /// Grants stay grants.
     Continue,
 }
 
 impl RecordFailurePolicy {
-    /// What follows while the trail cannot be written.
+    /// Describes the consequence while the trail cannot be written.
     pub(crate) fn consequence(self) -> &'static str {
         match self {
             RecordFailurePolicy::Deny => {
@@ -30,55 +30,56 @@ impl RecordFailurePolicy {
 /// The settings of a trail.
 #[derive(Clone, Debug)]
 pub struct AuditSettings {
-    /// Its database.
+    /// Path of the database.
     pub path: PathBuf,
-    /// The key that it is sealed with; made where there is none.
+    /// Path of the key for seals; created if missing.
     pub key: PathBuf,
-    /// How large the database may become, in bytes.
+    /// Maximum size of the database in bytes.
     pub max_bytes: u64,
-    /// What a record survives once it is written.
+    /// Durability of written records.
     pub durability: DatabaseDurability,
-    /// What to do where a decision cannot be recorded.
+    /// Policy for decisions that cannot be recorded.
     pub on_failure: RecordFailurePolicy,
-    /// How long records are kept.
+    /// Rules for keeping records.
     pub retention: TrailRetention,
-    /// The time for which refusals of one user for one cause are counted before they are recorded as a group.
+    /// Interval in which denials of one user for one cause are counted before they are recorded as
+    /// a group.
     pub refusal_interval: Duration,
-    /// How many entries may wait.
+    /// Maximum number of queued entries.
     pub queue: usize,
-    /// The keys of infos whose values are not kept.
+    /// The keys of infos with secret values.
     pub secrets: Secrets,
-    /// Of how many instances of a handler one is recorded.
+    /// One of this many instances of a handler is recorded.
     pub handlers: NonZeroU32,
-    /// After how many records the trail is sealed on the way, and this is sent elsewhere.
+    /// Number of records after which a trail checkpoint is made.
     pub checkpoint_records: u64,
-    /// After how long it is, if there are any.
+    /// Time after which a trail checkpoint is made if there are new records.
     pub checkpoint_time: Duration,
-    /// Where that is sent.
+    /// Destinations of trail checkpoints.
     pub checkpoints: Destinations,
-    /// Who writes: host, process and release, in words.
+    /// Description of the writing server: host, process and release.
     pub server: String,
 }
 
-/// How recording goes.
+/// State of the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AuditHealth {
-    /// Records that were written.
+    /// The number of written records.
     pub written: u64,
-    /// Calls that are missing, because there was no room or they could not be written.
+    /// The number of missing calls, for lack of room or because a write failed.
     pub lost: u64,
-    /// Decisions that could not be recorded.
+    /// The number of decisions that could not be recorded.
     pub undone: u64,
-    /// Whether the last write failed.
+    /// True if the last write failed.
     pub is_failing: bool,
 }
 
-/// Why a trail cannot be written, and what follows.
+/// Error of a trail that cannot be written, and its consequence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WriteFailure {
-    /// What went wrong with the last write.
+    /// The error of the last write.
     pub error: String,
-    /// What happens to decisions meanwhile.
+    /// The treatment of decisions meanwhile.
     pub on_failure: RecordFailurePolicy,
 }
 

@@ -1,4 +1,4 @@
-//! Where records are read from: the database of a server, which may be writing it, or a file that was exported.
+//! Sources of records: the database of a server, which may be in use, or an exported file.
 use crate::{
     AuditEntry, AuditError, CallEntry, ExportError, Exported, ModuleFacts, RecoveredRecords,
     Statement, entry::from_cbor, journal::waiting,
@@ -7,19 +7,19 @@ use peal_sandbox::Digest;
 use peal_store::{DroppedRows, Filter, SealKind, StoreError, Trail, TrailRow};
 use std::{io::BufReader, path::Path};
 
-/// How many rows are read at once.
+/// Number of rows read in one query.
 const PAGE: u32 = 200;
 
-/// Where records are read from.
+/// Source of records.
 pub enum TrailSource {
     /// A database.
     Trail(Box<Trail>),
-    /// A file.
+    /// An exported file.
     File(Exported),
 }
 
 impl TrailSource {
-    /// Opens a database, or a file that was exported.
+    /// Opens a database or an exported file.
     pub fn open(path: &Path) -> Result<TrailSource, AuditError> {
         match Trail::open_to_read(path) {
             Ok(trail) => Ok(TrailSource::Trail(Box::new(trail))),
@@ -41,7 +41,7 @@ impl TrailSource {
         }
     }
 
-    /// Hands over all rows that are wanted, in their order, until one is too much.
+    /// Passes all rows that match the filter to `work`, in order, until it fails.
     pub fn each<E: From<AuditError>>(
         &self,
         filter: &Filter,
@@ -67,7 +67,7 @@ impl TrailSource {
         }
     }
 
-    /// The last rows that are wanted, in their order.
+    /// Returns the last rows that match the filter, in order.
     pub fn last(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, AuditError> {
         let mut rows: Vec<TrailRow> = match self {
             TrailSource::Trail(trail) => trail.last_rows(filter, most)?,
@@ -82,7 +82,7 @@ impl TrailSource {
         Ok(rows)
     }
 
-    /// One row.
+    /// Returns one row.
     pub fn row(&self, seq: u64) -> Result<Option<TrailRow>, AuditError> {
         let filter = Filter {
             from: Some(seq),
@@ -92,7 +92,8 @@ impl TrailSource {
         Ok(self.last(&filter, 1)?.pop())
     }
 
-    /// The seal of the last row there is, or of the last that was dropped.
+    /// Returns the seal of this kind: `Head` seals the last row, `Anchor` the last row dropped at
+    /// the beginning.
     pub fn seal(&self, kind: SealKind) -> Result<Option<Statement>, AuditError> {
         match self {
             TrailSource::Trail(trail) => {
@@ -106,7 +107,7 @@ impl TrailSource {
         }
     }
 
-    /// The seals on the way.
+    /// Returns the trail checkpoints.
     pub fn checkpoints(&self) -> Result<Vec<Statement>, AuditError> {
         let kind = SealKind::Checkpoint;
         match self {
@@ -124,7 +125,7 @@ impl TrailSource {
         }
     }
 
-    /// The statements of what was dropped between records that stay.
+    /// Returns the statements about records dropped between records that stay.
     pub(crate) fn dropped(&self) -> Result<Vec<DroppedRows>, AuditError> {
         match self {
             TrailSource::Trail(trail) => Ok(trail.dropped()?),
@@ -132,7 +133,7 @@ impl TrailSource {
         }
     }
 
-    /// Bytes that records refer to.
+    /// Returns bytes that records refer to.
     pub fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, AuditError> {
         match self {
             TrailSource::Trail(trail) => Ok(trail.blob(&digest.0)?),
@@ -140,7 +141,7 @@ impl TrailSource {
         }
     }
 
-    /// What is in the journal of a database and not yet in the database, which ends with this record.
+    /// Returns the records that are in the journal and not in the database, which ends with `last`.
     pub fn waiting(&self, last: u64) -> Result<Option<RecoveredRecords>, AuditError> {
         match self {
             TrailSource::Trail(trail) => Ok(waiting(trail, last)?),
@@ -148,7 +149,7 @@ impl TrailSource {
         }
     }
 
-    /// What is known of the module of a call.
+    /// Returns the facts of the module of a call.
     pub fn facts(&self, call: &CallEntry) -> Result<Option<ModuleFacts>, AuditError> {
         Ok(self
             .blob(&call.facts)?
@@ -157,7 +158,7 @@ impl TrailSource {
     }
 }
 
-/// A call that a row records, if it is one.
+/// Returns the call of a row, if the row is a call.
 pub(crate) fn call_of(row: &TrailRow) -> Result<Option<CallEntry>, AuditError> {
     match AuditEntry::read(&row.body)? {
         AuditEntry::Call(call) => Ok(Some(*call)),

@@ -1,4 +1,4 @@
-//! The database's side of the trail: what is in it, and what is in the journal and not yet here.
+//! The database of the trail, and the journalled records that it does not have yet.
 use crate::{
     AuditError, DropSummary, Keys, Statement, TrailRetention, decision_room::DecisionRoom,
     hash_chain::ChainHead, now, retention::Need,
@@ -9,19 +9,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What came of moving records from the journal into the database.
+/// Result of moving records from the journal into the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Settled {
-    /// They are there.
+    /// Records were moved.
     Moved,
-    /// There were none, so that nothing was written.
+    /// There were none; nothing was written.
     Nothing,
 }
 
-/// The least time between two lines on records that cannot be dropped. On a disk that is full each write tries it.
+/// Minimum time between log lines about records that cannot be dropped. On a full disk each write
+/// tries it.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
-/// The database, and what it is owed.
+/// The database and the records that are to be moved into it.
 pub(crate) struct TrailDatabase {
     trail: Trail,
     keys: Arc<Keys>,
@@ -39,17 +40,17 @@ impl TrailDatabase {
         }
     }
 
-    /// These are in the journal.
+    /// Adds journalled records that are to be moved.
     pub(crate) fn owe(&mut self, rows: Vec<TrailRow>) {
         self.owed.extend(rows);
     }
 
-    /// Whether something is in the journal alone.
+    /// Returns true if some records are only in the journal.
     pub(crate) fn owes(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// Writes what is owed, and these records behind it, the last of which is `head`: all of it or nothing.
+    /// Writes the journalled records and then `rows`, which end with `head`, in one transaction.
     pub(crate) fn write(
         &mut self,
         rows: &[TrailRow],
@@ -64,7 +65,7 @@ impl TrailDatabase {
         Ok(())
     }
 
-    /// Writes what is owed.
+    /// Writes the journalled records.
     pub(crate) fn settle(&mut self) -> Result<Settled, StoreError> {
         let Some((seq, hash)) = self.owed.last().map(|row| (row.seq, row.hash)) else {
             return Ok(Settled::Nothing);
@@ -73,13 +74,13 @@ impl TrailDatabase {
             .map(|()| Settled::Moved)
     }
 
-    /// Drops what is to go now; tells what went.
+    /// Drops records that are due and returns a summary of them.
     pub(crate) fn drop_old(&self, retention: TrailRetention, need: Need) -> Option<DropSummary> {
         self.told(retention.apply(&self.trail, &self.keys, need))
             .flatten()
     }
 
-    /// Tells what users have of the room, and whether there is enough.
+    /// Updates the users' shares and the supply of space.
     pub(crate) fn measure(&self, retention: TrailRetention, room: &mut DecisionRoom) {
         let measured = || Ok((self.trail.used()?, retention.supply(&self.trail)?));
         if let Some((used, supply)) = self.told(measured()) {
@@ -90,7 +91,7 @@ impl TrailDatabase {
     fn told<T>(&self, done: Result<T, AuditError>) -> Option<T> {
         let tell = |error: &AuditError| {
             if let Some(left_out) = self.failures.allow(Instant::now()) {
-                tracing::error!(%error, left_out, "old records of the audit trail cannot be dropped");
+                tracing::error!(%error, left_out, "old audit records not dropped");
             }
         };
         done.inspect_err(tell).ok()

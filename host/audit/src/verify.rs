@@ -1,4 +1,5 @@
-//! Verifies a trail: each row follows from the one before, and ends as its seals say. What does not is named, the first at first.
+//! Verification of a trail: each row follows from the one before, and the trail matches its seals.
+//! Violations are reported in order.
 use crate::{
     AuditError, RecoveredRecords, SealPublicKey, Statement, TrailSource,
     drop_summary::of_kinds,
@@ -13,63 +14,63 @@ use std::{
     fmt,
 };
 
-/// How far away a record is looked for that is not where it should be.
+/// Distance in rows within which a displaced record is searched.
 const WINDOW: usize = 64;
-/// How many findings are told. What follows from the first may be many.
+/// Maximum number of reported findings, since one change can cause many.
 const TOLD: usize = 100;
 
-/// Something that is not as it was written.
+/// Violation found by the verification.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Finding {
-    /// A record says something else than it did.
+    /// A record was altered.
     Altered {
-        /// Which.
+        /// The record.
         seq: u64,
     },
-    /// Records are not there any more.
+    /// Records were removed.
     Removed {
-        /// From this one ...
+        /// The first removed record.
         from: u64,
-        /// ... to this one.
+        /// The last removed record.
         to: u64,
     },
-    /// A record stands where another stood.
+    /// A record is at the place of another one.
     Reordered {
-        /// Where something else stands now.
+        /// The place, which now has another record.
         seq: u64,
-        /// Where it is.
+        /// The present place of the record.
         to: u64,
     },
-    /// A record stands where none was.
+    /// A record was inserted.
     Inserted {
-        /// Where.
+        /// The place.
         seq: u64,
     },
-    /// Records and their hashes were written anew, somewhere between two seals.
+    /// Records and their hashes were rewritten, somewhere between two seals.
     Rewritten {
-        /// Behind this record ...
+        /// The last record before the range.
         after: u64,
-        /// ... up to this one.
+        /// The last record of the range.
         to: u64,
     },
-    /// A seal is not by the key that is expected.
+    /// A seal was not made with the expected key.
     Unsealed {
-        /// What it is about.
+        /// The sealed record.
         seq: u64,
-        /// Which seal.
+        /// The kind of seal.
         what: &'static str,
     },
-    /// What records refer to is something else.
+    /// Bytes that records refer to are missing or differ.
     Bytes {
-        /// The first record that refers to it.
+        /// The first record that refers to them.
         seq: u64,
-        /// What it should be.
+        /// The expected digest.
         digest: Digest,
     },
 }
 
 impl Finding {
-    /// The first record that is concerned.
+    /// Returns the first affected record.
     pub fn seq(&self) -> u64 {
         match self {
             Finding::Altered { seq }
@@ -106,47 +107,49 @@ impl fmt::Display for Finding {
             Finding::Bytes { seq, digest } => {
                 write!(
                     f,
-                    "record {seq} refers to {digest}, and that is missing or something else"
+                    "record {seq} refers to {digest}, which is missing or has other bytes"
                 )
             }
         }
     }
 }
 
-/// What was verified.
+/// Result of a verification.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
-    /// How many records.
+    /// The number of records.
     pub records: u64,
-    /// The first of them.
+    /// The first record.
     pub first: Option<u64>,
-    /// The last.
+    /// The last record.
     pub last: Option<u64>,
-    /// Seals that are as they should be, those from elsewhere among them.
+    /// The number of valid seals, including those that were kept elsewhere.
     pub seals: u64,
-    /// What is not as it was written, in order; the first of it, if it is much.
+    /// The violations in order, at most `TOLD` of them.
     pub findings: Vec<Finding>,
-    /// The last record of those that the server dropped with all before it; 0 where it dropped none so.
+    /// The last record of those that the server dropped from the beginning; 0 if it dropped none
+    /// there.
     pub begins_after: u64,
-    /// The records that it dropped between others that stay, in order. That is no finding.
+    /// Records that the server dropped between others, in order. They are not violations.
     pub dropped: Vec<DroppedRecords>,
-    /// What is not in the database yet, and so neither sealed nor verified. That is as it should be.
+    /// Records that are only in the journal, and so neither sealed nor verified. They are not
+    /// violations.
     pub waiting: Option<RecoveredRecords>,
 }
 
-/// Records that the server dropped, by its signed word.
+/// Records that the server dropped according to its signed statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DroppedRecords {
-    /// They were among the records from this one ...
+    /// The first record of the range.
     pub from: u64,
-    /// ... to this one.
+    /// The last record of the range.
     pub to: u64,
-    /// The number of records of each kind.
+    /// The number of dropped records of each kind.
     pub kinds: BTreeMap<String, u64>,
 }
 
 impl DroppedRecords {
-    /// The number of records.
+    /// Returns the number of dropped records.
     pub fn count(&self) -> u64 {
         self.kinds.values().sum()
     }
@@ -164,7 +167,7 @@ impl fmt::Display for DroppedRecords {
     }
 }
 
-/// Verifies all records, with checkpoints that were kept elsewhere.
+/// Verifies all records, also against checkpoints that were kept elsewhere.
 pub fn verify(
     source: &TrailSource,
     key: &SealPublicKey,
@@ -219,15 +222,15 @@ pub fn verify(
 
 struct TrailCheck<'a> {
     key: &'a SealPublicKey,
-    /// The row before.
+    /// The previous row.
     last: (u64, [u8; 32]),
-    /// The last row of which a seal says that it is as it was.
+    /// The last row that a valid seal covers.
     sealed: u64,
-    /// What seals say of rows that are still to come.
+    /// The seals of later rows.
     expected: BTreeMap<u64, Vec<Statement>>,
-    /// The dropped ranges between records, by the number of their first record.
+    /// Dropped runs by the number of their first record.
     dropped: BTreeMap<u64, DroppedRun>,
-    /// What was seen to be there.
+    /// Digests of bytes that were already checked.
     bytes: BTreeSet<Digest>,
     verified: Verified,
 }
@@ -250,7 +253,7 @@ impl<'a> TrailCheck<'a> {
         self.verified.findings.push(finding);
     }
 
-    /// A seal that is to hold.
+    /// Adds a seal to check, or a violation if the signature is invalid.
     fn expect(&mut self, seal: Statement) {
         let (seq, _) = seal.row();
         if seal.is_by(self.key) {
@@ -263,7 +266,7 @@ impl<'a> TrailCheck<'a> {
         }
     }
 
-    /// A range of which some were dropped, behind this record.
+    /// Adds a signed range of dropped records. Parts before `begins` are ignored.
     fn expect_dropped(&mut self, range: DroppedRange, begins: u64) {
         let DroppedRange {
             from,
@@ -293,7 +296,8 @@ impl<'a> TrailCheck<'a> {
         );
     }
 
-    /// Follows the chain across runs that were dropped, as far as the record before this one. What is missing else was removed.
+    /// Follows the hash chain across dropped runs up to the record before `seq`. Other missing
+    /// records were removed.
     fn cross_dropped(&mut self, seq: u64) {
         while self.last.0 + 1 < seq {
             let wanted = self.last.0 + 1;
@@ -324,7 +328,7 @@ impl<'a> TrailCheck<'a> {
                 to: self.last.0,
             });
         }
-        // Of seals that were kept elsewhere only that of the last record can be compared.
+        // A seal kept elsewhere can only be compared if it is about the last record of the run.
         let later = self.expected.split_off(&(run.to + 1));
         let seals = std::mem::replace(&mut self.expected, later)
             .remove(&run.to)
@@ -339,7 +343,7 @@ impl<'a> TrailCheck<'a> {
         (self.last, self.sealed) = ((run.to, run.hash.0), run.to);
     }
 
-    /// The oldest of those that wait.
+    /// Checks the oldest row of the window.
     fn next(&mut self, waiting: &mut VecDeque<TrailRow>) {
         let Some(row) = waiting.pop_front() else {
             return;
@@ -371,7 +375,7 @@ impl<'a> TrailCheck<'a> {
         }
     }
 
-    /// Whether what should stand here stands further on.
+    /// Finds out whether the row that belongs here is further on.
     fn displaced(&self, row: &TrailRow, waiting: &VecDeque<TrailRow>) -> Option<Finding> {
         let here = |other: &TrailRow| {
             hash_of(
@@ -383,7 +387,7 @@ impl<'a> TrailCheck<'a> {
             ) == other.hash
         };
         let to = waiting.iter().find(|other| here(other))?.seq;
-        // If this one fits where that one is, they were exchanged.
+        // If this row fits at the other place, the two were exchanged.
         let before = waiting
             .iter()
             .find(|other| other.seq + 1 == to)
@@ -409,7 +413,7 @@ impl<'a> TrailCheck<'a> {
         })
     }
 
-    /// Where it is known which record is not as it was, that there is one between two seals goes without saying.
+    /// Removes findings about ranges in which a more precise finding exists.
     fn explain(&mut self) {
         let known: BTreeSet<u64> = self
             .verified
@@ -429,9 +433,9 @@ impl<'a> TrailCheck<'a> {
         });
     }
 
-    /// Whether what a record refers to is what it was.
+    /// Checks the bytes that a record refers to.
     fn bytes(&mut self, source: &TrailSource, row: &TrailRow) -> Result<(), AuditError> {
-        // One that cannot be read was altered, and is found so.
+        // An unreadable record was altered; the hash check reports it.
         let Ok(Some(call)) = call_of(row) else {
             return Ok(());
         };
@@ -456,7 +460,7 @@ impl<'a> TrailCheck<'a> {
         Ok(())
     }
 
-    /// No row follows.
+    /// Compares the end of the trail with the head seal.
     fn end(&mut self, head: Option<Statement>) {
         let (last, hash) = self.last;
         let missing = self

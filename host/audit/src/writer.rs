@@ -1,9 +1,11 @@
-//! Writes the trail: entries in groups, so that many wait for one write. A thread does that (`writer_thread`), or, where that is idle, whoever
-//! cannot go on before a decision is written: to hand it over and be told takes longer than to write it.
+//! Writer of the trail. It writes entries in groups, so that many share one write. The writer
+//! thread (`writer_thread`) does this. If it is idle, a caller that waits for a decision writes
+//! itself, since a hand-over between threads takes longer than the write.
 //!
-//! A group for which somebody waits goes to the journal (`journal`), everything else to the database (`ledger`), with what the
-//! journal has before it. Whoever holds the writer may take the ledger as well, never the other way round; so the thread can
-//! move what is journalled while the writer takes decisions.
+//! A group that a caller waits for goes to the journal (`journal`). All others go to the database
+//! (`trail_database`), after the journalled records. A thread that holds the writer may also lock
+//! the database, never the other way round. So the writer thread can move journalled records while
+//! the writer takes decisions.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
     Keys, RecordFailurePolicy, Statement, TrailRetention,
@@ -28,20 +30,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For how many records more than they are known to be needed the components and facts of modules are kept: then not each
-/// record has to say anew until when.
+/// Number of records beyond the current one for which blobs are kept, so that not each record has
+/// to extend the period.
 const KEEP_AHEAD: u64 = 4096;
-/// How many entries are written at once.
+/// Maximum number of entries in one write.
 pub(crate) const GROUP: usize = 512;
-/// After how many records it is seen whether old ones are to go.
+/// Number of records after which the writer checks for records to drop.
 const BETWEEN_DROPS: u64 = 512;
-/// Into so many parts a trail could be cut; it is seen as well when so much was written.
+/// The check is also due when the maximum size divided by this number was written.
 const BYTES_BETWEEN_DROPS: u64 = 50;
-/// The least time between two lines of the trace that say the same of failures. On a disk that is full small writes succeed and
-/// others fail, in turns.
+/// Minimum time between log lines about the same kind of failure. On a full disk small writes
+/// succeed and others fail in turns.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
-/// What records refer to, by digest.
+/// Blobs that records refer to, by digest.
 type HeldFor<'a> = BTreeMap<[u8; 32], &'a [u8]>;
 
 pub(crate) struct TrailWriter {
@@ -50,43 +52,45 @@ pub(crate) struct TrailWriter {
     keys: Arc<Keys>,
     on_failure: RecordFailurePolicy,
     retention: TrailRetention,
-    /// The age below which decisions stay, and what each user has of their room.
+    /// The shares of the users in the space for decisions.
     decisions: DecisionRoom,
     destinations: Destinations,
-    /// After how many records and how long it is sealed ...
+    /// Number of records and time after which a trail checkpoint is due.
     every: (u64, Duration),
-    /// ... and at which record and when it was.
+    /// Record and time of the last trail checkpoint.
     sealed: (u64, Instant),
     /// The last record.
     head: ChainHead,
-    /// What records refer to and is known to be there, and for which records it is kept at least.
+    /// Blobs known to be in the database, with the last record for which they are kept.
     known: BTreeMap<[u8; 32], u64>,
-    /// Calls that could not be written since that was last said ...
+    /// Calls that could not be written since the last `Gap` entry.
     not_written: u64,
-    /// ... and whether some of them were of policies, so that what follows from them is not on record as it should be.
+    /// True if some of these were calls of policies, so that the decisions based on them lack
+    /// records.
     unproved: bool,
-    /// At which record it was last seen whether old ones are to go; none when no more are to.
+    /// Record of the last check for records to drop; `None` at the end, when no more are dropped.
     pub(crate) dropped_at: Option<u64>,
-    /// The bytes that were written since, and those after which it is to be seen again.
+    /// Bytes written since that check.
     since_drop: u64,
+    /// Bytes after which the next check is due.
     between_drops: u64,
-    /// Records that went and are not told of yet ...
+    /// Dropped records without a `Dropped` entry so far.
     gone: Option<DropSummary>,
-    /// ... and when such a record was last written.
+    /// Time of the last `Dropped` entry.
     pub(crate) told_gone: Option<Instant>,
     failures: TraceRateLimit,
     recoveries: TraceRateLimit,
     pub(crate) shared: Arc<SharedTrail>,
 }
 
-/// The least time between two records of what went.
+/// Minimum time between two `Dropped` entries.
 const BETWEEN_GONE: Duration = Duration::from_secs(60);
-/// The times that room is made for one group.
+/// Maximum number of attempts to make room for one group.
 const ROOM_MADE: usize = 16;
-/// The cause of a refusal for want of room.
+/// Cause of a denial for lack of space.
 const NO_ROOM: &str = "no room in the audit trail for more decisions about this user";
 
-/// Whether somebody waits for a group.
+/// Urgency of a group: whether a caller waits for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Urgency {
     Awaited,
@@ -130,26 +134,26 @@ impl TrailWriter {
         }
     }
 
-    /// Writes what waits.
+    /// Writes all queued entries.
     pub(crate) fn drain(&mut self, queue: &EntryQueue) {
         loop {
             let group = queue.take(GROUP);
             if group.is_empty() {
                 return self.have_looked_after(queue);
             }
-            // Whoever waits was told, and the rest is counted.
+            // Waiting callers have received the result, and lost entries are counted.
             let _ = self.group(group);
         }
     }
 
-    /// Says when the journal wants the thread, if there is something in it.
+    /// Schedules a move of the journal if it has records.
     pub(crate) fn have_looked_after(&self, queue: &EntryQueue) {
         if let Some(within) = self.journal.rests() {
             queue.remind(within);
         }
     }
 
-    /// Writes entries, and tells who waits for them.
+    /// Writes entries and reports the result to waiting callers.
     pub(crate) fn group(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
         let mut dones = Vec::new();
         let withdraws = self.unproved && self.on_failure == RecordFailurePolicy::Deny;
@@ -179,7 +183,7 @@ impl TrailWriter {
         let written = self.write_with_room(&entries, urgency);
         match &written {
             Ok(()) => {
-                // What followed from those calls was a decision.
+                // A decision is among the entries; it was withdrawn if it relied on lost calls.
                 self.unproved &= dones.is_empty();
                 self.recovered();
             }
@@ -196,7 +200,7 @@ impl TrailWriter {
         written
     }
 
-    /// True if there is room for an entry.
+    /// Returns true if there is space for an entry.
     fn has_room(&self, pending: &PendingEntry) -> bool {
         if let AuditEntry::Decision(decision) = &pending.entry {
             self.decisions.admits(decision)
@@ -205,12 +209,12 @@ impl TrailWriter {
         }
     }
 
-    /// A decision is not recorded, since its user has taken their share of the room.
+    /// Denies a decision without a record, because its user has used their share of the space.
     fn refuse(&self, pending: PendingEntry) {
         let AuditEntry::Decision(decision) = pending.entry else {
             return;
         };
-        // The first one of them is counted as well.
+        // Even the first denial is only counted: recording it would take the space that is missing.
         let denial = AdmissionDenial {
             cause: Some(NO_ROOM.to_owned()),
             ..decision.as_denial()
@@ -227,7 +231,7 @@ impl TrailWriter {
         pending.done.into_iter().for_each(|done| done(safe));
     }
 
-    /// Writes entries. Where there is no room, some is made.
+    /// Writes entries. If the trail is full, makes room and tries again.
     fn write_with_room(
         &mut self,
         entries: &[PendingEntry],
@@ -292,7 +296,7 @@ impl TrailWriter {
         written
     }
 
-    /// Entries as they are kept, behind the last record.
+    /// Builds the rows of entries that follow the last record.
     fn rows<'a>(
         &self,
         entries: impl Iterator<Item = &'a PendingEntry>,
@@ -321,7 +325,7 @@ impl TrailWriter {
             .collect()
     }
 
-    /// Puts records behind the last one: into the journal where somebody waits for them and they are all there is to write.
+    /// Writes records and counts the bytes of decisions.
     fn keep(
         &mut self,
         rows: Vec<TrailRow>,
@@ -341,6 +345,8 @@ impl TrailWriter {
         Ok(())
     }
 
+    /// Writes records to the journal if a caller waits and nothing else is to be written, otherwise
+    /// to the database.
     fn put(
         &mut self,
         rows: Vec<TrailRow>,
@@ -372,7 +378,7 @@ impl TrailWriter {
         Ok(())
     }
 
-    /// Puts records into the database, behind what the journal has.
+    /// Writes records to the database, after the journalled ones.
     fn write_through(
         &mut self,
         rows: &[TrailRow],
@@ -385,7 +391,8 @@ impl TrailWriter {
             ledger.owe(self.journal.take());
             ledger.write(rows, blobs, head, checkpoint.as_ref())
         };
-        // Where the last write failed, none is short of it.
+        // After a failure decisions must not succeed in the journal, or the failure would stay
+        // hidden.
         written.inspect_err(|_| self.journal.shut())?;
         self.journal.clear();
         if let Some(checkpoint) = checkpoint {
@@ -396,14 +403,15 @@ impl TrailWriter {
         Ok(())
     }
 
-    /// What was journalled has been moved, or not.
+    /// Handles the result of moving journalled records.
     pub(crate) fn settled(&mut self, settled: Result<Settled, StoreError>) {
         match settled {
             Ok(settled) => {
                 if settled == Settled::Moved {
                     self.recovered();
                 }
-                // Decisions may have come meanwhile, or what they were written with may have failed.
+                // Decisions may have been added meanwhile, or a write with these records may have
+                // failed.
                 if self.journal.is_taken() && !locked(&self.ledger).owes() {
                     self.journal.clear();
                 }
@@ -411,13 +419,13 @@ impl TrailWriter {
             }
             Err(_) => {
                 self.journal.shut();
-                // As for whatever is written: there may be room to be made, and it is told if there is none.
+                // An empty group makes room where possible, and reports the failure otherwise.
                 let _ = self.group(Vec::new());
             }
         }
     }
 
-    /// What these records refer to and is not kept for long enough.
+    /// Returns the blobs to write or to keep longer for these records.
     fn due<'a>(&self, held: &HeldFor<'a>, seq: u64) -> Vec<Blob<'a>> {
         let until = seq + KEEP_AHEAD;
         let blob = |(digest, bytes): (&[u8; 32], &&'a [u8])| match self.known.get(digest) {
@@ -431,7 +439,7 @@ impl TrailWriter {
         held.iter().filter_map(blob).collect()
     }
 
-    /// Counts what could not be written, and says so the first time.
+    /// Counts entries that could not be written, and logs the failure if the rate limit allows.
     fn failed(&mut self, entries: &[PendingEntry], decisions: usize, error: &AuditError) {
         let calls = entries
             .iter()
@@ -441,7 +449,7 @@ impl TrailWriter {
         let is_of_policy = |pending: &PendingEntry| matches!(&pending.entry, AuditEntry::Call(call) if matches!(call.record.subject, CallSubject::Policy(_)));
         self.unproved |= entries.iter().any(is_of_policy);
         let at = Instant::now();
-        // Whoever sees that it fails finds out why.
+        // Store the error before `is_failing`: a reader of the state then finds the error.
         self.shared.fails(error.to_string(), at);
         let mut health = self.shared.health();
         health.lost += calls;
@@ -449,12 +457,12 @@ impl TrailWriter {
         health.is_failing = true;
         drop(health);
         if let Some(left_out) = self.failures.allow(at) {
-            let follows = self.on_failure.consequence();
-            tracing::error!(%error, left_out, "the audit trail cannot be written: {follows}");
+            let consequence = self.on_failure.consequence();
+            tracing::error!(%error, left_out, consequence, "audit trail not written");
         }
     }
 
-    /// Takes note of a write that succeeded, and says so after some that failed.
+    /// Registers a successful write, and logs it after failures.
     fn recovered(&mut self) {
         let mut health = self.shared.health();
         if !std::mem::replace(&mut health.is_failing, false) {
@@ -463,30 +471,25 @@ impl TrailWriter {
         let (lost, undone) = (health.lost, health.undone);
         drop(health);
         if let Some(left_out) = self.recoveries.allow(Instant::now()) {
-            tracing::warn!(
-                lost,
-                undone,
-                left_out,
-                "the audit trail can be written again"
-            );
+            tracing::warn!(lost, undone, left_out, "audit trail writable again");
         }
     }
 
-    /// Seals what was written long ago.
+    /// Makes a trail checkpoint if the last one is old enough.
     pub(crate) fn seal_after(&mut self, patience: Duration) {
         if self.sealed.1.elapsed() >= patience {
             self.seal();
         }
     }
 
-    /// Seals what was written since, if that was not done.
+    /// Makes a trail checkpoint if there are records since the last one.
     pub(crate) fn seal(&mut self) {
         if self.head.0 == self.sealed.0 {
             return;
         }
         let checkpoint = Statement::sealed(SealKind::Checkpoint, self.head, now(), &self.keys);
         if let Err(error) = self.write_through(&[], &[], self.head, Some(checkpoint)) {
-            tracing::error!(%error, "the audit trail cannot be sealed");
+            tracing::error!(%error, "audit trail not sealed");
         }
     }
 
@@ -514,11 +517,11 @@ impl TrailWriter {
     }
 }
 
-/// The result of making room.
+/// Result of making room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Dropped {
-    /// They stay.
+    /// No records were dropped.
     Nothing,
-    /// Some are gone, and perhaps what they referred to.
+    /// Records were dropped, perhaps with blobs that they referred to.
     Some,
 }

@@ -1,4 +1,4 @@
-//! The thread that writes the trail, and moves what is journalled into the database.
+//! The thread that writes the trail and moves journalled records into the database.
 use crate::{
     AuditEntry,
     pending::PendingEntry,
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs the thread, until there is nothing more to come.
+/// Runs the thread until the queue is closed and empty.
 pub(crate) fn keep_writing(
     writer: &Mutex<TrailWriter>,
     ledger: &Mutex<TrailDatabase>,
@@ -34,35 +34,35 @@ pub(crate) fn keep_writing(
         }
     }
     let mut writer = locked(writer);
-    // All that went is told, and no more goes.
+    // The last `Dropped` entry is written without delay, and no more records are dropped after it.
     (writer.told_gone, writer.dropped_at) = (None, None);
     let last = shared
         .refusals
         .rest()
         .into_iter()
         .chain([AuditEntry::Ended]);
-    // It is counted if that fails.
+    // A failure is counted and logged by `group`.
     let _ = writer.group(last.map(PendingEntry::new).collect());
     writer.seal();
 }
 
-/// Writes what was counted for long enough.
+/// Writes the groups of denials that are due.
 fn write_refusals(writer: &Mutex<TrailWriter>, refusals: &GroupedDenials) {
     let due = refusals.due(Instant::now());
     if !due.is_empty() {
-        // If that fails, it is told.
+        // A failure is counted and logged by `group`.
         let _ = locked(writer).group(due.into_iter().map(PendingEntry::new).collect());
     }
 }
 
-/// Moves what is journalled into the database. Nobody who decides waits for that.
+/// Moves journalled records into the database. Decisions are not delayed by it.
 fn settle(writer: &Mutex<TrailWriter>, ledger: &Mutex<TrailDatabase>, queue: &EntryQueue) {
     {
         let mut writer = locked(writer);
         let fresh = writer.journal.take();
         locked(ledger).owe(fresh);
     }
-    // Those who found the writer taken.
+    // Callers that found the writer locked left their entries to this thread.
     while queue.is_awaited() {
         locked(writer).drain(queue);
     }

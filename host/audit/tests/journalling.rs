@@ -25,7 +25,7 @@ use support::{Place, granted, request};
 /// As much as it may hold, and what a frame has beside the records.
 const MOST: u64 = 256 << 10;
 const AROUND: usize = 40;
-/// How many decisions are made at once.
+/// Number of concurrent decisions.
 const MANY: u64 = 2000;
 
 /// Never sealed on the way, which would be written at once.
@@ -115,7 +115,7 @@ fn verified(place: &Place) -> peal_audit::Verified {
     .unwrap()
 }
 
-/// What the next server makes of it: the decisions, a gap behind them, and a trail that verifies.
+/// Checks the trail after the next start: the decisions, a gap after them, and no findings.
 #[track_caller]
 fn is_taken_over(place: &Place, decisions: impl IntoIterator<Item = u64>) {
     drop(open(place).unwrap());
@@ -152,7 +152,7 @@ fn is_refused(place: &Place, bytes: &[u8], frame: u64) -> FrameError {
     assert!(
         error
             .to_string()
-            .contains("audit.db-tail\", which holds what is on its way"),
+            .contains("audit.db-tail\" was changed outside of the server"),
         "{error}"
     );
     let AuditError::Journal {

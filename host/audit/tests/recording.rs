@@ -1,4 +1,4 @@
-//! What is recorded, and what happens where it cannot be.
+//! Recorded entries, and failures to record them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -63,7 +63,7 @@ fn replayed(place: &Place, filter: &Filter, with: Option<Vec<u8>>) -> Vec<Replay
     all
 }
 
-/// What differs; nothing may be left out.
+/// Returns the calls with results other than `Same`, so also those that were not replayed.
 fn different(all: &[Replayed]) -> Vec<&Replayed> {
     all.iter()
         .filter(|replayed| replayed.outcome != ReplayResult::Same)

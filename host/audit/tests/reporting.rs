@@ -17,7 +17,7 @@ use peal_store::Filter;
 use std::{collections::BTreeSet, sync::Arc, sync::mpsc, time::Duration};
 use support::{Place, component, engine, event, limits, proc, request};
 
-/// What somebody may call things who means us ill. It closes what it could stand in, and reads backwards.
+/// A hostile name: it closes any markup around it and reverses the text direction.
 const EVIL: &str =
     "x'\"></td></title></style><script>alert(1)</script><img src=x onerror=alert(1)>&lt;\u{202e}\\";
 

@@ -69,7 +69,7 @@ fn rehash(path: &Path) {
         .unwrap();
 }
 
-/// What is done, what is found first, and of which record.
+/// A change, the first finding, and its record.
 const EDITS: [(&str, &str, &str); 25] = [
     ("a body", "update record set body = x'a0' where seq = 7", "record 7 was altered"),
     (
@@ -270,7 +270,7 @@ fn exported_trail_verifies_and_changes_are_detected() {
     std::fs::write(&exported, "{\"seal\":\"nonsense\"}").unwrap();
     let error = TrailSource::open(&exported).err().unwrap().to_string();
     assert!(
-        error.contains("line 1") && error.contains("no seal"),
+        error.contains("line 1") && error.contains("should be a seal"),
         "{error}"
     );
 }

@@ -1,8 +1,8 @@
-//! Debian's packages, where we may install them.
+//! Debian packages, for root.
 use crate::{BuildError, Say, command::run_quietly};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
-/// Whether packages can be installed: there is an apt, and we are root.
+/// Returns true if packages can be installed: apt exists and the user is root.
 pub fn is_available() -> bool {
     Path::new("/usr/bin/apt-get").exists()
         && fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)

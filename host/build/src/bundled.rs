@@ -1,9 +1,9 @@
-//! The SDKs and the contract, as they were when this was built.
+//! The SDKs and the contract, as of the build of this crate.
 
-/// Path below the root of the repository, and contents.
+/// Path below the root of the repository, and content.
 static CARRIED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
-/// The files that a project in a language is written with: its SDK below `sdk/` and the contract below `wit/`.
+/// Returns the files of a language's projects: its SDK below `sdk/` and the contract below `wit/`.
 pub fn carried(language: crate::Language) -> impl Iterator<Item = (&'static str, String)> {
     let sdk = format!("sdk/{}/", language.name());
     let wanted = move |path: &str| path.starts_with(&sdk) || path.starts_with("wit/");
@@ -13,7 +13,8 @@ pub fn carried(language: crate::Language) -> impl Iterator<Item = (&'static str,
         .map(|(path, text)| (*path, standing_alone(path, text)))
 }
 
-/// What it takes a grant for, by the contract: WASI is asked for by languages, not by authors.
+/// Returns the capabilities of the contract that need a grant. WASI is left out: languages import
+/// it, not authors.
 pub fn capabilities() -> impl Iterator<Item = &'static str> {
     let file = CARRIED
         .iter()
@@ -22,7 +23,7 @@ pub fn capabilities() -> impl Iterator<Item = &'static str> {
     lines.filter_map(|line| line.strip_prefix("interface ")?.strip_suffix(" {"))
 }
 
-/// In the repository the Rust SDK belongs to the workspace of the guests, elsewhere to none.
+/// Removes the workspace from the manifest of the Rust SDK, since only the repository has one.
 fn standing_alone(path: &str, text: &str) -> String {
     if path != "sdk/rust/Cargo.toml" {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! C: clang with the C library of WASI, of which nothing is used that would ask the host for anything.
+//! C: clang with the C library of WASI, without functions that would import from the host.
 use crate::{
     BuildError, BuildTools, Project, Say, apt,
     command::{run, run_quietly},
@@ -16,12 +16,12 @@ const DEBIAN_PACKAGES: [&str; 4] = [
     "libclang-rt-19-dev-wasm32",
 ];
 
-/// Compilers that may be there, the newest of Debian's first.
+/// Possible compilers, beginning with the newest of Debian.
 const CANDIDATES: [&str; 7] = [
     "clang-19", "clang-22", "clang-21", "clang-20", "clang-18", "clang", "zig",
 ];
 
-/// A compiler that was tried.
+/// A compiler that passed a test.
 pub(crate) struct Compiler(PathBuf);
 
 impl Compiler {
@@ -36,7 +36,7 @@ impl Compiler {
         command
     }
 
-    /// Whether it makes a module of a program that needs the C library.
+    /// Returns true if the compiler builds a module with the C library.
     fn works(&self) -> bool {
         let Ok(scratch) = Scratch::new() else {
             return false;
@@ -54,7 +54,7 @@ impl Compiler {
     }
 }
 
-/// A directory for the probe.
+/// A temporary directory for the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -66,12 +66,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left in a temporary directory harms nobody.
+        // A remaining temporary directory does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Builds a component of the C files of a project.
+/// Builds a component from the C files of a project.
 pub(crate) fn build(
     project: &Project,
     tools: &BuildTools,
@@ -90,7 +90,7 @@ pub(crate) fn build(
         "-Wl,--strip-debug",
         "-Wl,-z,stack-size=65536",
     ]);
-    // Files are named from the project on, in messages of `assert` and wherever else their names are kept.
+    // File names in messages, such as those of `assert`, are relative to the project.
     command.arg(format!("-fmacro-prefix-map={}/=", project.dir.display()));
     command
         .arg("-I")
@@ -102,7 +102,7 @@ pub(crate) fn build(
     encode::encode_with(&core, &wit)
 }
 
-/// The C files in a directory, by name.
+/// Returns the C files of a directory, sorted.
 fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
     let entries = fs::read_dir(dir)
         .and_then(|entries| entries.collect::<Result<Vec<_>, _>>())
@@ -113,7 +113,7 @@ fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
     Ok(files)
 }
 
-/// A compiler, installed if there is none and may be.
+/// Finds a compiler; installs one if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildError> {
     let any = || {
         let sdk = env::var_os("WASI_SDK_PATH").map(|sdk| PathBuf::from(sdk).join("bin/clang"));

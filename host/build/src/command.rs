@@ -1,8 +1,8 @@
-//! Running the tools of languages, so that a failure names the command that failed.
+//! Execution of language tools. Errors name the command that failed.
 use crate::BuildError;
 use std::{path::Path, process::Command};
 
-/// Runs a command that speaks for itself.
+/// Runs a command with its output shown to the user.
 pub(crate) fn run(command: &mut Command) -> Result<(), BuildError> {
     let status = command.status().map_err(|reason| BuildError::Unstarted {
         command: shown(command),
@@ -17,7 +17,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), BuildError> {
     })
 }
 
-/// Runs a command whose words matter only when it fails, and returns what it wrote to its standard output.
+/// Runs a command and returns its standard output. Its standard error is part of the error.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<String, BuildError> {
     let output = command.output().map_err(|reason| BuildError::Unstarted {
         command: shown(command),
@@ -33,7 +33,7 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<String, BuildError> {
     })
 }
 
-/// Runs a command of which only errors matter: what it wrote to its standard error if it failed.
+/// Runs a command and returns its standard error if it failed.
 pub(crate) fn run_captured(command: &mut Command) -> Result<Result<(), String>, BuildError> {
     let output = command.output().map_err(|reason| BuildError::Unstarted {
         command: shown(command),
@@ -46,7 +46,7 @@ pub(crate) fn run_captured(command: &mut Command) -> Result<Result<(), String>, 
     })
 }
 
-/// The command as a person would type it.
+/// Returns the command as typed in a shell.
 fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program())
         .file_name()

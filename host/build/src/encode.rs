@@ -1,16 +1,16 @@
-//! From a core module to a component.
+//! Conversion of core modules to components.
 use crate::{BuildError, world::WORLD};
 use std::{fs, path::Path};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// Makes a component of a core module whose compiler left the types in it, as Rust's does.
+/// Encodes a core module with embedded types, as Rust's compiler writes it.
 pub fn encode(file: &Path) -> Result<Vec<u8>, BuildError> {
     let core = fs::read(file).map_err(crate::error::of_file(file))?;
     component(&core).map_err(unfit(file))
 }
 
-/// The same for one without types; they are those of the world in a directory.
+/// Encodes a core module without types, with those of the world in a directory.
 pub(crate) fn encode_with(file: &Path, wit: &Path) -> Result<Vec<u8>, BuildError> {
     let mut core = fs::read(file).map_err(crate::error::of_file(file))?;
     embed(&mut core, wit)

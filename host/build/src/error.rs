@@ -1,89 +1,91 @@
-//! What can go wrong between sources and a component.
+//! Errors of building a component.
 use crate::MANIFEST;
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
-/// Why there is no component.
+/// Error of building a component.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The directory is no project.
-    #[error("{dir} has no peal-module.toml: it is no project (`peal module new` makes one)")]
+    /// The directory is not a project.
+    #[error(
+        "{dir} should be a project and has no peal-module.toml (`peal module new` creates one)"
+    )]
     NoProject {
-        /// Where one was looked for.
+        /// The directory.
         dir: PathBuf,
     },
-    /// The project's manifest is wrong.
+    /// The manifest of the project is invalid.
     #[error("{file}: {reason}")]
     Manifest {
-        /// Which.
+        /// The path of the manifest.
         file: PathBuf,
-        /// What is wrong, and what would be right.
+        /// The error and what would be right.
         reason: String,
     },
     /// A tool is missing.
-    #[error("{what} is needed and not there: {install}")]
+    #[error("{what} is needed and missing: {install}")]
     Missing {
         /// The tool.
         what: String,
-        /// What to do about it.
+        /// The ways to install it.
         install: String,
     },
     /// A command could not be started.
-    #[error("`{command}` cannot be started: {reason}")]
+    #[error("`{command}` could not be started: {reason}")]
     Unstarted {
-        /// Which.
+        /// The command.
         command: String,
-        /// Why.
+        /// The error.
         reason: io::Error,
     },
     /// A command failed.
     #[error("`{command}` failed: {how}")]
     Failed {
-        /// Which.
+        /// The command.
         command: String,
-        /// How, and what it said unless that was shown already.
+        /// The exit status, with the command's output unless that was shown already.
         how: String,
     },
-    /// What the author wrote is wrong, in the words of the language.
+    /// The sources have an error, reported in the language's words.
     #[error("{file} does not build:\n{said}")]
     Source {
         /// The file of the module.
         file: PathBuf,
-        /// The error with its file and line, or what the tool wrote where it cannot be found in that.
+        /// The error with file and line, or the tool's whole output if none was found in it.
         said: String,
     },
-    /// A role of the manifest is not filled.
+    /// A role of the manifest is not exported.
     #[error(
         "{} has the role {role}, and {file} does not export it: {remedy}",
         MANIFEST
     )]
     NoExport {
-        /// Which role.
+        /// The role.
         role: String,
         /// The file of the module.
         file: PathBuf,
-        /// What the author has to write.
+        /// The code to write.
         remedy: String,
     },
-    /// A file cannot be read or written.
+    /// A file could not be read or written.
     #[error("{file}: {reason}")]
     File {
-        /// Which.
+        /// The path of the file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         reason: io::Error,
     },
-    /// What the tool made does not make a component.
+    /// The tool's output could not be encoded as a component.
     #[error("{file} does not make a component: {reason}")]
     Encode {
-        /// What it was made of.
+        /// The path of the output.
         file: PathBuf,
-        /// Why.
+        /// The error.
         reason: String,
     },
 }
 
-/// Says of an error of I/O which file it is about.
+/// Adds the path of a file to an I/O error.
 pub(crate) fn of_file(file: &std::path::Path) -> impl FnOnce(io::Error) -> BuildError {
     let file = file.to_owned();
     move |reason| BuildError::File { file, reason }

@@ -1,4 +1,5 @@
-//! JavaScript: `componentize-qjs` puts the engine QuickJS and the module with what it imports into one component.
+//! JavaScript: `componentize-qjs` packs the QuickJS engine and the module with its imports into one
+//! component.
 use crate::{
     BuildError, BuildTools, Project, Say,
     command::{run, run_captured},
@@ -12,10 +13,10 @@ use std::{
     process::Command,
 };
 
-/// The release that everything here was tried with.
+/// The tested release of the tool.
 const VERSION: &str = "0.4.5";
 
-/// Builds a component of `module.js`.
+/// Builds a component from `module.js`.
 pub(crate) fn build(
     project: &Project,
     tools: &BuildTools,
@@ -50,8 +51,8 @@ pub(crate) fn build(
     fs::read(&out).map_err(of_file(&out))
 }
 
-/// A module that exports what the one at `path` exports for these roles, and fails to be evaluated where something is missing. The
-/// engine would make a component all the same, whose calls fail.
+/// Returns an entry module that exports the roles of the module at `path`. Its evaluation fails if
+/// an export is missing; without this the engine would build a component whose calls fail.
 fn entry_text(roles: &[String], path: &str) -> String {
     let exports = roles
         .iter()
@@ -66,10 +67,10 @@ fn entry_text(roles: &[String], path: &str) -> String {
     )
 }
 
-/// How the entry says that an export is missing.
+/// Prefix of the entry module's error for a missing export.
 const MISSING: &str = "there is no export ";
 
-/// The name under which a module exports a role: `eventHandler` for `event-handler`.
+/// Returns the name of a role's export: `eventHandler` for `event-handler`.
 fn export(role: &str) -> String {
     let mut words = role.split('-');
     let first = words.next().unwrap_or_default().to_owned();
@@ -79,7 +80,7 @@ fn export(role: &str) -> String {
     })
 }
 
-/// The path of a file as seen from a directory, both absolute.
+/// Returns the path of a file relative to a directory, both absolute.
 fn relative(file: &Path, from: &Path) -> String {
     let common = file
         .components()
@@ -95,7 +96,7 @@ fn relative(file: &Path, from: &Path) -> String {
     format!("./{}", path.join("/"))
 }
 
-/// What is wrong with the author's module, by what the tool wrote.
+/// Finds the error of the author's module in the output of the tool.
 fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     let missing = said
         .split_once(MISSING)
@@ -109,14 +110,14 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
             remedy: format!("write `export const {name} = peal.{name}(...)`"),
         };
     }
-    // What the tool was doing stands before, in several layers, and its own name for an exception.
+    // The tool's own steps precede the error in several layers, with its name for an exception.
     let errors = said.lines().skip_while(|line| !line.starts_with("Error: "));
     let text = errors.collect::<Vec<_>>().join("\n");
     let own = text
         .split_once(" JavaScript module: Error: ")
         .or_else(|| text.split_once(" module evaluation: Error: "));
     let own = own.map_or(if text.is_empty() { said } else { &text }, |(_, own)| own);
-    // The engine names files from the root of modules on.
+    // The engine names files relative to the root of modules.
     BuildError::Source {
         file,
         said: own
@@ -127,7 +128,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     }
 }
 
-/// The tool, installed if it is missing and may be.
+/// Finds the tool; installs it if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
     let prefix = tools.dir.join("js");
     let own = prefix.join("node_modules/.bin/componentize-qjs");
@@ -167,7 +168,7 @@ fn missing() -> BuildError {
     BuildError::Missing {
         what: "componentize-qjs".to_owned(),
         install: format!(
-            "say `peal module build --install` (it needs npm), or `npm install -g componentize-qjs@{VERSION}` so that it is on PATH"
+            "run `peal module build --install` (needs npm), or `npm install -g componentize-qjs@{VERSION}` with its directory on PATH"
         ),
     }
 }

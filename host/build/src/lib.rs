@@ -1,12 +1,13 @@
-//! Makes components of sources in Rust, C, Python and JavaScript, each with its language's own tools.
+//! Builds components from sources in Rust, C, Python and JavaScript, each with its language's own
+//! tools.
 //!
 //! ```text
-//! Project   a directory with a peal-module.toml (manifest.rs), or one of the guests that ship with Peal
-//!   build     its tool is found or installed (rust.rs, c.rs, python.rs, js.rs), run, and what comes out becomes a component
-//! carried   the SDKs and the contract, for whoever has the `peal` command and nothing else
+//! Project    a directory with a peal-module.toml (manifest.rs), or a guest of Peal's repository
+//!   build      finds or installs the tool (rust.rs, c.rs, python.rs, js.rs), runs it, encodes the result
+//! bundled    the SDKs and the contract, for projects outside of the repository
 //! ```
 //!
-//! No engine is needed for any of this, so that `cargo xtask` can use it before anything is built.
+//! No engine is needed, so that `cargo xtask` can build guests before anything else is built.
 mod apt;
 mod bundled;
 mod c;
@@ -30,5 +31,5 @@ pub use project::Project;
 pub use tools::{BuildTools, Install};
 pub use world::world;
 
-/// Tells a person what is being done.
+/// Callback for progress messages to the user.
 pub type Say<'a> = &'a mut dyn FnMut(&str);

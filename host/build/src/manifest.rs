@@ -1,18 +1,18 @@
-//! `peal-module.toml`: what a project is called, which language it is in, what it does and what it asks for.
+//! `peal-module.toml`: the name, language, roles and capabilities of a project.
 use crate::bundled::capabilities;
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 
-/// The name of the file that makes a directory a project.
+/// Name of the file that makes a directory a project.
 pub const MANIFEST: &str = "peal-module.toml";
 
-/// A language that there is an SDK for.
+/// A language with an SDK.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Language {
     /// Rust.
     Rust,
-    /// C; C++ by its own means.
+    /// C, and C++ with a build of the project's own.
     C,
     /// Python.
     Python,
@@ -24,7 +24,7 @@ impl Language {
     /// Every language.
     pub const ALL: [Language; 4] = [Language::Rust, Language::C, Language::Python, Language::Js];
 
-    /// Its name, as on the command line.
+    /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Language::Rust => "rust",
@@ -34,8 +34,8 @@ impl Language {
         }
     }
 
-    /// Whether a component asks for just what it uses, because its compiler leaves out the rest. Interpreted languages ask for what
-    /// the manifest says.
+    /// Returns true if a component imports only what it uses, because the compiler removes the
+    /// rest. Components in interpreted languages import what the manifest names.
     pub fn asks_for_what_it_uses(self) -> bool {
         matches!(self, Language::Rust | Language::C)
     }
@@ -55,25 +55,25 @@ impl FromStr for Language {
             .into_iter()
             .find(|language| language.name() == text);
         known.ok_or_else(|| {
-            format!("there is no SDK for {text:?}; there is one for rust, c, python and js")
+            format!("{text:?} should be a language with an SDK: rust, c, python or js")
         })
     }
 }
 
-/// The contents of a `peal-module.toml`.
+/// Content of a `peal-module.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Manifest {
-    /// What the component is called: `NAME.wasm`.
+    /// The name of the component's file: `NAME.wasm`.
     pub name: String,
-    /// The language that it is in.
+    /// The language of the project.
     pub language: Language,
-    /// The roles that it fills, by the names of the contract.
+    /// The roles that the module exports, by their names in the contract.
     pub roles: Vec<String>,
-    /// The capabilities that it asks for; only where the language cannot tell what is used.
+    /// The imported capabilities, for languages whose compiler cannot find them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// Where the SDKs are, beside the contract.
+    /// The directory of the SDKs, beside the contract.
     #[serde(default = "default_sdk", skip_serializing_if = "is_default_sdk")]
     pub sdk: PathBuf,
 }
@@ -87,7 +87,7 @@ fn is_default_sdk(sdk: &PathBuf) -> bool {
 }
 
 impl Manifest {
-    /// One for a new project.
+    /// Creates the manifest of a new project.
     pub fn new(name: &str, language: Language, roles: Vec<String>) -> Manifest {
         Manifest {
             name: name.to_owned(),
@@ -98,7 +98,7 @@ impl Manifest {
         }
     }
 
-    /// Reads one. What is wrong is said in words, with what would be right.
+    /// Parses a manifest. Errors say what would be right.
     pub fn parse(text: &str) -> Result<Manifest, String> {
         let manifest: Manifest =
             toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
@@ -107,7 +107,7 @@ impl Manifest {
         }
         if manifest.language.asks_for_what_it_uses() && !manifest.capabilities.is_empty() {
             return Err(format!(
-                "capabilities are for Python and JavaScript; a module in {} asks for what it calls: take the line out",
+                "capabilities are for Python and JavaScript; the compiler finds those of a module in {}: remove the line",
                 manifest.language
             ));
         }
@@ -118,7 +118,7 @@ impl Manifest {
         {
             let known = capabilities().collect::<Vec<_>>().join(", ");
             return Err(format!(
-                "capabilities: there is no {unknown:?}; there are {known}"
+                "capabilities: {unknown:?} is unknown; valid are {known}"
             ));
         }
         if manifest.roles.is_empty() {
@@ -128,10 +128,10 @@ impl Manifest {
     }
 }
 
-/// What may be a name.
+/// Rule for names, as text.
 pub(crate) const NAME_RULE: &str = "a name has small letters, digits and single dashes, begins with a letter, and has at most 64 of them";
 
-/// Whether a project may be called this.
+/// Returns true if `name` is valid for a project.
 pub fn is_name(name: &str) -> bool {
     let parts = || name.split('-');
     name.len() <= 64

@@ -7,18 +7,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A project that can be built.
+/// A project.
 #[derive(Clone, Debug)]
 pub struct Project {
-    /// Where it is.
+    /// The directory.
     pub dir: PathBuf,
-    /// What it is.
+    /// The manifest.
     pub manifest: Manifest,
     target: PathBuf,
 }
 
 impl Project {
-    /// The project in a directory.
+    /// Opens the project in a directory.
     pub fn open(dir: &Path) -> Result<Project, BuildError> {
         let file = dir.join(MANIFEST);
         if !file.is_file() {
@@ -38,13 +38,13 @@ impl Project {
         })
     }
 
-    /// The same, with what comes about on the way put elsewhere.
+    /// Moves intermediate files to another directory.
     #[must_use]
     pub fn with_target(self, target: PathBuf) -> Project {
         Project { target, ..self }
     }
 
-    /// Makes the component: its bytes.
+    /// Builds the component and returns its bytes.
     pub fn build(&self, tools: &BuildTools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
         fs::create_dir_all(&self.target).map_err(of_file(&self.target))?;
         match self.manifest.language {
@@ -55,25 +55,25 @@ impl Project {
         }
     }
 
-    /// Where what comes about on the way is put.
+    /// Returns the directory for intermediate files.
     pub(crate) fn target(&self) -> PathBuf {
         self.target.clone()
     }
 
-    /// Where the SDKs are.
+    /// Returns the directory of the SDKs.
     pub(crate) fn sdk(&self) -> PathBuf {
         let sdk = self.dir.join(&self.manifest.sdk);
         sdk.canonicalize().unwrap_or(sdk)
     }
 
-    /// What holds the SDKs, and the contract beside them.
+    /// Returns the directory with the SDKs and the contract.
     pub(crate) fn root(&self) -> PathBuf {
         self.sdk()
             .parent()
             .map_or_else(|| self.dir.clone(), Path::to_owned)
     }
 
-    /// Where the contract is.
+    /// Returns the directory of the contract.
     pub(crate) fn contract(&self) -> PathBuf {
         self.root().join("wit")
     }

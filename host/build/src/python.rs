@@ -1,4 +1,5 @@
-//! Python: `componentize-py` puts the interpreter, the module and its libraries into one component.
+//! Python: `componentize-py` packs the interpreter, the module and its libraries into one
+//! component.
 use crate::{
     BuildError, BuildTools, Project, Say,
     command::{run, run_captured},
@@ -11,10 +12,10 @@ use std::{
     process::Command,
 };
 
-/// The release that everything here was tried with.
+/// The tested release of the tool.
 const VERSION: &str = "0.25.1";
 
-/// Builds a component of `module.py`.
+/// Builds a component from `module.py`.
 pub(crate) fn build(
     project: &Project,
     tools: &BuildTools,
@@ -39,7 +40,7 @@ pub(crate) fn build(
         .arg(project.sdk().join("python"))
         .arg("-o")
         .arg(&out);
-    // Else it looks for packages of whatever environment it is called from.
+    // Otherwise the tool would use packages of the active environment.
     command
         .env_remove("VIRTUAL_ENV")
         .env("PYTHONDONTWRITEBYTECODE", "1");
@@ -53,7 +54,7 @@ pub(crate) fn build(
     fs::read(&out).map_err(of_file(&out))
 }
 
-/// The class that the tool looks for in a module that fills a role: `EventHandler` for `event-handler`.
+/// Returns the class that the tool expects for a role: `EventHandler` for `event-handler`.
 fn class(role: &str) -> String {
     let initial = |word: &str| word.chars().next().map(|first| first.to_ascii_uppercase());
     role.split('-')
@@ -66,8 +67,8 @@ fn class(role: &str) -> String {
         .collect()
 }
 
-/// What is wrong with the author's module, by what the tool wrote: Python's own words stand between those of the tool about itself and
-/// the functions of the tool that were running.
+/// Finds the error of the author's module in the output of the tool: Python's message is between
+/// the tool's own message and a list of the tool's functions.
 fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     let own = said
         .split_once("\nAssertionError: ")
@@ -97,7 +98,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
             remedy,
         };
     }
-    // The tool numbers the directories of modules: the project's and the SDK's.
+    // The tool numbers the module directories: the project's and the SDK's.
     let said = own.replace("\"/0/", "\"").replace("\"/1/", "\"sdk/python/");
     BuildError::Source {
         file,
@@ -105,7 +106,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     }
 }
 
-/// The tool, installed if it is missing and may be.
+/// Finds the tool; installs it if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
     let own = tools.dir.join("python/bin/componentize-py");
     if tools::is_program(&own) {
@@ -141,7 +142,7 @@ fn missing() -> BuildError {
     BuildError::Missing {
         what: "componentize-py".to_owned(),
         install: format!(
-            "say `peal module build --install`, or `pip install componentize-py=={VERSION}` so that it is on PATH"
+            "run `peal module build --install`, or `pip install componentize-py=={VERSION}` with its directory on PATH"
         ),
     }
 }
@@ -150,7 +151,7 @@ fn missing() -> BuildError {
 mod tests {
     use super::*;
 
-    /// What the tool writes around an error of the author's.
+    /// Output of the tool around an error of the author's module.
     fn said(error: &str) -> String {
         format!(
             "Traceback (most recent call last):\n  File \"/tools/componentize-py\", line 8, in <module>\n    sys.exit(script())\n\

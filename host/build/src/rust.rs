@@ -1,4 +1,4 @@
-//! Rust: finds a toolchain that compiles for wasm32-unknown-unknown, gets one where it may, and has cargo do the rest.
+//! Rust: finds a toolchain for wasm32-unknown-unknown, installs one if allowed, and runs cargo.
 use crate::{BuildError, BuildTools, Project, Say, apt, command, encode};
 use std::{
     env,
@@ -7,10 +7,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What guests are compiled for: no operating system, so that a component can reach only what it imports.
+/// Target of guests: no operating system, so that a component can use only what it imports.
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Debian's Rust for the web. It has no standard library for [`TARGET`] but the source of it.
+/// Debian's Rust for the web. It has the source of the standard library instead of a build for
+/// [`TARGET`].
 const DEBIAN_PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-19"];
 const DEBIAN_FILES: [&str; 4] = [
     "/usr/bin/rustc",
@@ -22,14 +23,14 @@ const DEBIAN_FILES: [&str; 4] = [
 /// A toolchain that compiles guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toolchain {
-    /// The one that runs this; it has the standard library for guests.
+    /// The active toolchain, with the standard library for guests.
     Active,
-    /// Debian's, which compiles the standard library along with the guests.
+    /// Debian's toolchain, which compiles the standard library with the guests.
     Debian,
 }
 
 impl Toolchain {
-    /// A cargo command in `dir`, with everything set for building guests but the subcommand.
+    /// Returns a cargo command in `dir` that lacks only the subcommand.
     pub fn cargo(self, dir: &Path) -> Command {
         let mut command =
             Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
@@ -49,7 +50,7 @@ impl Toolchain {
         command
     }
 
-    /// What `cargo build` needs beside the target.
+    /// Returns the arguments of `cargo build` besides the target.
     pub fn build_args(self) -> &'static [&'static str] {
         match self {
             Toolchain::Active => &[],
@@ -58,16 +59,16 @@ impl Toolchain {
     }
 }
 
-/// What is known of this machine. What has been tried in vain counts as not there.
+/// Properties of this machine. A failed attempt counts as unavailable.
 #[derive(Clone, Copy, Debug, Default)]
 struct Facts {
-    /// the active toolchain has the standard library for guests
+    /// The active toolchain has the standard library for guests.
     active_has_std: bool,
-    /// rustup may be able to add it
+    /// rustup may be able to install it.
     rustup: bool,
-    /// Debian's packages are installed
+    /// Debian's packages are installed.
     debian: bool,
-    /// they may be installed
+    /// Debian's packages may be installed.
     apt: bool,
 }
 
@@ -92,7 +93,7 @@ fn next(facts: Facts) -> BuildStep {
     }
 }
 
-/// Builds a component of the crate of a project.
+/// Builds a component from the crate of a project.
 pub(crate) fn build(
     project: &Project,
     tools: &BuildTools,
@@ -109,7 +110,7 @@ pub(crate) fn build(
     encode::encode(&project.target().join(TARGET).join("release").join(module))
 }
 
-/// Finds a toolchain for guests, or gets one where that is allowed.
+/// Finds a toolchain for guests; installs one if allowed.
 pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
     let mut facts = Facts {
         active_has_std: active_has_std(),
@@ -144,7 +145,7 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
     }
 }
 
-/// rustc names the directory also when there is nothing in it.
+/// Returns true if the standard library exists: rustc prints the directory even if it is missing.
 fn active_has_std() -> bool {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
     let libdir = command::run_quietly(Command::new(rustc).args([
@@ -160,7 +161,8 @@ fn has_rustup() -> bool {
     command::run_quietly(Command::new("rustup").arg("--version")).is_ok()
 }
 
-/// Quick and silent where there is no network, because there is another way.
+/// Adds the target with rustup. Fails fast without a network, since Debian's packages are the
+/// fallback.
 fn add_target() -> bool {
     let mut rustup = Command::new("rustup");
     rustup

@@ -1,29 +1,29 @@
-//! Where the tools of languages are, and whether they may be fetched.
+//! Directories of language tools, and the permission to install them.
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-/// Whether what is missing may be installed.
+/// Permission to install missing tools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Install {
-    /// No: say what to do.
+    /// No installation; the error says how to install the tool.
     Never,
-    /// Yes: into the directory of tools, and Debian's packages where we are root.
+    /// Installation into the tools' directory, and of Debian packages for root.
     Allowed,
 }
 
-/// Where tools are looked for beside `PATH`, and put.
+/// Directory in which tools are found, besides `PATH`, and installed.
 #[derive(Clone, Debug)]
 pub struct BuildTools {
-    /// Python packages in `python/`, those of npm in `js/`.
+    /// The directory: Python packages in `python/`, npm packages in `js/`.
     pub dir: PathBuf,
-    /// Whether they may be put there.
+    /// Permission to install tools.
     pub install: Install,
 }
 
 impl BuildTools {
-    /// In `$PEAL_TOOLS`, else in the user's cache.
+    /// Returns the directory `$PEAL_TOOLS`, or one in the user's cache.
     pub fn of_user(install: Install) -> BuildTools {
         let named = |name| {
             env::var_os(name)
@@ -43,7 +43,7 @@ impl BuildTools {
     }
 }
 
-/// A program on `PATH`.
+/// Finds a program on `PATH`.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|dir| dir.join(name))

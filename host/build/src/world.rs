@@ -1,4 +1,4 @@
-//! The world of one component: what it may import and what it exports, in WIT.
+//! World of one component: its imports and exports, in WIT.
 use crate::{BuildError, Manifest, bundled::capabilities, error::of_file};
 use std::{
     fmt::Write as _,
@@ -6,16 +6,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The name of that world, of the package `peal:module`.
+/// Name of the world in the package `peal:module`.
 pub(crate) const WORLD: &str = "peal-module";
 
-/// The version of the contract.
+/// Version of the contract.
 const VERSION: &str = "0.1.0";
 
-/// What every module may import; it takes no grant.
+/// Interfaces that every module may import without a grant.
 const ALWAYS: [&str; 3] = ["call", "amendment", "exception"];
 
-/// The world of a component as text. Where the language leaves out what is not used, all capabilities are in it.
+/// Returns the world of a component as text. If the compiler removes unused imports, the world has
+/// all capabilities.
 pub fn world(manifest: &Manifest) -> String {
     let all: Vec<&str> = capabilities().collect();
     let own: Vec<&str> = manifest.capabilities.iter().map(String::as_str).collect();
@@ -35,7 +36,7 @@ pub fn world(manifest: &Manifest) -> String {
     text + "}\n"
 }
 
-/// Writes the world with the contract beside it, as tools of the component model expect it, and returns the directory.
+/// Writes the world and the contract in the layout of component tools, and returns the directory.
 pub(crate) fn write(
     manifest: &Manifest,
     contract: &Path,

@@ -362,7 +362,7 @@ fn wrong_value_is_refused_with_valid_values() {
         ),
         (
             "syslog.address = \"log:514\"",
-            "3:18: sink.syslog.address: \"log:514\" is no address of a syslog server",
+            "3:18: sink.syslog.address: \"log:514\" should be the address of a syslog server",
         ),
         (
             "syslog.address = \"tcp://log:514\"\nsyslog.ca = \"ca\"",
@@ -374,7 +374,7 @@ fn wrong_value_is_refused_with_valid_values() {
         ),
         (
             "mail.server = \"m\"",
-            "3:15: sink.mail.server: \"m\" is no mail server",
+            "3:15: sink.mail.server: \"m\" should be a mail server",
         ),
         (
             "mail.server = \"m:25\"",
@@ -386,7 +386,7 @@ fn wrong_value_is_refused_with_valid_values() {
         ),
         (
             "mail.allowed_senders = [\"x\"]",
-            "3:25: sink.mail.allowed_senders: \"x\" stands for no address",
+            "3:25: sink.mail.allowed_senders: \"x\" should be an address",
         ),
         (
             "first_retry_delay_ms = 9000\nmax_retry_delay_ms = 10\nfile.path = \"f\"",

@@ -1,4 +1,4 @@
-//! What the audit trail is told: what each module is as it is loaded, and every change among them.
+//! Entries for the audit trail: the facts of each loaded module, and every change of the set.
 use crate::{deployer::blocking, error::DeployError, load::Loader};
 use peal_audit::{AuditEntry, ModuleFacts};
 use peal_core::owner::Owner;
@@ -6,11 +6,11 @@ use peal_sandbox::{Digest, Grants, ModuleLimits, Services};
 use peal_server::admin::Deployed;
 use std::sync::Arc;
 
-/// A module as it is about to be loaded.
+/// A module that is about to be loaded.
 pub(crate) struct Loading<'a> {
     pub(crate) name: &'a str,
     pub(crate) owner: &'a Owner,
-    /// What it takes part in.
+    /// The mode: `active`, `shadow` or `job-supplied`.
     pub(crate) mode: &'static str,
     pub(crate) component: (Digest, Arc<[u8]>),
     pub(crate) grants: &'a Grants,
@@ -18,7 +18,7 @@ pub(crate) struct Loading<'a> {
 }
 
 impl Loader {
-    /// Has the calls of a module recorded, where that is wanted.
+    /// Adds a recorder for the module's calls, if there is an audit trail.
     pub(crate) fn recorded(
         &self,
         loading: Loading<'_>,
@@ -54,7 +54,7 @@ impl Loader {
         })
     }
 
-    /// Has something recorded that is no call. May wait for room, so not on a thread of the runtime.
+    /// Records an entry that is not a call. May wait for room: not for a thread of the runtime.
     pub(crate) fn note(&self, entry: AuditEntry) {
         if let Some(audit) = self.audit() {
             audit.note(entry);
@@ -62,7 +62,7 @@ impl Loader {
     }
 }
 
-/// Others run now.
+/// Records that a new set was deployed.
 pub(crate) async fn deployed(
     loader: &Arc<Loader>,
     cause: &str,
@@ -78,7 +78,7 @@ pub(crate) async fn deployed(
     blocking(move || loader.note(entry)).await;
 }
 
-/// Others were to run, and cannot. Told at once: nobody waits.
+/// Records that a set was refused. Does not wait for room.
 pub(crate) fn refused(loader: &Loader, refused: &DeployError) {
     if let Some(audit) = loader.audit() {
         audit.mention(AuditEntry::Refused {

@@ -1,33 +1,34 @@
-//! Queue of the work on what users installed: one task at a time for each user, users in turn, and a wait that grows with each failure.
+//! Queue of the work on user modules: one task at a time per user, users in turn, and a wait that
+//! grows with each failure.
 use peal_sandbox::Digest;
 use std::{
     collections::{BTreeMap, VecDeque},
     time::{Duration, Instant},
 };
 
-/// Shortest wait after a failure.
+/// Minimum wait after a failure.
 const MIN_WAIT: Duration = Duration::from_secs(1);
-/// Longest wait after a failure. A user without failures for as long starts anew.
+/// Maximum wait after a failure. After that time without failures a user's count starts again.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
-/// Most failed components of one user that are remembered; the oldest are forgotten first.
+/// Maximum number of failed components remembered per user; the oldest are forgotten first.
 const MAX_FAILED: usize = 64;
 
-/// One piece of the work on what a user installed.
+/// One task of the work on a user's modules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UserTask {
-    /// Compiles a component.
+    /// Compile a component.
     Compile(Digest),
-    /// Starts the modules, whose components are compiled.
+    /// Start the modules, whose components are compiled.
     Start,
 }
 
-/// Tasks of all users. Knows no clock.
+/// Tasks of all users. Callers pass the time.
 #[derive(Debug)]
 pub(crate) struct CompileQueue {
     max_running: usize,
     running: usize,
     users: BTreeMap<u32, UserQueue>,
-    /// Users with waiting tasks and no running one, the next one first.
+    /// Users with waiting tasks and no running one, in order.
     turns: VecDeque<u32>,
 }
 
@@ -58,7 +59,8 @@ impl UserQueue {
         self.not_before.is_none_or(|from| from <= now)
     }
 
-    /// Notes a failure: the next task waits for at least as long as this one took, and twice as long after each further failure.
+    /// Counts a failure. The next task waits at least as long as this one took, and twice as long
+    /// after each further failure.
     fn fail(&mut self, took: Duration, now: Instant) {
         let is_long_ago = self.not_before.is_none_or(|from| from + MAX_WAIT <= now);
         self.failures = if is_long_ago {
@@ -72,7 +74,7 @@ impl UserQueue {
 }
 
 impl CompileQueue {
-    /// An empty queue; at most so many tasks run at once.
+    /// Creates an empty queue for at most `max_running` tasks at a time.
     pub(crate) fn new(max_running: usize) -> CompileQueue {
         CompileQueue {
             max_running,
@@ -108,18 +110,19 @@ impl CompileQueue {
         Some((uid, task))
     }
 
-    /// Notes that the running task of a user has succeeded.
+    /// Ends the running task of a user as successful.
     pub(crate) fn succeed(&mut self, uid: u32) {
         self.end(uid);
     }
 
-    /// Notes that the running task of a user came to nothing, for which the user is not to blame. What waits behind it is dropped.
+    /// Ends the running task of a user without blame, and drops the user's waiting tasks.
     pub(crate) fn abandon(&mut self, uid: u32) {
         self.end(uid);
         self.enqueue(uid, []);
     }
 
-    /// Notes that the running task of a user has failed: what waits behind it is dropped, and a component that failed is remembered.
+    /// Ends the running task of a user as failed, and drops the user's waiting tasks. A component
+    /// that failed is remembered.
     pub(crate) fn fail(&mut self, uid: u32, why: &str, now: Instant) {
         let Some(ended) = self.end(uid) else { return };
         self.enqueue(uid, []);
@@ -148,7 +151,7 @@ impl CompileQueue {
         Some(ended)
     }
 
-    /// The reason for which a component of a user is not compiled again.
+    /// Returns the reason for which a component of a user is not compiled again.
     pub(crate) fn failure(&self, uid: u32, digest: Digest) -> Option<&str> {
         let failed = &self.users.get(&uid)?.failed;
         failed
@@ -157,7 +160,7 @@ impl CompileQueue {
             .map(|component| component.why.as_str())
     }
 
-    /// The time at which a task that waits because of failures may run, if one could then.
+    /// Returns the time at which a delayed task may run, if there is room for one.
     pub(crate) fn next_start(&self) -> Option<Instant> {
         let times = self
             .turns

@@ -1,4 +1,4 @@
-//! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
+//! Component files: reading, and comparison with their settings before compilation.
 use crate::{
     limits::{self, HeadCount},
     placement_check::PlacementCheck,
@@ -22,44 +22,44 @@ use std::{
 };
 use thiserror::Error;
 
-/// Why a component is not read.
+/// Error of reading a component.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The system says no.
+    /// An error of the operating system.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// Its file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error.
         source: io::Error,
     },
-    /// It is a directory, a pipe or the like.
+    /// The path is a directory, a pipe or the like.
     #[error("cannot read {}: it is not a regular file", path.display())]
     NotAFile {
-        /// Where it is.
+        /// The path.
         path: PathBuf,
     },
-    /// It is larger than a user's component may be.
+    /// The component exceeds the limit for users.
     #[error("{} has {size} bytes; the limit for components of users is {limit} (tenant.max_component_bytes)", path.display())]
     TooLarge {
-        /// Its file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its size, in bytes.
+        /// The size in bytes.
         size: u64,
-        /// The limit, in bytes.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// Others could have written it.
+    /// Other users could have written the file.
     #[error("the component, which has no sha256 here: {0}")]
     Exposed(#[from] UnsafePermissions),
 }
 
-/// Reads a component, and no more of what is none than tells that it is too large.
+/// Reads a component, at most one byte more than the maximum size of a component.
 pub fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
     contents(path, open(path)?)
 }
 
-/// Opens a file, and nothing else: a pipe would keep us waiting for whoever writes to it.
+/// Opens a regular file. Does not block on a pipe.
 pub(crate) fn open(path: &Path) -> Result<File, ReadError> {
     let cannot = |source| ReadError::Io {
         path: path.to_owned(),
@@ -91,7 +91,8 @@ pub(crate) fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// Reads a component of the site. What a server of root runs nobody else may have written, unless it is known byte by byte.
+/// Reads a component of the site. For a server of root the file must be writable by root only,
+/// unless its digest is configured.
 fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
     let settings = &entry.settings;
     let file = open(&settings.path)?;
@@ -105,27 +106,27 @@ fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
     contents(&settings.path, file)
 }
 
-/// The component of a module, and whose it is.
+/// The component of a module, and its owner.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// Its file.
+    /// The bytes of the component.
     pub bytes: Arc<[u8]>,
-    /// What that says of itself.
+    /// The result of its inspection.
     pub inspection: Inspection,
-    /// Whose it is.
+    /// The owner or owners of the module.
     pub whose: ResolvedScope,
-    /// The user who installed it; none for the site.
+    /// The uid of the user who installed it; `None` for the site.
     pub installed_by: Option<u32>,
-    /// What administrators call the module: `UID/NAME` where a user installed it.
+    /// The name of the module for admins: `UID/NAME` if a user installed it.
     pub title: String,
-    /// What was beside it.
+    /// The signature beside the component.
     pub signature: Result<Signature, SignatureError>,
-    /// Who signed it, if they were trusted when it was read.
+    /// The signer, if its key was trusted when the component was read.
     pub signer: Option<Signer>,
 }
 
 impl Component {
-    /// A component whose bytes were kept when it ran.
+    /// Builds a component from stored bytes.
     pub(crate) fn kept(
         entry: &ModuleEntry,
         bytes: Vec<u8>,
@@ -135,16 +136,20 @@ impl Component {
     }
 }
 
-/// Where a module comes from.
+/// Origin of a module.
 #[derive(Clone, Copy)]
 pub(crate) enum Home<'a> {
-    /// From the configuration.
+    /// The configuration.
     Site,
-    /// From the directory of a user.
+    /// The directory of a user.
     User(&'a UserDirectory),
 }
 
-/// Modules with their components, in their order; or everything that these and their settings do not fit.
+/// Reads the components of modules, in order.
+///
+/// # Errors
+///
+/// Returns all mismatches between components and settings.
 pub fn all(
     modules: &[ModuleEntry],
     config: &Config,
@@ -152,8 +157,8 @@ pub fn all(
     fitting(modules, config, Home::Site)
 }
 
-/// Everything that components and settings do not fit of those modules whose settings are sound, where something else is wrong with
-/// the configuration: others may stand among them of which nothing is known.
+/// Returns the mismatches of modules with valid settings, where the configuration has other errors.
+/// Modules with invalid settings may hold placements that are unknown here.
 pub fn unfit_among(modules: &[ModuleEntry], config: &Config) -> Vec<Problem> {
     let mut seats = PlacementCheck::default();
     seats.pass_over();
@@ -161,7 +166,7 @@ pub fn unfit_among(modules: &[ModuleEntry], config: &Config) -> Vec<Problem> {
     fitted(sound, config, Home::Site, seats).1
 }
 
-/// The same of modules from there.
+/// Reads the components of modules of this origin, in order.
 pub(crate) fn fitting(
     modules: &[ModuleEntry],
     config: &Config,
@@ -175,7 +180,7 @@ pub(crate) fn fitting(
     }
 }
 
-/// Modules with their components, and everything that these do not fit.
+/// Returns the modules with their components, and all mismatches.
 fn fitted<'a>(
     modules: impl Iterator<Item = &'a ModuleEntry>,
     config: &Config,
@@ -212,7 +217,7 @@ fn fitted<'a>(
     (components, problems)
 }
 
-/// The component of a module, if it is the one that the settings say.
+/// Reads the component of a module and compares its digest with the configured one.
 fn of(entry: &ModuleEntry, home: Home<'_>, config: &Config) -> Result<Component, Problem> {
     let settings = &entry.settings;
     let bytes = match home {
@@ -266,7 +271,7 @@ fn inspected(
     })
 }
 
-/// What a setting needs, so that it means anything.
+/// Requirement for a setting to have an effect.
 enum SettingRequirement {
     Role(Role),
     Policy,
@@ -302,7 +307,7 @@ const NEEDS: [(&str, SettingRequirement); 10] = [
 ];
 
 impl SettingRequirement {
-    /// What is missing, if it is.
+    /// Returns the unmet requirement, if there is one.
     fn unmet(&self, entry: &ModuleEntry, found: &Inspection) -> Option<String> {
         let is_met = match self {
             SettingRequirement::Role(role) => found.roles.contains(role),
@@ -331,7 +336,7 @@ pub(crate) fn has_grant(entry: &ModuleEntry, capability: Capability) -> bool {
         .any(|grant| grant == capability.name())
 }
 
-/// What its admin grants a module.
+/// Returns the grants of a module.
 pub(crate) fn grants(entry: &ModuleEntry) -> Grants {
     Capability::ALL
         .into_iter()
@@ -364,7 +369,7 @@ fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Proble
     }
     if entry.settings.mode == Mode::Shadow && found.roles.contains(&Role::LogChannel) {
         let why =
-            "cannot be a shadow: it is a log channel, and what these write cannot be taken back";
+            "cannot be a shadow: it is a log channel, and written messages cannot be taken back";
         wrong("module.mode", why.to_owned());
     }
     if has_grant(entry, Capability::State) && config.store.path.is_none() {

@@ -1,4 +1,4 @@
-//! The modules of a running server, and how others take their place: all of them or none, between two requests.
+//! The module set of a running server and its replacement: as a whole, between two requests.
 use crate::{
     audit_entries, component,
     error::DeployError,
@@ -24,12 +24,12 @@ use std::{
     sync::Arc,
 };
 
-/// Why a configuration is read again.
+/// Reason for reading the configuration again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReloadTrigger {
-    /// Somebody asked for it.
+    /// A request of an admin or user.
     Asked,
-    /// Files have changed, perhaps.
+    /// A possible change of files.
     Files,
 }
 
@@ -38,13 +38,13 @@ pub struct Deployer {
     pub(crate) loader: Arc<Loader>,
     pub(crate) running: ModuleSet,
     pub(crate) versions: Versions,
-    /// What runs: what is wanted, apart from what administrators disabled.
+    /// The desired modules except for those that an admin disabled.
     pub(crate) standing: Arc<[DesiredModule]>,
-    /// What the configuration said when it was last taken over.
+    /// The modules of the last configuration that was deployed.
     pub(crate) configured: Arc<[DesiredModule]>,
-    /// What users installed.
+    /// The modules that users installed.
     pub(crate) users: UserModuleSets,
-    /// The jobs that there are.
+    /// The present jobs.
     pub(crate) jobs: Vec<Nspace>,
     pub(crate) overrides: Overrides,
     pub(crate) handle: ServerHandle,
@@ -55,7 +55,7 @@ pub struct Deployer {
 }
 
 impl StartupModules {
-    /// From now on that server runs them.
+    /// Creates the deployer for the server that runs these modules.
     pub fn at(self, server: &Server) -> Deployer {
         let StartupModules {
             loader,
@@ -97,8 +97,8 @@ impl StartupModules {
 }
 
 impl Deployer {
-    /// Puts the modules of a configuration in the place of those that run. Where nobody asked and it is as it was when it was last
-    /// read, whatever an administrator has done since stays done.
+    /// Deploys the modules of a configuration. If the trigger is a change of files and the
+    /// configuration is the same as the last time, changes by an admin stay in effect.
     pub async fn configure(
         &mut self,
         modules: Vec<ModuleEntry>,
@@ -111,7 +111,7 @@ impl Deployer {
         let wanted: Arc<[DesiredModule]> = match wanted {
             Ok(wanted) => shared(wanted, self.versions.modules()).into(),
             Err(problems) => {
-                // What users changed has nothing to do with it.
+                // Changes of user modules are independent of the error.
                 self.deploy(self.wanted(), "configuration").await?;
                 return Err(self.refuse(DeployError::Unfit(problems)));
             }
@@ -125,7 +125,8 @@ impl Deployer {
         Ok(deployed)
     }
 
-    /// These are the jobs from now on: modules for jobs of some names come and go with them.
+    /// Updates the present jobs. Modules with a pattern of jobs as their scope start and end with
+    /// the jobs.
     pub async fn follow(&mut self, jobs: Vec<Nspace>) {
         let concerned = |(_, component): &DesiredModule| {
             component.whose.owners(&jobs) != component.whose.owners(&self.jobs)
@@ -139,7 +140,7 @@ impl Deployer {
             .collect();
         self.jobs = jobs;
         if concerns {
-            // Whose job it is has nothing to do with what is wrong with a module.
+            // A failure is logged by `refuse`; the job itself runs without the module.
             let _ = self
                 .replace(self.standing.clone())
                 .await
@@ -148,7 +149,7 @@ impl Deployer {
         self.forget(gone).await;
     }
 
-    /// What modules for jobs of some names kept for these goes with them.
+    /// Clears the state that modules with a pattern of jobs kept for ended jobs.
     async fn forget(&self, gone: Vec<Nspace>) {
         let Some(store) = self.loader.store().cloned() else {
             return;
@@ -167,7 +168,7 @@ impl Deployer {
         blocking(clear).await;
     }
 
-    /// Does what an administrator wants.
+    /// Executes a request of an admin.
     pub async fn execute(&mut self, call: ModuleCall) -> Result<AdminReply, DeployError> {
         let deployed = match call {
             ModuleCall::List => return Ok(AdminReply::Modules(self.list())),
@@ -181,7 +182,7 @@ impl Deployer {
         deployed.map(AdminReply::Deployed)
     }
 
-    /// Calls a module again that was quarantined.
+    /// Ends the quarantine of a module.
     fn reset(&mut self, name: &str) -> Result<Deployed, DeployError> {
         self.find(name)?;
         let quarantined = self
@@ -202,7 +203,7 @@ impl Deployer {
         })
     }
 
-    /// Runs a module no more, until it is enabled again.
+    /// Disables a module until it is enabled again.
     async fn disable(&mut self, name: &str) -> Result<Deployed, DeployError> {
         self.find(name)?;
         let overrides = self.overrides.with(name, ModuleOverride::Disabled);
@@ -210,7 +211,7 @@ impl Deployer {
             .await
     }
 
-    /// Runs a module again that was disabled.
+    /// Enables a disabled module.
     async fn enable(&mut self, name: &str) -> Result<Deployed, DeployError> {
         self.find(name)?;
         let overrides = self.overrides.without(name, ModuleOverride::Disabled);
@@ -218,7 +219,7 @@ impl Deployer {
             .await
     }
 
-    /// Has a shadow take part.
+    /// Makes a shadow module active.
     async fn promote(&mut self, name: &str) -> Result<Deployed, DeployError> {
         let (entry, component) = self.find(name)?;
         if entry.settings.mode != Mode::Shadow {
@@ -234,7 +235,7 @@ impl Deployer {
             .await
     }
 
-    /// What was seen of a shadow.
+    /// Returns the differences that a shadow module has shown.
     fn differences(&self, name: &str) -> Result<AdminReply, DeployError> {
         let (entry, _) = self.find(name)?;
         let shadows = self.shadows.reports(name);
@@ -246,7 +247,8 @@ impl Deployer {
         Ok(AdminReply::Differences { shadows })
     }
 
-    /// What was promoted and is no shadow of that component by its configuration any more: if it ever is again, it looks on.
+    /// Removes promotions of modules that are no longer configured as a shadow with the promoted
+    /// component. A later shadow of that name is not promoted.
     async fn forget_promotions(&mut self) {
         let overrides = self.overrides.still_of(&self.everything(&self.configured));
         if overrides != self.overrides {
@@ -262,7 +264,7 @@ impl Deployer {
         }
     }
 
-    /// Runs the modules of an earlier version again; of the one before where none is named.
+    /// Deploys an earlier version of the set; the previous one if none is given.
     async fn rollback(&mut self, to: Option<u64>) -> Result<Deployed, DeployError> {
         let version = match to {
             None => self.versions.previous().ok_or(DeployError::NoPrevious)?,
@@ -288,12 +290,12 @@ impl Deployer {
         self.deploy(wanted, &cause).await
     }
 
-    /// The number of the version that runs.
+    /// Returns the number of the running version.
     pub(crate) fn version(&self) -> u64 {
         self.versions.latest().map_or(0, |version| version.number)
     }
 
-    /// The module of this name among those that are wanted.
+    /// Finds a desired module by name.
     fn find(&self, name: &str) -> Result<DesiredModule, DeployError> {
         let wanted = self.everything(&self.wanted());
         if let Some(found) = wanted.iter().find(|(_, component)| component.title == name) {
@@ -310,7 +312,7 @@ impl Deployer {
         })
     }
 
-    /// Those of the version that runs, also those that an administrator disabled.
+    /// Returns the desired modules of the running version, including disabled ones.
     pub(crate) fn wanted(&self) -> Arc<[DesiredModule]> {
         self.versions
             .latest()
@@ -318,7 +320,7 @@ impl Deployer {
             .unwrap_or_default()
     }
 
-    /// What the site wants, and what users installed.
+    /// Returns the modules of the site and those of users.
     pub(crate) fn everything(&self, site: &[DesiredModule]) -> Vec<DesiredModule> {
         site.iter()
             .chain(self.users.wanted.values().flatten())
@@ -340,7 +342,7 @@ impl Deployer {
         Ok(deployed)
     }
 
-    /// Puts these in the place of those that run, unless they are the same.
+    /// Deploys these modules, unless they are the same as the running ones.
     pub(crate) async fn deploy(
         &mut self,
         wanted: Arc<[DesiredModule]>,
@@ -370,7 +372,7 @@ impl Deployer {
             version,
             cause,
             changes = changes.len(),
-            "the modules were changed"
+            "module set deployed"
         );
         self.handle
             .notify(module_events::event(&ModuleEvent::Deployed {
@@ -382,7 +384,7 @@ impl Deployer {
         Ok(deployed)
     }
 
-    /// The titles of what was wanted when modules were last changed, disabled or not.
+    /// Returns the names of the modules desired at the last change, including disabled ones.
     fn known(&self) -> BTreeSet<String> {
         let (wanted, users) = (self.wanted(), self.users.running.values().flatten());
         wanted
@@ -392,7 +394,7 @@ impl Deployer {
             .collect()
     }
 
-    /// These changes, where modules that are still wanted come and go since an administrator has disabled or enabled them.
+    /// Marks removals and additions that are due to an admin who disabled or enabled a module.
     fn overridden(
         &self,
         known: &BTreeSet<String>,
@@ -409,18 +411,18 @@ impl Deployer {
         changes.into_iter().map(named).collect()
     }
 
-    /// Counts and tells that others were to run and cannot: the modules stay as they are.
+    /// Counts and reports a refused set. The running set stays.
     pub fn refuse(&self, refused: DeployError) -> DeployError {
         self.metrics.counters().module_deployments_refused.count();
-        tracing::warn!(%refused, "the modules stay as they are");
+        tracing::warn!(%refused, "module set refused");
         audit_entries::refused(&self.loader, &refused);
         self.handle
             .notify(module_events::event(&ModuleEvent::Refused));
         refused
     }
 
-    /// Puts what the site wants and what users installed in the place of what runs. Where that cannot be, users have what they had
-    /// before or, if that is in the way as well, nothing: the site comes first.
+    /// Deploys modules of the site and of users. If that fails, tries the users' previous modules,
+    /// and then none of users: modules of the site come first.
     async fn replace_with_users(&mut self, site: &[DesiredModule]) -> Result<(), DeployError> {
         let newest = std::mem::take(&mut self.users.wanted);
         let mut attempts = vec![newest.clone()];
@@ -435,7 +437,7 @@ impl Deployer {
             let standing: Arc<[DesiredModule]> =
                 self.overrides.applied(&self.everything(site)).into();
             let done = if changes(&self.standing, &standing).is_empty() {
-                // They may have been signed anew.
+                // The modules are the same; their signatures may be new.
                 self.standing = standing;
                 Ok(())
             } else {
@@ -458,9 +460,9 @@ impl Deployer {
         Err(self.refuse(first.unwrap_or(DeployError::Stopped)))
     }
 
-    /// Puts these in the place of those that run, or leaves all as it is, and says why to whoever tells.
+    /// Replaces the running modules, or leaves them unchanged and returns the error.
     async fn replace(&mut self, standing: Arc<[DesiredModule]>) -> Result<(), DeployError> {
-        // What users installed was started apart.
+        // User modules were started separately and are reused.
         let ready = self.running.with(&self.users.started);
         let (loader, chains) = (self.loader.clone(), self.chains.clone());
         let (members, jobs) = (standing.clone(), self.jobs.clone());
@@ -486,7 +488,7 @@ impl Deployer {
     }
 }
 
-/// Whether each user has the same in both.
+/// Returns true if each user has the same modules in both.
 fn is_same_of_each(
     some: &BTreeMap<u32, Vec<DesiredModule>>,
     others: &BTreeMap<u32, Vec<DesiredModule>>,
@@ -498,11 +500,11 @@ fn is_same_of_each(
             .all(|(one, other)| is_same(one, other))
 }
 
-/// What may take long, or runs guests, away from the runtime's thread.
+/// Runs blocking work or guests on a thread outside of the runtime.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        // It is never aborted, so it has panicked: as if it had done so here.
+        // The task is never aborted, so it panicked: continue the panic here.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

@@ -1,39 +1,39 @@
-//! Why the modules of a server stay as they are.
+//! Errors of deploying modules.
 use peal_config::Problems;
 use thiserror::Error;
 
-/// Why the modules of a server stay as they are.
+/// Reason for which the running set stays.
 #[derive(Debug, Error)]
 pub enum DeployError {
-    /// The others cannot take their place.
+    /// The new set is invalid.
     #[error(transparent)]
     Unfit(#[from] Problems),
-    /// There is no module of that name.
+    /// No module has this name.
     #[error("there is no module {name:?}{}", hint(.near.as_deref()))]
     NoSuchModule {
         /// The name.
         name: String,
-        /// One that is nearly so.
+        /// A similar name.
         near: Option<String>,
     },
-    /// It takes part already.
-    #[error("module {name:?} is no shadow: write mode = \"shadow\" into its [[module]]")]
+    /// The module is not a shadow.
+    #[error("module {name:?} should be a shadow: set mode = \"shadow\" in its [[module]]")]
     NoShadow {
         /// The name.
         name: String,
     },
-    /// There is nothing to return to.
-    #[error("there is no version before this one")]
+    /// No earlier version exists.
+    #[error("the running version has no previous version")]
     NoPrevious,
-    /// That version is not kept.
+    /// The version is not stored.
     #[error("there is no version {number}; there are {kept}")]
     NoSuchVersion {
-        /// Its number.
+        /// The number of the version.
         number: u64,
-        /// Those that are kept.
+        /// The stored versions.
         kept: String,
     },
-    /// There is no server any more.
+    /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,
 }

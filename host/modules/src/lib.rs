@@ -1,27 +1,27 @@
-//! From the modules that a configuration names to those that a server runs, at its start and while it runs.
+//! Modules of a server: from the configuration to the running set, at the start and while it runs.
 //!
 //! ```text
-//! component.rs   the files: read, and compared with what their settings say, before anything is compiled
-//! scope.rs       whose a module is, and what it may be and have therefore
-//! limits.rs      what modules may use and have, each for itself and all of one owner together
-//! seats.rs       where each would stand
-//! sinks.rs       what modules write to
-//! load.rs        one module: compiled, started, told its settings -> Member
-//! signature.rs   who signed a component, and who must have
-//! set.rs         all modules of a server -> ModuleSet, and the seats that they take -> Hosted
-//! overrides.rs   what administrators said of them beside, and what leads from one set to another
-//! terms.rs       on which terms a component would run
-//! usage.rs       what modules may know of the use of the machine
-//! users.rs       what users installed for all of their jobs
-//! user_modules.rs  which of it can be used: compiled and started apart from what runs
-//! compile_queue.rs  in which order that is done, and when again after failures
-//! compiler.rs    what compiles it, outside of the server
-//! version.rs     what was wanted: the versions, also across restarts
-//! news.rs        what events tell of changes
-//! watch.rs       tells when files have changed
-//! beginning.rs    what a server starts with
-//! status.rs      how they are
-//! deployer.rs    the set of a running server, and how another takes its place
+//! component.rs        component files: reading, and comparison with the settings before compilation
+//! scope.rs            owner of a module, and the roles and grants that follow from it
+//! limits.rs           limits and grants, of each module and of all modules of an owner
+//! placement_check.rs  dry run of placements
+//! sinks.rs            sinks that modules write to
+//! load.rs             one module: compiled, started, initialized -> DeployedModule
+//! signature.rs        signers of components, and required signatures
+//! set.rs              all modules of a server -> ModuleSet, placed in chains -> Hosted
+//! overrides.rs        overrides by admins, and differences between sets
+//! terms.rs            terms on which a component would run
+//! usage.rs            resource usage that modules may query
+//! users.rs            modules that users installed for their jobs
+//! user_modules.rs     validation, compilation and start of these, apart from the running set
+//! compile_queue.rs    order of that work, and waits after failures
+//! compiler.rs         compilation outside of the server
+//! version.rs          versions of the set, also across restarts
+//! module_events.rs    events about changes
+//! watch.rs            watch for changed files
+//! startup.rs          modules at the start of a server
+//! status.rs           state of the modules
+//! deployer.rs         the set of a running server, and its replacement
 //! ```
 
 mod audit_entries;

@@ -1,5 +1,5 @@
-//! What modules may use, and may have: the limits and grants that a configuration gives them, each for itself and all of one
-//! owner together.
+//! Limits and grants of modules by the configuration, for each module and for all modules of one
+//! owner.
 use peal_config::{Config, FilesMode, Mode, Module, ModuleEntry, Problem};
 use peal_core::owner::Owner;
 use peal_sandbox::{
@@ -12,7 +12,7 @@ use std::{
 };
 use thiserror::Error;
 
-/// The limits of a module of the configuration.
+/// Returns the limits of a configured module.
 pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
     let limits = &settings.limits;
     ModuleLimits {
@@ -33,7 +33,7 @@ pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
     }
 }
 
-/// The limits of a module that a job brings.
+/// Returns the limits of a job-supplied module.
 pub(crate) fn of_brought(config: &Config) -> ModuleLimits {
     let limits = &config.job_supplied;
     ModuleLimits {
@@ -50,7 +50,7 @@ pub(crate) fn of_brought(config: &Config) -> ModuleLimits {
     }
 }
 
-/// The same, where a user who said nothing has no more than a job may bring.
+/// Caps limits of a user's module at those of job-supplied modules.
 pub(crate) fn capped(limits: ModuleLimits, config: &Config) -> ModuleLimits {
     let most = of_brought(config);
     ModuleLimits {
@@ -66,7 +66,7 @@ pub(crate) fn capped(limits: ModuleLimits, config: &Config) -> ModuleLimits {
     }
 }
 
-/// What one job leaves in memory no other finds there, unless the admin has it so.
+/// Returns the isolation: by default, no job finds data of another job in a module's memory.
 fn isolation(set: Option<peal_config::Isolation>, owner: &Owner) -> Isolation {
     match set {
         Some(peal_config::Isolation::Module) => Isolation::Module,
@@ -77,7 +77,7 @@ fn isolation(set: Option<peal_config::Isolation>, owner: &Owner) -> Isolation {
     }
 }
 
-/// For which modules the engine counts fuel.
+/// Converts the setting for fuel.
 pub(crate) fn fuel(set: peal_config::FuelCount) -> FuelCount {
     match set {
         peal_config::FuelCount::WhereLimited => FuelCount::WhereLimited,
@@ -85,14 +85,15 @@ pub(crate) fn fuel(set: peal_config::FuelCount) -> FuelCount {
     }
 }
 
-/// What a module that a job brings is granted. State, sinks and files are granted by name, to modules that have one.
+/// Returns the grants of job-supplied modules. State, sinks and files need a module with a name.
 pub(crate) fn brought_grants(config: &Config) -> Grants {
     let may_have =
         |grant: &Capability| !is_for_configured(*grant) && tenants_may_have(config, *grant);
     Capability::ALL.into_iter().filter(may_have).collect()
 }
 
-/// Whether only modules of the configuration have this: it takes more of an admin than a grant.
+/// Returns true if only configured modules may have this capability, since it needs further
+/// settings.
 pub(crate) fn is_for_configured(capability: Capability) -> bool {
     matches!(
         capability,
@@ -100,7 +101,7 @@ pub(crate) fn is_for_configured(capability: Capability) -> bool {
     )
 }
 
-/// Whether modules of users and jobs may have this.
+/// Returns true if modules of users and jobs may have this capability.
 pub(crate) fn tenants_may_have(config: &Config, capability: Capability) -> bool {
     config
         .tenant
@@ -109,7 +110,7 @@ pub(crate) fn tenants_may_have(config: &Config, capability: Capability) -> bool 
         .any(|grant| grant == capability.name())
 }
 
-/// The directories that a module may use, opened.
+/// Opens the directories that a module may use.
 pub(crate) fn files(
     entry: &ModuleEntry,
     mode: Mode,
@@ -117,7 +118,7 @@ pub(crate) fn files(
 ) -> Result<BTreeMap<String, Arc<GrantedDirectory>>, Problem> {
     let open = |files: &peal_config::DirectoryGrant| {
         let access = match (files.mode, mode) {
-            // What a shadow writes could not be taken back.
+            // Writes of a shadow could not be taken back.
             (FilesMode::Read, _) | (_, Mode::Shadow) => FileAccess::Read,
             (FilesMode::ReadWrite, Mode::Active) => FileAccess::ReadWrite {
                 quota: files.max_bytes,
@@ -134,22 +135,22 @@ pub(crate) fn files(
     entry.settings.files.iter().map(open).collect()
 }
 
-/// An owner has as many modules as there may be.
+/// Error: an owner exceeds the maximum number of modules.
 #[derive(Debug, Error)]
-#[error("{owner} has {most} modules, as many as there may be (tenant.max_modules)")]
+#[error("{owner} would have more than {most} modules (tenant.max_modules)")]
 pub(crate) struct TooMany {
     owner: Owner,
     most: usize,
 }
 
-/// How many modules each owner has in a set. The site may have as many as it wants.
+/// Number of modules of each owner in a set. The site has no limit.
 pub(crate) struct HeadCount {
     most: usize,
     heads: BTreeMap<Owner, usize>,
 }
 
 impl HeadCount {
-    /// Nobody has any yet.
+    /// Creates empty counts.
     pub(crate) fn new(config: &Config) -> HeadCount {
         HeadCount {
             most: config.tenant.max_modules,
@@ -157,7 +158,7 @@ impl HeadCount {
         }
     }
 
-    /// One more for this owner.
+    /// Counts a module of this owner.
     pub(crate) fn add(&mut self, owner: &Owner) -> Result<(), TooMany> {
         let heads = self.heads.entry(owner.clone()).or_default();
         if *owner != Owner::Site && *heads >= self.most {
@@ -171,14 +172,15 @@ impl HeadCount {
     }
 }
 
-/// What the modules of each owner have together, whichever set they are of: while one takes the place of another, both count.
+/// Resource use of all modules of each owner, across sets: while one set replaces another, both
+/// count.
 pub(crate) struct Tenants {
     limits: TenantLimits,
     known: Mutex<BTreeMap<Owner, Tenant>>,
 }
 
 impl Tenants {
-    /// Nobody has anything yet.
+    /// Creates empty accounts.
     pub(crate) fn new(config: &Config) -> Tenants {
         let limits = TenantLimits {
             memory: config.tenant.max_memory_bytes,
@@ -190,7 +192,7 @@ impl Tenants {
         }
     }
 
-    /// What this owner has. The site has no limits together.
+    /// Returns the account of this owner; `None` for the site, which has no such limits.
     pub(crate) fn of(&self, owner: &Owner) -> Option<Tenant> {
         if *owner == Owner::Site {
             return None;
@@ -242,7 +244,7 @@ mod tests {
         let error = heads.add(&job).unwrap_err().to_string();
         assert_eq!(
             error,
-            "namespace job has 2 modules, as many as there may be (tenant.max_modules)"
+            "namespace job would have more than 2 modules (tenant.max_modules)"
         );
         assert!(heads.add(&Owner::User(1)).is_ok());
         assert!((0..50).all(|_| heads.add(&Owner::Site).is_ok()));

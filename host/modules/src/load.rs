@@ -1,4 +1,4 @@
-//! One module: its component compiled, started, and told its settings.
+//! Loading of one module: its component is compiled, started and initialized with its settings.
 use crate::{
     audit_entries::Loading,
     compiler::{self, CompileFailure, ComponentCompiler},
@@ -29,16 +29,16 @@ use std::{
 };
 use thiserror::Error;
 
-/// A job that a verb brings along, and the components that handle its events.
+/// A job and the components that handle its events (`peal run --handler`).
 #[derive(Clone, Debug)]
 pub struct JobHandlers {
-    /// Its name.
+    /// The namespace of the job.
     pub nspace: Nspace,
-    /// The components.
+    /// The paths of the components.
     pub handlers: Vec<PathBuf>,
 }
 
-/// Why what a job brings is not loaded.
+/// Error of loading a job-supplied module.
 #[derive(Debug, Error)]
 enum BroughtError {
     #[error(transparent)]
@@ -67,7 +67,7 @@ enum BroughtError {
     Unsigned(String),
 }
 
-/// Roles in words.
+/// Returns roles as text.
 fn listed(roles: &BTreeSet<Role>) -> String {
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
     if names.is_empty() {
@@ -77,7 +77,7 @@ fn listed(roles: &BTreeSet<Role>) -> String {
     }
 }
 
-/// What to do where a handler of a job needs a capability that it does not have.
+/// Returns the remedy for a missing grant of a handler of a job.
 fn remedy(capability: Capability) -> String {
     let name = capability.name();
     match limits::is_for_configured(capability) {
@@ -90,57 +90,57 @@ fn remedy(capability: Capability) -> String {
     }
 }
 
-/// What modules are loaded with.
+/// Loads modules.
 pub struct Loader {
     config: Config,
-    /// By which rules signatures are checked, which a reload may change.
+    /// The rules for signatures, which a reload may change.
     pub(crate) rules: Mutex<Modules>,
-    /// What the owners of modules have together.
+    /// The accounts of the owners.
     tenants: Tenants,
     /// The directories that modules write to.
     directories: Directories,
-    /// Made for the first module: an engine has a thread of its own, which is for nothing where there is nothing to run.
+    /// Created for the first module, since an engine has a thread of its own.
     engine: Mutex<Option<Engine>>,
-    /// What modules may write to.
+    /// The sinks that modules may write to.
     outlets: SinkCatalog,
-    /// Where state is kept, if it is.
+    /// The store for module state, if there is one.
     store: Option<Arc<Store>>,
-    /// Where calls are recorded, if they are.
+    /// The audit trail, if there is one.
     audit: Option<AuditTrail>,
-    /// Who measures what procs use, if somebody does.
+    /// The source of resource usage, if there is one.
     gauge: Option<Arc<dyn UsageSource>>,
-    /// The compiler of what users install; none where they install nothing.
+    /// The compiler for user modules; `None` if users cannot install modules.
     compiler: Option<Arc<dyn ComponentCompiler>>,
-    /// Whom events tell, once it runs.
+    /// The running server, which receives events, once it is known.
     server: Arc<OnceLock<QuarantineListener>>,
 }
 
-/// Who is told of what becomes of modules.
+/// Receiver of quarantine notices.
 pub(crate) struct QuarantineListener {
     pub(crate) handle: ServerHandle,
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// A module of a server, and what its admin says of it.
+/// A loaded module with its settings.
 #[derive(Debug)]
 pub struct DeployedModule {
-    /// Its settings, and where they come from; none for what a job brings.
+    /// The settings and their source; `None` for a job-supplied module.
     pub entry: Option<ModuleEntry>,
-    /// Whose it is.
+    /// The owner of the module.
     pub owner: Owner,
-    /// It itself.
+    /// The module.
     pub module: Arc<Module>,
-    /// What it wishes to be registered for.
+    /// The registrations that the module asked for at its start.
     pub(crate) wishes: Vec<ModuleRegistration>,
 }
 
 impl DeployedModule {
-    /// What administrators call it.
+    /// Returns the name of the module for admins.
     pub fn name(&self) -> &str {
         self.module.name()
     }
 
-    /// Whether this is what one would get of that component with these settings.
+    /// Returns true if loading this component with these settings would give the same module.
     pub(crate) fn is_still(
         &self,
         entry: &ModuleEntry,
@@ -155,7 +155,7 @@ impl DeployedModule {
     }
 }
 
-/// As it is recorded.
+/// Returns the audit entry of a quarantine.
 fn quarantine(quarantined: &Quarantined) -> AuditEntry {
     let Quarantined {
         module,
@@ -173,7 +173,7 @@ fn quarantine(quarantined: &Quarantined) -> AuditEntry {
 }
 
 impl Loader {
-    /// Loads as these settings want it. Channels write there, state is kept in that store, calls are recorded there.
+    /// Creates a loader with sinks, store and audit trail.
     pub fn new(
         config: Config,
         outlets: SinkCatalog,
@@ -197,7 +197,7 @@ impl Loader {
         }
     }
 
-    /// The same, where modules that are granted `usage` are told what this measures.
+    /// Adds the source of resource usage for modules with the grant `usage`.
     #[must_use]
     pub fn measuring(self, gauge: Arc<dyn UsageSource>) -> Loader {
         Loader {
@@ -206,7 +206,7 @@ impl Loader {
         }
     }
 
-    /// This loader, with a compiler for what users install.
+    /// Adds the compiler for user modules.
     #[must_use]
     pub fn compiling_by(self, compiler: Arc<dyn ComponentCompiler>) -> Loader {
         Loader {
@@ -215,7 +215,7 @@ impl Loader {
         }
     }
 
-    /// What the modules of this owner may know of the use of the machine.
+    /// Returns the resource usage that modules of this owner may query.
     fn usage(&self, owner: &Owner) -> Option<Arc<dyn ProcUsage>> {
         let gauge = self.gauge.clone()?;
         Some(Arc::new(OwnUsage {
@@ -224,28 +224,28 @@ impl Loader {
         }))
     }
 
-    /// The settings that it loads by.
+    /// Returns the configuration.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Where what outlives the server is kept.
+    /// Returns the store, if there is one.
     pub(crate) fn store(&self) -> Option<&Arc<Store>> {
         self.store.as_ref()
     }
 
-    /// Where calls are recorded, if they are.
+    /// Returns the audit trail, if there is one.
     pub(crate) fn audit(&self) -> Option<&AuditTrail> {
         self.audit.as_ref()
     }
 
-    /// From now on that server is told of quarantines.
+    /// Sets the receiver of quarantine notices.
     pub(crate) fn tell(&self, server: QuarantineListener) {
-        // There is one, and it is said once.
+        // There is one server, and it is set once.
         let _ = self.server.set(server);
     }
 
-    /// What a module does that is quarantined.
+    /// Returns the callback for a quarantine.
     fn alarm(&self) -> OnQuarantine {
         let (server, audit) = (self.server.clone(), self.audit.clone());
         Arc::new(move |quarantined| {
@@ -266,7 +266,7 @@ impl Loader {
             None => {
                 let mut settings = self.config.sandbox.clone();
                 if self.audit.is_some() {
-                    // What a clock ended is replayed by its fuel.
+                    // A call that a clock ended can only be replayed with its fuel count.
                     settings.fuel = FuelCount::Always;
                 }
                 engine.insert(pools::engine(&settings)?).clone()
@@ -283,7 +283,8 @@ impl Loader {
         }
     }
 
-    /// Has a component of these modules compiled outside of the server, for each kind of code that they run as. Blocks.
+    /// Compiles a component of these modules outside of the server, once for each kind of code
+    /// needed. Blocks.
     pub(crate) fn precompile(
         &self,
         modules: &[DesiredModule],
@@ -312,7 +313,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Loads a module of the configuration. Runs the guest's start and init: not for a thread of the runtime.
+    /// Loads a configured module. Runs the guest's start and init: not for a thread of the runtime.
     pub(crate) fn configured(
         &self,
         entry: &ModuleEntry,
@@ -321,7 +322,7 @@ impl Loader {
     ) -> Result<DeployedModule, Problem> {
         let settings = &entry.settings;
         let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
-        // Also what was kept when it ran: the rules may have changed since.
+        // Stored components are checked too: the rules may have changed since.
         if let Some(problem) = component.unsigned(entry, &self.rules()) {
             return Err(problem);
         }
@@ -372,7 +373,7 @@ impl Loader {
         })
     }
 
-    /// Loads a module that a job brings: it has the tenant's grants.
+    /// Loads a job-supplied module, with the grants of tenants.
     pub(crate) fn brought(&self, path: &Path, job: &Nspace) -> Result<DeployedModule, Problem> {
         let load = || -> Result<DeployedModule, BroughtError> {
             let name = path
@@ -449,7 +450,8 @@ impl Loader {
         load().map_err(|error| Problem::of_file(format!("--handler {}: {error}", path.display())))
     }
 
-    /// Where a module of the configuration keeps its state, if it may: the same for all versions of one name.
+    /// Returns the state store of a configured module, if it is granted: the same for all versions
+    /// of one name.
     fn state(
         &self,
         entry: &ModuleEntry,

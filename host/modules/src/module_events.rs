@@ -1,34 +1,34 @@
-//! What is told of changes among the modules: events of the resource manager, to whoever asks for them by name.
+//! Events about changes of the module set, for handlers that register for their codes.
 use peal_model::{Event, Info, KeyName, Range, Status, Value, key};
 use peal_sandbox::Quarantined;
 use peal_server::admin::ModuleChange;
 
-/// Under this key the number of the version that runs.
+/// Key of the number of the running version.
 const VERSION: KeyName = KeyName("peal.modules.version");
-/// And under this one, in words, what differs from the one before.
+/// Key of the changes from the previous version, as text.
 const CHANGES: KeyName = KeyName("peal.modules.changes");
 
-/// Under this key the name of a module.
+/// Key of the name of a module.
 const NAME: KeyName = KeyName("peal.module.name");
-/// How often it failed.
+/// Key of the number of failures.
 const FAILURES: KeyName = KeyName("peal.module.failures");
-/// And how it did so at last.
+/// Key of the status of the last failure.
 const STATUS: KeyName = KeyName("peal.module.status");
 
-/// What has happened.
+/// Change of the module set.
 pub(crate) enum ModuleEvent<'a> {
-    /// Others have taken the place of those that ran.
+    /// A new set was deployed.
     Deployed {
         version: u64,
         changes: &'a [ModuleChange],
     },
-    /// Others were to take their place and could not. Why is for administrators: it names files.
+    /// A set was refused. The reason is for admins only, since it names files.
     Refused,
-    /// A module has failed too often.
+    /// A module was quarantined.
     Quarantined(&'a Quarantined),
 }
 
-/// As an event that says it: of range local, and not for handlers that hear everything.
+/// Builds the event of a change: range local, not delivered to default handlers.
 pub(crate) fn event(news: &ModuleEvent<'_>) -> Event {
     let (code, said) = match news {
         ModuleEvent::Deployed { version, changes } => {

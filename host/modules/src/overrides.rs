@@ -1,16 +1,16 @@
-//! What administrators said of modules beside the configuration, and what leads from one set of modules to another.
+//! Overrides of modules by admins, and differences between module sets.
 use crate::version::DesiredModule;
 use peal_config::{Mode, Module};
 use peal_server::admin::{ChangeKind, ModuleChange};
 use peal_store::{ModuleOverride, Store};
 use std::collections::BTreeSet;
 
-/// What administrators said of modules.
+/// Overrides of modules by admins.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Overrides(BTreeSet<(String, ModuleOverride)>);
 
 impl Overrides {
-    /// Those that a store remembers.
+    /// Reads the overrides of a store.
     pub(crate) fn recall(store: Option<&Store>) -> Overrides {
         Overrides(
             store
@@ -19,26 +19,26 @@ impl Overrides {
         )
     }
 
-    /// Has a store remember them. Blocks; what goes wrong there the store counts and traces itself.
+    /// Writes the overrides to a store. Blocks; the store counts and logs errors.
     pub(crate) fn keep(&self, store: &Store) {
         let _ = store.override_modules(&self.0);
     }
 
-    /// The same with one more.
+    /// Returns the overrides with one more.
     pub(crate) fn with(&self, name: &str, said: ModuleOverride) -> Overrides {
         let mut with = self.clone();
         with.0.insert((name.to_owned(), said));
         with
     }
 
-    /// The same without one.
+    /// Returns the overrides without one.
     pub(crate) fn without(&self, name: &str, said: ModuleOverride) -> Overrides {
         let mut without = self.clone();
         without.0.remove(&(name.to_owned(), said));
         without
     }
 
-    /// The same without promotions of what is no shadow of that component.
+    /// Returns the overrides without promotions of modules that are not such shadows any more.
     pub(crate) fn still_of(&self, wanted: &[DesiredModule]) -> Overrides {
         let is_shadow = |name: &str, digest: &[u8; 32]| {
             wanted.iter().any(|(entry, component)| {
@@ -54,14 +54,14 @@ impl Overrides {
         Overrides(self.0.iter().filter(stays).cloned().collect())
     }
 
-    /// Whether a module is not to be called.
+    /// Returns true if an admin disabled the module.
     pub(crate) fn disables(&self, name: &str) -> bool {
         self.0
             .contains(&(name.to_owned(), ModuleOverride::Disabled))
     }
 
-    /// What is to run of what the configuration wants. What was promoted was that component: another one under its name looks on
-    /// again.
+    /// Applies the overrides to desired modules. A promotion is for one component: another
+    /// component of that name is a shadow again.
     pub(crate) fn applied(&self, wanted: &[DesiredModule]) -> Vec<DesiredModule> {
         let enabled = wanted
             .iter()
@@ -81,7 +81,7 @@ impl Overrides {
     }
 }
 
-/// What has become of a module, apart from where it stands.
+/// Returns the kind of change between two versions of a module, apart from its placement.
 fn change(
     (old_entry, old): &DesiredModule,
     (new_entry, new): &DesiredModule,
@@ -105,7 +105,7 @@ fn change(
     })
 }
 
-/// What leads from some modules to others.
+/// Returns the changes from one list of modules to another.
 pub(crate) fn changes(old: &[DesiredModule], new: &[DesiredModule]) -> Vec<ModuleChange> {
     fn find<'a>(of: &'a [DesiredModule], title: &str) -> Option<&'a DesiredModule> {
         of.iter().find(|(_, component)| component.title == title)
@@ -142,7 +142,7 @@ pub(crate) fn changes(old: &[DesiredModule], new: &[DesiredModule]) -> Vec<Modul
         .collect()
 }
 
-/// Whether these are the same in the same order, signed by the same.
+/// Returns true if the modules are equal, in the same order and with the same signatures.
 pub(crate) fn is_same(some: &[DesiredModule], others: &[DesiredModule]) -> bool {
     let signature = |(_, component): &DesiredModule| {
         component

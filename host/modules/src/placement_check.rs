@@ -1,4 +1,4 @@
-//! Where the modules of a configuration would stand, before any of them is started: who is in whose way.
+//! Dry run of the placements of configured modules, before they are started, to find conflicts.
 use peal_config::{EventLevels, Module, ModuleEntry, Problem};
 use peal_core::{
     class::ClassFilter,
@@ -12,7 +12,7 @@ use peal_sandbox::Role;
 use peal_server::ChannelError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The keys by which the configuration says what a handler is registered for.
+/// Settings that define the registration of a handler.
 const HANDLER_KEYS: [&str; 5] = [
     "module.codes",
     "module.event_classes",
@@ -21,7 +21,7 @@ const HANDLER_KEYS: [&str; 5] = [
     "module.oneshot",
 ];
 
-/// What the configuration says of a module's handler.
+/// Returns the registration that the settings define.
 pub fn registration(settings: &Module) -> Registration {
     Registration {
         place: settings.placement.clone(),
@@ -41,7 +41,7 @@ pub fn registration(settings: &Module) -> Registration {
     }
 }
 
-/// Whether a module takes part.
+/// Returns the mode of a module.
 pub fn mode(settings: &Module) -> Mode {
     match settings.mode {
         peal_config::Mode::Active => Mode::Active,
@@ -49,8 +49,8 @@ pub fn mode(settings: &Module) -> Mode {
     }
 }
 
-/// Which keys the configuration gives that mean nothing for a module that registers its handlers itself. A place is also
-/// where a policy or a channel stands.
+/// Returns the given settings that have no effect for a module that registers its handlers itself.
+/// A placement also applies to policies and log channels.
 pub fn handler_keys(entry: &ModuleEntry, roles: &BTreeSet<Role>) -> Vec<&'static str> {
     let has_other_place = roles.contains(&Role::LogChannel) || hooks(roles).next().is_some();
     let means_nothing =
@@ -58,33 +58,33 @@ pub fn handler_keys(entry: &ModuleEntry, roles: &BTreeSet<Role>) -> Vec<&'static
     HANDLER_KEYS.into_iter().filter(means_nothing).collect()
 }
 
-/// The hooks that a module decides at.
+/// Returns the hooks that a module decides at.
 pub fn hooks(roles: &BTreeSet<Role>) -> impl Iterator<Item = Hook> {
     Hook::ALL
         .into_iter()
         .filter(|hook| Role::policy(*hook).is_some_and(|role| roles.contains(&role)))
 }
 
-/// The seats that are taken.
+/// The placements taken so far.
 #[derive(Default)]
 pub struct PlacementCheck<'a> {
     handlers: BTreeMap<Owner, Registrations<()>>,
     policies: BTreeMap<Hook, PolicyChain<()>>,
     channels: Registrations<()>,
     served: BTreeMap<&'a Key, &'a str>,
-    /// Whether there are modules of which nothing is known.
+    /// True if some modules are unknown.
     has_unknown: bool,
-    /// Whether there are modules of which it is not known what their handlers are called.
+    /// True if the names of some modules' handlers are unknown.
     has_unnamed: bool,
 }
 
 impl<'a> PlacementCheck<'a> {
-    /// A module of which nothing is known.
+    /// Counts a module about which nothing is known.
     pub fn pass_over(&mut self) {
         self.has_unknown = true;
     }
 
-    /// Gives a module the seats of its roles, or says why it cannot have them.
+    /// Takes the placements of a module, or returns the conflicts.
     pub fn take(
         &mut self,
         entry: &'a ModuleEntry,
@@ -95,7 +95,7 @@ impl<'a> PlacementCheck<'a> {
         let mut wrong = |key, message: String| problems.push(entry.problem(key, message));
         if roles.contains(&Role::EventHandler) {
             if roles.contains(&Role::Lifecycle) && handler_keys(entry, roles).is_empty() {
-                // What it registers it says only when it is started.
+                // The module registers its handlers itself, when it is started.
                 self.has_unnamed = true;
             } else if let Err(error) = self
                 .handlers
@@ -167,7 +167,7 @@ impl<'a> PlacementCheck<'a> {
     }
 }
 
-/// Whether modules that are not known yet could not make it right.
+/// Returns true if unknown modules could not resolve the error.
 fn is_certain(error: &RegistrationError, has_unknown: bool) -> bool {
     !has_unknown || matches!(error, RegistrationError::Taken { .. })
 }

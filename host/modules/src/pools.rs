@@ -1,4 +1,4 @@
-//! The engine that components run on, and the threads.
+//! The engine that runs components, and its threads.
 use crate::limits;
 use peal_config::Sandbox;
 use peal_model::Hook;
@@ -6,18 +6,18 @@ use peal_sandbox::{Engine, EngineError, EngineSettings, GuestPool, PoolSettings,
 use peal_server::GuestPools;
 use std::{io, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
-/// The threads of policies. Each hook asks about one request after the other, so one for each is all that they can use, and with
-/// fewer the requests of one hook would wait for the policies of another.
+/// Number of threads for policies. Each hook handles one request at a time, so one thread per hook
+/// is all that can be used. With fewer threads one hook would wait for the policies of another.
 const POLICY_THREADS: NonZeroUsize = NonZeroUsize::new(Hook::ALL.len()).unwrap();
 
-/// Each log channel writes one request after the other; a slow one must not hold up others. The Standard has so many.
+/// Number of threads for log channels: one per channel of the Standard, so that a slow one delays
+/// no other.
 const CHANNELS: NonZeroUsize = NonZeroUsize::new(peal_core::log::CHANNELS.len()).unwrap();
 
-/// How many calls of shadows may wait; more are missed.
+/// Maximum number of queued calls of shadow modules; further ones are missed.
 const SHADOWS: usize = 256;
 
-/// The guest threads that the configuration wants. The site's chain takes one thing after the other, so one thread is all that it can
-/// use.
+/// Creates the guest pools. The site's chain handles one event at a time, so it has one thread.
 pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
     let mut threads = PoolSettings::default();
     if let Some(number) = config.threads {
@@ -50,7 +50,7 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
     })
 }
 
-/// The engine that the configuration wants.
+/// Creates the engine.
 pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     let default = EngineSettings::default();
     let (max_instances, fuel) = (config.max_instances, limits::fuel(config.fuel));
@@ -64,11 +64,11 @@ pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     Ok(match &config.cache_dir {
         Some(_) => with_cache?,
         None => with_cache.or_else(|error| match error {
-            // Nobody asked for that directory: modules are compiled anew rather than not at all.
+            // The default directory is optional: compile again rather than fail.
             EngineError::CacheDir { .. }
             | EngineError::CacheDirShared { .. }
             | EngineError::CacheDirExposed { .. } => {
-                tracing::warn!(%error, "compiled code is not kept");
+                tracing::warn!(%error, "compiled code cache disabled");
                 Engine::new(&settings(None))
             }
             error => Err(error),
@@ -76,7 +76,7 @@ pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     })
 }
 
-/// Where compiled code is kept: where the configuration says, else where users keep what can be made again.
+/// Returns the directory for compiled code: the configured one, or the cache directory of the user.
 pub fn code_dir(config: &Sandbox) -> Option<PathBuf> {
     if config.cache_dir.is_some() {
         return config.cache_dir.clone();

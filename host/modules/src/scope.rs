@@ -1,21 +1,21 @@
-//! Whose a module of the configuration is, and what follows from that: its chain, and what it may be.
+//! Owner of a configured module, and what follows from it: chain, roles and grants.
 use crate::{component::has_grant, limits::tenants_may_have};
 use peal_config::{Config, ConfiguredScope, ModuleEntry, Problem, UserRef};
 use peal_core::{owner::Owner, pattern::NspacePattern};
 use peal_model::{Nspace, with_article};
 use peal_sandbox::{Capability, Inspection, Role};
 
-/// Whose a module is.
+/// Owner or owners of a module.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ResolvedScope {
-    /// It stands in the chain of one owner.
+    /// The module belongs to one owner.
     One(Owner),
-    /// Each job of such a name has one of its own, for as long as the job is there.
+    /// Each job with a matching name has an instance of the module while it runs.
     Jobs(NspacePattern),
 }
 
 impl ResolvedScope {
-    /// Those that there are while there are these jobs.
+    /// Returns the owners while these jobs are present.
     pub(crate) fn owners(&self, jobs: &[Nspace]) -> Vec<Owner> {
         match self {
             ResolvedScope::One(owner) => vec![owner.clone()],
@@ -28,7 +28,7 @@ impl ResolvedScope {
         }
     }
 
-    /// One owner who stands for all that it may come to have.
+    /// Returns one owner that represents all of them.
     pub(crate) fn any(&self) -> Owner {
         match self {
             ResolvedScope::One(owner) => owner.clone(),
@@ -37,7 +37,7 @@ impl ResolvedScope {
     }
 }
 
-/// Whose a module is by its settings. Blocks for as long as the system's directory takes.
+/// Resolves the scope of a module. Blocks for a lookup in the user database.
 pub(crate) fn whose(entry: &ModuleEntry) -> Result<ResolvedScope, Problem> {
     if let ConfiguredScope::Namespace(pattern) = &entry.settings.scope
         && pattern.exact().is_none()
@@ -65,7 +65,8 @@ fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
     }
 }
 
-/// What of a module does not go with whose it is: policies decide and channels log for everybody, so they are the site's.
+/// Returns roles and grants that are not allowed for the owner: policies and log channels are for
+/// the site, since they act for all users.
 pub fn unfit(
     entry: &ModuleEntry,
     owner: &Owner,

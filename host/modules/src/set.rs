@@ -1,4 +1,4 @@
-//! All modules of a server, and the seats that they take.
+//! All modules of a server, and their placement.
 use crate::{
     limits::HeadCount,
     load::{DeployedModule, JobHandlers, Loader},
@@ -17,15 +17,15 @@ use peal_sandbox::Role;
 use peal_server::{ChainView, Hosted, HostedChains, HostedHandler, HostedPolicy};
 use std::sync::Arc;
 
-/// The modules of a server, in their order.
+/// The modules of a server, in order.
 #[derive(Clone, Debug, Default)]
 pub struct ModuleSet {
     members: Vec<Arc<DeployedModule>>,
 }
 
 impl ModuleSet {
-    /// Loads the modules of a configuration. Those that are in `running` already, and would be no different, stay as they are;
-    /// so do those that a job has brought. Runs guests: not for a thread of the runtime.
+    /// Loads the modules of a configuration. Modules of `running` that would not change are reused,
+    /// and job-supplied modules stay. Runs guests: not for a thread of the runtime.
     pub(crate) fn load(
         loader: &Loader,
         wanted: &[DesiredModule],
@@ -52,9 +52,9 @@ impl ModuleSet {
                 Ok,
             ) {
                 Ok(member) => members.push(member),
-                // The job does without; other jobs have theirs.
+                // The job runs without the module; other jobs are not affected.
                 Err(problem) if matches!(component.whose, ResolvedScope::Jobs(_)) => {
-                    tracing::warn!(%problem, "a job does not have a module that it should");
+                    tracing::warn!(%problem, "module not loaded for a job");
                 }
                 Err(problem) => problems.push(problem),
             }
@@ -73,7 +73,7 @@ impl ModuleSet {
         }
     }
 
-    /// This set, with the configured modules of another one.
+    /// Returns this set with the configured modules of another one added.
     pub(crate) fn with(&self, other: &ModuleSet) -> ModuleSet {
         let others = other.members.iter().filter(|member| member.entry.is_some());
         ModuleSet {
@@ -81,7 +81,7 @@ impl ModuleSet {
         }
     }
 
-    /// Adds what a job brings.
+    /// Adds the modules that a job supplies.
     pub(crate) fn bring(&mut self, loader: &Loader, job: &JobHandlers) -> Result<(), Problem> {
         let mut heads = HeadCount::new(loader.config());
         for path in &job.handlers {
@@ -94,12 +94,12 @@ impl ModuleSet {
         Ok(())
     }
 
-    /// The modules, in their order.
+    /// Returns the modules in order.
     pub fn members(&self) -> &[Arc<DeployedModule>] {
         &self.members
     }
 
-    /// Those of a module that an administrator calls so: one for each owner.
+    /// Returns the modules with this name for admins: one for each owner.
     pub(crate) fn titled<'a>(
         &'a self,
         title: &'a str,
@@ -109,7 +109,7 @@ impl ModuleSet {
             .filter(move |member| member.entry.is_some() && member.name() == title)
     }
 
-    /// Those that take the place of the same component with other settings stay quarantined, if that is.
+    /// Keeps modules quarantined whose component was quarantined with other settings.
     pub(crate) fn stay_quarantined(&self, before: &ModuleSet) {
         for member in &self.members {
             let is_same = |old: &&Arc<DeployedModule>| {
@@ -126,7 +126,7 @@ impl ModuleSet {
         }
     }
 
-    /// Whether this one of that owner only looks on.
+    /// Returns true if the module of this owner is a shadow.
     pub(crate) fn is_shadow(&self, owner: &Owner, name: &str) -> bool {
         let mode = |member: &DeployedModule| member.entry.as_ref().map(|entry| entry.settings.mode);
         let own = self
@@ -136,9 +136,10 @@ impl ModuleSet {
         own.is_some_and(|member| mode(member) == Some(peal_config::Mode::Shadow))
     }
 
-    /// Each in its seats, to take the place of those that run. A module without a place is told with its setting.
+    /// Places all modules, to replace the running ones. A conflict is reported with the module's
+    /// setting.
     pub fn seated(&self, running: &ChainView) -> Result<Hosted, Problems> {
-        // Those that run already would make room for one that comes, even where that is only promoted.
+        // Running modules would make room for new ones and hide conflicts, so they are left out.
         let mut seats = PlacementCheck::default();
         let configured = self
             .members
@@ -174,7 +175,7 @@ impl ModuleSet {
     }
 }
 
-/// Seats a module in every role that it fills.
+/// Places a module in each of its roles.
 fn seat_configured(
     hosted: &mut Hosted,
     entry: &ModuleEntry,
@@ -233,7 +234,7 @@ fn seat_configured(
     Ok(())
 }
 
-/// Registers a module's handlers as it wishes, or if it has no wishes as its owner has it.
+/// Registers the handlers of a module: as it asked for, or by its settings.
 fn seat_handler(
     chains: &mut HostedChains,
     member: &DeployedModule,

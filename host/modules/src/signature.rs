@@ -1,4 +1,5 @@
-//! Signatures of components: minisign's, over the exact bytes, in a file beside. And who must have one before it is compiled.
+//! Signatures of components in minisign's format, over the exact bytes, in a file beside the
+//! component; and the rules that require one before compilation.
 
 mod conditions;
 
@@ -21,58 +22,60 @@ use std::{
 };
 use thiserror::Error;
 
-/// What the name of a signature has behind the component's.
+/// Suffix of the file of a signature.
 const SUFFIX: &str = ".minisig";
-/// The longest file that is looked at, in bytes: a signature has a few hundred, and its comment is its signer's to choose.
+/// Maximum size of a signature's file in bytes. A signature has a few hundred; the signer chooses
+/// the comment.
 const MAX_SIGNATURE: u64 = 16 << 10;
 
-/// Why nothing says whose component this is.
+/// Error of finding or checking a signature.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SignatureError {
-    /// Nobody signed it.
+    /// The file of the signature is missing.
     #[error("it is not signed: there is no {} (`peal module sign` makes one)", .0.display())]
     Missing(PathBuf),
-    /// It was kept when it ran, and had none then.
+    /// The stored component had no signature.
     #[error("it is not signed: it ran without a signature when it was kept")]
     NotKept,
-    /// The system does not let us read it.
+    /// The file could not be read.
     #[error("cannot read its signature {}: {reason}", path.display())]
     Unreadable {
-        /// Where it is.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
-    /// It is something else.
+    /// The file is not a signature.
     #[error(
-        "its signature is none of minisign: four lines are wanted, the second and the fourth in base64"
+        "its signature should be minisign's: four lines, of which the second and the fourth are base64"
     )]
     Format,
-    /// It is over the bytes themselves, not over their hash, and so could be taken for one of other bytes.
+    /// The signature is over the bytes instead of their hash, and could be taken for one of other
+    /// bytes.
     #[error("its signature is of minisign's old kind: sign it anew, without `-l`")]
     Legacy,
-    /// Of those that are trusted no key has this id.
+    /// No trusted key has this id.
     #[error("it is signed with key {0}, which is not trusted")]
     Stranger(KeyId),
-    /// A key that is trusted has not signed this.
+    /// The signature does not match the component or its comment.
     #[error(
         "its signature with key {0} is of other bytes: the file, the signature or the comment in it was changed"
     )]
     Wrong(KeyId),
-    /// The time in its trusted comment makes no sense.
+    /// The expiry time in the trusted comment is invalid.
     #[error(
-        "its signature with key {0} says \"expires:\" with something else than a number of seconds since 1970"
+        "its signature with key {0} should have \"expires:\" with a number of seconds since 1970"
     )]
     Conditions(KeyId),
-    /// It held until then.
+    /// The signature has expired.
     #[error("its signature with key {key} holds no longer: {}", ago(.expires))]
     Expired {
         /// The key.
         key: KeyId,
-        /// The time.
+        /// The time of expiry.
         expires: SystemTime,
     },
-    /// It is for the bytes of another module.
+    /// The signature is for another module.
     #[error("its signature with key {key} is for a module {module:?}")]
     OtherModule {
         /// The key.
@@ -82,7 +85,7 @@ pub enum SignatureError {
     },
 }
 
-/// A time that is past, in words.
+/// Returns a past time as text.
 fn ago(time: &SystemTime) -> String {
     let days = time.elapsed().unwrap_or_default().as_secs() / 86_400;
     if days == 0 {
@@ -92,33 +95,33 @@ fn ago(time: &SystemTime) -> String {
     }
 }
 
-/// Where the signature of a component lies.
+/// Returns the path of a component's signature.
 pub fn signature_place(component: &Path) -> PathBuf {
     let mut name = OsString::from(component);
     name.push(SUFFIX);
     PathBuf::from(name)
 }
 
-/// A signature as it was found: a claim, until it was checked.
+/// A signature that has not been checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
     text: Arc<str>,
     key: KeyId,
 }
 
-/// Who signed a component.
+/// Signer of a component.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signer {
     /// The key.
     pub key: TrustedKey,
-    /// What they said of it, signed as well.
+    /// The trusted comment of the signature.
     pub comment: String,
-    /// The conditions in that.
+    /// The conditions in the comment.
     pub conditions: SignatureConditions,
 }
 
 impl Signer {
-    /// Refuses one who signed it for a module of another name.
+    /// Refuses a signature for a module of another name.
     fn check_module(&self, name: Option<&str>) -> Result<(), SignatureError> {
         name.map_or(Ok(()), |name| {
             self.conditions.of_module(name, self.key.id())
@@ -127,7 +130,7 @@ impl Signer {
 }
 
 impl Signature {
-    /// Reads one from the text of its file.
+    /// Parses the text of a signature's file.
     pub fn parse(text: &str) -> Result<Signature, SignatureError> {
         let key = text
             .lines()
@@ -141,7 +144,7 @@ impl Signature {
         })
     }
 
-    /// That of a component in a file.
+    /// Reads the signature of a component.
     pub fn beside(component: &Path) -> Result<Signature, SignatureError> {
         let path = signature_place(component);
         let file = component::open(&path).map_err(|error| match error {
@@ -151,7 +154,7 @@ impl Signature {
         Signature::read(&path, file)
     }
 
-    /// Reads one from its file, which somebody has opened for us.
+    /// Reads a signature from an opened file.
     pub(crate) fn read(path: &Path, file: io::Result<File>) -> Result<Signature, SignatureError> {
         let unreadable = |reason: String| SignatureError::Unreadable {
             path: path.to_owned(),
@@ -173,17 +176,17 @@ impl Signature {
         }
     }
 
-    /// The id of the key that it claims to be made with.
+    /// Returns the id of the key that the signature names.
     pub fn key(&self) -> KeyId {
         self.key
     }
 
-    /// What its file holds.
+    /// Returns the text of the file.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The one of these keys that signed these bytes, by a signature that holds now.
+    /// Returns the trusted key that signed these bytes with a signature that is valid now.
     pub fn signer<'k>(
         &self,
         component: &[u8],
@@ -200,7 +203,7 @@ impl Signature {
     ) -> Result<Signer, SignatureError> {
         let signature = decoded(&self.text)?;
         let mut error = SignatureError::Stranger(self.key);
-        // Two keys may have one id: nobody hands these out.
+        // Ids of keys are not unique, so all keys with the id are tried.
         for key in trusted.into_iter().filter(|key| key.id() == self.key) {
             match key.verifier().verify(component, &signature, false) {
                 Ok(()) => {
@@ -226,7 +229,7 @@ fn decoded(text: &str) -> Result<minisign_verify::Signature, SignatureError> {
     minisign_verify::Signature::decode(text).map_err(|_| SignatureError::Format)
 }
 
-/// A comment on one line, with nothing in it that moves the cursor. `minisign` puts tabs between its parts.
+/// Returns a comment as one line without control characters. `minisign` separates parts by tabs.
 fn plain(comment: &str) -> String {
     let shown = |one: char| match one {
         '\t' => vec![' '],
@@ -236,7 +239,8 @@ fn plain(comment: &str) -> String {
     comment.chars().flat_map(shown).collect()
 }
 
-/// The reason why a component is refused that must be signed, as a module of this name if it is to be one; none where it need not be signed, or is.
+/// Returns the reason for refusing a component that must be signed; `None` if it need not be or is.
+/// `name` is the name of its module, if there is one.
 pub(crate) fn lacking(
     rules: &Modules,
     (owner, name): (ModuleOwner, Option<&str>),
@@ -268,7 +272,7 @@ pub(crate) fn lacking(
 }
 
 impl Component {
-    /// Whose it is, as rules for signatures have it.
+    /// Returns the kind of owner for the signature rules.
     pub(crate) fn module_owner(&self) -> ModuleOwner {
         match &self.whose {
             ResolvedScope::One(Owner::Site) => ModuleOwner::Site,
@@ -279,7 +283,7 @@ impl Component {
         }
     }
 
-    /// The same, knowing who of those that are trusted signed it.
+    /// Sets the signer, if its key is trusted.
     pub(crate) fn signed(mut self, rules: &Modules) -> Component {
         let owner = self.module_owner();
         let signer = self.signature.as_ref().ok();
@@ -288,7 +292,7 @@ impl Component {
         self
     }
 
-    /// Who signed it, if they are trusted still.
+    /// Returns the signer, if its key is still trusted and the signature still valid.
     pub(crate) fn trusted_signer(&self, rules: &Modules) -> Option<&Signer> {
         let signer = self.signer.as_ref()?;
         let is_trusted = rules
@@ -301,7 +305,7 @@ impl Component {
         (is_trusted && holds).then_some(signer)
     }
 
-    /// What is wrong if it must be signed and is not.
+    /// Returns the error of a component that must be signed and is not.
     pub(crate) fn unsigned(&self, entry: &ModuleEntry, rules: &Modules) -> Option<Problem> {
         let name = Some(entry.settings.name.as_str());
         if self
@@ -324,7 +328,7 @@ impl Component {
 }
 
 impl Loader {
-    /// Who must have signed what.
+    /// Returns the rules for signatures.
     pub(crate) fn rules(&self) -> Modules {
         self.rules
             .lock()
@@ -334,7 +338,8 @@ impl Loader {
 }
 
 impl Deployer {
-    /// By these rules signatures are checked from now on, instead of those that are returned. What runs goes on.
+    /// Replaces the rules for signatures and returns the old ones. Running modules are not
+    /// affected.
     pub fn check_by(&self, rules: Modules) -> Modules {
         std::mem::replace(
             &mut *self

@@ -1,4 +1,5 @@
-//! What modules write to: the outputs of jobs, and what the admin opened.
+//! Sinks that modules write to: the outputs of jobs, job records, and the sinks that the admin
+//! opened.
 use peal_config::{ModuleEntry, Problem, SinkName};
 use peal_model::{LogRequest, Mail, Proc, Status, code, rank};
 use peal_sandbox::Sink;
@@ -26,7 +27,7 @@ pub struct SinkCatalog {
 }
 
 impl SinkCatalog {
-    /// The output streams of jobs, these sinks, and the records of jobs in this store.
+    /// Creates the catalog. Job records are in the store.
     pub fn new(outputs: OutputSinks, opened: Arc<Sinks>, store: Option<Arc<Store>>) -> SinkCatalog {
         SinkCatalog {
             outputs,
@@ -35,7 +36,7 @@ impl SinkCatalog {
         }
     }
 
-    /// Those that a module may write to, by the names that it knows them by.
+    /// Returns the sinks of a module by name.
     pub(crate) fn of(
         &self,
         entry: &ModuleEntry,
@@ -64,7 +65,7 @@ impl SinkCatalog {
             SinkName::Opened(name) => {
                 let message = || {
                     format!(
-                        "this server has opened no sink {name:?}: it opens those that it finds when it starts"
+                        "this server has no sink {name:?}: sinks are opened when the server starts"
                     )
                 };
                 Arc::new(Opened(
@@ -84,7 +85,7 @@ impl Opened {
     fn carry(&self, request: &LogRequest, message: SinkMessage) -> Result<(), Status> {
         self.0.submit(message).map_err(|refused: SinkWriteError| {
             let source = request.source.as_ref().map(ToString::to_string);
-            tracing::info!(source, %refused, "a sink takes no message");
+            tracing::info!(source, %refused, "sink refused message");
             refused.status()
         })
     }
@@ -100,7 +101,7 @@ impl Sink for Opened {
     }
 }
 
-/// The records of jobs: each message is an object of JSON, and belongs to the job of whoever logs.
+/// Job records as a sink: each message is a JSON object for the record of the sender's job.
 struct JobRecords(Arc<Store>);
 
 impl Sink for JobRecords {
@@ -115,11 +116,11 @@ impl Sink for JobRecords {
             .to_owned();
         let rank = (*rank != rank::PMIX_RANK_WILDCARD).then_some(*rank);
         let entry = JobRecordEntry::now(JobEntryKind::Log, rank, body);
-        let refused = |why: &dyn std::fmt::Display| tracing::info!(%nspace, %why, "a job's record takes no message");
+        let refused = |why: &dyn std::fmt::Display| tracing::info!(%nspace, %why, "job record refused message");
         let added = self.0.add_job_entries(nspace, &[entry]).map_err(|error| {
             refused(&error);
             match error {
-                // Who is no proc of a job has no record.
+                // A sender that is not a proc of a job has no record.
                 StoreError::UnknownJob { .. } => code::PMIX_ERR_NOT_FOUND,
                 StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
                 _ => code::PMIX_ERROR,
@@ -137,12 +138,12 @@ impl Sink for JobRecords {
     }
 }
 
-/// Has a server tell how its sinks fare.
+/// Adds metrics of the sinks to a server.
 pub fn show_sinks(metrics: &Metrics, sinks: Arc<Sinks>) {
     metrics.show(move || families(&sinks.health()));
 }
 
-/// What is told of each sink.
+/// A metric of each sink: name, help, kind and value.
 type SinkMetric = (
     &'static str,
     &'static str,

@@ -1,5 +1,5 @@
-//! What a server starts with: the modules of its configuration and of its job or, where the configuration makes no sense, those that
-//! ran last.
+//! Modules at the start of a server: those of its configuration and its job. If the configuration
+//! is invalid, the last running set is used.
 use crate::{
     load::{JobHandlers, Loader},
     overrides::{Overrides, is_same},
@@ -11,26 +11,27 @@ use peal_config::Problems;
 use peal_server::{ChainView, Hosted};
 use std::sync::Arc;
 
-/// The modules that a server is to start with.
+/// The modules that a server starts with.
 pub struct StartupModules {
     pub(crate) loader: Arc<Loader>,
     pub(crate) running: ModuleSet,
-    /// What these are: what is wanted, apart from what administrators disabled.
+    /// The desired modules except for those that an admin disabled.
     pub(crate) standing: Arc<[DesiredModule]>,
     pub(crate) versions: Versions,
     pub(crate) overrides: Overrides,
 }
 
-/// What a server that starts runs.
+/// Modules of a server that starts.
 pub struct StartedModules {
-    /// The modules in their seats.
+    /// The placed modules.
     pub hosted: Hosted,
-    /// By whom they are changed later.
+    /// The state from which the deployer is created.
     pub beginning: StartupModules,
 }
 
 impl StartupModules {
-    /// Loads the modules of a configuration, and those that a job brings. Nothing of it is remembered: for a server of one job.
+    /// Loads the modules of a configuration and of a job. Nothing is stored: for a server of one
+    /// job.
     pub fn of_job(
         loader: Loader,
         wanted: Vec<DesiredModule>,
@@ -56,8 +57,8 @@ impl StartupModules {
         })
     }
 
-    /// Loads the modules of a configuration or, where these cannot be used, those that ran last. What is wrong then is returned
-    /// as well.
+    /// Loads the modules of a configuration, or the last running set if these are invalid. The
+    /// errors are then returned too.
     pub fn of_server(
         loader: Loader,
         wanted: Result<Vec<DesiredModule>, Problems>,
@@ -77,7 +78,7 @@ impl StartupModules {
         let (wanted, (running, hosted, standing), cause, problems) = match first {
             Ok((wanted, loaded)) => (wanted.into(), loaded, "start".to_owned(), None),
             Err(problems) => {
-                // If there is nothing else, what is wrong with the first is what counts.
+                // Without a usable earlier version the errors of the configuration are returned.
                 let Some(last) = versions.latest() else {
                     return Err(problems);
                 };

@@ -1,4 +1,4 @@
-//! How the modules of a server are, for administrators.
+//! State of the modules of a server, for admins.
 use crate::{
     component::Component, deployer::Deployer, load::DeployedModule, version::DesiredModule,
 };
@@ -9,19 +9,19 @@ use peal_server::admin::{
 };
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What is wrong with the modules of a server, for those who ask while its deployer is at work.
+/// Troubles with the modules of a server, readable while the deployer is busy.
 #[derive(Clone, Debug, Default)]
 pub struct ModuleTroubles(Arc<Mutex<WatchedModules>>);
 
 #[derive(Debug, Default)]
 struct WatchedModules {
-    /// Those that run. They go when their deployer lets them go.
+    /// The running modules, held weakly: the deployer decides when they end.
     running: Vec<Weak<DeployedModule>>,
     refused: Vec<UserRefused>,
 }
 
 impl ModuleTroubles {
-    /// What is wrong now.
+    /// Returns the present troubles.
     pub fn list(&self) -> Vec<Trouble> {
         let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let quarantined = watched
@@ -44,7 +44,7 @@ impl ModuleTroubles {
     }
 }
 
-/// What is wrong with a module that is quarantined.
+/// Returns the trouble of a quarantined module.
 fn quarantine(member: &DeployedModule) -> Option<Trouble> {
     let health = member.module.health();
     health.quarantined?;
@@ -64,7 +64,7 @@ fn quarantine(member: &DeployedModule) -> Option<Trouble> {
 }
 
 impl Deployer {
-    /// The modules, how they are, and what can be returned to.
+    /// Returns the modules with their states, and the stored versions.
     pub fn list(&self) -> ModuleList {
         let wanted = self.everything(&self.wanted());
         let configured = wanted
@@ -87,7 +87,8 @@ impl Deployer {
         }
     }
 
-    /// The modules of users that are compiled or started, or wait for that. Those that run already stay what they are.
+    /// Returns user modules that are queued, compiled or started. Running modules are not among
+    /// them.
     fn compiling(&self) -> impl Iterator<Item = &DesiredModule> {
         let runs = move |(entry, component): &DesiredModule| {
             let owner = component.whose.any();
@@ -102,12 +103,12 @@ impl Deployer {
             .filter(move |&wanted| !runs(wanted))
     }
 
-    /// What is wrong with the modules, whatever becomes of them.
+    /// Returns a handle to the troubles that follows later changes.
     pub fn troubles(&self) -> ModuleTroubles {
         self.troubles.clone()
     }
 
-    /// Has those who ask see what runs now.
+    /// Updates the troubles and metrics.
     pub(crate) fn show_troubles(&self) {
         self.troubles
             .follow(self.running.members(), self.refused_users());
@@ -117,7 +118,7 @@ impl Deployer {
             .set(self.compiling().count());
     }
 
-    /// Users whose modules stay as they are, since what they installed cannot be used.
+    /// Returns users with refused modules, whose previous modules stay.
     pub fn refused_users(&self) -> Vec<UserRefused> {
         let refused = self.users.refused.iter();
         refused
@@ -128,7 +129,7 @@ impl Deployer {
             .collect()
     }
 
-    /// A module, once for each owner.
+    /// Returns the states of a module, one for each owner.
     fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
         let (path, title) = (
             Some(entry.settings.path.display().to_string()),
@@ -153,7 +154,7 @@ impl Deployer {
         vec![self.status(entry, component, state)]
     }
 
-    /// A module that does not run.
+    /// Returns the state of a module that does not run.
     fn status(
         &self,
         entry: &ModuleEntry,
@@ -188,7 +189,7 @@ impl Deployer {
     }
 }
 
-/// Whether it has failed too often.
+/// Returns true if the module is quarantined.
 pub(crate) fn is_quarantined(member: &DeployedModule) -> bool {
     member.module.health().quarantined.is_some()
 }

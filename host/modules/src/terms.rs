@@ -1,5 +1,5 @@
-//! On which terms a component would run here: as each module of the configuration that names it, as a handler that a job brings, or
-//! as a module of somebody else.
+//! Terms on which a component would run: as each configured module that names it, as a job-supplied
+//! handler, or as a module of another owner.
 use crate::{
     component, limits,
     signature::{self, Signature, SignatureError},
@@ -11,45 +11,45 @@ use peal_model::with_article;
 use peal_sandbox::{Capability, ImportKind, Inspection, Role};
 use std::{collections::BTreeMap, path::Path};
 
-/// A component that is looked at.
+/// A component that is inspected.
 #[derive(Clone, Copy)]
 pub struct InspectedComponent<'a> {
-    /// Its file.
+    /// The path of the file.
     pub file: &'a Path,
-    /// What that holds.
+    /// The bytes of the file.
     pub bytes: &'a [u8],
-    /// What it is.
+    /// The result of the inspection.
     pub found: &'a Inspection,
-    /// What lies beside it.
+    /// The signature beside the file.
     pub signature: &'a Result<Signature, SignatureError>,
 }
 
-/// As what a component would run.
+/// Context in which a component would be loaded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoadContext {
-    /// The module of the configuration; none for one that is not there.
+    /// The name of the configured module; `None` for a module that is not configured.
     pub name: Option<String>,
-    /// Whose it is.
+    /// The owner of the module.
     pub owner: ModuleOwner,
 }
 
-/// What becomes of an interface that is imported.
+/// Availability of an imported interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImportStatus {
-    /// Every module has it.
+    /// Every module has the interface.
     Always,
-    /// It is there, and does what it is for.
+    /// The interface is granted.
     Granted,
-    /// It is there, with nothing behind it.
+    /// The interface is present and has no effect.
     Stubbed,
-    /// It is not there: with this import the component is not loaded.
+    /// The interface is denied: the component would not be loaded.
     Denied,
-    /// Nor has anybody else.
+    /// The interface does not exist.
     NotOffered,
 }
 
 impl ImportStatus {
-    /// The word for it.
+    /// Returns the name of the status.
     pub fn name(self) -> &'static str {
         match self {
             ImportStatus::Always => "always",
@@ -61,36 +61,36 @@ impl ImportStatus {
     }
 }
 
-/// What becomes of an interface, and why.
+/// Availability of an interface, with the reason.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InterfaceTerms {
-    /// Its name.
+    /// The name of the interface.
     pub interface: String,
-    /// What becomes of it.
+    /// The availability.
     pub verdict: ImportStatus,
-    /// The rule that says so.
+    /// The rule that decides.
     pub rule: String,
 }
 
-/// What a component would get and what would hold for it.
+/// Terms on which a component would run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Terms {
-    /// As what.
+    /// The context.
     pub standing: LoadContext,
-    /// What it asks for and gets.
+    /// The granted capabilities among the imported ones.
     pub granted: Vec<Capability>,
-    /// What it asks for and does not get: it would not be loaded.
+    /// The denied capabilities among the imported ones: the component would not be loaded.
     pub refused: Vec<Capability>,
-    /// The same, interface by interface.
+    /// The availability of each imported interface.
     pub interfaces: Vec<InterfaceTerms>,
     /// The limits in force, by their keys.
     pub limits: BTreeMap<String, String>,
-    /// For what else it would not be loaded.
+    /// Further reasons for which it would not be loaded.
     pub problems: Vec<String>,
 }
 
 impl Terms {
-    /// Whether it would be loaded, so far as that is seen without compiling it.
+    /// Returns true if the component would be loaded, as far as that is known without compilation.
     pub fn loads(&self) -> bool {
         let is_there = |terms: &InterfaceTerms| {
             !matches!(
@@ -102,7 +102,7 @@ impl Terms {
     }
 }
 
-/// All terms on which a component would run; or those on which it would as a module of that owner which nobody has configured yet.
+/// Returns all terms of a component, or those as an unconfigured module of `owner`.
 pub fn terms(
     sample: InspectedComponent<'_>,
     owner: Option<ModuleOwner>,
@@ -195,7 +195,7 @@ fn of(
     }
 }
 
-/// Whether it is granted, and the rule that says so.
+/// Returns whether a capability is granted, and the rule that decides.
 fn decide(
     capability: Capability,
     owner: ModuleOwner,
@@ -206,9 +206,10 @@ fn decide(
     if owner == ModuleOwner::JobSupplied {
         return match limits::brought_grants(config).allows(capability) {
             true => said(true, "tenant.grants"),
-            false if limits::tenants_may_have(config, capability) => {
-                said(false, "what a job brings never has state, sinks and files")
-            }
+            false if limits::tenants_may_have(config, capability) => said(
+                false,
+                "state, sinks and files are never granted to job-supplied modules",
+            ),
             false => said(false, "tenant.grants does not have it"),
         };
     }
@@ -231,7 +232,7 @@ fn decide(
     }
 }
 
-/// What of its roles it cannot have as a module of this owner.
+/// Returns the roles that a module of this owner cannot have.
 fn role_problems(found: &Inspection, owner: ModuleOwner) -> Vec<String> {
     if found.roles.is_empty() {
         return vec![
@@ -242,7 +243,7 @@ fn role_problems(found: &Inspection, owner: ModuleOwner) -> Vec<String> {
         ModuleOwner::Site => Vec::new(),
         ModuleOwner::JobSupplied if found.roles.contains(&Role::EventHandler) => Vec::new(),
         ModuleOwner::JobSupplied => vec![format!(
-            "exports no {}, and a job brings handlers only",
+            "exports no {}, and a job supplies handlers only",
             Role::EventHandler
         )],
         ModuleOwner::User | ModuleOwner::Namespace => {
@@ -263,7 +264,7 @@ fn role_problems(found: &Inspection, owner: ModuleOwner) -> Vec<String> {
     }
 }
 
-/// The limits in force. What a user installs has no more than a job may bring.
+/// Returns the limits in force. User modules are capped at the limits of job-supplied ones.
 fn limits_of(
     owner: ModuleOwner,
     entry: Option<&ModuleEntry>,

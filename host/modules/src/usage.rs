@@ -1,17 +1,18 @@
-//! What modules may know of the use of the machine: that of the procs of their owners.
+//! Resource usage that modules may query: that of the procs of their owners.
 use peal_core::owner::Owner;
 use peal_model::{Info, Proc, Status};
 use peal_sandbox::ProcUsage;
 use std::sync::Arc;
 
-/// Measures what procs use.
+/// Measures the resource usage of procs.
 pub trait UsageSource: Send + Sync {
-    /// What these procs use now, one info for each that is there: `PMIX_ERR_NO_PERMISSIONS` where one of them is not this owner's (all
-    /// are the site's), `PMIX_ERR_NOT_FOUND` where one is not known. Called on a guest thread, which it may block for a short while.
+    /// Returns the present usage, one info for each proc. Fails with `PMIX_ERR_NO_PERMISSIONS` if a
+    /// proc is not this owner's (the site owns all), and with `PMIX_ERR_NOT_FOUND` if one is
+    /// unknown. Called on a guest thread, which it may block for a short time.
     fn of(&self, owner: &Owner, procs: &[Proc]) -> Result<Vec<Info>, Status>;
 }
 
-/// What the modules of one owner may know.
+/// Resource usage for the modules of one owner.
 pub(crate) struct OwnUsage {
     pub(crate) gauge: Arc<dyn UsageSource>,
     pub(crate) owner: Owner,

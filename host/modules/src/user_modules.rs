@@ -1,5 +1,5 @@
-//! Modules that users installed, beside those of the site. They are read, compiled and started apart from the server's own work, and join the
-//! set when they are ready.
+//! Modules that users installed. They are read, compiled and started apart from the server's own
+//! work, and join the set when they are ready.
 use crate::{
     compile_queue::{CompileQueue, UserTask},
     compiler::CompileFailure,
@@ -22,33 +22,33 @@ use std::{
 };
 use tokio::{task::JoinSet, time};
 
-/// What users installed.
+/// Modules that users installed.
 pub(crate) struct UserModuleSets {
-    /// As far as it can be used.
+    /// The usable modules.
     pub(crate) wanted: BTreeMap<u32, Vec<DesiredModule>>,
-    /// As it runs.
+    /// The running modules.
     pub(crate) running: BTreeMap<u32, Vec<DesiredModule>>,
-    /// What of it cannot be used, and why. It is not tried again before it is something else.
+    /// The refused modules with their errors. They are not tried again until they change.
     pub(crate) refused: BTreeMap<u32, (Vec<DesiredModule>, Problems)>,
-    /// The module that takes the place of the one that runs, when it is compiled and started.
+    /// The modules that will replace running ones when they are compiled and started.
     pub(crate) pending: BTreeMap<u32, Vec<DesiredModule>>,
-    /// The module that was started and joins those that run now.
+    /// The modules that were started and are joining the set.
     pub(crate) started: ModuleSet,
     queue: CompileQueue,
-    /// All that goes on at this time, on threads of its own.
+    /// The running work, on threads of its own.
     work: JoinSet<Finished>,
     reading: Reading,
 }
 
-/// State of the one reading of the directories that there may be at a time.
+/// State of reading the directories; one reading at a time.
 enum Reading {
     Idle,
     Running,
-    /// It runs, and another one by this configuration follows.
+    /// A reading runs, and another one with this configuration follows.
     Again(Box<Config>),
 }
 
-/// Result of work on what users installed.
+/// Result of work on user modules.
 #[derive(Debug)]
 pub struct UserProgress(Finished);
 
@@ -67,7 +67,7 @@ enum Finished {
 }
 
 impl UserModuleSets {
-    /// Nobody has installed anything yet. At most so many tasks run at once.
+    /// Creates an empty state for at most `max_compilers` tasks at a time.
     pub(crate) fn new(max_compilers: NonZeroUsize) -> UserModuleSets {
         UserModuleSets {
             wanted: BTreeMap::new(),
@@ -88,13 +88,13 @@ impl UserModuleSets {
         self.reading = Reading::Running;
     }
 
-    /// Drops what a user was to have.
+    /// Drops the pending modules of a user.
     fn forget_pending(&mut self, uid: u32) {
         self.pending.remove(&uid);
         self.queue.enqueue(uid, []);
     }
 
-    /// Components among these that have failed already.
+    /// Returns problems for components that failed before.
     fn failed(&self, uid: u32, wanted: &[DesiredModule]) -> Vec<Problem> {
         let failed = |(entry, component): &DesiredModule| {
             let why = self.queue.failure(uid, component.inspection.digest)?;
@@ -109,7 +109,7 @@ impl UserModuleSets {
 }
 
 impl Deployer {
-    /// Begins to read what users installed. What comes of it, [`Deployer::user_progress`] tells.
+    /// Starts reading the user directories. [`Deployer::user_progress`] returns the result.
     pub fn look_at_users(&mut self, config: &Config) {
         let Some(below) = config.deploy.user_modules_dir.as_deref() else {
             return;
@@ -122,7 +122,7 @@ impl Deployer {
         }
     }
 
-    /// Waits for progress with what users installed, and begins what can be done of it. Loses nothing when it is dropped.
+    /// Waits for a result of the work on user modules, and starts further tasks. Cancel safe.
     pub async fn user_progress(&mut self) -> UserProgress {
         loop {
             self.begin_tasks();
@@ -136,7 +136,7 @@ impl Deployer {
             tokio::select! {
                 Some(finished) = self.users.work.join_next() => match finished {
                     Ok(finished) => return UserProgress(finished),
-                    // It is never aborted, so it has panicked: as if it had done so here.
+                    // The task is never aborted, so it panicked: continue the panic here.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
                 () = wait => {}
@@ -159,7 +159,7 @@ impl Deployer {
                 UserTask::Start => {
                     let (running, chains) = (self.running.clone(), self.chains.clone());
                     let applied = self.overrides.applied(&wanted);
-                    // By itself, so that it does not keep what the site wants from starting.
+                    // Started separately, so that it does not delay modules of the site.
                     let start = move || {
                         let set = ModuleSet::load(&loader, &applied, &[], &running)?;
                         set.seated(&chains).map(|_| set)
@@ -174,7 +174,7 @@ impl Deployer {
         }
     }
 
-    /// Takes over what has become ready of what users installed.
+    /// Handles a result of the work on user modules.
     pub async fn follow_users(&mut self, progress: UserProgress) {
         match progress.0 {
             Finished::Read(installed) => {
@@ -188,8 +188,8 @@ impl Deployer {
                         self.take_users(installed);
                         self.join_users().await;
                     }
-                    // Who has modules keeps them.
-                    Err(error) => tracing::warn!(%error, "what users installed cannot be read"),
+                    // Users keep the modules that they have.
+                    Err(error) => tracing::warn!(%error, "user modules not read"),
                 }
             }
             Finished::Compiled { uid, result } => self.compiled(uid, result),
@@ -203,12 +203,12 @@ impl Deployer {
     }
 
     async fn join_users(&mut self) {
-        // What is wrong with it has been told, and keeps nothing else from running.
+        // Errors were logged by `refuse`; the other modules run.
         let _ = self.deploy(self.wanted(), "users").await;
     }
 
-    /// Compares what users installed with what there is of each: all of it is to be compiled and started, or what there was before
-    /// stays.
+    /// Compares the installed modules of each user with the present ones. A user's modules are
+    /// compiled and started as a whole, or the previous ones stay.
     fn take_users(&mut self, installed: Installed) {
         self.users
             .wanted
@@ -249,7 +249,7 @@ impl Deployer {
         }
     }
 
-    /// Has this compiled and started, unless something of it has failed already.
+    /// Queues the compilation and start of modules, unless a component among them failed before.
     fn prepare(&mut self, uid: u32, wanted: Vec<DesiredModule>) {
         let failed = self.users.failed(uid, &wanted);
         if !failed.is_empty() {
@@ -294,7 +294,7 @@ impl Deployer {
                 self.users
                     .queue
                     .fail(uid, &failure.to_string(), Instant::now());
-                // It may be something else by now.
+                // The user may have installed other modules meanwhile.
                 if let Some(wanted) = self.users.pending.remove(&uid) {
                     self.prepare(uid, wanted);
                 }
@@ -337,19 +337,19 @@ impl Deployer {
     }
 
     fn refuse_user(&mut self, uid: u32, wanted: Vec<DesiredModule>, problems: Problems) {
-        tracing::warn!(uid, "what a user installed is not taken");
+        tracing::warn!(uid, "user modules refused");
         self.refuse(DeployError::Unfit(problems.clone()));
         self.users.refused.insert(uid, (wanted, problems));
     }
 
-    /// Users of whom nothing runs now had installed what does not go with the site's.
+    /// Marks users as refused whose modules conflict with those of the site.
     pub(crate) fn note_refused(&mut self, newest: BTreeMap<u32, Vec<DesiredModule>>) {
         for (uid, wanted) in newest
             .into_iter()
             .filter(|(uid, _)| !self.users.wanted.contains_key(uid))
         {
-            tracing::warn!(uid, "what a user installed is not taken");
-            let why = "these modules do not go with those of the site".to_owned();
+            tracing::warn!(uid, "user modules conflict with site modules");
+            let why = "these modules conflict with those of the site".to_owned();
             self.users
                 .refused
                 .insert(uid, (wanted, Problems(vec![Problem::of_file(why)])));

@@ -1,5 +1,6 @@
-//! What users install for all of their jobs: below a directory of root's, each has one of their own. Its files become modules of
-//! that user, who can neither take more than tenants may have nor name what is elsewhere.
+//! Modules that users install for their jobs. A directory of root has a subdirectory for each user.
+//! Its files become modules of that user. They get at most the tenants' limits and cannot name
+//! files outside of the directory.
 use crate::{
     component::{self, Home, ReadError, contents},
     signature::{Signature, SignatureError, signature_place},
@@ -22,18 +23,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many users are looked at.
+/// Maximum number of users.
 const MAX_USERS: usize = 10_000;
-/// How many files of a user.
+/// Maximum number of files of a user.
 const MAX_FILES: usize = 256;
-/// How many problems of a user are told.
+/// Maximum number of problems of a user that are reported.
 const MAX_PROBLEMS: usize = 100;
-/// How long one of these may be, in bytes.
+/// Maximum size of a file in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// Write permission for the group and for all others.
+/// Mode bits of write permission for group and others.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// What users installed, or what is wrong with that.
+/// Installed modules of each user, or the problems with them.
 pub(crate) type Installed = BTreeMap<u32, Result<Vec<DesiredModule>, Problems>>;
 
 /// The directory of a user.
@@ -43,14 +44,14 @@ pub(crate) struct UserDirectory {
     fd: OwnedFd,
 }
 
-/// A directory of a user that cannot be opened.
+/// A directory of a user that could not be opened.
 struct UnreadableDirectory {
     uid: u32,
     path: PathBuf,
     error: io::Error,
 }
 
-/// Reads what users installed below a directory; an error if that itself cannot be read now.
+/// Reads the modules installed below a directory. Fails if that directory could not be read.
 pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> {
     let mut installed = Installed::new();
     each_directory(below, |directory| {
@@ -73,7 +74,7 @@ pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> 
     Ok(installed)
 }
 
-/// The problem of a file or directory of a user.
+/// Returns the problem of a user's file or directory.
 fn wrong(path: &Path, error: &io::Error) -> Problems {
     Problems(vec![Problem::of_file(format!(
         "{}: {error}",
@@ -81,11 +82,11 @@ fn wrong(path: &Path, error: &io::Error) -> Problems {
     ))])
 }
 
-/// What of it changes when users install something.
+/// Returns the directories that change when users install modules.
 pub fn watched(below: Option<&Path>) -> Vec<PathBuf> {
     let mut watched: Vec<PathBuf> = below.map(Path::to_owned).into_iter().collect();
     if let Some(below) = below {
-        // What cannot be looked at now is not watched; what is read says so.
+        // Unreadable directories are not watched; reading them reports the error.
         let _ = each_directory(below, |directory| {
             watched.extend(directory.map(|directory| directory.path))
         });
@@ -93,8 +94,8 @@ pub fn watched(below: Option<&Path>) -> Vec<PathBuf> {
     watched
 }
 
-/// Looks at the directories of users, one after the other: those that nobody else can write to. Links are not followed, nor what is
-/// mounted there. One that cannot be opened concerns its user alone.
+/// Visits the directories of users that only their owners can write to. Links and mount points are
+/// not followed. An error of one directory affects its user only.
 fn each_directory(
     below: &Path,
     mut look: impl FnMut(Result<UserDirectory, UnreadableDirectory>),
@@ -114,11 +115,11 @@ fn each_directory(
             Ok(fd) => fd,
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT | Errno::XDEV) => continue,
             Err(error) => {
-                // Who has gone meanwhile has installed nothing.
+                // The directory was removed meanwhile.
                 let Ok(stat) = statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) else {
                     continue;
                 };
-                tracing::warn!(directory = %path.display(), %error, "the directory of a user cannot be read");
+                tracing::warn!(directory = %path.display(), %error, "user module directory not read");
                 look(Err(UnreadableDirectory {
                     uid: stat.st_uid,
                     path,
@@ -129,7 +130,7 @@ fn each_directory(
         };
         let stat = fstat(&fd)?;
         if stat.st_uid == 0 && me == 0 {
-            tracing::warn!(directory = %path.display(), "root's modules belong into the configuration");
+            tracing::warn!(directory = %path.display(), "module directory of root ignored, its modules belong in the configuration");
         } else if is_safe(&stat, &[stat.st_uid]) {
             look(Ok(UserDirectory {
                 uid: stat.st_uid,
@@ -137,19 +138,19 @@ fn each_directory(
                 fd,
             }));
         } else {
-            tracing::warn!(directory = %path.display(), "others than its owner can write there: it is not looked at");
+            tracing::warn!(directory = %path.display(), "user module directory ignored, others than its owner can write to it");
         }
     }
     Ok(())
 }
 
 impl UserDirectory {
-    /// Whose it is.
+    /// Returns the uid of the user.
     pub(crate) fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// Its modules with their components, or everything that is wrong with them.
+    /// Returns the modules with their components, or all problems.
     fn wanted(&self, config: &Config) -> Result<Vec<DesiredModule>, Problems> {
         let capabilities = Capability::ALL.map(Capability::name);
         let (mut modules, mut problems) = (Vec::new(), Vec::new());
@@ -166,11 +167,11 @@ impl UserDirectory {
                 Ok(entries) => modules.extend(entries),
                 Err(more) => problems.extend(more.0),
             }
-            // Before any component is read.
+            // Check the limits before components are read.
             let most = config.tenant.max_modules;
             if modules.len() > most || problems.len() > MAX_PROBLEMS {
                 let why = format!(
-                    "user {} has {most} modules, as many as there may be (tenant.max_modules)",
+                    "user {} would have more than {most} modules (tenant.max_modules)",
                     self.uid
                 );
                 problems.truncate(MAX_PROBLEMS);
@@ -197,7 +198,7 @@ impl UserDirectory {
         component::fitting(&modules, config, Home::User(self))
     }
 
-    /// A component that lies in it and has at most so many bytes, which is known before it is read.
+    /// Reads a component in the directory. The size is checked before it is read.
     pub(crate) fn component(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
         let io = |source| ReadError::Io {
             path: path.to_owned(),
@@ -222,7 +223,7 @@ impl UserDirectory {
                 limit,
             });
         }
-        // Its user may be writing it.
+        // The user may be writing the file, so its size is checked again.
         let bytes = contents(path, file)?;
         let size = bytes.len() as u64;
         if size > limit {
@@ -236,7 +237,7 @@ impl UserDirectory {
         }
     }
 
-    /// The signature of a component that lies in it.
+    /// Reads the signature of a component in the directory.
     pub(crate) fn signature(&self, component: &Path) -> Result<Signature, SignatureError> {
         let path = signature_place(component);
         let name = path.file_name().map(Path::new).unwrap_or(&path);
@@ -257,7 +258,8 @@ impl UserDirectory {
         Ok(text)
     }
 
-    /// A file in it that belongs to its user, and that nobody else but root can have written.
+    /// Opens a file of the directory that belongs to the user and is writable by no other user
+    /// except root.
     fn file(&self, name: &Path) -> io::Result<File> {
         let fd = open(&self.fd, name, OFlags::NONBLOCK)?;
         let stat = fstat(&fd)?;
@@ -275,7 +277,7 @@ impl UserDirectory {
     }
 }
 
-/// What of a module is not a user's to say, or more than they may have.
+/// Returns problems for settings that a user may not set, or that exceed the user's limits.
 fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
     let (asked, most) = (&entry.settings.limits, &config.job_supplied);
     let usual = Limits::default();
@@ -360,23 +362,24 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
     not_theirs.chain(limits.into_iter().flatten()).collect()
 }
 
-/// How everything is opened.
+/// Flags of all opens.
 const OPEN: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Opens what lies in a directory and nowhere else.
+/// Opens a file or directory beneath a directory, without links and mount points.
 fn open(at: impl AsFd, name: impl AsRef<Path>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     openat2(at, name.as_ref(), OPEN | flags, Mode::empty(), within)
 }
 
-/// Whether it belongs to one of these, and only its owner can write it.
+/// Returns true if one of these users owns the file and only the owner can write to it.
 fn is_safe(stat: &Stat, owners: &[u32]) -> bool {
     owners.contains(&stat.st_uid) && stat.st_mode & OTHERS_WRITE == 0
 }
 
-/// The names in a directory, but hidden ones and such as nobody can read; an error if there are too many.
+/// Returns the names in a directory, except for hidden ones and ones with control characters. Fails
+/// if there are too many.
 fn names(directory: &OwnedFd, most: usize) -> io::Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
@@ -417,7 +420,7 @@ mod tests {
         }
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let below = dir.path().to_owned();
-        // Root can read everything. Only this thread becomes somebody else.
+        // Root can read everything. Only this thread switches to another user.
         let reading = std::thread::spawn(move || {
             let uid = Uid::from_raw(server);
             set_thread_res_uid(uid, uid, uid).unwrap();

@@ -1,4 +1,4 @@
-//! The versions of a server's modules: which run, which ran before, and what keeps them across restarts.
+//! Versions of the module set: the running one, earlier ones, and their storage across restarts.
 use crate::{
     component::Component,
     signature::{Signature, SignatureError},
@@ -14,17 +14,17 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// How many versions are kept.
+/// Number of versions that are kept.
 const KEPT: u32 = 16;
 
-/// A module that is wanted, and its component.
+/// A desired module and its component.
 pub type DesiredModule = (ModuleEntry, Component);
 
-/// A set of modules as it was wanted, also those that an administrator disabled.
+/// A version of the desired modules, including disabled ones.
 #[derive(Clone, Debug)]
 pub(crate) struct SetVersion {
     pub(crate) number: u64,
-    /// Since when, in seconds since the epoch.
+    /// The time of its deployment, in seconds since the epoch.
     at: u64,
     cause: String,
     pub(crate) wanted: Arc<[DesiredModule]>,
@@ -45,15 +45,15 @@ impl From<&SetVersion> for VersionStatus {
     }
 }
 
-/// The versions that there are, the latest last. There is always one.
+/// The versions, latest last. There is always one while a server runs.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     kept: VecDeque<SetVersion>,
 }
 
 impl Versions {
-    /// Before anything runs: what a server that had this store ran, as far as it can still be read. Who signed it is told by
-    /// these rules.
+    /// Reads the versions from a store, as far as they are usable. Signers are determined by
+    /// `rules`.
     pub(crate) fn recall(store: Option<&Store>, rules: &Modules) -> Versions {
         let recalled = store.map(|store| store.module_versions().unwrap_or_default());
         let versions = recalled
@@ -74,32 +74,32 @@ impl Versions {
         Versions { kept }
     }
 
-    /// The one that runs, or ran last.
+    /// Returns the running version, or the last one.
     pub(crate) fn latest(&self) -> Option<&SetVersion> {
         self.kept.back()
     }
 
-    /// The one before that.
+    /// Returns the version before the latest.
     pub(crate) fn previous(&self) -> Option<&SetVersion> {
         self.kept.iter().rev().nth(1)
     }
 
-    /// One by its number.
+    /// Returns a version by its number.
     pub(crate) fn numbered(&self, number: u64) -> Option<&SetVersion> {
         self.kept.iter().find(|version| version.number == number)
     }
 
-    /// The modules of all of them.
+    /// Returns the modules of all versions.
     pub(crate) fn modules(&self) -> impl Iterator<Item = &DesiredModule> {
         self.kept.iter().flat_map(|version| version.wanted.iter())
     }
 
-    /// All of them, the latest first.
+    /// Returns all versions, latest first.
     pub(crate) fn statuses(&self) -> Vec<VersionStatus> {
         self.kept.iter().rev().map(VersionStatus::from).collect()
     }
 
-    /// This runs from now on. Writes to the store, if there is one: blocks.
+    /// Adds the running version. Writes to the store, if there is one: blocks.
     pub(crate) fn add(
         &mut self,
         wanted: Arc<[DesiredModule]>,
@@ -111,7 +111,7 @@ impl Versions {
             .unwrap_or_default()
             .as_secs();
         let next = self.latest().map_or(1, |version| version.number + 1);
-        // What goes wrong there the store counts and traces itself.
+        // The store counts and logs errors itself.
         let kept = store.and_then(|store| keep(store, &wanted, &cause, at).ok());
         self.kept.push_back(SetVersion {
             number: kept.unwrap_or(next),
@@ -125,7 +125,7 @@ impl Versions {
     }
 }
 
-/// The same, where components that some of these have are in memory once.
+/// Returns the modules, with the bytes of components shared that `known` has in memory.
 pub(crate) fn shared<'a>(
     mut wanted: Vec<DesiredModule>,
     known: impl Iterator<Item = &'a DesiredModule>,
@@ -165,7 +165,7 @@ fn keep<'a>(
     )
 }
 
-/// A version as it was, unless something of it is missing.
+/// Reads a stored version; `None` if it is incomplete or unusable.
 fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<SetVersion> {
     let ModuleVersion {
         number,
@@ -211,7 +211,7 @@ fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<SetVers
             wanted: wanted.into(),
         }),
         Err(problems) => {
-            tracing::warn!(%problems, "an earlier version of the modules cannot be returned to");
+            tracing::warn!(%problems, "stored module set version unusable");
             None
         }
     }

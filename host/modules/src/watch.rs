@@ -1,4 +1,5 @@
-//! Watches the files of a configuration and of its modules, and tells when they have changed and been left alone since.
+//! Watch for changes of the files of a configuration and of its modules. A change is reported when
+//! the files have not changed again for a while.
 use notify::{
     Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher, event::AccessKind,
     event::AccessMode,
@@ -10,33 +11,34 @@ use std::{
 };
 use tokio::{sync::mpsc, time};
 
-/// However busy somebody is with the files, after so many times the time that they must be left alone they are read.
+/// Maximum number of quiet periods to wait while files keep changing.
 const AT_MOST: u32 = 20;
 
-/// The directories that are watched: what takes a file's place, as editors and package managers do it, is seen there.
+/// Watched directories. Directories show replaced files, which is how editors and package managers
+/// write.
 pub struct Watch {
     watcher: Option<RecommendedWatcher>,
     directories: BTreeSet<PathBuf>,
     changed: mpsc::Receiver<()>,
     settle: Duration,
-    /// While something has changed and has not been told.
+    /// The deadline for reporting a change, while one is pending.
     until: Option<time::Instant>,
 }
 
 impl Watch {
-    /// Watches nothing yet; files must be left alone for so long. Where the system has no means of watching it says so and never
-    /// tells anything.
+    /// Creates a watch without files, with a quiet period of `settle`. If the system does not
+    /// support watches, a warning is logged and no change is ever reported.
     pub fn new(settle: Duration) -> Watch {
-        // One that is not yet read tells of all.
+        // One queued notice suffices, since a reader checks all files.
         let (tell, changed) = mpsc::channel(1);
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // Events that got lost may have been of any kind.
+            // Lost events may have been of any kind.
             if event.as_ref().map_or(true, is_change) {
                 let _ = tell.try_send(());
             }
         });
         let watcher = watcher.inspect_err(
-            |error| tracing::warn!(%error, "files are not watched: use `peal reload`"),
+            |error| tracing::warn!(%error, "file watch not started, use `peal reload`"),
         );
         Watch {
             watcher: watcher.ok(),
@@ -47,7 +49,7 @@ impl Watch {
         }
     }
 
-    /// Watches for changes of these files, and of what is in these directories, and of nothing else.
+    /// Watches exactly these files and the content of these directories.
     pub fn follow(&mut self, files: impl IntoIterator<Item = PathBuf>) {
         let Some(watcher) = &mut self.watcher else {
             return;
@@ -57,19 +59,19 @@ impl Watch {
             .filter_map(|file| directory(&file))
             .collect();
         for gone in self.directories.difference(&directories) {
-            // One that was removed is watched no more.
+            // A removed directory is not watched any more, so an error is expected.
             let _ = watcher.unwatch(gone);
         }
-        // Also those that are watched already: they may have been made anew.
+        // Directories are added again even if they are watched: they may have been recreated.
         for directory in &directories {
             if let Err(error) = watcher.watch(directory, RecursiveMode::NonRecursive) {
-                tracing::warn!(directory = %directory.display(), %error, "a directory is not watched: use `peal reload`");
+                tracing::warn!(directory = %directory.display(), %error, "directory not watched, use `peal reload`");
             }
         }
         self.directories = directories;
     }
 
-    /// Waits for a change, and until nothing has changed for a while. Who gives up waiting misses nothing.
+    /// Waits for a change and the quiet period after it. Cancel safe.
     pub async fn changed(&mut self) {
         if self.until.is_none() {
             let Some(()) = self.changed.recv().await else {
@@ -91,7 +93,7 @@ impl Watch {
     }
 }
 
-/// Reading is none, or we would be told of ourselves.
+/// Returns true for changes. Reading a file is not one, or the server would react to its own reads.
 fn is_change(event: &Event) -> bool {
     match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
@@ -104,7 +106,7 @@ fn is_change(event: &Event) -> bool {
     }
 }
 
-/// Where a file is seen; a directory is watched itself.
+/// Returns the directory to watch for a file; a directory is watched itself.
 fn directory(file: &Path) -> Option<PathBuf> {
     if file.is_dir() {
         return Some(file.to_owned());

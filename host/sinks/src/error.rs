@@ -1,93 +1,93 @@
-//! Why sinks cannot be opened. Every message names the sink.
+//! Errors of opening sinks. Each message names the sink.
 use peal_store::StoreError;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why the sinks cannot be opened.
+/// Error of opening sinks.
 #[derive(Debug, Error)]
 pub enum SinkError {
-    /// Two sinks have one name.
-    #[error("there are two sinks of the name {name:?}: each needs one of its own")]
+    /// Two sinks have the same name.
+    #[error("two sinks are named {name:?}: each name must be unique")]
     Twice {
         /// The name.
         name: String,
     },
-    /// A setting is not as it can be.
+    /// A setting has an invalid value.
     #[error("sink {name:?}: {what} is {value}, it must be {right}")]
     Setting {
         /// The sink.
         name: String,
         /// The setting.
         what: &'static str,
-        /// What it is.
+        /// The value.
         value: String,
-        /// What would have been right.
+        /// The valid values.
         right: &'static str,
     },
-    /// A file that a setting names is not to be had.
-    #[error("sink {name:?}: {what} {path:?} cannot be read: {source}")]
+    /// A file that a setting names could not be read.
+    #[error("sink {name:?}: {what} {path:?} could not be read: {source}")]
     Read {
         /// The sink.
         name: String,
-        /// What the file is for.
+        /// The purpose of the file.
         what: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Others can read a password.
+    /// The password file is readable by other users.
     #[error(
         "sink {name:?}: the password file {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to user {me} \
-         or root, who alone may read it (mode 600 or 400)"
+         or root and be readable by its owner only (mode 600 or 400)"
     )]
     Exposed {
         /// The sink.
         name: String,
         /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// The uid of the file's owner.
         owner: u32,
-        /// Who may do what with it.
+        /// The mode of the file.
         mode: u32,
-        /// Who runs this.
+        /// The uid of this process.
         me: u32,
     },
-    /// Certificates or keys are of no use.
+    /// A certificate, key or name is unusable for TLS.
     #[error("sink {name:?}: TLS cannot be used with {what}: {why}")]
     Tls {
         /// The sink.
         name: String,
-        /// Which file or name.
+        /// The file or name.
         what: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// The file of a sink cannot be opened.
-    #[error("sink {name:?}: {path:?} cannot be opened: {source}")]
+    /// The file of a sink could not be opened.
+    #[error("sink {name:?}: {path:?} could not be opened: {source}")]
     File {
         /// The sink.
         name: String,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A sink's messages are to be kept, and there is no store.
-    #[error("sink {name:?} is to survive the end of the process: there must be a store")]
+    /// A sink with durability `store` was configured without a store.
+    #[error("sink {name:?} has durability `store`, and no store is configured")]
     NoStore {
         /// The sink.
         name: String,
     },
-    /// The store does not do what it should.
-    #[error("sinks cannot be opened: {0}")]
+    /// An error of the store.
+    #[error("sinks could not be opened: {0}")]
     Store(#[from] StoreError),
-    /// There is no thread to be had.
-    #[error("sink {name:?} has no thread: {source}")]
+    /// The thread of a sink could not be started.
+    #[error("the thread of sink {name:?} could not be started: {source}")]
     Thread {
         /// The sink.
         name: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a sink touches outside of the process, for whoever confines that.
+//! Files and connections that sinks need, as input for the confinement.
 use crate::{Address, Encryption, MailSettings, SinkKind, SinkSettings, SyslogSettings};
 use std::{
     collections::BTreeSet,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where a system keeps the certificates of authorities; only some of these are there.
+/// Directories for the certificates of authorities; a system has only some of these.
 const AUTHORITIES: [&str; 4] = [
     "/etc/ssl",
     "/etc/pki",
@@ -14,22 +14,22 @@ const AUTHORITIES: [&str; 4] = [
     "/usr/share/ca-certificates",
 ];
 
-/// The port on which name servers answer what does not fit into a datagram.
+/// Port of name servers for replies that exceed a datagram.
 const NAMES: u16 = 53;
 
-/// Files and connections of sinks.
+/// Files and connections that sinks need.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExternalAccess {
-    /// Files and directories that they read.
+    /// Files and directories to read.
     pub read: BTreeSet<PathBuf>,
-    /// Directories in which they make and change files.
+    /// Directories in which files are created and changed.
     pub write: BTreeSet<PathBuf>,
-    /// TCP ports that they connect to.
+    /// TCP ports to connect to.
     pub connect: BTreeSet<u16>,
 }
 
 impl ExternalAccess {
-    /// That of all these.
+    /// Collects the access that these sinks need.
     pub fn of<'a>(sinks: impl IntoIterator<Item = &'a SinkSettings>) -> ExternalAccess {
         let mut reach = ExternalAccess::default();
         for sink in sinks {
@@ -78,7 +78,7 @@ impl ExternalAccess {
         self.name(host);
     }
 
-    /// What is no number has to be looked up.
+    /// Adds the port of name servers if the host is not an IP address.
     fn name(&mut self, host: &str) {
         if host.parse::<IpAddr>().is_err() {
             self.connect.insert(NAMES);

@@ -1,8 +1,8 @@
-//! Files: a message is written at once, whole or not at all, and its sender is told. What grows too large is put aside under
-//! another name, and the oldest of those goes.
+//! Files as sinks. A message is written at once, as a whole or not at all, and the sender gets the
+//! result. A file that is full is rotated; the oldest one is removed.
 //!
-//! Several processes may write one file: they take turns by a lock on a file beside it, `NAME.lock`, which only its owner can
-//! open, so that nobody else can hold them up.
+//! Several processes may write to one file. They take turns by a lock on the file `NAME.lock`
+//! beside it, which only its owner can open, so that no other user can block them.
 use crate::{SinkError, SinkWriteError};
 use cap_std::{
     ambient_authority,
@@ -18,40 +18,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long another process may have its turn.
+/// Maximum time to wait for the lock.
 const TURN: Duration = Duration::from_secs(5);
-/// How often it is looked whether it is ours.
+/// Interval between attempts to take the lock.
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// A file.
+/// Settings of a file sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileSettings {
-    /// Where it is, or will be. Its directory must be there.
+    /// Path of the file. Its directory must exist.
     pub path: PathBuf,
-    /// Who may do what with it when it is made.
+    /// Mode of a new file.
     pub mode: u32,
-    /// How large it may become before it is put aside, in bytes.
+    /// Size in bytes at which the file is rotated.
     pub max_bytes: u64,
-    /// How many of those that were put aside are kept, as `NAME.1`, the latest, `NAME.2` and so on.
+    /// Number of rotated files that are kept: `NAME.1`, the latest, `NAME.2` and so on.
     pub keep: u32,
-    /// The longest message, in bytes.
+    /// Maximum length of a message in bytes.
     pub max_message: usize,
-    /// What a message survives.
+    /// Durability of a message.
     pub sync: FileSync,
 }
 
-/// What a message survives that was written to a file.
+/// Durability of a message that was written to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FileSync {
-    /// The end of the process. When the machine goes down, the last ones may be missing.
+    /// The message survives the end of the process. The last ones may be lost in a crash of the
+    /// machine.
     #[default]
     Never,
-    /// The end of the machine: each waits for the disk.
+    /// The message survives a crash of the machine: each write waits for the disk.
     Each,
 }
 
 impl FileSettings {
-    /// A file that nobody else can read, with the defaults.
+    /// Returns the default settings, with a file that other users cannot read.
     pub fn new(path: impl Into<PathBuf>) -> FileSettings {
         FileSettings {
             path: path.into(),
@@ -64,7 +65,7 @@ impl FileSettings {
     }
 }
 
-/// A file that is open.
+/// An open file sink.
 #[derive(Debug)]
 pub(crate) struct FileSink {
     name: String,
@@ -128,7 +129,7 @@ impl FileSink {
         })
     }
 
-    /// Writes a message, with the end of a line behind it where it has none. If that fails the file is as it was.
+    /// Writes a message and appends a newline if it has none. After an error the file is unchanged.
     pub(crate) fn write(&self, mut bytes: Vec<u8>) -> Result<(), SinkWriteError> {
         if bytes.is_empty() {
             return Err(SinkWriteError::Empty {
@@ -153,7 +154,8 @@ impl FileSink {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        // Whatever is half-written by a thread that panicked is behind the end that the next one sees, or cut off by it.
+        // After a panic of another thread a partial message may remain; it is cut off or precedes
+        // the next one.
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let _turn = Turn::take(&self.lock)?;
         if !self.is_at_its_name(&file)? {
@@ -167,12 +169,12 @@ impl FileSink {
         }
         write_whole(&mut file, bytes, self.settings.sync).inspect_err(|_| {
             if let Err(error) = file.set_len(start) {
-                tracing::error!(sink = self.name, %error, "what was written of a message cannot be taken back");
+                tracing::error!(sink = self.name, %error, "partial message not removed from sink file");
             }
         })
     }
 
-    /// Not, if another process has put it aside, or somebody moved it away.
+    /// Returns false if another process has rotated the file, or it was moved or removed.
     fn is_at_its_name(&self, file: &File) -> io::Result<bool> {
         let ours = file.metadata()?;
         match self.dir.symlink_metadata(&self.file_name) {
@@ -182,7 +184,7 @@ impl FileSink {
         }
     }
 
-    /// Gives each file the name of the one before it, from the oldest on, which is lost.
+    /// Renames each file to the next number, beginning with the oldest, which is lost.
     fn put_aside(&self) -> io::Result<()> {
         let name = |number: u32| match number {
             0 => self.file_name.clone(),
@@ -204,8 +206,8 @@ impl FileSink {
     }
 }
 
-/// Opens a file to write behind what it has. A link is not followed, a pipe not waited for, and what has other names as well is
-/// somebody else's.
+/// Opens a file for appending. It follows no link, does not wait for a pipe and rejects files with
+/// further links, which may belong to another user.
 fn open_file(dir: &Dir, name: &str, mode: u32) -> io::Result<File> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
     let mut options = OpenOptions::new();
@@ -221,13 +223,13 @@ fn open_file(dir: &Dir, name: &str, mode: u32) -> io::Result<File> {
     if !found.is_file() || found.nlink() > 1 {
         return Err(io::Error::new(
             ErrorKind::InvalidInput,
-            "it is no regular file, or has other names as well",
+            "it should be a regular file without further links",
         ));
     }
     Ok(file)
 }
 
-/// In one piece, so that no line of another process can be within it.
+/// Writes in one system call, so that lines of other processes are not mixed in.
 fn write_whole(file: &mut File, bytes: &[u8], sync: FileSync) -> io::Result<()> {
     let written = loop {
         match file.write(bytes) {
@@ -236,10 +238,10 @@ fn write_whole(file: &mut File, bytes: &[u8], sync: FileSync) -> io::Result<()> 
         }
     };
     if written < bytes.len() {
-        // The system says why only when nothing more goes in; but with files there is one reason for it.
+        // A short write to a regular file means that the file system is full.
         return Err(io::Error::new(
             ErrorKind::StorageFull,
-            format!("there was room for {written} bytes only"),
+            format!("only {written} bytes were written"),
         ));
     }
     match sync {
@@ -248,7 +250,7 @@ fn write_whole(file: &mut File, bytes: &[u8], sync: FileSync) -> io::Result<()> 
     }
 }
 
-/// A turn to write.
+/// Exclusive access to the file.
 struct Turn<'a>(&'a std::fs::File);
 
 impl Turn<'_> {
@@ -266,7 +268,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // The system gives it back with the file, if not now.
+        // If this fails, the lock is released when the file is closed.
         let _ = self.0.unlock();
     }
 }

@@ -1,4 +1,4 @@
-//! The sinks of a server, by name, and what is done with one of them.
+//! The sinks of a server by name, and the handle of a sink.
 use crate::{
     QueueDurability, SinkError, SinkHealth, SinkKind, SinkSettings, SinkWriteError,
     file::FileSink,
@@ -18,16 +18,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a sink is given to carry.
+/// A message for a sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SinkMessage {
-    /// Bytes as they are to arrive: for syslog a complete message without its frame, for a file a line or some.
+    /// Complete bytes: for syslog a message without its frame, for a file one or more lines.
     Bytes(Vec<u8>),
-    /// A mail, in its parts.
+    /// The parts of a mail.
     Mail(Mail),
 }
 
-/// Where a sink leads, as far as accepting goes.
+/// Destination of a sink, with the checks before acceptance.
 #[derive(Debug)]
 enum SinkRoute {
     File(FileSink),
@@ -35,7 +35,7 @@ enum SinkRoute {
     Mail(Box<MailRules>, Arc<DeliveryQueue>),
 }
 
-/// One sink.
+/// A sink.
 pub struct SinkHandle {
     name: String,
     way: SinkRoute,
@@ -51,13 +51,13 @@ impl fmt::Debug for SinkHandle {
 }
 
 impl SinkHandle {
-    /// By which it is known.
+    /// Returns the name of the sink.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Takes a message or refuses it, without waiting for a network. A file is written when this returns, a message that is to
-    /// survive the process is in the store.
+    /// Accepts a message or refuses it, without waiting for a network. When this returns, a file
+    /// was written, and a message of a queue with durability `store` is in the store.
     pub fn submit(&self, message: SinkMessage) -> Result<(), SinkWriteError> {
         let kind = |carries| {
             Err(SinkWriteError::Kind {
@@ -81,9 +81,9 @@ impl SinkHandle {
             (SinkRoute::Mail(rules, queue), SinkMessage::Mail(mail)) => rules
                 .letter(mail)
                 .and_then(|parcel: QueuedMessage| queue.accept(parcel, &self.gauge)),
-            (SinkRoute::Mail(..), SinkMessage::Bytes(_)) => kind("mail, and no bytes"),
+            (SinkRoute::Mail(..), SinkMessage::Bytes(_)) => kind("mails only"),
             (SinkRoute::File(_) | SinkRoute::Syslog(..), SinkMessage::Mail(_)) => {
-                kind("bytes, and no mail")
+                kind("bytes only, not mails")
             }
         };
         if done.is_err() {
@@ -92,7 +92,7 @@ impl SinkHandle {
         done
     }
 
-    /// How it fares.
+    /// Returns the state of the sink.
     pub fn health(&self) -> SinkHealth {
         self.gauge.lock().clone()
     }
@@ -109,15 +109,16 @@ impl SinkHandle {
 #[derive(Debug)]
 pub struct Sinks(BTreeMap<String, Arc<SinkHandle>>);
 
-/// A sink as it is before any of them has a thread.
+/// An opened sink before its thread is started.
 struct UnstartedSink {
     handle: SinkHandle,
     worker: Option<SinkWorker>,
 }
 
 impl Sinks {
-    /// Opens all or none. What an earlier process left in the store for one of them is delivered, and so is, within half a
-    /// minute, what others of this process leave there that are closed later.
+    /// Opens all sinks or none. Messages that an earlier process left in the store are delivered.
+    /// So are messages of other instances in this process that are closed later, within half a
+    /// minute.
     pub fn open(
         settings: Vec<SinkSettings>,
         store: Option<&Arc<Store>>,
@@ -138,7 +139,7 @@ impl Sinks {
         if let Some(outboxes) = &outboxes {
             tell_orphans(outboxes, &prepared)?;
         }
-        // If one cannot start, those that have end when this is dropped.
+        // If a thread cannot be started, the drop of this value ends those that were.
         let mut sinks = Sinks(BTreeMap::new());
         for (name, UnstartedSink { handle, worker }) in prepared {
             sinks.0.insert(name.clone(), Arc::new(handle));
@@ -152,12 +153,12 @@ impl Sinks {
         Ok(sinks)
     }
 
-    /// A sink of this name, if there is one.
+    /// Returns the sink with this name, if there is one.
     pub fn get(&self, name: &str) -> Option<Arc<SinkHandle>> {
         self.0.get(name).cloned()
     }
 
-    /// How each fares.
+    /// Returns the states of all sinks.
     pub fn health(&self) -> BTreeMap<String, SinkHealth> {
         self.0
             .iter()
@@ -165,8 +166,9 @@ impl Sinks {
             .collect()
     }
 
-    /// Accepts nothing more and tries to deliver what waits, until then at most. What is not delivered is lost, or stays in the
-    /// store. Returns the sinks that are still busy with a message: their threads end with the network's patience.
+    /// Stops accepting messages and delivers queued ones until the deadline. The rest is lost or
+    /// stays in the store. Returns the sinks that are still delivering a message; their threads end
+    /// after their network timeouts.
     pub fn close(&self, deadline: Duration) -> Vec<String> {
         let until = Instant::now()
             .checked_add(deadline)
@@ -253,7 +255,7 @@ fn prepare(
     Ok((SinkHandle { name, way, gauge }, worker))
 }
 
-/// Messages of sinks that are not there any more wait until they are.
+/// Logs messages in the store that have no sink. They stay there until a sink has that name.
 fn tell_orphans(
     outboxes: &Arc<SinkQueues>,
     sinks: &BTreeMap<String, UnstartedSink>,
@@ -263,7 +265,7 @@ fn tell_orphans(
             tracing::warn!(
                 sink,
                 messages,
-                "the store has messages for a sink that is not there: they wait for one of its name"
+                "store has messages for an unknown sink, they stay until it is configured"
             );
         }
     }

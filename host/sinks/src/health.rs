@@ -1,48 +1,49 @@
-//! How a sink fares, as plain data for metrics.
+//! State of a sink, as plain data for metrics.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How a sink fares.
+/// State of a sink.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SinkHealth {
-    /// Messages that wait, what is being delivered included.
+    /// Queued messages, including the one that is being delivered.
     pub queued: u64,
     /// Bytes of these.
     pub queued_bytes: u64,
-    /// Messages that were delivered: a mail to all who were not given up.
+    /// Delivered messages. A mail counts if it reached all recipients that were not given up.
     pub delivered: u64,
-    /// Messages that were accepted and reach nobody: refused for good by the peer, too old, or lost at the end.
+    /// Accepted messages that reached no recipient: refused permanently by the peer, too old, or
+    /// lost at the end.
     pub given_up: u64,
-    /// Recipients of mails whom the mail server refused for good, where others got the mail.
+    /// Recipients that the mail server refused permanently while other recipients got the mail.
     pub recipients_given_up: u64,
     /// Messages that were not accepted.
     pub refused: u64,
-    /// Attempts that failed and are or were to be repeated.
+    /// Failed attempts that are repeated.
     pub retried: u64,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<String>,
-    /// Whether the peer can be reached.
+    /// Reachability of the peer.
     pub link: PeerReachability,
 }
 
-/// Whether a sink's peer can be reached, as far as was seen.
+/// Last known reachability of a sink's peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PeerReachability {
-    /// Nothing has been delivered yet, or the connection was closed in good order.
+    /// No message has been delivered yet, or the connection was closed in good order.
     #[default]
     Idle,
     /// The last message was delivered.
     Connected,
-    /// The last attempt found nobody.
+    /// The last attempt failed to reach the peer.
     Lost,
 }
 
-/// A [`SinkHealth`] that several threads keep.
+/// A [`SinkHealth`] shared by several threads.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHealth(Mutex<SinkHealth>);
 
 impl SharedHealth {
     pub(crate) fn lock(&self) -> MutexGuard<'_, SinkHealth> {
-        // Plain numbers: nothing in here is half-way.
+        // The data are plain numbers, valid even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

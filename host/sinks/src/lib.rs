@@ -1,25 +1,29 @@
-//! Carries what log channels wrote out of the process: to syslog, as mail, into files.
+//! Sinks: destinations for the messages of log channels outside of the process: syslog, mail,
+//! files.
 //!
 //! ```text
-//! Sinks          what an admin opened, by name
-//!   SinkHandle     takes a message or refuses it, at once
-//!     File           written by the caller, who is told what became of it (file.rs)
-//!     Queue          bounded; kept in the store as well, where it must not be forgotten (queue.rs)
-//!       worker         a thread that delivers, waits and tries again (worker.rs)
-//!         Carrier        syslog (syslog/) or a mail server (mail/)
+//! Sinks            the sinks that an admin configured, by name
+//!   SinkHandle       accepts or refuses a message at once
+//!     FileSink         written by the caller, who gets the result (file.rs)
+//!     DeliveryQueue    bounded; with durability `store` its messages are in the store too (queue.rs)
+//!       SinkWorker       a thread that delivers, waits and retries (worker.rs)
+//!         SinkTransport    syslog (syslog/) or a mail server (mail/)
 //! ```
 //!
-//! Channels format, sinks carry: a message of syslog comes here complete, and is framed; a mail comes in its parts, and
-//! becomes a message here, so that nothing in a part can be taken for more than that part. What a sink is given to carry is
-//! looked through again before it is accepted, whoever was to do that before: nothing may become two messages.
+//! Channels format, sinks deliver. A syslog message arrives here complete and is framed. A mail
+//! arrives in parts and becomes a message here, so that no part can be taken for more than that
+//! part. Each message is checked before it is accepted, even if a channel checked it before: no
+//! message may be read as two.
 //!
-//! **What is promised.** With [`QueueDurability::Memory`] what was accepted is delivered unless the process ends, its peer stays
-//! away for longer than [`Retry::give_up`], or a network loses it that says nothing (UDP; and TCP, if the peer dies with what it
-//! has not read). With [`QueueDurability::Store`] the end of the process is no reason either: the next one delivers what is left. A
-//! mail may arrive twice where the connection is lost between its last byte and the server's answer, or the process between that
-//! answer and the store: who has it cannot be known then. Both have the same Message-ID.
+//! **Guarantees.** With [`QueueDurability::Memory`] an accepted message is delivered with these
+//! exceptions: the process ends, the peer is unreachable for longer than [`Retry::give_up`], or a
+//! network loses the message silently (UDP, or TCP if the peer dies with unread data). With
+//! [`QueueDurability::Store`] the end of the process is no exception: the next process delivers the
+//! rest. A mail may arrive twice if the connection is lost between its last byte and the server's
+//! reply, or the process ends between that reply and the write to the store. Both copies have the
+//! same Message-ID.
 //!
-//! Everything here blocks, but [`SinkHandle::submit`] waits for no network: at most for the disk.
+//! All functions block, but [`SinkHandle::submit`] waits at most for the disk, never for a network.
 
 mod error;
 mod external_access;

@@ -1,4 +1,5 @@
-//! What waits for a peer: bounded in messages and bytes, in memory, and in the store where it must not be forgotten.
+//! Queue of messages for a peer: bounded in messages and bytes, in memory, and with durability
+//! `store` in the store too.
 use crate::{
     QueueBounds, QueueDurability, Retry, SinkHealth, SinkWriteError, health::SharedHealth,
 };
@@ -9,14 +10,14 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// A message, and whom it is for: what is for one peer is in vain where that cannot be reached.
+/// A message and its peer. If a peer is unreachable, all of its messages wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct QueuedMessage {
     /// The peer.
     pub(crate) peer: String,
-    /// What is to be known to deliver it, as text that the carrier understands.
+    /// Data for the delivery, as text that the transport understands.
     pub(crate) head: String,
-    /// What is to be delivered.
+    /// The message.
     pub(crate) body: Vec<u8>,
 }
 
@@ -26,49 +27,50 @@ impl QueuedMessage {
     }
 }
 
-/// A message that waits.
+/// A queued message.
 #[derive(Debug)]
 pub(crate) struct QueueEntry {
-    /// By which the store knows it, if it does.
+    /// The id in the store, if it is there.
     pub(crate) id: Option<i64>,
-    /// When it was accepted, in seconds since the epoch.
+    /// The time of acceptance in seconds since the epoch.
     pub(crate) accepted: u64,
     pub(crate) parcel: QueuedMessage,
-    /// How often it, and not its peer, was the reason of a failure.
+    /// The number of failures caused by the message itself, not by its peer.
     failures: u32,
-    /// Not before.
+    /// The earliest time of the next attempt.
     due: Option<Instant>,
-    /// What it counts for.
+    /// The size that counts against the bounds.
     size: usize,
 }
 
-/// Peers that could not be reached, how often, and when to try again.
+/// Unreachable peers: the number of failed attempts and the time of the next one.
 type Pauses = BTreeMap<String, (u32, Instant)>;
 
 #[derive(Debug, Default)]
 struct QueueState {
-    /// Where messages are kept, as long as the worker lives: who holds on to a sink that was closed keeps nothing from the next.
+    /// The queue in the store. It is dropped with the worker, so that handles of a closed sink do
+    /// not keep messages from the next instance.
     outbox: Option<SinkQueue>,
-    /// What the store has still although it is done with, because that could not be written.
+    /// Finished messages that could not be removed from the store yet.
     stale: Vec<i64>,
     entries: VecDeque<QueueEntry>,
     pauses: Pauses,
-    /// What waits, is being written to the store, or is being delivered.
+    /// Number of messages that are queued, being written to the store, or being delivered.
     messages: usize,
     bytes: usize,
-    /// When it is over, once that is known.
+    /// The time at which the queue ends, once it is closed.
     until: Option<Instant>,
-    /// The worker has ended.
+    /// True after the worker has ended.
     is_done: bool,
 }
 
-/// What a worker is to do next.
+/// Next step of a worker.
 pub(crate) enum WorkerStep {
-    /// Deliver this.
+    /// Deliver this message.
     Deliver(Box<QueueEntry>),
-    /// Nothing has been due for this long: time to look around.
+    /// No message was due within the given time: check the store.
     Nothing,
-    /// End. What is left is lost, unless it is in the store.
+    /// End. The remaining messages are lost, unless they are in the store.
     End,
 }
 
@@ -80,7 +82,7 @@ pub(crate) struct DeliveryQueue {
     retry: Retry,
     durability: QueueDurability,
     state: Mutex<QueueState>,
-    /// Something has changed.
+    /// Signals a change of the state.
     changed: Condvar,
 }
 
@@ -114,7 +116,7 @@ impl DeliveryQueue {
         &self.retry
     }
 
-    /// Accepts a message: it is in the store, where there is one, when this returns.
+    /// Accepts a message. When this returns, it is in the store, if there is one.
     pub(crate) fn accept(
         &self,
         parcel: QueuedMessage,
@@ -123,7 +125,7 @@ impl DeliveryQueue {
         let size = parcel.size();
         let outbox = self.reserve(size)?;
         let accepted = now();
-        // Others go on meanwhile.
+        // The lock is not held during the write, so that other callers are not delayed.
         let kept = outbox
             .map(|outbox| outbox.add(accepted, &parcel.head, &parcel.body))
             .transpose();
@@ -136,15 +138,15 @@ impl DeliveryQueue {
             }
         })?;
         if state.is_done {
-            // It ended meanwhile. What is in the store is delivered by whoever comes next.
+            // The worker ended meanwhile. A message in the store is delivered by the next instance.
             return if id.is_some() {
                 Ok(())
             } else {
                 Err(self.closed())
             };
         }
-        // The worker knows already when to go on with a peer that cannot be reached, if something waits for it; and to see that again
-        // it would look through all that waits.
+        // The worker already waits for the end of this peer's pause. Waking it would only make it
+        // search the whole queue again.
         let is_known = state
             .entries
             .back()
@@ -195,13 +197,14 @@ impl DeliveryQueue {
         self.lock().outbox.clone()
     }
 
-    /// Takes over what others left in the store, even beyond the bounds: it was accepted once.
+    /// Claims messages that ended processes left in the store, even beyond the bounds: they were
+    /// accepted.
     pub(crate) fn claim(&self, peer_of: impl Fn(&str) -> String, gauge: &SharedHealth) {
         let Some(outbox) = self.outbox() else { return };
         let claimed = match outbox.claim() {
             Ok(claimed) => claimed,
             Err(error) => {
-                tracing::warn!(sink = self.name, %error, "what was left to be delivered cannot be read");
+                tracing::warn!(sink = self.name, %error, "leftover messages not read from store");
                 return;
             }
         };
@@ -209,7 +212,7 @@ impl DeliveryQueue {
             tracing::info!(
                 sink = self.name,
                 messages = claimed.len(),
-                "what was left to be delivered is delivered now"
+                "leftover messages taken over for delivery"
             );
         }
         let mut state = self.lock();
@@ -235,13 +238,14 @@ impl DeliveryQueue {
         state.tell(gauge);
     }
 
-    /// Waits for something to be due, no longer than this.
+    /// Waits until a message is due, at most for `patience`.
     pub(crate) fn next(&self, patience: Duration) -> WorkerStep {
         let start = Instant::now();
         let mut state = self.lock();
         loop {
             let now = Instant::now();
-            // At its end each message has had its attempt, and with a durable queue none is waited for.
+            // After the end each message has had an attempt; a durable queue does not wait for
+            // further ones.
             if state.until.is_some_and(|until| now >= until) {
                 return WorkerStep::End;
             }
@@ -275,7 +279,7 @@ impl DeliveryQueue {
         }
     }
 
-    /// A message is not to be delivered any more: it was, or never will be. Which of these is counted at the same moment.
+    /// Removes a message that was delivered or given up, and updates the counters at the same time.
     pub(crate) fn finish(
         &self,
         entry: &QueueEntry,
@@ -291,37 +295,37 @@ impl DeliveryQueue {
         state.tell_in(&mut health);
     }
 
-    /// Has the store forget a message; says whether it has.
+    /// Removes a message from the store. Returns true on success.
     fn forget(&self, id: i64) -> bool {
         let Some(outbox) = self.outbox() else {
             return true;
         };
         let forgotten = outbox.remove(id).inspect_err(
-            |error| tracing::warn!(sink = self.name, %error, "a message that is done with stays in the store for now"),
+            |error| tracing::warn!(sink = self.name, %error, "finished message not removed from store yet"),
         );
         forgotten.is_ok()
     }
 
-    /// Has the store forget what it could not before: what it has at the end is delivered once more.
+    /// Retries the removal of finished messages. Those that remain at the end are delivered again.
     pub(crate) fn tidy(&self) {
         let mut stale = std::mem::take(&mut self.lock().stale);
         stale.retain(|id| !self.forget(*id));
         self.lock().stale.extend(stale);
     }
 
-    /// A message is to be tried again later. Others may go before it.
+    /// Queues a message for a later attempt. Other messages may precede it.
     pub(crate) fn put_back(&self, mut entry: QueueEntry) {
         entry.failures = entry.failures.saturating_add(1);
         entry.due = Instant::now().checked_add(self.retry.pause(entry.failures));
         self.lock().entries.push_front(entry);
     }
 
-    /// A message is to be tried again when its peer is.
+    /// Queues a message as the first one of its paused peer.
     pub(crate) fn put_first(&self, entry: QueueEntry) {
         self.lock().entries.push_front(entry);
     }
 
-    /// A peer cannot be reached: nothing of it is tried for a while.
+    /// Pauses all messages of an unreachable peer.
     pub(crate) fn pause(&self, peer: &str) {
         let mut state = self.lock();
         let failures = state
@@ -334,28 +338,29 @@ impl DeliveryQueue {
         }
     }
 
-    /// A peer can be reached.
+    /// Ends the pause of a peer.
     pub(crate) fn reached(&self, peer: &str) {
         self.lock().pauses.remove(peer);
     }
 
-    /// What is to be known to deliver a message has changed.
+    /// Stores changed data for the delivery of a message.
     pub(crate) fn rewrite(&self, entry: &QueueEntry) {
         if let (Some(outbox), Some(id)) = (self.outbox(), entry.id)
             && let Err(error) = outbox.rewrite(id, &entry.parcel.head)
         {
-            tracing::warn!(sink = self.name, %error, "who has got a message cannot be noted: it may be repeated");
+            tracing::warn!(sink = self.name, %error, "remaining recipients not stored, the message may be repeated");
         }
     }
 
-    /// Accepts nothing more, and has the worker end by then.
+    /// Closes the queue; the worker ends at `until` at the latest.
     pub(crate) fn close(&self, until: Instant) {
         let mut state = self.lock();
         state.until = Some(state.until.map_or(until, |before| before.min(until)));
         self.changed.notify_all();
     }
 
-    /// The worker has ended: counts the messages that are lost with it, for they are nowhere else, and says how many.
+    /// Marks the worker as ended. Counts queued messages that are not in the store as lost and
+    /// returns their number.
     pub(crate) fn done(&self, gauge: &SharedHealth) -> usize {
         let mut state = self.lock();
         let lost = match self.durability {
@@ -374,7 +379,7 @@ impl DeliveryQueue {
         lost
     }
 
-    /// Waits until the worker has ended, no longer than until then; says whether it has.
+    /// Waits for the end of the worker. Returns false if it has not ended by `until`.
     pub(crate) fn wait(&self, until: Instant) -> bool {
         let mut state = self.lock();
         while !state.is_done {
@@ -392,16 +397,17 @@ impl DeliveryQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics while it holds the lock, so a poisoned state is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// When nothing waits, this is how long.
+/// Time to wait if no message is queued.
 const EVER: Duration = Duration::from_secs(3600);
 
 impl QueueState {
-    /// What is due first, and how long that takes. Of what is due now, the one that came first.
+    /// Returns the first message to become due and the time until then. Of several due ones, the
+    /// oldest.
     fn earliest(&self, now: Instant) -> (Option<usize>, Duration) {
         let mut found = (None, EVER);
         for (at, entry) in self.entries.iter().enumerate() {
@@ -432,7 +438,7 @@ impl QueueState {
     }
 }
 
-/// In seconds since the epoch.
+/// Returns the time in seconds since the epoch.
 pub(crate) fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,39 +1,39 @@
-//! What an admin says of a sink, beside what its kind has to be told.
+//! Settings of a sink that do not depend on its kind.
 use crate::{FileSettings, MailSettings, SinkError, SyslogSettings};
 use std::time::Duration;
 
-/// A sink as it is to be opened.
+/// Settings of a sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SinkSettings {
-    /// By which it is known; one name, one sink.
+    /// The unique name of the sink.
     pub name: String,
-    /// Where it leads.
+    /// The destination.
     pub kind: SinkKind,
-    /// How much may wait. A file has no queue.
+    /// The bounds of the queue. A file has no queue.
     pub queue: QueueBounds,
-    /// What its queue survives. A file has none.
+    /// The durability of the queue. A file has no queue.
     pub durability: QueueDurability,
-    /// When what failed is tried again. Not with files.
+    /// The repetition of failed deliveries. Files do not use it.
     pub retry: Retry,
 }
 
-/// Where a sink leads.
+/// Destination of a sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SinkKind {
-    /// A server of syslog.
+    /// A syslog server.
     Syslog(SyslogSettings),
-    /// People, by way of a mail server.
+    /// Recipients reached through a mail server.
     Mail(Box<MailSettings>),
     /// A file.
     File(FileSettings),
 }
 
-/// How much may wait for a peer, what is being delivered included.
+/// Bounds of a queue, including the message that is being delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueBounds {
-    /// Messages.
+    /// Maximum number of messages.
     pub messages: usize,
-    /// Bytes of all messages.
+    /// Maximum size of all messages in bytes.
     pub bytes: usize,
 }
 
@@ -46,24 +46,25 @@ impl Default for QueueBounds {
     }
 }
 
-/// What accepted messages survive.
+/// Durability of accepted messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum QueueDurability {
-    /// Nothing: they are in memory.
+    /// Messages are in memory and are lost with the process.
     #[default]
     Memory,
-    /// The end of the process, however sudden: they are in the store before their sender is told that they were accepted.
+    /// Messages are written to the store before the sender gets the result, and survive the end of
+    /// the process.
     Store,
 }
 
-/// When what could not be delivered is tried again.
+/// Repetition of failed deliveries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
-    /// How long after it failed first; each time after that twice as long.
+    /// Pause after the first failure. It doubles with each further failure.
     pub first: Duration,
-    /// No longer than so.
+    /// Maximum pause.
     pub longest: Duration,
-    /// What fails when it is older than this is given up.
+    /// Age at which a message is given up after a failure.
     pub give_up: Duration,
 }
 
@@ -78,7 +79,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// How long to wait after so many failures.
+    /// Returns the pause after this number of failures.
     pub(crate) fn pause(&self, failures: u32) -> Duration {
         let doubled = 1_u32
             .checked_shl(failures.saturating_sub(1))
@@ -88,7 +89,7 @@ impl Retry {
 }
 
 impl SinkSettings {
-    /// A sink with the defaults of its kind.
+    /// Returns the default settings for a kind.
     pub fn new(name: impl Into<String>, kind: SinkKind) -> SinkSettings {
         let durability = match kind {
             SinkKind::Mail(_) => QueueDurability::Store,
@@ -103,7 +104,7 @@ impl SinkSettings {
         }
     }
 
-    /// Whether it can work at all, its kind apart.
+    /// Checks the settings that do not depend on the kind.
     pub(crate) fn check(&self) -> Result<(), SinkError> {
         let refuse = |what: &'static str, value: String, right: &'static str| {
             Err(SinkError::Setting {
@@ -114,17 +115,17 @@ impl SinkSettings {
             })
         };
         if self.queue.messages == 0 {
-            return refuse("queue.messages", "0".to_owned(), "one at least");
+            return refuse("queue.messages", "0".to_owned(), "at least 1");
         }
         if self.queue.bytes == 0 {
-            return refuse("queue.bytes", "0".to_owned(), "one at least");
+            return refuse("queue.bytes", "0".to_owned(), "at least 1");
         }
         if self.retry.first.is_zero() || self.retry.first > self.retry.longest {
             let value = format!("{:?}", self.retry.first);
             return refuse(
                 "retry.first",
                 value,
-                "more than nothing, and no more than retry.longest",
+                "greater than 0, and at most retry.longest",
             );
         }
         Ok(())

@@ -1,46 +1,46 @@
-//! The thread of a sink: takes what is due, has it carried, and sees to what becomes of it.
+//! Thread of a sink, which delivers due messages and handles the results.
 use crate::{
     health::{PeerReachability, SharedHealth},
     queue::{DeliveryQueue, QueueEntry, QueuedMessage, WorkerStep, now},
 };
 use std::{sync::Arc, time::Duration};
 
-/// How often it is looked whether others left something in the store.
+/// Interval between checks of the store for leftover messages.
 const LOOK_AROUND: Duration = Duration::from_secs(30);
 
-/// Knows how to reach peers.
+/// Delivery to peers.
 pub(crate) trait SinkTransport: Send {
-    /// The peer of a message, by what is to be known to deliver it.
+    /// Returns the peer of a message.
     fn peer(&self, head: &str) -> String;
-    /// Tries to deliver. May change the head of what is to be tried again.
+    /// Tries to deliver a message. May change the head of a message that is to be tried again.
     fn carry(&mut self, parcel: &mut QueuedMessage) -> DeliveryResult;
-    /// There is nothing to deliver for now: connections may be closed.
+    /// Called when no message is due: connections may be closed.
     fn rest(&mut self) -> Rest;
 }
 
-/// Whether a carrier that has nothing to do stays connected.
+/// State of an idle transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rest {
-    /// It does.
+    /// The transport stays connected.
     Connected,
-    /// It does not.
+    /// The transport has no connection.
     Closed,
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 #[derive(Debug)]
 pub(crate) enum DeliveryResult {
-    /// It was delivered, but for so many recipients that were refused for good.
+    /// Delivered, except for recipients that were refused permanently.
     Delivered { refused: Vec<String> },
-    /// Not, or not to all: the head says to whom it is still to go.
+    /// Not delivered to all recipients; the head has the remaining ones.
     Later { why: String, refused: Vec<String> },
-    /// The peer cannot be reached.
+    /// The peer is unreachable.
     Unreachable(String),
-    /// It never will be.
+    /// The message can never be delivered.
     Never(String),
 }
 
-/// A sink's thread.
+/// The thread of a sink.
 pub(crate) struct SinkWorker {
     pub(crate) name: String,
     pub(crate) queue: Arc<DeliveryQueue>,
@@ -52,7 +52,7 @@ impl SinkWorker {
     /// Delivers until the queue ends.
     pub(crate) fn run(mut self) {
         self.look_around();
-        // Looked at as soon as nothing is due, so that connections close then.
+        // The first wait without a due message ends at once, so that connections are closed then.
         let mut patience = Duration::ZERO;
         loop {
             match self.queue.next(patience) {
@@ -109,7 +109,7 @@ impl SinkWorker {
         match outcome {
             DeliveryResult::Delivered { refused } => {
                 if was == PeerReachability::Lost {
-                    tracing::info!(sink = self.name, "the peer can be reached again");
+                    tracing::info!(sink = self.name, "sink peer reachable again");
                 }
                 self.tell_refused(&refused);
                 self.queue
@@ -125,7 +125,7 @@ impl SinkWorker {
                     tracing::warn!(
                         sink = self.name,
                         why,
-                        "the peer cannot be reached: what it should get waits"
+                        "sink peer unreachable, messages wait"
                     );
                 }
                 self.again(entry, why, DeliveryQueue::put_first);
@@ -136,7 +136,7 @@ impl SinkWorker {
 
     fn again(&self, entry: QueueEntry, why: String, back: impl FnOnce(&DeliveryQueue, QueueEntry)) {
         if now().saturating_sub(entry.accepted) >= self.queue.retry().give_up.as_secs() {
-            return self.give_up(&entry, &format!("it is too old, and {why}"));
+            return self.give_up(&entry, &format!("the message is too old, and {why}"));
         }
         {
             let mut health = self.gauge.lock();
@@ -151,7 +151,7 @@ impl SinkWorker {
             sink = self.name,
             accepted = entry.accepted,
             why,
-            "a message is given up"
+            "sink message given up"
         );
         self.queue.finish(entry, &self.gauge, |health| {
             health.given_up += 1;
@@ -161,7 +161,7 @@ impl SinkWorker {
 
     fn tell_refused(&self, refused: &[String]) {
         for why in refused {
-            tracing::error!(sink = self.name, why, "a recipient is given up");
+            tracing::error!(sink = self.name, why, "mail recipient given up");
         }
         if let Some(last) = refused.last() {
             let mut health = self.gauge.lock();
@@ -172,14 +172,14 @@ impl SinkWorker {
 }
 
 impl Drop for SinkWorker {
-    /// However it ends, whoever waits for it is told, and what is lost with it is counted.
+    /// Wakes waiting callers and counts lost messages, even after a panic.
     fn drop(&mut self) {
         let lost = self.queue.done(&self.gauge);
         if lost > 0 {
             tracing::error!(
                 sink = self.name,
                 lost,
-                "the sink is closed with messages that were not delivered"
+                "sink closed with undelivered messages"
             );
         }
     }

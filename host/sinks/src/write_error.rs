@@ -1,114 +1,114 @@
-//! Why a sink takes a message not, or not now.
+//! Errors of submitting a message to a sink.
 use peal_model::{Status, code};
 use peal_store::StoreError;
 use std::io::{self, ErrorKind};
 use thiserror::Error;
 
-/// Why a sink refuses a message. Nothing of it was carried anywhere.
+/// Reason for which a sink refused a message. Nothing of the message was delivered.
 #[derive(Debug, Error)]
 pub enum SinkWriteError {
-    /// No more may wait.
-    #[error("sink {name:?} is full: {messages} messages or {bytes} bytes may wait there")]
+    /// The queue is full.
+    #[error("sink {name:?} is full; its limits are {messages} messages and {bytes} bytes")]
     Full {
         /// The sink.
         name: String,
-        /// How many messages may wait.
+        /// The maximum number of messages.
         messages: usize,
-        /// How many bytes they may have.
+        /// The maximum size in bytes.
         bytes: usize,
     },
-    /// The sink takes no messages any more.
-    #[error("sink {name:?} is being closed")]
+    /// The sink is closed.
+    #[error("sink {name:?} is closed")]
     Closed {
         /// The sink.
         name: String,
     },
-    /// The message is longer than the sink's setting allows.
-    #[error("a message of {bytes} bytes for sink {name:?}: {most} are the most")]
+    /// The message is too long.
+    #[error("a message for sink {name:?} has {bytes} bytes; the limit is {most}")]
     TooLong {
         /// The sink.
         name: String,
-        /// How long it is.
+        /// The length of the message in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// The maximum length in bytes.
         most: usize,
     },
-    /// There is nothing in it.
-    #[error("an empty message for sink {name:?}")]
+    /// The message is empty.
+    #[error("a message for sink {name:?} is empty")]
     Empty {
         /// The sink.
         name: String,
     },
-    /// Something in it could be taken for the beginning of another message, or is no text.
+    /// The message is not one line of text.
     #[error(
         "a message for sink {name:?} has {what} at byte {at}: it must be UTF-8 without control characters but tabs"
     )]
     NoLine {
         /// The sink.
         name: String,
-        /// What is there.
+        /// The offending character.
         what: String,
-        /// Where.
+        /// Its position in bytes.
         at: usize,
     },
-    /// A part of a mail is not what it must be.
+    /// A part of a mail is invalid.
     #[error("the {part} of a mail for sink {name:?} is {value:?}: it must be {right}")]
     Mail {
         /// The sink.
         name: String,
-        /// Which part.
+        /// The part.
         part: &'static str,
-        /// What it is, or the beginning of it.
+        /// Its value, shortened.
         value: String,
-        /// What would have been right.
+        /// The valid values.
         right: &'static str,
     },
-    /// The sink's admin does not let requesters choose this.
-    #[error("sink {name:?} does not allow {part} {value:?} to be chosen")]
+    /// The configuration of the sink forbids a choice of the requester.
+    #[error("sink {name:?} does not allow the {part} {value:?}")]
     Denied {
         /// The sink.
         name: String,
-        /// What was to be chosen.
+        /// The part of the mail.
         part: &'static str,
-        /// What it was to be.
+        /// The value.
         value: String,
     },
-    /// The sink carries something else.
-    #[error("sink {name:?} carries {carries}")]
+    /// The sink takes another kind of message.
+    #[error("sink {name:?} takes {carries}")]
     Kind {
         /// The sink.
         name: String,
-        /// What it carries.
+        /// The kind of message that the sink takes.
         carries: &'static str,
     },
-    /// What was to be kept could not be.
-    #[error("sink {name:?} cannot keep a message: {source}")]
+    /// The message could not be stored.
+    #[error("a message for sink {name:?} could not be stored: {source}")]
     Store {
         /// The sink.
         name: String,
-        /// What the store says.
+        /// The error of the store.
         source: StoreError,
     },
-    /// The system has no random numbers, of which each mail needs one to be told from others.
-    #[error("sink {name:?} has no random numbers: {source}")]
+    /// The system has no random numbers, which a Message-ID needs.
+    #[error("a Message-ID for sink {name:?} could not be made without random numbers: {source}")]
     Random {
         /// The sink.
         name: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file could not be written. It is as it was before.
-    #[error("sink {name:?} cannot write its file: {source}")]
+    /// The file could not be written. It is unchanged.
+    #[error("the file of sink {name:?} could not be written: {source}")]
     File {
         /// The sink.
         name: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl SinkWriteError {
-    /// What a requester is told.
+    /// Returns the status for the requester.
     pub fn status(&self) -> Status {
         match self {
             SinkWriteError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,

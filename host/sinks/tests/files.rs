@@ -186,12 +186,12 @@ fn path_of_other_kind_or_user_is_refused_at_opening() {
     ] {
         let error = why_not(FileSettings::new(at(name)));
         assert!(
-            error.contains(&format!("{:?} cannot be opened: ", at(name))),
+            error.contains(&format!("{:?} could not be opened: ", at(name))),
             "{name}: {error}"
         );
     }
     assert!(!at("nowhere").exists());
-    assert!(why_not(FileSettings::new("/dev/full")).contains("it is no regular file"));
+    assert!(why_not(FileSettings::new("/dev/full")).contains("it should be a regular file"));
     let error = why_not(FileSettings {
         mode: 0o4755,
         ..FileSettings::new(at("log"))
@@ -222,7 +222,7 @@ fn invalid_message_is_refused() {
     let refused = sink.submit(SinkMessage::Mail(Mail::default())).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "sink \"file\" carries bytes, and no mail"
+        "sink \"file\" takes bytes only, not mails"
     );
     assert_eq!((sink.health().refused, sink.health().delivered), (3, 0));
     assert_eq!(fs::read_to_string(dir.path().join("log")).unwrap(), "");

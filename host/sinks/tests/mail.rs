@@ -332,10 +332,7 @@ fn no_part_of_a_mail_becomes_another_part() {
         matches!(long, SinkWriteError::TooLong { .. }) && long.status() == code::PMIX_ERR_BAD_PARAM
     );
     let bytes = sink.submit(SinkMessage::Bytes(b"x".to_vec())).unwrap_err();
-    assert_eq!(
-        bytes.to_string(),
-        "sink \"mail\" carries mail, and no bytes"
-    );
+    assert_eq!(bytes.to_string(), "sink \"mail\" takes mails only");
     // A domain in another script is written in the letters of names.
     submit(
         &sink,
@@ -416,7 +413,7 @@ fn requesters_choose_within_rules_and_password_stays_private() {
     });
     assert_eq!(
         port,
-        "sink \"mail\" does not allow server \"127.0.0.1:25\" to be chosen"
+        "sink \"mail\" does not allow the server \"127.0.0.1:25\""
     );
     submit(
         &sink,
@@ -716,16 +713,19 @@ fn old_mail_is_dropped_and_counted() {
         (1, 0, 0)
     );
     let why = health.last_error.unwrap();
-    assert!(why.starts_with("it is too old, and 127.0.0.1:"), "{why}");
+    assert!(
+        why.starts_with("the message is too old, and 127.0.0.1:"),
+        "{why}"
+    );
     let text = String::from_utf8(told.0.lock().unwrap().clone()).unwrap();
     assert!(
         text.lines()
-            .any(|line| line.contains("a message is given up") && line.contains(&why)),
+            .any(|line| line.contains("sink message given up") && line.contains(&why)),
         "{text}"
     );
 }
 
-/// What was traced.
+/// Captured log output.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 
@@ -825,7 +825,7 @@ fn mail_goes_to_trusted_servers_encrypted_as_configured() {
     };
     assert!(
         told(with(&bare, Encryption::StartTls, &certificates))
-            .ends_with("it does not offer STARTTLS")
+            .ends_with("the server does not offer STARTTLS")
     );
     for (server, encryption) in [
         (&offering, Encryption::StartTls),
@@ -884,7 +884,7 @@ fn mail_goes_to_trusted_servers_encrypted_as_configured() {
     .unwrap_err()
     .to_string();
     assert!(
-        error.ends_with("empty.pem: there is no certificate in it (PEM)"),
+        error.ends_with("empty.pem: the file has no certificate (PEM)"),
         "{error}"
     );
     let error = Sinks::open(

@@ -286,7 +286,7 @@ fn oversized_datagram_is_dropped_and_counted_and_next_arrives() {
         health
             .last_error
             .unwrap()
-            .contains("takes no datagram of 70")
+            .contains("accepts no datagram of 70")
     );
 }
 
@@ -421,7 +421,7 @@ fn stored_messages_are_delivered_by_next_process() {
         .to_string();
     assert_eq!(
         error,
-        "sink \"global\" is to survive the end of the process: there must be a store"
+        "sink \"global\" has durability `store`, and no store is configured"
     );
     for number in 0..3 {
         let sinks = Sinks::open(vec![durable.clone()], Some(&store)).unwrap();
@@ -452,7 +452,7 @@ fn settings_that_cannot_work_are_refused_with_words() {
     let error = name_of(vec![udp(), udp()]);
     assert_eq!(
         error,
-        "there are two sinks of the name \"one\": each needs one of its own"
+        "two sinks are named \"one\": each name must be unique"
     );
     let error = name_of(vec![SinkSettings {
         queue: QueueBounds {
@@ -463,14 +463,14 @@ fn settings_that_cannot_work_are_refused_with_words() {
     }]);
     assert_eq!(
         error,
-        "sink \"one\": queue.messages is 0, it must be one at least"
+        "sink \"one\": queue.messages is 0, it must be at least 1"
     );
     let mut tls = to("tls://127.0.0.1:6514");
     tls.tls.ca = Some("/no/such/ca.pem".into());
     let error = name_of(vec![sink("one", tls)]);
     assert!(
         error.starts_with(
-            "sink \"one\": certificate \"/no/such/ca.pem\" cannot be read: No such file"
+            "sink \"one\": certificate \"/no/such/ca.pem\" could not be read: No such file"
         ),
         "{error}"
     );

@@ -1,27 +1,27 @@
-//! The calls of administrators: who asked a running server for what, and what came of it.
+//! Calls of admins to a running server, with their results.
 use crate::{Store, StoreError, read, stored};
 use rusqlite::params;
 
-/// How many calls are kept; each new one drops those that are older.
+/// Number of calls that are kept.
 pub const ADMIN_CALLS_KEPT: u32 = 100_000;
 
-/// A call.
+/// A call of an admin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdminCall {
-    /// The user who called, as the kernel says.
+    /// The caller's uid as given by the kernel.
     pub uid: u32,
-    /// The process that called, if the kernel says.
+    /// The caller's pid, if the kernel gave it.
     pub pid: Option<i32>,
-    /// What it asked for.
+    /// The requested action.
     pub verb: String,
-    /// What came of it.
+    /// The result.
     pub outcome: String,
 }
 
-/// A call as it was recorded.
+/// A recorded call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdminRecord {
-    /// When, in seconds since the epoch.
+    /// The time in seconds since the epoch.
     pub at: u64,
     /// The call.
     pub call: AdminCall,
@@ -42,7 +42,7 @@ impl Store {
         })
     }
 
-    /// The last calls, at most so many, the latest first.
+    /// Returns the last calls, at most `most`, latest first.
     pub fn admin_calls(&self, most: u32) -> Result<Vec<AdminRecord>, StoreError> {
         let select = "select at, uid, pid, verb, outcome from admin_call order by id desc limit ?1";
         self.read(|connection| {

@@ -1,4 +1,4 @@
-//! A database of SQLite: opened with care, written whole or not at all, and counted.
+//! An SQLite database with checks of its file, transactional writes and counts.
 use crate::{
     BUSY, StoreError,
     layout::{self, Layout},
@@ -15,20 +15,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the log of writes may stay, in bytes, once its content is in the database.
+/// Maximum size of the write-ahead log in bytes after its content was moved into the database.
 const LOG_BYTES: u32 = 4 << 20;
 
-/// What a write survives, once it is done.
+/// Durability of a completed write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DatabaseDurability {
-    /// The end of the process, however sudden. What was written last may be missing when the machine goes down.
+    /// The write survives the end of the process. The last writes may be lost in a crash of the
+    /// machine.
     #[default]
     Process,
-    /// The end of the machine as well: each write waits for the disk.
+    /// The write also survives a crash of the machine: each write waits for the disk.
     Machine,
 }
 
-/// A database that is open.
+/// An open database.
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
@@ -36,8 +37,8 @@ pub(crate) struct Database {
     writes: Writes,
 }
 
-/// Has writes go to a log first, and says how they really go. For this alone SQLite does not wait for others who have the file
-/// open just now.
+/// Switches to a write-ahead log and returns the mode in effect. SQLite does not apply its busy
+/// timeout to this statement, so it is repeated here.
 fn with_a_log(connection: &Connection) -> Result<String, rusqlite::Error> {
     let start = Instant::now();
     loop {
@@ -55,14 +56,14 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 }
 
 impl Database {
-    /// Opens it, making its file if there is none.
+    /// Opens the database; creates its file if it is missing.
     pub(crate) fn open(
         path: &Path,
         max_bytes: u64,
         wanted: &Layout,
         durability: DatabaseDurability,
     ) -> Result<Database, StoreError> {
-        // From here on where it really is.
+        // Use the resolved path from here on, so that the checks apply to the file that is opened.
         let path = &path_checks::checked(path)?;
         path_checks::check_files(path)?;
         let of = |error| StoreError::at_opening(path, error);
@@ -108,13 +109,14 @@ impl Database {
         let page: u32 = connection
             .pragma_query_value(None, "page_size", |row| row.get(0))
             .map_err(of)?;
-        // A database that is larger already stays as large as it is.
+        // A database that is already larger keeps its size.
         let pages = stored((max_bytes / u64::from(page.max(1))).max(1));
         connection
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
             .map_err(of)?;
         layout::migrate(&mut connection, path, wanted)?;
-        // In a directory of all, somebody may have been quicker than SQLite with a file of its.
+        // In a directory that other users can write to, one of them may have created a file of
+        // SQLite's first.
         path_checks::check_files(path)?;
         Ok(Database {
             path: path.clone(),
@@ -123,7 +125,7 @@ impl Database {
         })
     }
 
-    /// Opens it to be read alone. It has to be there.
+    /// Opens an existing database for reading.
     pub(crate) fn open_to_read(path: &Path, wanted: &Layout) -> Result<Database, StoreError> {
         let of = |error| StoreError::at_opening(path, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -136,7 +138,7 @@ impl Database {
         let connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
         layout::check(&connection, path, wanted)?;
-        // All that is read is of one moment, whoever writes meanwhile.
+        // One transaction: all reads see the same state while another process writes.
         connection.execute_batch("begin").map_err(of)?;
         Ok(Database {
             path: path.clone(),
@@ -145,12 +147,12 @@ impl Database {
         })
     }
 
-    /// Its file.
+    /// Returns the path of the database.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How writing and reading go.
+    /// Returns counts of writes and reads.
     pub(crate) fn health(&self) -> StoreHealth {
         self.writes.health()
     }
@@ -163,7 +165,7 @@ impl Database {
         done.inspect_err(|error| self.writes.not_read(error))
     }
 
-    /// Writes all of it or nothing.
+    /// Runs `work` in a transaction.
     pub(crate) fn write<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -184,7 +186,7 @@ impl Database {
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A transaction that a panic cut short was rolled back when it was dropped.
+        // A panic during a transaction rolled it back, so the poisoned connection is usable.
         self.connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -1,61 +1,61 @@
-//! What can go wrong with a store. Every message names the file.
+//! Errors of a store. Each message names the file.
 use crate::BUSY;
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why the store cannot do what it should.
+/// Error of a store.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// Its file is not there and cannot be made.
-    #[error("cannot make the store {path:?}: {source}")]
+    /// The file is missing and could not be created.
+    #[error("the store {path:?} could not be created: {source}")]
     Create {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Others can change it.
+    /// Other users can change the file.
     #[error(
-        "the store cannot be {path:?}: {by:?} belongs to user {owner} and has mode {mode:o}; the store and where it lies must \
-         belong to root or this user, who alone may write there (a directory may be sticky instead)"
+        "the store cannot be {path:?}: {by:?} belongs to user {owner} and has mode {mode:o}; the store and the directories above it \
+         must belong to root or the server's user and be writable by no other user (a directory may be sticky instead)"
     )]
     Exposed {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
-        /// What others can change: a file of the store, or a directory that it is in.
+        /// The exposed path: a file of the store, or a directory above it.
         by: PathBuf,
-        /// Whose that is.
+        /// The uid of its owner.
         owner: u32,
-        /// Who may do what with it.
+        /// Its mode.
         mode: u32,
     },
-    /// Its file cannot be opened.
-    #[error("cannot open the store {path:?}: {source}")]
+    /// The file could not be opened.
+    #[error("the store {path:?} could not be opened: {source}")]
     Open {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// The file is something else.
+    /// The file is not a store.
     #[error(
-        "{path:?} is no store of Peal's, it is {what}: name another file, this one is left as it is"
+        "{path:?} should be a store of Peal's and is {what}: name another file, this one is not changed"
     )]
     Foreign {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
     },
     /// The file was written by a later Peal.
-    #[error("the store {path:?} has layout {found}, this Peal knows {latest} and earlier")]
+    #[error("the store {path:?} has layout {found}, this Peal supports {latest} and earlier")]
     TooNew {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
-        /// Its layout.
+        /// The layout of the file.
         found: u32,
-        /// The latest that this Peal knows.
+        /// The latest layout that this Peal supports.
         latest: u32,
     },
     /// The file is damaged.
@@ -64,109 +64,109 @@ pub enum StoreError {
          begin a new one; `sqlite3 {} .recover` shows what is left", .path.display()
     )]
     Damaged {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
-        /// What SQLite found.
+        /// The damage that SQLite found.
         what: String,
     },
-    /// The file may only be read.
-    #[error("the store {path:?} cannot be written: it, or where it lies, is read-only")]
+    /// The file is read-only.
+    #[error("the store {path:?} should be writable, and the file or its file system is read-only")]
     ReadOnly {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
     },
-    /// The file system has no shared memory for the log of writes.
+    /// The file system lacks shared memory, which the write-ahead log needs.
     #[error(
-        "the store {path:?} lies on a file system that SQLite's WAL does not work on; a local one is needed"
+        "the store {path:?} is on a file system without support for SQLite's WAL; it should be on a local one"
     )]
     NoLog {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
     },
-    /// There is no room.
+    /// The disk is full, or the database has its maximum size.
     #[error(
-        "the store {path:?} is full: it has its largest size, or there is no room left where it lies"
+        "the store {path:?} is full: it has its maximum size, or its file system has no space left"
     )]
     Full {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
     },
-    /// Another process writes, and does not end.
-    #[error("the store {path:?} was held by another process for more than {BUSY:?}")]
+    /// Another process locks the database.
+    #[error("the store {path:?} was locked by another process for more than {BUSY:?}")]
     Busy {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
     },
     /// A statement failed.
     #[error("the store {path:?} failed: {source}")]
     Sql {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// A job of that name has no record, or none any more.
+    /// A job has no record, or its record was dropped.
     #[error("the store {path:?} has no record of job {nspace:?}")]
     UnknownJob {
-        /// Its file.
+        /// The path of the store.
         path: PathBuf,
-        /// The job.
+        /// The name of the job.
         nspace: String,
     },
-    /// A module's state would become larger than it may.
-    #[error("the state of module {module:?} would take {wanted} bytes, it may take {quota}")]
+    /// A module's state would exceed its quota.
+    #[error("the state of module {module:?} would take {wanted} bytes; the limit is {quota}")]
     Quota {
-        /// Whose it is.
+        /// The name of the module.
         module: String,
-        /// How many bytes it would take.
+        /// The size in bytes that was refused.
         wanted: u64,
-        /// How many it may.
+        /// The limit in bytes.
         quota: u64,
     },
-    /// The state of all modules that is kept for one scope would become larger than it may.
-    #[error("the state of all modules of {scope} would take {wanted} bytes, it may take {total}")]
+    /// The state of all modules for one scope would exceed its limit.
+    #[error("the state of all modules of {scope} would take {wanted} bytes; the limit is {total}")]
     Total {
-        /// For whom it is kept.
+        /// The scope.
         scope: String,
-        /// How many bytes it would take.
+        /// The size in bytes that was refused.
         wanted: u64,
-        /// How many it may.
+        /// The limit in bytes.
         total: u64,
     },
-    /// No more messages can be kept for a sink.
+    /// The queue of a sink is full.
     #[error(
-        "{messages} messages or {bytes} bytes wait for sink {sink:?} already, which is all that may"
+        "the queue of sink {sink:?} is full; its limits are {messages} messages and {bytes} bytes"
     )]
     OutboxFull {
-        /// The sink.
+        /// The name of the sink.
         sink: String,
-        /// How many messages may wait.
+        /// The maximum number of messages.
         messages: u64,
-        /// How many bytes they may have.
+        /// The maximum size in bytes.
         bytes: u64,
     },
-    /// What is on its way into a trail cannot be kept, or read.
-    #[error("cannot use {path:?}, which holds what is on its way into the audit trail: {source}")]
+    /// The journal of a trail could not be read or written.
+    #[error("the audit journal {path:?} could not be read or written: {source}")]
     Tail {
-        /// The file beside the trail.
+        /// The path of the journal.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It cannot be said, or found out, who is to deliver messages.
+    /// The lock file of a holder of messages could not be used.
     #[error(
-        "cannot make, open or lock {path:?}, which says that messages in the store are being delivered: {source}"
+        "the lock file {path:?} for messages of sinks could not be created, opened or locked: {source}"
     )]
     Hold {
-        /// The file beside the store.
+        /// The path of the lock file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl StoreError {
-    /// What went wrong while a file was being opened.
+    /// Converts an error of opening a file.
     pub(crate) fn at_opening(path: &Path, source: rusqlite::Error) -> StoreError {
         match StoreError::later(path, source) {
             StoreError::Sql { path, source } => StoreError::Open { path, source },
@@ -174,7 +174,7 @@ impl StoreError {
         }
     }
 
-    /// What went wrong with a store that is open.
+    /// Converts an error of an open store.
     pub(crate) fn later(path: &Path, source: rusqlite::Error) -> StoreError {
         let path = path.to_owned();
         match source.sqlite_error_code() {

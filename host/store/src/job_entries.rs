@@ -1,4 +1,4 @@
-//! What happened to a job and what was logged to it, in the order of time.
+//! Entries of the records of jobs: events, control and log messages in the order of time.
 use crate::{
     Store, StoreError,
     jobs::LAST,
@@ -13,19 +13,19 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// How long the body of one can be, in bytes.
+/// Maximum length of an entry's body in bytes.
 pub const LONGEST_JOB_ENTRY: usize = 1 << 20;
 
-/// What an entry is about.
+/// Subject of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobEntryKind {
-    /// An event that affected it.
+    /// An event that affected the job.
     Event,
-    /// What was done to it by somebody's will.
+    /// An action of a user or module on the job.
     Control,
-    /// What was logged to it.
+    /// A message logged to the job.
     Log,
-    /// Something that is missing here.
+    /// Missing entries.
     Gap,
 }
 
@@ -37,7 +37,7 @@ impl JobEntryKind {
         JobEntryKind::Gap,
     ];
 
-    /// Its word.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             JobEntryKind::Event => "event",
@@ -58,36 +58,36 @@ impl JobEntryKind {
 /// An entry of a job's record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobRecordEntry {
-    /// When, in milliseconds since the epoch.
+    /// The time in milliseconds since the epoch.
     pub at: u64,
-    /// What it is about.
+    /// The subject.
     pub kind: JobEntryKind,
-    /// Which proc, if it is about one or came from one.
+    /// The affected or sending proc, if there is one.
     pub rank: Option<Rank>,
-    /// The body, as an object of JSON. Jobs that one event is about share it.
+    /// The body, an object of JSON. Jobs affected by one event share it.
     pub body: Arc<str>,
 }
 
-/// Entries that were to be added to a record.
+/// Result of adding entries to a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddedEntries {
-    /// The number of those that were written.
+    /// The number of written entries.
     pub written: usize,
-    /// Those that were not, if any.
+    /// The entries that were left out, if any.
     pub left_out: Option<LeftOutEntries>,
 }
 
-/// Entries that there was no room for. The record says how many these are in all.
+/// Entries left out for lack of space. The record has a count of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeftOutEntries {
-    /// The number of them.
+    /// The number of entries left out.
     pub count: usize,
-    /// The limit that the first of them met.
+    /// The limit that the first of them exceeded.
     pub limit: RecordLimit,
 }
 
 impl JobRecordEntry {
-    /// An entry about what is just happening.
+    /// Builds an entry with the present time.
     pub fn now(
         kind: JobEntryKind,
         rank: Option<Rank>,
@@ -110,8 +110,12 @@ fn now() -> u64 {
 }
 
 impl Store {
-    /// Adds entries to the record of a job; of several that had this name, to that of the last. Those that there is no room for are
-    /// counted. An error means that none is written; where the store is full, they are counted as well.
+    /// Adds entries to the record of the last job with this name. Entries beyond the limits are
+    /// counted.
+    ///
+    /// # Errors
+    ///
+    /// After an error no entry is written. If the store is full, the entries are counted.
     pub fn add_job_entries(
         &self,
         nspace: &Nspace,
@@ -122,7 +126,7 @@ impl Store {
             None => Ok(None),
         });
         if let Err(StoreError::Full { .. }) = added {
-            // What is changed in place takes no room.
+            // An update in place takes no space.
             self.write(|transaction| match recorded(transaction, nspace)? {
                 Some(job) => record_room::leave_out(transaction, job.id, entries.len(), now()),
                 None => Ok(()),
@@ -186,7 +190,7 @@ impl Store {
         Ok(added)
     }
 
-    /// Counts notices that were lost, some of them perhaps about this job.
+    /// Counts lost notices, some of them perhaps about this job.
     pub fn add_missed_notices(&self, nspace: &Nspace, notices: u64) -> Result<(), StoreError> {
         let update = format!(
             "update job set missed = missed + ?2, missed_at = coalesce(missed_at, ?3) where id = {LAST}"
@@ -200,7 +204,7 @@ impl Store {
         }
     }
 
-    /// The entries that are missing in a job's record.
+    /// Returns entries for the gaps in a job's record.
     fn gaps(&self, nspace: &Nspace) -> Result<Vec<JobRecordEntry>, StoreError> {
         let select =
             format!("select left_out, left_out_at, missed, missed_at from job where id = {LAST}");
@@ -221,7 +225,7 @@ impl Store {
         })
     }
 
-    /// The entries of a job's record, the earliest first; of several jobs that had this name, of the last.
+    /// Returns the entries of the last job with this name, earliest first.
     pub fn job_entries(&self, nspace: &Nspace) -> Result<Vec<JobRecordEntry>, StoreError> {
         let select = format!(
             "select at, kind, rank, body from job_entry where job = {LAST} order by at, id"
@@ -247,7 +251,7 @@ impl Store {
     }
 }
 
-/// The last job that had a name, and what its entries take.
+/// Returns the last job with this name, and the size of its entries.
 fn recorded(
     transaction: &Transaction<'_>,
     nspace: &Nspace,

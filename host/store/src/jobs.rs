@@ -1,51 +1,53 @@
-//! The record of each job and how its procs ended.
+//! Records of jobs with the ends of their procs.
 use crate::{Store, StoreError, read, stored};
 use peal_model::{Nspace, Rank};
 use rusqlite::{OptionalExtension, params};
 
-/// A job as it was recorded. Times are in seconds since the epoch.
+/// A recorded job. Times are in seconds since the epoch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobRecord {
-    /// Its name.
+    /// The namespace of the job.
     pub nspace: String,
-    /// How many procs it had.
+    /// The number of procs.
     pub size: u32,
-    /// Its program and arguments.
+    /// The program and its arguments.
     pub command: String,
-    /// When it started.
+    /// The time of the start.
     pub started: u64,
-    /// When it ended, and with which exit status; nothing while it runs or if its server was killed.
+    /// The time of the end and the exit status; `None` while the job runs or if its server was
+    /// killed.
     pub ended: Option<(u64, i32)>,
-    /// How each proc that has ended did, in the order of their ranks.
+    /// The ends of the procs that have ended, by rank.
     pub procs: Vec<(Rank, String)>,
 }
 
 /// Start of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct JobStart<'a> {
-    /// Its name.
+    /// The namespace of the job.
     pub nspace: &'a Nspace,
-    /// The user that it runs as.
+    /// The uid of the job.
     pub uid: u32,
-    /// The number of its procs.
+    /// The number of procs.
     pub size: u32,
-    /// Its program and arguments.
+    /// The program and its arguments.
     pub command: &'a str,
-    /// The time, in seconds since the epoch.
+    /// The time in seconds since the epoch.
     pub at: u64,
 }
 
-/// How many jobs are kept; each new one drops those that are older and have ended.
+/// Number of jobs that are kept. Older jobs that have ended are dropped.
 pub const JOBS_KEPT: u32 = 10_000;
 
-/// After so many newer ones a job counts as ended, though its end was never recorded: its server was killed.
+/// Number of newer jobs after which a job without a recorded end counts as ended: its server was
+/// killed.
 const FORGOTTEN: u32 = 10 * JOBS_KEPT;
 
-/// The job that is meant by a name: the last one that had it.
+/// Selects the last job with a name.
 pub(crate) const LAST: &str = "(select max(id) from job where nspace = ?1)";
 
 impl Store {
-    /// Records that a job starts.
+    /// Records the start of a job.
     pub fn job_started(&self, job: JobStart<'_>) -> Result<(), StoreError> {
         let JobStart {
             nspace,
@@ -74,7 +76,7 @@ impl Store {
         })
     }
 
-    /// Records how a proc ended; a later end of the same rank (it was restarted) replaces the earlier one.
+    /// Records the end of a proc. A later end of the same rank, after a restart, replaces it.
     pub fn proc_ended(&self, nspace: &Nspace, rank: Rank, how: &str) -> Result<(), StoreError> {
         let insert = format!(
             "insert or replace into proc_end (job, rank, how) select id, ?2, ?3 from job where id = {LAST}"
@@ -85,7 +87,7 @@ impl Store {
         self.known(nspace, written)
     }
 
-    /// Records that a job has ended.
+    /// Records the end of a job.
     pub fn job_ended(&self, nspace: &Nspace, exit_status: i32, at: u64) -> Result<(), StoreError> {
         let update = format!("update job set ended = ?2, exit_status = ?3 where id = {LAST}");
         let values = params![nspace.as_str(), stored(at), exit_status];
@@ -93,7 +95,7 @@ impl Store {
         self.known(nspace, written)
     }
 
-    /// What is recorded of a job; of several that had this name, of the last.
+    /// Returns the record of the last job with this name.
     pub fn job(&self, nspace: &Nspace) -> Result<Option<JobRecord>, StoreError> {
         let select = format!(
             "select id, size, command, started, ended, exit_status from job where id = {LAST}"
@@ -123,7 +125,7 @@ impl Store {
         })
     }
 
-    /// What follows a start that could not be recorded has no place.
+    /// Returns an error if the job has no record: its start could not be recorded.
     fn known(&self, nspace: &Nspace, written: usize) -> Result<(), StoreError> {
         if written == 0 {
             return Err(self.unknown_job(nspace));

@@ -1,5 +1,5 @@
-//! What is on its way into a trail: bytes in a file beside its database, each piece added by one write, all of them gone once
-//! the database has them. What they mean is not known here.
+//! Journal of a trail: a file beside its database. Each piece is added by one write, and all are
+//! removed once the database has them. The content is not interpreted here.
 use crate::{BUSY, DatabaseDurability, StoreError, path_checks};
 use rustix::fs::OFlags;
 use std::{
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The tail of a trail, for the one process that writes there.
+/// The journal of a trail, for the one process that writes to it.
 #[derive(Debug)]
 pub struct JournalFile {
     path: PathBuf,
@@ -21,13 +21,13 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Where that of a trail is.
+    /// Returns the path of the journal of a trail.
     pub fn beside(trail: &Path) -> PathBuf {
         path_checks::with_end(trail, path_checks::TAIL)
     }
 
-    /// Opens that of a trail, making its file if there is none (readable by its owner only). A process that is about to end may
-    /// still have it; one that stays does not share it.
+    /// Opens the journal of a trail; creates its file if it is missing (readable by its owner
+    /// only). Waits up to [`BUSY`] for a previous process that is about to end.
     pub fn open(trail: &Path, durability: DatabaseDurability) -> Result<JournalFile, StoreError> {
         let path = JournalFile::beside(trail);
         let of = |source| StoreError::Tail {
@@ -44,7 +44,7 @@ impl JournalFile {
         path_checks::check_file(trail, &path, &found)?;
         hold(&file, &path)?;
         if durability == DatabaseDurability::Machine {
-            // Its name has to be there as well.
+            // The directory entry has to survive a crash as well.
             let dir = path.parent().unwrap_or(Path::new("."));
             File::open(dir).and_then(|dir| dir.sync_all()).map_err(of)?;
         }
@@ -57,17 +57,18 @@ impl JournalFile {
         })
     }
 
-    /// Its file.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How much is there.
+    /// Returns the size of the journal in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds a piece. It survives what a write to the trail survives; if that fails, nothing of it is there.
+    /// Appends a piece with the durability of a write to the trail. After an error nothing of it is
+    /// there.
     pub fn add(&mut self, piece: &[u8]) -> Result<(), StoreError> {
         let added = match self.file.write(piece) {
             Ok(count) if count == piece.len() => match self.durability {
@@ -83,7 +84,8 @@ impl JournalFile {
                 Ok(())
             }
             Err(source) => {
-                // Whoever adds no more before it is cleared loses nothing if that fails, too.
+                // If this fails, the rest is removed by `clear`, before which the caller adds
+                // nothing.
                 let _ = self.file.set_len(self.bytes);
                 Err(StoreError::Tail {
                     path: self.path.clone(),
@@ -93,7 +95,7 @@ impl JournalFile {
         }
     }
 
-    /// The trail has all of it.
+    /// Empties the journal, because the trail has all pieces.
     pub fn clear(&mut self) -> Result<(), StoreError> {
         self.file.set_len(0).map_err(|source| StoreError::Tail {
             path: self.path.clone(),
@@ -103,7 +105,8 @@ impl JournalFile {
         Ok(())
     }
 
-    /// What the tail of a trail holds, up to so many bytes; nothing if there is none. Whoever writes it may be at it.
+    /// Returns at most `most` bytes of the journal of a trail, which may be in use; empty if there
+    /// is none.
     pub fn read(trail: &Path, most: u64) -> Result<Vec<u8>, StoreError> {
         let path = JournalFile::beside(trail);
         let mut bytes = Vec::new();
@@ -119,7 +122,7 @@ impl JournalFile {
     }
 }
 
-/// Never through a link, and never to wait for somebody at the other end of a pipe.
+/// Returns options that follow no link and do not block on a pipe.
 fn options() -> OpenOptions {
     let mut options = File::options();
     options.custom_flags(
@@ -128,7 +131,7 @@ fn options() -> OpenOptions {
     options
 }
 
-/// What is added by two would make no sense.
+/// Locks the journal: pieces of two writers would be mixed.
 fn hold(file: &File, path: &Path) -> Result<(), StoreError> {
     let start = Instant::now();
     loop {
@@ -223,7 +226,7 @@ mod tests {
         let first = JournalFile::open(&trail, DatabaseDurability::Process).unwrap();
         std::thread::scope(|scope| {
             let second = scope.spawn(|| JournalFile::open(&trail, DatabaseDurability::Process));
-            // Whoever is about to end is waited for.
+            // `open` waits for a process that is about to end.
             drop(first);
             second.join().unwrap().unwrap();
         });

@@ -1,35 +1,36 @@
-//! The layout of the database, as numbered steps from an empty file to today's. A step that was published is never changed.
+//! Layout of the database as numbered steps from an empty file to the latest one. A published step
+//! is never changed.
 use crate::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
-/// What a kind of database looks like.
+/// Layout of a kind of database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Says in its header whose a database is.
+    /// The application id in the header of the file.
     application: i32,
-    /// Step N, counted from one, leads from layout N - 1 to layout N.
+    /// The migrations. Step N, counted from one, leads from layout N - 1 to layout N.
     steps: &'static [&'static str],
-    /// Whether all of it is read before it is used.
+    /// The check when the database is opened.
     check: LayoutCheck,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LayoutCheck {
-    /// It is not large.
+    /// Read all of it: the database is small.
     Whole,
-    /// It may be; what is damaged is found when it is read.
+    /// Read nothing: the database may be large. Damage is found by later reads.
     None,
 }
 
-/// The store: "Peal" in ASCII.
+/// Layout of the store: "Peal" in ASCII.
 pub(crate) const STORE: Layout = Layout {
     application: 0x5065_616c,
     steps: &STEPS,
     check: LayoutCheck::Whole,
 };
 
-/// The audit trail: "PeaA" in ASCII.
+/// Layout of the audit trail: "PeaA" in ASCII.
 pub(crate) const TRAIL: Layout = Layout {
     application: 0x5065_6141,
     steps: &TRAIL_STEPS,
@@ -44,22 +45,22 @@ const TRAIL_STEPS: [&str; 2] = [
          kind text not null, seq integer not null, at integer not null, hash blob not null, signature blob not null,
          primary key (kind, seq)) strict, without rowid;
      create table blob (digest blob primary key, bytes blob not null, last integer not null) strict;",
-    // The bytes of those rows that stay and of all others, by user; and signed statements of which rows were dropped between others.
+    // Bytes of lasting and other rows by user, and signed statements about dropped rows.
     "create table used (
          stays integer not null, uid integer not null, bytes integer not null, primary key (stays, uid)) strict, without rowid;
      create table dropped (last integer primary key, body blob not null, signature blob not null) strict;",
 ];
 
-/// Step N of the store, counted from one, leads from layout N - 1 to layout N.
+/// Migrations of the store. Step N, counted from one, leads from layout N - 1 to layout N.
 const STEPS: [&str; 9] = [
-    // The record of jobs, when a name was used once.
+    // Records of jobs with unique names.
     "create table job (
          nspace text primary key, size integer not null, command text not null,
          started integer not null, ended integer, exit_status integer) strict;
      create table proc_end (
          nspace text not null references job, rank integer not null, how text not null,
          primary key (nspace, rank)) strict;",
-    // A server that stays sees the same name again: each job has a number of its own.
+    // Names of jobs can recur on a persistent server, so each job has a number.
     "alter table job rename to named_job;
      alter table proc_end rename to named_end;
      create table job (
@@ -75,18 +76,18 @@ const STEPS: [&str; 9] = [
          select job.id, named_end.rank, named_end.how from named_end join job using (nspace);
      drop table named_end;
      drop table named_job;",
-    // What modules keep, and how many bytes that takes.
+    // State of modules and its size.
     "create table state (
          module text not null, scope text not null, key text not null, value blob not null,
          primary key (module, scope, key)) strict, without rowid;
      create table state_size (
          module text not null, scope text not null, bytes integer not null,
          primary key (module, scope)) strict, without rowid;",
-    // What administrators asked a running server for.
+    // Calls of admins to a running server.
     "create table admin_call (
          id integer primary key, at integer not null, uid integer not null, pid integer,
          verb text not null, outcome text not null) strict;",
-    // The modules that a server has run, their components by digest, and what administrators said of them.
+    // Versions of the module set, their components by digest, and overrides by admins.
     "create table component (digest blob primary key, bytes blob not null) strict;
      create table module_version (
          number integer primary key autoincrement, at integer not null, cause text not null, document text not null) strict;
@@ -95,20 +96,20 @@ const STEPS: [&str; 9] = [
          digest blob not null references component, primary key (version, place)) strict, without rowid;
      create table module_override (
          name text not null, said text not null, digest blob, primary key (name, said)) strict;",
-    // With which signatures modules have run, so that those that must be signed can be run again.
+    // Signatures of modules, so that a version with required signatures can be loaded again.
     "alter table module_part add column signature text;",
-    // What sinks have accepted and not delivered yet, and who is to deliver it.
+    // Messages that sinks accepted and have not delivered yet, with the process that delivers them.
     "create table outbox (
          id integer primary key autoincrement, sink text not null, holder text not null, accepted integer not null,
          bytes integer not null, head text not null, body blob not null) strict;
      create index outbox_by_sink on outbox (sink, holder, bytes);",
-    // What happened to a job and what was logged to it.
+    // Entries of the records of jobs.
     "alter table job add column entries integer not null default 0;
      create table job_entry (
          id integer primary key, job integer not null references job, at integer not null, kind text not null, rank integer,
          body text not null) strict;
      create index job_entry_by_job on job_entry (job);",
-    // What the entries of each job and user take, and those that there was no room for. An entry takes some bytes beside its body.
+    // Size of the entries of each job and user, and counts of entries left out. 64 is `ENTRY_COST`.
     "alter table job add column uid integer not null default -1;
      alter table job add column entry_bytes integer not null default 0;
      alter table job add column left_out integer not null default 0;
@@ -129,20 +130,20 @@ const STEPS: [&str; 9] = [
 ];
 
 impl Layout {
-    /// Today's.
+    /// Returns the number of the latest layout.
     pub(crate) fn latest(&self) -> u32 {
         u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
     }
 }
 
-/// Refuses a file that is damaged, of somebody else, or of a later Peal, before anything is written to it.
+/// Refuses a file that is damaged, of another program or of a later Peal, before it is written to.
 pub(crate) fn check(
     connection: &Connection,
     path: &Path,
     wanted: &Layout,
 ) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
-    // One look at all of it: another process may be making the file just now.
+    // Read in one transaction, because another process may be creating the database.
     let _moment = connection.unchecked_transaction().map_err(of)?;
     let found = layout(connection).map_err(of)?;
     let application: i32 = connection
@@ -151,7 +152,7 @@ pub(crate) fn check(
     let tables: u32 = connection
         .query_row("select count(*) from sqlite_schema", [], |row| row.get(0))
         .map_err(of)?;
-    // Layout 1 did not say whose it is.
+    // Layout 1 did not set the application id.
     let ours = application == wanted.application
         || (application == 0 && if found == 0 { tables == 0 } else { found == 1 });
     if !ours {
@@ -183,7 +184,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Takes the steps that are missing, each whole or not at all.
+/// Applies missing migrations, each in a transaction.
 pub(crate) fn migrate(
     connection: &mut Connection,
     path: &Path,
@@ -191,7 +192,7 @@ pub(crate) fn migrate(
 ) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
     loop {
-        // Another process may be at it: what is missing is only known once nobody else can write.
+        // Another process may migrate too; the layout is only stable after the lock was taken.
         let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(of)?;
@@ -208,7 +209,7 @@ pub(crate) fn migrate(
             .map_err(of)?;
         transaction.commit().map_err(of)?;
         if found > 0 {
-            tracing::info!(store = %path.display(), from = found, to = found + 1, "the store is brought up to date");
+            tracing::info!(store = %path.display(), from = found, to = found + 1, "store migrated");
         }
     }
 }
@@ -299,7 +300,7 @@ mod tests {
         let error = refused("later.db", &sql(later));
         assert!(
             error.ends_with(&format!(
-                "has layout {}, this Peal knows {} and earlier",
+                "has layout {}, this Peal supports {} and earlier",
                 STORE.latest() + 1,
                 STORE.latest()
             )),

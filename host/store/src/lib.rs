@@ -1,14 +1,15 @@
-//! What must outlive the process, in SQLite: the record of jobs, the state of modules, the calls of administrators,
-//! messages that are to be delivered; and in a database of its own the audit trail, with what is on its way there beside it.
+//! The store: data that must outlive the process, in SQLite. It holds the record of jobs, the state
+//! of modules, the calls of admins and messages to be delivered. The audit trail has a database of
+//! its own, with its journal beside it.
 //!
-//! Everything here blocks; callers on tokio use a blocking thread. Several threads may use one [`Store`], and several
-//! processes one file. What was written survives the end of the process, however sudden; if the machine itself goes down,
-//! the last moments may be missing, but nothing is half there.
+//! All functions block; callers on tokio use a blocking thread. Several threads may use one
+//! [`Store`], and several processes one file. Written data survive the end of the process. After a
+//! crash of the machine the last writes may be missing, but none is there in part.
 //!
-//! **When something is wrong with the file.** A file that is damaged, of another program, of a later Peal or read-only is
-//! refused when it is opened, and left as it is. A write that fails later, most often because there is no room, changes
-//! nothing: whoever asked gets the error, [`Store::health`] counts it, the first of a row is traced, and so is the first
-//! write that succeeds again.
+//! **Errors.** A file that is damaged, of another program, of a later Peal or read-only is refused
+//! when it is opened, and not changed. A write that fails later, most often for lack of space,
+//! changes nothing: the caller gets the error and [`Store::health`] counts it. The first failure of
+//! a series is logged, and so is the first write that succeeds again.
 
 mod admin;
 mod database;
@@ -52,15 +53,15 @@ use database::Database;
 use rusqlite::{Connection, Transaction};
 use std::{path::Path, time::Duration};
 
-/// How long another process may hold the database before a write fails.
+/// Time for which another process may lock the database before a write fails.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
-/// Limits of a store; all of them settings.
+/// Limits of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreSettings {
-    /// How large the database may become, in bytes. Its log of writes, beside it, takes a few million more.
+    /// Maximum size of the database in bytes. The write-ahead log beside it takes a few MB more.
     pub max_bytes: u64,
-    /// How much of it the records of jobs may take.
+    /// Limits of the records of jobs.
     pub records: RecordLimits,
 }
 
@@ -81,8 +82,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store, making its file if there is none (readable by its owner only), and brings one of an earlier Peal up
-    /// to date. Nobody but root and this user may be able to write there or to put another file in its place.
+    /// Opens a store, creates its file if it is missing (readable by its owner only), and migrates
+    /// one of an earlier Peal. Only root and this user may be able to write there or to replace the
+    /// file.
     pub fn open(path: &Path, settings: StoreSettings) -> Result<Store, StoreError> {
         let database = Database::open(
             path,
@@ -96,7 +98,7 @@ impl Store {
         })
     }
 
-    /// How writing and reading go.
+    /// Returns counts of writes and reads.
     pub fn health(&self) -> StoreHealth {
         self.database.health()
     }
@@ -108,7 +110,7 @@ impl Store {
         self.database.read(work)
     }
 
-    /// Writes all of it or nothing.
+    /// Runs `work` in a transaction.
     fn write<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -117,7 +119,8 @@ impl Store {
     }
 }
 
-/// SQLite's integers are signed; times and sizes stay far below the difference.
+/// Converts a number for SQLite, whose integers are signed. Times and sizes are far below the
+/// difference.
 fn stored(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! The modules that a server has run: each version as a document with the components that it names, so that one can be returned
-//! to when the files say something else, or nothing that makes sense.
+//! Versions of the module set: each is a document with the components that it names, so that a
+//! server can go back to one when its files changed or are invalid.
 use crate::{Store, StoreError, read, stored};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 /// The SHA-256 of a component.
 pub type ComponentDigest = [u8; 32];
 
-/// What an administrator said of a module, beside the configuration.
+/// Override of a module's configuration by an admin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ModuleOverride {
-    /// It is not to be called.
+    /// The module is not called.
     Disabled,
-    /// With this component it is to take part, though it only looks on by the configuration.
+    /// The module with this component is active, although it is configured as a shadow.
     Promoted(ComponentDigest),
 }
 
@@ -31,7 +31,7 @@ impl ModuleOverride {
         }
     }
 
-    /// Nothing for what only a later Peal knows.
+    /// Reads an override; `None` for one that only a later Peal knows.
     fn read(word: &str, digest: Option<ComponentDigest>) -> Option<ModuleOverride> {
         match (word, digest) {
             ("disabled", _) => Some(ModuleOverride::Disabled),
@@ -41,54 +41,55 @@ impl ModuleOverride {
     }
 }
 
-/// The component of a module that is to be kept.
+/// The component of a module to be stored.
 #[derive(Clone, Copy, Debug)]
 pub struct NewPart<'a> {
-    /// Its digest.
+    /// The digest of the component.
     pub digest: ComponentDigest,
-    /// It itself.
+    /// The bytes of the component.
     pub bytes: &'a [u8],
-    /// The text of its signature, if it has one.
+    /// The text of its signature, if there is one.
     pub signature: Option<&'a str>,
 }
 
-/// The component of a module as it was kept.
+/// The stored component of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModulePart {
-    /// Its digest.
+    /// The digest of the component.
     pub digest: ComponentDigest,
-    /// The text of its signature, if it had one.
+    /// The text of its signature, if there was one.
     pub signature: Option<String>,
 }
 
-/// A version that is to be kept.
+/// A version of the module set to be stored.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVersion<'a> {
-    /// What led to it.
+    /// The cause of the change.
     pub cause: &'a str,
-    /// What the configuration said.
+    /// The configuration of the modules.
     pub document: &'a str,
-    /// The component of each module of the document, in their order.
+    /// The components of the document's modules, in the same order.
     pub components: &'a [NewPart<'a>],
 }
 
-/// A version as it was kept.
+/// A stored version of the module set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModuleVersion {
-    /// Its number; later ones have greater ones.
+    /// The number of the version. Later versions have greater numbers.
     pub number: u64,
-    /// When it came, in seconds since the epoch.
+    /// The time in seconds since the epoch.
     pub at: u64,
-    /// What led to it.
+    /// The cause of the change.
     pub cause: String,
-    /// What the configuration said.
+    /// The configuration of the modules.
     pub document: String,
-    /// The component of each module of the document, in their order.
+    /// The components of the document's modules, in the same order.
     pub components: Vec<ModulePart>,
 }
 
 impl Store {
-    /// Keeps a version and its components, and drops all but the latest `keep` with what only they have. Returns its number.
+    /// Stores a version and its components. Keeps the latest `keep` versions and drops the others
+    /// with components that only they use. Returns the number of the version.
     pub fn keep_modules(
         &self,
         version: NewVersion<'_>,
@@ -96,7 +97,7 @@ impl Store {
         keep: u32,
     ) -> Result<u64, StoreError> {
         self.write(|transaction| {
-            // First of all, so that what goes makes room for what comes.
+            // Drop old versions first, so that the new one can use their space.
             let latest = "select number from module_version order by number desc limit ?1";
             let before = keep.saturating_sub(1);
             transaction.execute(&format!("delete from module_version where number not in ({latest})"), [before])?;
@@ -117,7 +118,7 @@ impl Store {
         })
     }
 
-    /// The versions that are kept, the latest first.
+    /// Returns the stored versions, latest first.
     pub fn module_versions(&self) -> Result<Vec<ModuleVersion>, StoreError> {
         self.read(|connection| {
             let mut select = connection.prepare(
@@ -138,7 +139,7 @@ impl Store {
         })
     }
 
-    /// The bytes of a component, if they are kept.
+    /// Returns the bytes of a component, if it is stored.
     pub fn component(&self, digest: &ComponentDigest) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select bytes from component where digest = ?1";
         self.read(|connection| {
@@ -148,7 +149,7 @@ impl Store {
         })
     }
 
-    /// What administrators said of modules, by their names.
+    /// Returns the overrides with the names of their modules.
     pub fn module_overrides(&self) -> Result<BTreeSet<(String, ModuleOverride)>, StoreError> {
         self.read(|connection| {
             let mut select =
@@ -163,7 +164,7 @@ impl Store {
         })
     }
 
-    /// This is said of modules from now on, and nothing else.
+    /// Replaces all overrides.
     pub fn override_modules(
         &self,
         overrides: &BTreeSet<(String, ModuleOverride)>,
@@ -182,7 +183,7 @@ impl Store {
     }
 }
 
-/// Drops the components that no version has, but for these.
+/// Drops components that no version uses, except for `but`.
 fn drop_components<'a>(
     connection: &Connection,
     but: impl Iterator<Item = &'a [u8]>,

@@ -1,9 +1,10 @@
-//! What was accepted to be carried out of the process and must not be forgotten meanwhile: messages of sinks, kept until they
-//! have been delivered. What they are has no meaning here.
+//! Persistent queues of sinks: accepted messages, kept until they are delivered. Their content is
+//! not interpreted here.
 //!
-//! Several processes may use one store, and each carries what it accepted itself. What a process leaves behind, however it
-//! ends, another one claims: a message has a *holder*, and of each holder there is a file beside the store which it keeps
-//! locked for as long as it lives. The kernel lets go of the lock when the process is gone.
+//! Several processes may use one store; each delivers the messages that it accepted. Messages of a
+//! process that has ended are claimed by another one. Each message has a *holder*, and each holder
+//! has a file beside the store that it keeps locked while it runs. The kernel releases the lock
+//! when the process ends.
 use crate::{Store, StoreError, read, stored};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -16,36 +17,36 @@ use std::{
     sync::Arc,
 };
 
-/// How much may be kept for one sink, whoever holds it.
+/// Limits of one sink's queue, for all holders together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutboxBounds {
-    /// Messages.
+    /// Maximum number of messages.
     pub messages: u64,
-    /// Bytes of all messages.
+    /// Maximum size of all messages in bytes.
     pub bytes: u64,
 }
 
-/// A message that is kept.
+/// A stored message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutboxMessage {
-    /// By which it is known in the store.
+    /// The id in the store.
     pub id: i64,
-    /// When it was accepted, in seconds since the epoch.
+    /// The time of acceptance in seconds since the epoch.
     pub accepted: u64,
-    /// What is to be known to deliver it, and may change.
+    /// Data for the delivery, which may change.
     pub head: String,
-    /// What is to be delivered.
+    /// The message.
     pub body: Vec<u8>,
 }
 
-/// All messages that are kept for sinks, as one process sees them.
+/// The queues of all sinks, as used by one process.
 #[derive(Debug)]
 pub struct SinkQueues {
     store: Arc<Store>,
     holder: Holder,
 }
 
-/// What is kept for one sink.
+/// The queue of one sink.
 #[derive(Clone, Debug)]
 pub struct SinkQueue {
     all: Arc<SinkQueues>,
@@ -53,7 +54,7 @@ pub struct SinkQueue {
     bounds: OutboxBounds,
 }
 
-/// Says that this process lives.
+/// The identity and lock file of this process.
 #[derive(Debug)]
 struct Holder {
     name: String,
@@ -64,13 +65,14 @@ struct Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // A file that stays is one that nobody has locked: what it stands for is claimed just the same.
+        // If the file stays, it is unlocked: the messages can be claimed all the same.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Store {
-    /// The messages of all sinks. Those that are added are this value's to deliver until it is dropped.
+    /// Opens the queues of all sinks. This value delivers the messages added through it until it is
+    /// dropped.
     pub fn outboxes(self: &Arc<Store>) -> Result<Arc<SinkQueues>, StoreError> {
         let mut random = [0; 16];
         let hold = |path: PathBuf| move |source: io::Error| StoreError::Hold { path, source };
@@ -105,7 +107,7 @@ fn holder_path(store: &Store, holder: &str) -> PathBuf {
 }
 
 impl SinkQueues {
-    /// What is kept for one sink.
+    /// Returns the queue of one sink.
     pub fn of(self: &Arc<SinkQueues>, sink: &str, bounds: OutboxBounds) -> SinkQueue {
         SinkQueue {
             all: self.clone(),
@@ -114,7 +116,7 @@ impl SinkQueues {
         }
     }
 
-    /// How many messages are kept for each sink.
+    /// Returns the number of stored messages of each sink.
     pub fn kept(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         self.store.read(|connection| {
             let mut statement =
@@ -124,7 +126,7 @@ impl SinkQueues {
         })
     }
 
-    /// Whether somebody else still has these messages to deliver.
+    /// Returns true if the holder still runs.
     fn lives(&self, holder: &str) -> Result<bool, StoreError> {
         let path = holder_path(&self.store, holder);
         let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
@@ -146,7 +148,11 @@ impl SinkQueues {
 }
 
 impl SinkQueue {
-    /// Keeps a message. Where there is no room for it, nothing changes.
+    /// Stores a message.
+    ///
+    /// # Errors
+    ///
+    /// If the queue is full, nothing changes.
     pub fn add(&self, accepted: u64, head: &str, body: &[u8]) -> Result<i64, StoreError> {
         let room = "select count(*), coalesce(sum(bytes), 0) from outbox where sink = ?1";
         let insert = "insert into outbox (sink, holder, accepted, bytes, head, body) values (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -183,7 +189,7 @@ impl SinkQueue {
         }
     }
 
-    /// Changes what is to be known to deliver a message, if it is still there.
+    /// Changes the data for the delivery of a message, if it is still stored.
     pub fn rewrite(&self, id: i64, head: &str) -> Result<(), StoreError> {
         let update = "update outbox set head = ?2 where id = ?1";
         self.all
@@ -191,7 +197,7 @@ impl SinkQueue {
             .write(|transaction| transaction.execute(update, params![id, head]).map(drop))
     }
 
-    /// Forgets a message, because it was delivered or given up.
+    /// Removes a message that was delivered or given up.
     pub fn remove(&self, id: i64) -> Result<(), StoreError> {
         self.all.store.write(|transaction| {
             transaction
@@ -200,7 +206,7 @@ impl SinkQueue {
         })
     }
 
-    /// Takes over the messages of those who are gone, the oldest first.
+    /// Claims the messages of holders that have ended, oldest first.
     pub fn claim(&self) -> Result<Vec<OutboxMessage>, StoreError> {
         let mut gone = Vec::new();
         for holder in self.all.store.read(|connection| self.others(connection))? {
@@ -216,7 +222,7 @@ impl SinkQueue {
             .store
             .write(|transaction| self.take(transaction, &gone))?;
         for holder in gone {
-            // Once nothing refers to it. What has other sinks' messages stays for those.
+            // The file stays while messages of other sinks refer to the holder.
             if self
                 .all
                 .store
@@ -236,7 +242,7 @@ impl SinkQueue {
         rows.collect()
     }
 
-    /// Who else does so at the same time finds no more of them.
+    /// Takes messages over in one transaction, so that no other process claims them too.
     fn take(
         &self,
         transaction: &Transaction<'_>,
@@ -390,7 +396,7 @@ mod tests {
         let error = outbox.add(1, "", b"").unwrap_err().to_string();
         assert_eq!(
             error,
-            "3 messages or 100 bytes wait for sink \"mail\" already, which is all that may"
+            "the queue of sink \"mail\" is full; its limits are 3 messages and 100 bytes"
         );
         outbox.all.of("other", ROOM).add(1, "", b"").unwrap();
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Where a store may lie. Whoever can write its file, or put another in its place, says what modules remember and what was
-//! recorded; so nobody else may.
+//! Checks of the path of a store. A user who can write or replace its file controls the state of
+//! modules and the records, so only root and the server's user may.
 use crate::StoreError;
 use std::{
     fs::{self, Metadata},
@@ -8,17 +8,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Others may write.
+/// Mode bits that let other users write.
 const WRITE_BY_OTHERS: u32 = 0o022;
-/// What is in such a directory can be renamed and removed by its owner only.
+/// Mode bit of a directory in which only their owners rename and remove files.
 const STICKY: u32 = 0o1000;
 
-/// What ends the name of a trail's tail.
+/// Suffix of a trail's journal.
 pub(crate) const TAIL: &str = "-tail";
-/// What lies beside a database, by the ends of their names; the database itself first, then what SQLite puts there.
+/// Suffixes of the files of a database: none for the database itself, those of SQLite, the journal.
 const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", TAIL];
 
-/// Where a store really is, if nobody else can put another directory in the place of that one.
+/// Returns the resolved path of a store, if no other user can replace a directory above it.
 pub(crate) fn checked(path: &Path) -> Result<PathBuf, StoreError> {
     let of = |source| StoreError::Create {
         path: path.to_owned(),
@@ -42,8 +42,8 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, StoreError> {
     Ok(dir.join(name))
 }
 
-/// Refuses the files of a store that somebody else has made or can write, and what is no file. Those that are not there are
-/// no harm.
+/// Refuses files of a store that another user made or can write, and paths that are not files.
+/// Missing files are accepted.
 pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
     for end in FILES {
         let file = with_end(path, end);
@@ -56,12 +56,12 @@ pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The same for one of them.
+/// Checks one file of a store.
 pub(crate) fn check_file(path: &Path, file: &Path, found: &Metadata) -> Result<(), StoreError> {
     if !found.is_file() {
         return Err(StoreError::Foreign {
             path: file.to_owned(),
-            what: "something that is no file",
+            what: "not a regular file",
         });
     }
     if !is_trusted(found) || found.mode() & WRITE_BY_OTHERS != 0 {
@@ -70,7 +70,7 @@ pub(crate) fn check_file(path: &Path, file: &Path, found: &Metadata) -> Result<(
     Ok(())
 }
 
-/// What lies beside a database.
+/// Appends a suffix to the path of a database.
 pub(crate) fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);

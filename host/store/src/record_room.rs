@@ -1,9 +1,9 @@
-//! Room for the entries of jobs' records: limits for a job, for the jobs of a user, and for all.
+//! Limits for the entries of records: for a job, for the jobs of a user, and for all jobs.
 use crate::{LONGEST_JOB_ENTRY, read, stored};
 use rusqlite::{OptionalExtension, Transaction, params};
 use thiserror::Error;
 
-/// The bytes that an entry takes beside its body, nearly. Layout 9 counts with them, too.
+/// Approximate size in bytes of an entry without its body. Layout 9 uses the same number.
 const ENTRY_COST: u64 = 64;
 
 /// Limits of the records of jobs.
@@ -15,7 +15,7 @@ pub struct RecordLimits {
     pub user_bytes: u64,
     /// Bytes of the entries of one job.
     pub job_bytes: u64,
-    /// Entries of one job.
+    /// Number of entries of one job.
     pub job_entries: u32,
 }
 
@@ -30,31 +30,29 @@ impl Default for RecordLimits {
     }
 }
 
-/// A limit that leaves no room for an entry.
+/// Limit that an entry exceeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum RecordLimit {
     /// The length of one entry.
-    #[error("an entry may have {LONGEST_JOB_ENTRY} bytes (a fixed limit)")]
+    #[error("an entry has more than {LONGEST_JOB_ENTRY} bytes (a fixed limit)")]
     Entry,
     /// [`RecordLimits::job_entries`].
-    #[error("the job has as many entries as it may have (store.max_record_entries_per_job)")]
+    #[error("the job has the maximum number of entries (store.max_record_entries_per_job)")]
     JobEntries,
     /// [`RecordLimits::job_bytes`].
-    #[error(
-        "the entries of the job take as many bytes as they may (store.max_record_bytes_per_job)"
-    )]
+    #[error("the entries of the job have their maximum size (store.max_record_bytes_per_job)")]
     Job,
     /// [`RecordLimits::user_bytes`].
     #[error(
-        "the entries of the user's jobs take as many bytes as they may (store.max_record_bytes_per_user)"
+        "the entries of the user's jobs have their maximum size (store.max_record_bytes_per_user)"
     )]
     User,
     /// [`RecordLimits::bytes`].
-    #[error("the entries of all jobs take as many bytes as they may (store.max_record_bytes)")]
+    #[error("the entries of all jobs have their maximum size (store.max_record_bytes)")]
     All,
 }
 
-/// Room for entries of one job.
+/// Space for entries of one job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordRoom {
     entries: u32,
@@ -63,7 +61,7 @@ pub(crate) struct RecordRoom {
     all: u64,
 }
 
-/// A job that entries are added to.
+/// A job to which entries are added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordedJob {
     pub(crate) id: i64,
@@ -72,14 +70,14 @@ pub(crate) struct RecordedJob {
     pub(crate) bytes: u64,
 }
 
-/// The bytes that an entry takes, nearly.
+/// Returns the approximate size of an entry in bytes.
 pub(crate) fn entry_bytes(body: &str) -> u64 {
     body.len() as u64 + ENTRY_COST
 }
 
 impl RecordRoom {
-    /// Finds the room for entries of a job that take so many bytes. Where it is less, the entries of the user's jobs that have ended go,
-    /// the oldest first.
+    /// Determines the space for entries of a job with `wanted` bytes in total. If there is less,
+    /// drops the entries of the user's ended jobs, oldest first.
     pub(crate) fn make(
         transaction: &Transaction<'_>,
         limits: &RecordLimits,
@@ -112,7 +110,7 @@ impl RecordRoom {
         }
     }
 
-    /// Takes the room for an entry.
+    /// Takes the space for an entry.
     pub(crate) fn take(&mut self, body: &str) -> Result<(), RecordLimit> {
         let bytes = entry_bytes(body);
         let limit = match () {
@@ -134,7 +132,7 @@ impl RecordRoom {
     }
 }
 
-/// Drops the entries of the oldest job of the same user that has ended. False if there is none.
+/// Drops the entries of the same user's oldest job that has ended. Returns false if there is none.
 fn drop_oldest(transaction: &Transaction<'_>, job: &RecordedJob) -> rusqlite::Result<bool> {
     let oldest =
         "select id from job where uid = ?1 and ended is not null and entry_bytes > 0 and id <> ?2
@@ -155,7 +153,7 @@ fn drop_oldest(transaction: &Transaction<'_>, job: &RecordedJob) -> rusqlite::Re
     Ok(true)
 }
 
-/// Counts entries that are left out of the record of a job since a time in milliseconds.
+/// Counts entries left out of the record of a job; `at` is a time in milliseconds.
 pub(crate) fn leave_out(
     transaction: &Transaction<'_>,
     job: i64,

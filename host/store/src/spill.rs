@@ -1,5 +1,5 @@
-//! What takes too much memory for now: appended to files without a name, which are gone with the process whatever becomes of
-//! it. A file is given back when nothing in it is wanted any more.
+//! Spill: blocks appended to unnamed files, to save memory. The files disappear with the process. A
+//! file is released when none of its blocks is needed any more.
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -9,31 +9,31 @@ use std::{
 };
 use thiserror::Error;
 
-/// How large a file grows before the next one is begun, in bytes.
+/// Size in bytes at which a new file is begun.
 const SEGMENT: u64 = 16 << 20;
 
-/// Why something cannot be spilled, or read back.
+/// Error of writing or reading a block.
 #[derive(Debug, Error)]
 pub enum SpillError {
-    /// As much as may be has been spilled.
-    #[error("{max} bytes are spilled already, more are not allowed")]
+    /// The spill has its maximum size.
+    #[error("the spill has its maximum size of {max} bytes")]
     Full {
-        /// How many bytes may be.
+        /// The maximum size in bytes.
         max: u64,
     },
-    /// The system does not let us.
-    #[error("cannot {what} a file without a name in {}: {source}", dir.display())]
+    /// An error of the operating system.
+    #[error("cannot {what} an unnamed file in {}: {source}", dir.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Where.
+        /// The directory.
         dir: PathBuf,
-        /// What the system says.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// A heap of blocks of bytes, by number.
+/// Blocks on disk, by number.
 #[derive(Debug)]
 pub struct Spill {
     dir: PathBuf,
@@ -58,7 +58,8 @@ struct SpillPosition {
 }
 
 impl Spill {
-    /// A heap in this directory, of at most so many bytes on disk. Nothing is made before something is written.
+    /// Creates a spill in this directory with at most `max` bytes. No file is created before the
+    /// first write.
     pub fn new(dir: &Path, max: u64) -> Spill {
         Spill {
             dir: dir.to_owned(),
@@ -69,7 +70,7 @@ impl Spill {
         }
     }
 
-    /// Keeps a block under this number, which must be new.
+    /// Stores a block under a new number.
     pub fn write(&mut self, number: u64, bytes: &[u8]) -> Result<(), SpillError> {
         let room = || SpillError::Full { max: self.max };
         let len = u32::try_from(bytes.len()).map_err(|_| room())?;
@@ -97,7 +98,7 @@ impl Spill {
         Ok(())
     }
 
-    /// The block of this number; nothing if there is none.
+    /// Returns the block of this number, if there is one.
     pub fn read(&self, number: u64) -> Result<Option<Vec<u8>>, SpillError> {
         let Some(place) = self.places.get(&number) else {
             return Ok(None);
@@ -118,7 +119,7 @@ impl Spill {
         Ok(Some(bytes))
     }
 
-    /// The blocks of these numbers, from the first to the last, are not wanted any more.
+    /// Releases the blocks with numbers from `first` to `last`.
     pub fn forget(&mut self, first: u64, last: u64) {
         while let Some((number, place)) = self
             .places
@@ -138,7 +139,7 @@ impl Spill {
         };
         segment.live = segment.live.saturating_sub(1);
         if segment.live == 0 {
-            // The one that is written to is used again, if it can be emptied.
+            // The current file is reused if it can be truncated.
             if place.segment == last && segment.file.set_len(0).is_ok() {
                 segment.end = 0;
             } else {
@@ -147,17 +148,17 @@ impl Spill {
         }
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How much disk all of it takes, in bytes.
+    /// Returns the size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.segments.values().map(|segment| segment.end).sum()
     }
@@ -236,7 +237,7 @@ mod tests {
         let error = spill.write(2, b"12345").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "10 bytes are spilled already, more are not allowed"
+            "the spill has its maximum size of 10 bytes"
         );
         spill.forget(1, 1);
         spill.write(2, b"12345").unwrap();

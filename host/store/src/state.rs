@@ -1,14 +1,14 @@
-//! What a module keeps from call to call and from start to start: a small store of keys and values per module and scope,
-//! within a quota.
+//! Persistent state of modules: a small store of keys and values per module and scope, within a
+//! quota.
 use crate::{Store, StoreError, read, stored};
 use peal_model::Nspace;
 use rusqlite::{OptionalExtension, Transaction, params};
 use std::{fmt, sync::Arc};
 
-/// What each entry counts beside its key and its value, in bytes.
+/// Size in bytes that each entry counts beyond its key and value.
 pub const ENTRY_BYTES: u64 = 64;
 
-/// For whom a module keeps something: what it keeps for one tenant no other can see.
+/// Scope of a module's state. State of one tenant is invisible to others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StateScope {
     /// The site.
@@ -29,19 +29,20 @@ impl fmt::Display for StateScope {
     }
 }
 
-/// What one module keeps for one scope.
+/// The state of one module for one scope.
 #[derive(Clone, Debug)]
 pub struct ModuleStateStore {
     store: Arc<Store>,
     module: String,
     scope: String,
     quota: u64,
-    /// What all modules may keep for the scope.
+    /// Limit of the state of all modules for the scope, in bytes.
     total: u64,
 }
 
 impl Store {
-    /// What a module keeps for a scope, at most so many bytes: of its keys, its values and [`ENTRY_BYTES`] for each.
+    /// Returns the state of a module for a scope. Its keys and values, with [`ENTRY_BYTES`] for
+    /// each, may take `quota` bytes.
     pub fn state(
         self: &Arc<Store>,
         module: &str,
@@ -59,12 +60,12 @@ impl Store {
 }
 
 impl ModuleStateStore {
-    /// The same, where all modules together may keep no more than so many bytes for the scope.
+    /// Limits the state of all modules for the scope to `total` bytes.
     pub fn within(self, total: u64) -> ModuleStateStore {
         ModuleStateStore { total, ..self }
     }
 
-    /// The value of a key, if there is one.
+    /// Returns the value of a key, if there is one.
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select value from state where module = ?1 and scope = ?2 and key = ?3";
         self.store.read(|connection| {
@@ -76,8 +77,11 @@ impl ModuleStateStore {
         })
     }
 
-    /// Sets a key, which should not be long: how long it may be, says whoever lets modules come here. If that would take more
-    /// than the quota, nothing changes.
+    /// Sets a key. The caller bounds the length of keys.
+    ///
+    /// # Errors
+    ///
+    /// If the state would exceed a limit, nothing changes.
     pub fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         let new = entry(key.len() as u64, value.len() as u64);
         let upsert = "insert into state (module, scope, key, value) values (?1, ?2, ?3, ?4)
@@ -85,7 +89,7 @@ impl ModuleStateStore {
         self.store.write(|transaction| {
             let (used, old) = (self.used(transaction)?, self.taken(transaction, key)?);
             let wanted = used.saturating_sub(old).saturating_add(new);
-            // A quota that was made smaller still lets a module put less in the place of more.
+            // After a quota was lowered, a module may still replace a value by a smaller one.
             if wanted > self.quota && new > old {
                 return Ok(Err(StoreError::Quota {
                     module: self.module.clone(),
@@ -110,7 +114,7 @@ impl ModuleStateStore {
         })?
     }
 
-    /// Drops a key, if it is there.
+    /// Removes a key, if it is there.
     pub fn delete(&self, key: &str) -> Result<(), StoreError> {
         let delete = "delete from state where module = ?1 and scope = ?2 and key = ?3";
         self.store.write(|transaction| {
@@ -120,7 +124,7 @@ impl ModuleStateStore {
         })
     }
 
-    /// Drops all of it.
+    /// Removes all keys.
     pub fn clear(&self) -> Result<(), StoreError> {
         self.store.write(|transaction| {
             for delete in [
@@ -133,7 +137,7 @@ impl ModuleStateStore {
         })
     }
 
-    /// All keys that begin with this, in the order of their bytes.
+    /// Returns all keys with this prefix, in the order of their bytes.
     pub fn keys(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let select =
             "select key from state where module = ?1 and scope = ?2 and key >= ?3 order by key";
@@ -152,7 +156,7 @@ impl ModuleStateStore {
         })
     }
 
-    /// How many bytes all entries take.
+    /// Returns the size of all entries in bytes.
     fn used(&self, transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
         let select = "select bytes from state_size where module = ?1 and scope = ?2";
         let bytes = transaction
@@ -161,7 +165,7 @@ impl ModuleStateStore {
         Ok(bytes.map(read).unwrap_or_default())
     }
 
-    /// How many bytes all entries of all modules take for the scope.
+    /// Returns the size of all modules' entries for the scope in bytes.
     fn used_by_all(&self, transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
         let select = "select coalesce(sum(bytes), 0) from state_size where scope = ?1";
         transaction
@@ -169,7 +173,7 @@ impl ModuleStateStore {
             .map(read)
     }
 
-    /// How many bytes the entry of a key takes; none if there is no such entry.
+    /// Returns the size of a key's entry in bytes; 0 if there is none.
     fn taken(&self, transaction: &Transaction<'_>, key: &str) -> rusqlite::Result<u64> {
         let select =
             "select length(value) from state where module = ?1 and scope = ?2 and key = ?3";
@@ -283,7 +287,7 @@ mod tests {
         let error = one.set("b", &[]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the state of all modules of user 1 would take 215 bytes, it may take 150"
+            "the state of all modules of user 1 would take 215 bytes; the limit is 150"
         );
         two.set("a", &[1; 10]).unwrap();
         state("two", StateScope::User(2))
@@ -323,7 +327,7 @@ mod tests {
         let error = state.set("b", &[0; 11]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the state of module \"m\" would take 151 bytes, it may take 150"
+            "the state of module \"m\" would take 151 bytes; the limit is 150"
         );
         assert!(matches!(state.set("c", &[]), Err(StoreError::Quota { .. })));
         assert_eq!(

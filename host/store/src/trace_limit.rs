@@ -1,11 +1,11 @@
-//! A limit on lines of the trace, so that it stays readable and leaves the disk free: of what happens again and again, not every
-//! time is worth a line. Counters count all.
+//! Rate limit for log lines about repeated occurrences, so that the log stays readable and leaves
+//! space on the disk. Counters count every occurrence.
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// A limit of one line of the trace per interval.
+/// Limit of one log line per interval.
 #[derive(Debug)]
 pub struct TraceRateLimit {
     interval: Duration,
@@ -19,7 +19,7 @@ struct LimitState {
 }
 
 impl TraceRateLimit {
-    /// Allows the first line, and later ones when so much time has passed since the last that was allowed.
+    /// Allows the first line, and each later one after `interval` since the last one allowed.
     pub const fn new(interval: Duration) -> TraceRateLimit {
         TraceRateLimit {
             interval,
@@ -30,7 +30,7 @@ impl TraceRateLimit {
         }
     }
 
-    /// Whether a line may be written now: if so, how many were left out since the last one.
+    /// Returns the number of lines left out since the last one, if a line may be written now.
     pub fn allow(&self, now: Instant) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state

@@ -1,6 +1,6 @@
-//! The audit trail: rows that are only added, each with a hash that follows from all before it, and dropped from the oldest on: all of
-//! them, or those that do not stay (`trail_use`).
-//! What rows and hashes mean is not known here.
+//! Database of the audit trail. Rows are only added, each with a hash that follows from all before
+//! it. Rows are dropped from the oldest on: all of them, or those that do not stay (`trail_use`).
+//! Rows and hashes are not interpreted here.
 use crate::{
     DatabaseDurability, StoreError, StoreHealth,
     database::Database,
@@ -12,108 +12,108 @@ use rusqlite::{
 };
 use std::{collections::BTreeMap, path::Path};
 
-/// The settings of a trail.
+/// Settings of a trail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrailSettings {
-    /// How large the database may become, in bytes. Its log of writes, beside it, takes a few million more.
+    /// Maximum size of the database in bytes. The write-ahead log beside it takes a few MB more.
     pub max_bytes: u64,
-    /// What a write survives.
+    /// Durability of writes.
     pub durability: DatabaseDurability,
-    /// The kinds of rows that stay where others are dropped.
+    /// Kinds of rows that stay when others are dropped.
     pub lasting: &'static [&'static str],
 }
 
-/// A trail.
+/// The database of a trail.
 #[derive(Debug)]
 pub struct Trail {
     pub(crate) database: Database,
-    /// The kinds of rows that stay where others are dropped.
+    /// Kinds of rows that stay when others are dropped.
     pub(crate) lasting: &'static [&'static str],
 }
 
-/// A row of it.
+/// A row of a trail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrailRow {
-    /// Its number, from 1. Each row has the number after that of the one before.
+    /// The number of the row, from 1. Numbers are consecutive.
     pub seq: u64,
-    /// When it was written, in milliseconds since the epoch.
+    /// The time in milliseconds since the epoch.
     pub at: u64,
-    /// Of what kind it is.
+    /// The kind of the row.
     pub kind: String,
-    /// The module that it is about, if it is about one.
+    /// The module that the row is about.
     pub module: Option<String>,
-    /// The job.
+    /// The job that the row is about.
     pub job: Option<String>,
-    /// The user.
+    /// The user that the row is about.
     pub uid: Option<u32>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Option<String>,
-    /// What else is known.
+    /// The serialized entry.
     pub body: Vec<u8>,
-    /// What follows from it and all before.
+    /// The hash over this row and all before it.
     pub hash: [u8; 32],
 }
 
 /// Bytes that rows refer to, by their SHA-256.
 #[derive(Clone, Copy, Debug)]
 pub struct Blob<'a> {
-    /// It.
+    /// The SHA-256 of the bytes.
     pub digest: [u8; 32],
-    /// The bytes, if they may not be there yet.
+    /// The bytes; `None` if they are known to be stored.
     pub bytes: Option<&'a [u8]>,
-    /// The last row that it is kept for; longer if it is added anew.
+    /// The last row for which the bytes are kept. A later update extends the period.
     pub until: u64,
 }
 
-/// What a seal is about.
+/// Kind of a seal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SealKind {
-    /// The last row that there is.
+    /// Seal of the last row.
     Head,
-    /// The last row that was dropped.
+    /// Seal of the last row that was dropped.
     Anchor,
-    /// Some row on the way.
+    /// Seal of a row in between, a trail checkpoint.
     Checkpoint,
 }
 
-/// A signed statement of which hash a row has.
+/// A signed statement of the hash of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seal {
-    /// Which row.
+    /// The number of the row.
     pub seq: u64,
-    /// When it was made, in milliseconds since the epoch.
+    /// The time of the seal in milliseconds since the epoch.
     pub at: u64,
-    /// Its hash.
+    /// The hash of the row.
     pub hash: [u8; 32],
-    /// Who says so.
+    /// The signature.
     pub signature: Vec<u8>,
 }
 
-/// Which rows are wanted. What is not said is not looked at.
+/// Filter for rows. Unset fields match all rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Filter {
-    /// From this number on.
+    /// First number.
     pub from: Option<u64>,
-    /// To this one.
+    /// Last number.
     pub to: Option<u64>,
-    /// From this time on, in milliseconds since the epoch.
+    /// Earliest time in milliseconds since the epoch.
     pub since: Option<u64>,
-    /// To this one.
+    /// Latest time in milliseconds since the epoch.
     pub until: Option<u64>,
-    /// Of one of these kinds; none means all.
+    /// Kinds of rows; empty for all kinds.
     pub kinds: Vec<String>,
-    /// About this module.
+    /// Module.
     pub module: Option<String>,
-    /// About this job.
+    /// Job.
     pub job: Option<String>,
-    /// About this user.
+    /// User.
     pub uid: Option<u32>,
-    /// With this outcome, or one that begins so and goes on with a colon.
+    /// Outcome, or the part of it before a colon.
     pub outcome: Option<String>,
 }
 
 impl Filter {
-    /// Whether a row is wanted.
+    /// Returns true if the row matches.
     pub fn wants(&self, row: &TrailRow) -> bool {
         let is =
             |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
@@ -136,12 +136,12 @@ impl Filter {
     }
 }
 
-/// How much room there is.
+/// Size and maximum size of a trail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// Bytes that are used.
+    /// Used bytes.
     pub used: u64,
-    /// Bytes that there may be.
+    /// Maximum size in bytes.
     pub most: u64,
 }
 
@@ -156,7 +156,7 @@ impl SealKind {
 }
 
 impl Trail {
-    /// Opens a trail, making its file if there is none (readable by its owner only).
+    /// Opens a trail; creates its file if it is missing (readable by its owner only).
     pub fn open(path: &Path, settings: TrailSettings) -> Result<Trail, StoreError> {
         let database = Database::open(
             path,
@@ -172,7 +172,7 @@ impl Trail {
         Ok(trail)
     }
 
-    /// Opens one that is there, to be read alone.
+    /// Opens an existing trail for reading.
     pub fn open_to_read(path: &Path) -> Result<Trail, StoreError> {
         let database = Database::open_to_read(path, &layout::TRAIL)?;
         Ok(Trail {
@@ -181,17 +181,17 @@ impl Trail {
         })
     }
 
-    /// Its file.
+    /// Returns the path of the trail.
     pub fn path(&self) -> &Path {
         self.database.path()
     }
 
-    /// How writing and reading go.
+    /// Returns counts of writes and reads.
     pub fn health(&self) -> StoreHealth {
         self.database.health()
     }
 
-    /// Adds rows and what they refer to, and says anew what the last row is: all of it or nothing.
+    /// Adds rows and their blobs and replaces the head seal, in one transaction.
     pub fn append<'a>(
         &self,
         rows: impl IntoIterator<Item = &'a TrailRow>,
@@ -241,7 +241,7 @@ impl Trail {
         })
     }
 
-    /// Drops the oldest rows, up to that of the seal, with what only they refer to.
+    /// Drops the oldest rows up to that of the seal, with blobs that only they refer to.
     pub fn drop_to(&self, anchor: &Seal) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             let last = stored(anchor.seq);
@@ -257,7 +257,7 @@ impl Trail {
         })
     }
 
-    /// The last row that there is, or was dropped, as it was sealed; none in a trail that was never written.
+    /// Returns the latest seal of this kind; `None` in a trail that was never written.
     pub fn seal(&self, kind: SealKind) -> Result<Option<Seal>, StoreError> {
         let select =
             "select seq, at, hash, signature from seal where kind = ?1 order by seq desc limit 1";
@@ -268,7 +268,7 @@ impl Trail {
         })
     }
 
-    /// All seals on the way, in their order.
+    /// Returns all trail checkpoints in order.
     pub fn checkpoints(&self) -> Result<Vec<Seal>, StoreError> {
         let select =
             "select seq, at, hash, signature from seal where kind = 'checkpoint' order by seq";
@@ -280,19 +280,19 @@ impl Trail {
         })
     }
 
-    /// The rows that are wanted, the oldest first, at most so many.
+    /// Returns the rows that match, oldest first, at most `most`.
     pub fn rows(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, StoreError> {
         self.database
             .read(|connection| rows(connection, filter, Order::OldestFirst, most))
     }
 
-    /// The same, the latest first.
+    /// Returns the rows that match, latest first, at most `most`.
     pub fn last_rows(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, StoreError> {
         self.database
             .read(|connection| rows(connection, filter, Order::LatestFirst, most))
     }
 
-    /// Bytes that rows refer to, if they are there.
+    /// Returns bytes that rows refer to, if they are stored.
     pub fn blob(&self, digest: &[u8; 32]) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select bytes from blob where digest = ?1";
         self.database.read(|connection| {
@@ -302,7 +302,7 @@ impl Trail {
         })
     }
 
-    /// How much room there is.
+    /// Returns the size and the maximum size.
     pub fn room(&self) -> Result<Room, StoreError> {
         self.database.read(|connection| {
             let number = |name| {

@@ -1,72 +1,72 @@
-//! The room that rows of a trail take, by class and user; and rows that are dropped between others that stay.
+//! Size of the rows of a trail by class and user, and rows dropped between others that stay.
 use crate::{StoreError, Trail, read, stored};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::collections::BTreeMap;
 
-/// The bytes of a row beside its body, nearly.
+/// Approximate size in bytes of a row without its body.
 const AROUND: u64 = 160;
-/// The user of rows that are about none, in the database.
+/// The uid in the database of rows that are about no user.
 const NO_USER: i64 = -1;
 
-/// A class of rows.
+/// Class of rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RowClass {
-    /// Rows that stay where others are dropped.
+    /// Rows that stay when others are dropped.
     Lasting,
-    /// All others.
+    /// All other rows.
     Passing,
 }
 
-/// The bytes that the rows of one class about one user take.
+/// Size of the rows of one class about one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsedBytes {
     /// The class.
     pub class: RowClass,
-    /// The user; none for rows that are about no user.
+    /// The user; `None` for rows about no user.
     pub uid: Option<u32>,
-    /// Bytes.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
 /// A row without its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outline {
-    /// Its number.
+    /// The number of the row.
     pub seq: u64,
-    /// The time when it was written, in milliseconds since the epoch.
+    /// The time in milliseconds since the epoch.
     pub at: u64,
-    /// Its kind.
+    /// The kind.
     pub kind: String,
-    /// The class of that kind.
+    /// The class of the kind.
     pub class: RowClass,
-    /// The bytes that it takes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its hash.
+    /// The hash.
     pub hash: [u8; 32],
 }
 
-/// A signed statement of which rows were dropped between others.
+/// A signed statement about rows dropped between others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DroppedRows {
     /// The last row that the statement covers.
     pub last: u64,
-    /// The statement. Its meaning is not known here.
+    /// The statement, which is not interpreted here.
     pub body: Vec<u8>,
     /// The signature of the server.
     pub signature: Vec<u8>,
 }
 
-/// Rows of a range.
+/// Selection of rows in a range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     All,
     Passing,
 }
 
-/// The bytes that rows have more, by class and user.
+/// Increase in bytes by class and user.
 pub(crate) type UseByUser = BTreeMap<(RowClass, Option<u32>), u64>;
 
-/// The bytes that a row with such a body takes.
+/// Returns the size of a row with a body of `body` bytes.
 pub(crate) fn row_bytes(body: u64) -> u64 {
     body.saturating_add(AROUND)
 }
@@ -86,7 +86,7 @@ impl RowClass {
 }
 
 impl Trail {
-    /// The class of a kind of rows.
+    /// Returns the class of a kind of rows.
     pub(crate) fn stays(&self, kind: &str) -> RowClass {
         if self.lasting.contains(&kind) {
             RowClass::Lasting
@@ -95,7 +95,8 @@ impl Trail {
         }
     }
 
-    /// An expression that is 1 for rows that stay. The kinds are words of the program.
+    /// Returns an SQL expression that is 1 for rows that stay. The kinds are constants of the
+    /// program.
     fn stays_in_sql(&self) -> String {
         let words: Vec<String> = self
             .lasting
@@ -105,7 +106,7 @@ impl Trail {
         format!("(kind in ({}))", words.join(", "))
     }
 
-    /// Counts the bytes of all rows, if nothing was counted yet.
+    /// Counts the bytes of all rows of a trail from an earlier release.
     pub(crate) fn count_use(&self) -> Result<(), StoreError> {
         let is_counted = |connection: &Connection| {
             let select = "select exists (select 1 from used) or not exists (select 1 from record)";
@@ -147,7 +148,7 @@ impl Trail {
         rows.collect()
     }
 
-    /// Takes the rows of a range, which are to be deleted, from what is counted.
+    /// Subtracts the rows of a range, which the caller deletes.
     pub(crate) fn forget_use(
         &self,
         transaction: &Transaction<'_>,
@@ -169,7 +170,7 @@ impl Trail {
             .map(drop)
     }
 
-    /// The bytes that rows take, by class and user.
+    /// Returns the size of the rows by class and user.
     pub fn used(&self) -> Result<Vec<UsedBytes>, StoreError> {
         self.database.read(|connection| {
             let mut select = connection.prepare_cached("select stays, uid, bytes from used")?;
@@ -185,7 +186,7 @@ impl Trail {
         })
     }
 
-    /// The oldest rows behind this number, at most so many, without their bodies.
+    /// Returns the oldest rows after `after`, at most `most`, without their bodies.
     pub fn outlines(&self, after: u64, most: u32) -> Result<Vec<Outline>, StoreError> {
         self.database.read(|connection| {
             let select = "select seq, at, kind, length(body), hash from record where seq > ?1 order by seq limit ?2";
@@ -205,8 +206,8 @@ impl Trail {
         })
     }
 
-    /// Drops the rows from this one to the last that the statement covers, but those that stay, with what only they refer to.
-    /// A statement that it replaces is dropped as well.
+    /// Drops rows from `from` to the last row that the statement covers, except for rows that stay,
+    /// with blobs that only they refer to. The statement that this one replaces is dropped as well.
     pub fn thin(
         &self,
         from: u64,
@@ -223,7 +224,7 @@ impl Trail {
             self.forget_use(transaction, from, last, Which::Passing)?;
             let delete = format!("delete from record where seq between ?1 and ?2 and not {stays}");
             transaction.execute(&delete, [from, last])?;
-            // What is sealed on the way cannot be compared any more where its row is gone.
+            // A trail checkpoint cannot be checked without its row.
             transaction.execute(
                 "delete from seal where kind = 'checkpoint' and seq between ?1 and ?2
                  and not exists (select 1 from record where record.seq = seal.seq)",
@@ -240,10 +241,10 @@ impl Trail {
         })
     }
 
-    /// All statements of what was dropped between rows, in their order.
+    /// Returns all statements about rows dropped between others, in order.
     pub fn dropped(&self) -> Result<Vec<DroppedRows>, StoreError> {
         self.database.read(|connection| {
-            // A trail of an earlier release that is read alone has none.
+            // A trail of an earlier release that is opened for reading lacks the table.
             let is_there = "select exists (select 1 from sqlite_schema where name = 'dropped')";
             if !connection.query_row(is_there, [], |row| row.get::<_, bool>(0))? {
                 return Ok(Vec::new());
@@ -256,7 +257,7 @@ impl Trail {
         })
     }
 
-    /// The last of these statements.
+    /// Returns the last of these statements.
     pub fn last_dropped(&self) -> Result<Option<DroppedRows>, StoreError> {
         let select = "select last, body, signature from dropped order by last desc limit 1";
         self.database
@@ -272,7 +273,7 @@ fn read_dropped(row: &Row<'_>) -> rusqlite::Result<DroppedRows> {
     })
 }
 
-/// Adds the bytes of rows to what is counted.
+/// Adds the bytes of rows to the counts.
 pub(crate) fn add_use(transaction: &Transaction<'_>, used: &UseByUser) -> rusqlite::Result<()> {
     let mut add = transaction.prepare_cached(
         "insert into used (stays, uid, bytes) values (?1, ?2, ?3)

@@ -1,4 +1,4 @@
-//! How writing goes, and reading: what is counted, and what is told when it begins to fail and when it succeeds again.
+//! Counts of writes and reads, and log lines when writes begin to fail and succeed again.
 use crate::{StoreError, TraceRateLimit};
 use std::{
     path::Path,
@@ -6,17 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The least time between two lines of one kind. On a disk that is full small writes succeed and others fail, in turns.
+/// Minimum time between log lines of one kind. On a full disk small writes succeed and others fail
+/// in turns.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
-/// How writing has gone so far.
+/// Counts of writes and reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoreHealth {
     /// Writes that succeeded.
     pub written: u64,
-    /// Writes that failed: what they would have recorded is missing.
+    /// Writes that failed; their data are missing.
     pub failed: u64,
-    /// How many of these failed one after the other up to now; none while writing works.
+    /// Writes that failed since the last one that succeeded.
     pub failing: u64,
     /// Reads that failed.
     pub unread: u64,
@@ -45,16 +46,17 @@ impl Writes {
         *self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a read that failed, and traces the first.
+    /// Counts a failed read and logs the first one.
     pub(crate) fn not_read(&self, error: &StoreError) {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.unread += 1;
         if health.unread == 1 {
-            tracing::error!(%error, "the store cannot be read");
+            tracing::error!(%error, "store not read");
         }
     }
 
-    /// Counts a write. Traces that writing fails and that it succeeds again, each no more often than may be.
+    /// Counts a write. Logs the first failure and the first success after failures, within a rate
+    /// limit.
     pub(crate) fn record(&self, path: &Path, error: Option<&StoreError>) {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
@@ -65,14 +67,14 @@ impl Writes {
                     && let Some(left_out) = self.recoveries.allow(Instant::now())
                 {
                     let (store, failed) = (path.display(), health.failed);
-                    tracing::warn!(%store, lost, failed, left_out, "the store can be written again");
+                    tracing::warn!(%store, lost, failed, left_out, "store writable again");
                 }
             }
             Some(error) => {
                 health.failed += 1;
                 health.failing += 1;
                 if let Some(left_out) = self.failures.allow(Instant::now()) {
-                    tracing::error!(%error, left_out, "the store cannot be written: what belongs there is lost until it can be");
+                    tracing::error!(%error, left_out, "store not written, data lost until it is writable");
                 }
             }
         }

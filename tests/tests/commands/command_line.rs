@@ -155,7 +155,7 @@ fn compiled_code_is_cached_only_in_private_directories() {
     };
     let by_default = handled(peal(["run"]).env("XDG_CACHE_HOME", dir.path())).expect_status(0);
     assert!(
-        by_default.stderr.contains("compiled code is not kept") && by_default.stdout == "done\n",
+        by_default.stderr.contains("compiled code cache disabled") && by_default.stdout == "done\n",
         "{by_default:?}"
     );
     let config = dir.path().join("peal.toml");
@@ -202,13 +202,13 @@ fn requested_trace_filter_is_applied_or_an_error() {
         traced("")
             .expect_status(0)
             .stderr
-            .contains("compiled code is not kept"),
+            .contains("compiled code cache disabled"),
         "an empty one says nothing"
     );
     // On a busy machine it says that it compiles, which is no line of the trace.
     let untraced = traced("off").expect_status(0).stderr;
     assert!(
-        !untraced.contains("compiled code is not kept"),
+        !untraced.contains("compiled code cache disabled"),
         "{untraced}"
     );
 }

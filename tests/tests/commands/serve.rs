@@ -308,7 +308,7 @@ fn errors_are_reported_before_serving() {
         ),
         (
             "[store]\npath = \"text.db\"\n",
-            "text.db\" is no store of Peal's, it is not a database of SQLite",
+            "text.db\" should be a store of Peal's and is not a database of SQLite",
         ),
         (
             "[store]\npath = \"no/such/place.db\"\n",

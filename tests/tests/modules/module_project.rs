@@ -655,7 +655,7 @@ fn failed_creation_or_build_is_reported_with_remedy() {
         ),
         (
             "name = \"mine\"\nlanguage = \"js\"\nroles = [\"event-handler\"]\ncapabilities = [\"clok\"]",
-            "there is no \"clok\"; there are logging, clock,",
+            "\"clok\" is unknown; valid are logging, clock,",
         ),
         (
             "name = \"../mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]",

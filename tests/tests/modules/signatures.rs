@@ -154,7 +154,7 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
         verify(&public)
             .expect_status(2)
             .stderr
-            .contains("its signature is none of minisign")
+            .contains("its signature should be minisign")
     );
 
     // One that others could have read signs nothing.

@@ -159,7 +159,7 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
         list.refused.iter().any(|refused| {
             refused
                 .why
-                .contains("has 2 modules, as many as there may be (tenant.max_modules)")
+                .contains("would have more than 2 modules (tenant.max_modules)")
         })
     });
     fs::remove_file(own.join("zzz.toml")).unwrap();

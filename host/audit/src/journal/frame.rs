@@ -1,13 +1,15 @@
-//! What the journal is made of: frames, each with the records of one group and a code (HMAC-SHA-256) that only the key makes.
+//! Frames of the journal, each with the records of one group and a code (HMAC-SHA-256) made with
+//! the trail's key.
 //!
 //! ```text
-//! 4 bytes   how long the records are, with what they go on from
-//! 4 bytes   the same with all bits turned, so that a wrong length is not taken for an end that is missing
-//!           the number and the hash of the record before the first one
-//!           each record: its time, kind, module, job, user, outcome, body; number and hash follow
-//! 32 bytes  the code, of the hash of the last record and of all of the above
+//! 4 bytes   length of the body: the records and the head they follow
+//! 4 bytes   the complement of the length, so that a wrong length is not taken for a truncated end
+//! body      number and hash of the record before the first one
+//!           each record: time, kind, module, job, user, outcome, body; number and hash are implied
+//! 32 bytes  the code, over the hash of the last record and all of the above
 //! ```
-//! Numbers are little-endian; text and bytes follow their length; what may be missing follows a 0 or a 1.
+//! Numbers are little-endian. Text and bytes follow their length. An optional field follows a 0 or
+//! a 1.
 use crate::{
     Keys,
     hash_chain::{ChainHead, hash_of},
@@ -15,48 +17,48 @@ use crate::{
 use peal_store::TrailRow;
 use thiserror::Error;
 
-/// What stands before the records.
+/// Size in bytes of the two lengths before the body.
 const HEAD: usize = 8;
-/// What stands behind them.
+/// Size in bytes of the code after the body.
 const CODE: usize = 32;
 
-/// Why a frame is not as it was written.
+/// Error of a frame that is not as it was written.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FrameError {
-    /// It says two things about how long it is.
+    /// The two copies of the length differ.
     #[error("its length should be written twice and is {length} once, {again} then")]
     Length {
-        /// First ...
+        /// The first copy.
         length: u32,
-        /// ... and then.
+        /// The second copy.
         again: u32,
     },
-    /// There are no records in it.
-    #[error("what it holds should be records, and cannot be read as such")]
+    /// The body does not contain records.
+    #[error("its body should be records, and cannot be read")]
     Unreadable,
-    /// It is not by the key.
-    #[error(
-        "it should have a code made with the trail's key of just these records, and has another"
-    )]
+    /// The code was not made with the key.
+    #[error("its code should be made with the trail's key over its records, and is not")]
     Code,
-    /// It does not follow.
-    #[error("it should go on from record {wanted} as the trail has it, and goes on from {found}")]
+    /// The frame does not follow the last record.
+    #[error("it should follow record {wanted} of the trail, and follows {found}")]
     Elsewhere {
         /// The last record.
         wanted: u64,
-        /// The one that it follows.
+        /// The record that the frame follows.
         found: u64,
     },
-    /// The database has other records of these numbers.
-    #[error("it should end with record {seq} as the trail has it, and says something else of it")]
+    /// The database has other records with these numbers.
+    #[error(
+        "it should end with record {seq} as the trail has it, and has a different record {seq}"
+    )]
     Other {
         /// The last record of the frame.
         seq: u64,
     },
-    /// There is more than is ever written.
-    #[error("there should be an end before, as no more than {most} bytes are ever written")]
+    /// The journal is longer than any journal that is written.
+    #[error("the journal should end before it, since at most {most} bytes are written")]
     Long {
-        /// How many bytes there may be.
+        /// The maximum length of a journal in bytes.
         most: u64,
     },
 }
@@ -64,13 +66,13 @@ pub enum FrameError {
 /// The records of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct JournalFrame {
-    /// What they follow.
+    /// The head that the records follow.
     pub(crate) before: ChainHead,
     pub(crate) rows: Vec<TrailRow>,
 }
 
 impl JournalFrame {
-    /// The last of them.
+    /// Returns the last record of the frame.
     pub(crate) fn after(&self) -> ChainHead {
         self.rows
             .last()
@@ -78,7 +80,7 @@ impl JournalFrame {
     }
 }
 
-/// A frame that is whole, and not looked into yet.
+/// A frame that is complete and not verified yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SealedFrame<'a> {
     head: &'a [u8],
@@ -86,7 +88,7 @@ pub(crate) struct SealedFrame<'a> {
     code: &'a [u8],
 }
 
-/// Puts records into a frame. Nothing if they are too many for one.
+/// Encodes records as a frame; `None` if they are too long for one.
 pub(crate) fn framed(before: ChainHead, rows: &[TrailRow], keys: &Keys) -> Option<Vec<u8>> {
     let mut records = Writer(Vec::with_capacity(1024));
     records.0.extend(before.0.to_le_bytes());
@@ -114,7 +116,8 @@ pub(crate) fn framed(before: ChainHead, rows: &[TrailRow], keys: &Keys) -> Optio
     Some([head.as_slice(), &records, &code].concat())
 }
 
-/// Takes the first frame from what there is; none where no whole one is left. What is left then is an end that was cut off.
+/// Takes the first frame off `bytes`; `None` if no complete frame is left. The rest is then a
+/// truncated end.
 pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<SealedFrame<'a>>, FrameError> {
     let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
         return Ok(None);
@@ -147,13 +150,13 @@ pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<SealedFrame<'a>>,
 }
 
 impl SealedFrame<'_> {
-    /// What is in it, whoever has written it.
+    /// Decodes the records without checking the code.
     pub(crate) fn frame(&self) -> Result<JournalFrame, FrameError> {
         let mut records = FrameReader(self.records);
         records.frame().ok_or(FrameError::Unreadable)
     }
 
-    /// What is in it, if it is by the owner of the key.
+    /// Decodes the records if the code was made with the trail's key.
     pub(crate) fn checked(&self, keys: &Keys) -> Result<JournalFrame, FrameError> {
         let frame = self.frame()?;
         let (_, after) = frame.after();
@@ -182,7 +185,8 @@ impl Writer {
     }
 }
 
-/// Reads no further than there is something, and makes room for nothing that is not there.
+/// Reader of a frame's body. It never reads past the end and allocates nothing for a length that
+/// exceeds the remaining bytes.
 struct FrameReader<'a>(&'a [u8]);
 
 impl<'a> FrameReader<'a> {
@@ -362,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Which frame a byte is of, and where that begins.
+    /// Returns the frame that contains a byte, and its offset.
     fn place(pieces: &[Vec<u8>], at: usize) -> (usize, usize) {
         let ends = pieces.iter().scan(0, |end, piece| {
             *end += piece.len();

@@ -1,10 +1,13 @@
-//! The journal: decisions on their way into the database, in a file beside it (`peal_store::Tail`). To write one there takes one
-//! system call and neither a signature nor a transaction, so whoever waits for a decision waits for no more than that.
+//! The journal: a file beside the database (`peal_store::JournalFile`) that holds decisions until
+//! the database has them. Writing there takes one system call and neither a signature nor a
+//! transaction, so a requester waits for no more than that.
 //!
-//! A decision is journalled, its requester is told, and within [`GATHER`] the writing thread moves what is there into the
-//! database; when that has it, the journal is emptied. It is read when a trail is opened, and only then, for what a sudden end
-//! left there (`left.rs`). What cannot be moved shuts it: then decisions go into the database as everything else does, and fare as
-//! that does, until all of it is there. So it hides no trail that cannot be written.
+//! A decision is journalled and its requester receives the reply. Within [`GATHER`] the writer
+//! thread moves the journal's records into the database and then empties the journal. The journal
+//! is read only when a trail is opened, for records that a crash left there (`recovery.rs`). When
+//! records cannot be moved the journal closes: decisions then go into the database like all other
+//! entries, and fail like them, until the journal is empty. So the journal never hides a trail that
+//! cannot be written.
 mod frame;
 mod recovery;
 
@@ -16,13 +19,13 @@ use crate::{AuditError, Keys, hash_chain::ChainHead, queue::GATHER};
 use peal_store::{JournalFile, TrailRow, TrailSettings};
 use std::{path::Path, sync::Arc, time::Duration};
 
-/// How large it may become, in bytes: less than goes when room is made in the database for what is in it.
+/// Maximum size of the journal in bytes: less than what is freed when the database makes room.
 const MOST_BYTES: u64 = 256 << 10;
-/// Into how many parts as large as it the database could be cut, at least.
+/// Minimum ratio of the database's maximum size to that of the journal.
 const OF_ALL: u64 = 8;
-/// How many records may be in it.
+/// Maximum number of records in the journal.
 const MOST_ROWS: usize = 1024;
-/// How long it is let alone that cannot be moved.
+/// Time until the next attempt to move records.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The journal of the trail that is being written.
@@ -30,24 +33,25 @@ pub(crate) struct Journal {
     tail: JournalFile,
     keys: Arc<Keys>,
     state: JournalState,
-    /// What is there and nobody has begun to move.
+    /// Records in the journal that are not being moved yet.
     fresh: Vec<TrailRow>,
-    /// How many records were written since it was empty.
+    /// Records written since the journal was empty.
     rows: usize,
-    /// How large it may become.
+    /// Maximum size in bytes.
     most: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum JournalState {
-    /// It takes records.
+    /// The journal takes records.
     Open,
-    /// It takes none before it is empty.
+    /// The journal takes no records until it is empty.
     Shut,
 }
 
 impl Journal {
-    /// That of a trail, with whatever is there. It takes nothing before that is in the database.
+    /// Opens the journal of a trail with its present content. It takes no records until the
+    /// database has those.
     pub(crate) fn open(
         trail: &Path,
         settings: TrailSettings,
@@ -65,12 +69,12 @@ impl Journal {
         })
     }
 
-    /// Its file.
+    /// Returns the path of the journal.
     pub(crate) fn path(&self) -> &Path {
         self.tail.path()
     }
 
-    /// Puts records behind what is there, or hands them back.
+    /// Appends records, or returns them if the journal does not take them.
     pub(crate) fn add(
         &mut self,
         before: ChainHead,
@@ -86,7 +90,7 @@ impl Journal {
             _ => return Err(rows),
         };
         if let Err(error) = self.tail.add(&frame) {
-            tracing::warn!(%error, "decisions are written into the audit trail itself, which takes longer");
+            tracing::warn!(%error, "audit journal not written, decisions go into the audit trail directly");
             self.state = JournalState::Shut;
             return Err(rows);
         }
@@ -95,22 +99,22 @@ impl Journal {
         Ok(())
     }
 
-    /// What is to be moved now.
+    /// Takes the records that are to be moved now.
     pub(crate) fn take(&mut self) -> Vec<TrailRow> {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Whether nothing came since some was taken.
+    /// Returns true if no records were added since the last `take`.
     pub(crate) fn is_taken(&self) -> bool {
         self.fresh.is_empty()
     }
 
-    /// The database cannot be written.
+    /// Closes the journal, because the database cannot be written.
     pub(crate) fn shut(&mut self) {
         self.state = JournalState::Shut;
     }
 
-    /// The database has all of it.
+    /// Empties the journal, because the database has all of its records.
     pub(crate) fn clear(&mut self) {
         let cleared = if self.tail.bytes() > 0 {
             self.tail.clear()
@@ -121,12 +125,12 @@ impl Journal {
             Ok(()) => (self.state, self.rows) = (JournalState::Open, 0),
             Err(error) => {
                 self.state = JournalState::Shut;
-                tracing::warn!(%error, "what the audit trail has already cannot be taken away from there");
+                tracing::warn!(%error, "audit journal not emptied after its records were moved");
             }
         }
     }
 
-    /// After how long it is to be looked after; not at all where it is empty.
+    /// Returns the time until the journal is to be moved; `None` if it is empty.
     pub(crate) fn rests(&self) -> Option<Duration> {
         let while_it_is = if self.state == JournalState::Open {
             GATHER

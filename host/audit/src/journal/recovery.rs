@@ -1,4 +1,4 @@
-//! What a server that did not end in good order left in the journal.
+//! Recovery of the records that a server left in the journal when it ended abnormally.
 use super::{
     MOST_BYTES,
     frame::{self, FrameError, JournalFrame},
@@ -10,16 +10,17 @@ use std::io::{ErrorKind, Read as _};
 /// Records that are in the journal and not in the database yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecoveredRecords {
-    /// How many there are.
+    /// The number of records.
     pub records: u64,
-    /// How large the journal is, in bytes.
+    /// The size of the journal in bytes.
     pub bytes: u64,
 }
 
-/// What waits behind the last record of a trail, if anything does. Whether it is by the owner of the key only he can say.
+/// Returns the records of the journal that follow `last`; `None` for an empty journal. Their codes
+/// are not checked, since that takes the secret key.
 pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecords>, StoreError> {
     let bytes = match JournalFile::read(trail.path(), MOST_BYTES) {
-        // Whoever was let read the database alone can verify that all the same.
+        // A reader with access to the database alone can still verify that.
         Err(StoreError::Tail { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
             return Ok(None);
         }
@@ -36,16 +37,16 @@ pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecord
     }))
 }
 
-/// What was found.
+/// Content of a journal.
 pub(crate) struct RecoveredJournal {
     /// The records that the database does not have, in their order.
     pub(crate) rows: Vec<TrailRow>,
-    /// The frame that should not be there, counted from 1, and what is wrong with it.
+    /// The first invalid frame, counted from 1, and its error.
     pub(crate) fault: Option<(u64, FrameError)>,
 }
 
 impl RecoveredJournal {
-    /// Reads the journal of a trail that ends so.
+    /// Reads the journal of a trail that ends with `head`.
     pub(crate) fn read(
         trail: &Trail,
         head: ChainHead,
@@ -88,7 +89,8 @@ impl RecoveredJournal {
     }
 }
 
-/// The database has these records already: the journal was not emptied. Those that were dropped since cannot be compared.
+/// Compares a frame with the records of the same numbers in the database, which has them if the
+/// journal was not emptied in time. Records that were dropped since cannot be compared.
 fn known(trail: &Trail, frame: &JournalFrame) -> Result<Option<FrameError>, StoreError> {
     let (seq, hash) = frame.after();
     let filter = Filter {
@@ -102,7 +104,7 @@ fn known(trail: &Trail, frame: &JournalFrame) -> Result<Option<FrameError>, Stor
         .map(|_| FrameError::Other { seq }))
 }
 
-/// What the kernel calls the time since the machine was started, if it says so.
+/// Returns the kernel's boot id, if available.
 pub(crate) fn boot() -> Option<String> {
     let mut text = String::new();
     let file = std::fs::File::open("/proc/sys/kernel/random/boot_id").ok()?;
@@ -110,7 +112,7 @@ pub(crate) fn boot() -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Whether the machine was started anew since the last run that a trail has.
+/// Returns true if the machine was restarted since the last run recorded in the trail.
 pub(crate) fn has_restarted(trail: &Trail, boot: Option<&str>) -> Result<bool, AuditError> {
     let filter = Filter {
         kinds: vec![kind::BEGAN.to_owned()],

@@ -1,33 +1,34 @@
-//! Charts in SVG: with a title and a description in words, in colours of the page, which knows light and dark.
+//! Charts in SVG, with a title and a text description. Their colours come from the page, which
+//! supports light and dark modes.
 use super::{Timeline, html::Html, timeline::Counts};
 use crate::shown_time;
 use std::fmt::Display;
 
 const WIDTH: u64 = 720;
 const HEIGHT: u64 = 160;
-/// Room for the numbers at the left.
+/// Width of the numbers at the left.
 const LEFT: u64 = 56;
-/// Room for times below.
+/// Height of the times below the chart.
 const BELOW: u64 = 22;
-/// Room above.
+/// Height of the margin above the chart.
 const ABOVE: u64 = 10;
-/// How high a bar with a name is, with the room between it and the next.
+/// Height of a named bar with its margin.
 const ROW: u64 = 24;
-/// Room for names.
+/// Width of the names.
 const NAMES: u64 = 270;
-/// Room for numbers behind bars.
+/// Width of the numbers after the bars.
 const NUMBERS: u64 = 72;
 
-/// What is drawn over time: two parts of a whole, each with its words.
+/// Two series over time that are parts of a whole, with their names.
 pub(super) struct ChartParts {
-    /// What tells this chart from others, for references within the page.
+    /// The id of the chart in the page.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) names: [&'static str; 2],
     pub(super) of: fn(&Counts) -> [u64; 2],
 }
 
-/// Bars over time, the second part on top of the first.
+/// Draws bars over time, the second series on top of the first.
 pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &ChartParts) {
     let bars = line
         .stretches()
@@ -76,7 +77,7 @@ pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &ChartParts) {
             );
         }
         if other > 0 {
-            // However rare, it is seen.
+            // Even a tiny share must be visible.
             let tall = (high - low).max(2);
             bar(
                 html,
@@ -97,7 +98,7 @@ pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &ChartParts) {
     html.raw("</figcaption></figure>");
 }
 
-/// Bars with names, as they come.
+/// Draws named bars in the given order.
 pub(super) fn by_name(
     html: &mut Html,
     id: &'static str,
@@ -131,7 +132,7 @@ pub(super) fn by_name(
     html.raw("</svg></figure>");
 }
 
-/// The beginning of a chart.
+/// Writes the beginning of a chart.
 fn figure(html: &mut Html, id: &'static str, title: &'static str, says: &str, tall: u64) {
     html.raw("<figure><svg role=\"img\" viewBox=\"0 0 ")
         .text(WIDTH)
@@ -188,13 +189,13 @@ fn line_at(html: &mut Html, at: u64) {
     html.raw("\" y2=\"").text(at).raw("\"/>");
 }
 
-/// How high what counts so much is, where the most is this high.
+/// Returns the height of a bar for `count`, where `most` has the height `tall`.
 fn height(count: u64, most: u64, tall: u64) -> u64 {
     let high = u128::from(count) * u128::from(tall) / u128::from(most.max(1));
     u64::try_from(high).unwrap_or(tall).min(tall)
 }
 
-/// How long a stretch is, in words.
+/// Returns a duration as text.
 pub(super) fn length(milliseconds: u64) -> String {
     humantime::format_duration(std::time::Duration::from_millis(milliseconds)).to_string()
 }

@@ -1,11 +1,11 @@
-//! HTML in which what is not written here is text: markup is part of this program, and all else is escaped.
+//! HTML writer that escapes everything except for static markup of this program.
 use std::fmt::{self, Display, Write};
 
-/// A page in the making.
+/// An HTML page that is being written.
 #[derive(Default)]
 pub(super) struct Html(String);
 
-/// Takes text and adds it escaped.
+/// Adds text escaped.
 struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {
@@ -18,7 +18,8 @@ impl Write for Escaped<'_> {
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
                 '\\' => self.0.push('\\'),
-                // What is not seen, and what has text read backwards, is spelled out.
+                // Invisible characters and direction marks are shown as escapes, so that they
+                // cannot mislead.
                 letter => self.0.extend(letter.escape_debug()),
             }
         }
@@ -27,30 +28,30 @@ impl Write for Escaped<'_> {
 }
 
 impl Html {
-    /// Markup. It is static, so that nothing from a record becomes some.
+    /// Adds markup. It must be static, so that no text of a record becomes markup.
     pub(super) fn raw(&mut self, markup: &'static str) -> &mut Html {
         self.0.push_str(markup);
         self
     }
 
-    /// Text, also within an attribute that stands in double quotes.
+    /// Adds text, which may also be inside an attribute in double quotes.
     pub(super) fn text(&mut self, text: impl Display) -> &mut Html {
-        // Writing to a string fails only where a value cannot be shown.
+        // Writing to a string fails only if a `Display` implementation does.
         let _ = write!(Escaped(&mut self.0), "{text}");
         self
     }
 
-    /// A cell of a table.
+    /// Adds a cell of a table.
     pub(super) fn cell(&mut self, text: impl Display) -> &mut Html {
         self.raw("<td>").text(text).raw("</td>")
     }
 
-    /// A cell with a number.
+    /// Adds a cell with a number.
     pub(super) fn number(&mut self, number: impl Display) -> &mut Html {
         self.raw("<td class=\"n\">").text(number).raw("</td>")
     }
 
-    /// The head of a table; each row is closed by whoever adds it.
+    /// Adds the head of a table. The caller opens and closes each row.
     pub(super) fn heads(&mut self, caption: &'static str, heads: &[&'static str]) -> &mut Html {
         self.raw("<div class=\"wide\"><table><caption>")
             .raw(caption)
@@ -61,12 +62,12 @@ impl Html {
         self.raw("</tr></thead><tbody>")
     }
 
-    /// The end of a table.
+    /// Adds the end of a table.
     pub(super) fn end(&mut self) -> &mut Html {
         self.raw("</tbody></table></div>")
     }
 
-    /// All of it.
+    /// Returns the page.
     pub(super) fn finish(self) -> String {
         self.0
     }

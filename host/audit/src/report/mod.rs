@@ -1,5 +1,5 @@
-//! What there is to see of a trail at a glance: modules and what they reach, decisions over time, denials, failures. It is put together
-//! here in one pass and in bounded memory; [`page`] shows it.
+//! Summary of a trail: modules and their grants, decisions over time, denials, failures. It is
+//! computed in one pass and in bounded memory; [`page`] renders it.
 mod chart;
 mod html;
 mod page;
@@ -24,54 +24,54 @@ use top::Top;
 pub use page::page;
 pub use timeline::{Counts, Timeline};
 
-/// Of how many modules is told; the calls of others are counted.
+/// Maximum number of modules in a report; the calls of further ones are counted.
 const MODULES: usize = 200;
-/// Of how many changes is told, the latest.
+/// Maximum number of changes in a report, the latest.
 const CHANGES: usize = 100;
 
-/// What is reported.
+/// A report about a trail.
 #[derive(Debug, Default)]
 pub struct TrailReport {
-    /// The first record and the last, each with its time.
+    /// The first and the last record, each with its time.
     pub range: Option<[(u64, u64); 2]>,
-    /// How many records there are of each kind.
+    /// The number of records of each kind.
     pub kinds: BTreeMap<&'static str, u64>,
-    /// How many cannot be read.
+    /// The number of records that cannot be read.
     pub unreadable: u64,
-    /// What happened when.
+    /// Counts over time.
     pub timeline: Timeline,
-    /// Modules that were called, by the digests of their facts.
+    /// The called modules by the digests of their facts.
     pub modules: BTreeMap<Digest, ModuleSummary>,
-    /// Calls of modules for which there was no room.
+    /// The number of calls of modules beyond the maximum.
     pub other_calls: u64,
-    /// How often calls hit limits, those that they survived included.
+    /// The number of hits of each limit, including hits that a call survived.
     pub limits: BTreeMap<LimitKind, u64>,
-    /// In which ways calls failed, as in `failed:fuel`.
+    /// The number of failures by outcome, as in `failed:fuel`.
     pub failures: BTreeMap<String, u64>,
-    /// Who was denied what.
+    /// The most frequent denials.
     denials: Top<DenialSummary>,
-    /// What changed, and what is missing.
+    /// Other entries: changes and gaps.
     changes: VecDeque<OtherEntry>,
 }
 
-/// A module that was called.
+/// Summary of a called module.
 #[derive(Debug, Default)]
 pub struct ModuleSummary {
-    /// What is known of it; none where that is missing.
+    /// The facts of the module; `None` if they are missing.
     pub facts: Option<ModuleFacts>,
-    /// How often it was called, the starts of its instances included.
+    /// The number of calls, including starts of instances.
     pub calls: u64,
-    /// How many of these failed.
+    /// The number of failed calls.
     pub failures: u64,
-    /// How long they took together ...
+    /// The total duration of the calls.
     pub time: Duration,
-    /// ... and the longest.
+    /// The duration of the longest call.
     pub longest: Duration,
-    /// The limits that it hit.
+    /// The limits that calls hit.
     pub hits: BTreeSet<LimitKind>,
 }
 
-/// Somebody was denied something. For which job does not tell denials apart: each tool has a namespace of its own.
+/// A kind of denial. The job is not part of it, since each tool has a namespace of its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct DenialSummary {
     user: Option<u32>,
@@ -80,7 +80,7 @@ struct DenialSummary {
     why: String,
 }
 
-/// Something that is neither a call nor a decision.
+/// An entry that is neither a call nor a decision.
 #[derive(Debug)]
 struct OtherEntry {
     seq: u64,
@@ -90,13 +90,13 @@ struct OtherEntry {
 }
 
 impl TrailReport {
-    /// Of the records that are wanted.
+    /// Summarizes the records that match `filter`.
     pub fn of(source: &TrailSource, filter: &Filter) -> Result<TrailReport, AuditError> {
         let mut report = TrailReport::default();
         source.each::<AuditError>(filter, |row| {
             let range = report.range.get_or_insert([(row.seq, row.at); 2]);
             range[1] = (row.seq, row.at);
-            // One that somebody altered is no reason to show nothing; what is wrong with it says `verify`.
+            // An altered record must not stop the report; `verify` reports the error.
             match AuditEntry::read(&row.body) {
                 Ok(entry) => report.add(source, &row, entry),
                 Err(_) => report.unreadable += 1,
@@ -196,7 +196,7 @@ impl TrailReport {
             self.other_calls += 1;
             return;
         }
-        // Facts that are missing or make no sense are shown as such.
+        // Missing or unreadable facts are shown as missing.
         let facts = || source.facts(call).ok().flatten();
         let module = self.modules.entry(call.facts);
         let module = module.or_insert_with(|| ModuleSummary {
@@ -260,18 +260,18 @@ impl TrailReport {
         });
     }
 
-    /// How many records there are of a kind.
+    /// Returns the number of records of a kind.
     pub fn count(&self, kind: &str) -> u64 {
         self.kinds.get(kind).copied().unwrap_or_default()
     }
 
-    /// How many there are in all.
+    /// Returns the number of all records.
     pub fn records(&self) -> u64 {
         self.kinds.values().sum::<u64>() + self.unreadable
     }
 }
 
-/// A reason in which procs of the job that asked are only called the requester, so that what is the same reads the same.
+/// Replaces procs of the requester's job by "the requester", so that equal reasons read equal.
 fn without_requester(why: &str, job: &str) -> String {
     let (mut text, mut rest, name) = (String::new(), why, format!("{job}:"));
     while let Some(at) = rest.find(&name) {

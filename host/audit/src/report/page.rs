@@ -1,4 +1,4 @@
-//! The page: one file of HTML that needs nothing else, in which a browser runs nothing and asks nobody for anything.
+//! Report page: a single HTML file without scripts and without references to other resources.
 use super::{
     ModuleSummary, TrailReport,
     chart::{self, ChartParts},
@@ -9,17 +9,17 @@ use crate::{ModuleFacts, shown_time};
 use peal_sandbox::{Capability, LimitKind, ModuleLimits};
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// How many rows a table has at most.
+/// Maximum number of rows in a table.
 const ROWS: usize = 50;
-/// How many bars a chart with names has.
+/// Maximum number of bars in a chart with names.
 const BARS: usize = 12;
-/// What comes before the style: nothing is run, and nothing is asked of anybody.
+/// The head of the page. Its policy forbids scripts and requests.
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\
 <meta name=\"referrer\" content=\"no-referrer\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
 <link rel=\"icon\" href=\"data:,\"><title>Audit report</title><style>";
 
-/// A report as a page. What it is of, and which records were wanted, is said in words.
+/// Renders a report as a page. `of` names the trail, `wanted` describes the filter.
 pub fn page(report: &TrailReport, of: &str, wanted: &str) -> String {
     let mut html = Html::default();
     html.raw(HEAD)
@@ -46,15 +46,13 @@ pub fn page(report: &TrailReport, of: &str, wanted: &str) -> String {
     denials(&mut html, report);
     failures(&mut html, report);
     changes(&mut html, report);
-    html.raw("</main><footer><p>Written by <code>peal audit report</code>. Whether the records are as they were written says ");
-    html.raw(
-        "<code>peal audit verify</code>; all that is known of one says <code>peal audit show</code>.</p></footer>",
-    );
+    html.raw("</main><footer><p>Written by <code>peal audit report</code>. <code>peal audit verify</code> checks the records, ");
+    html.raw("<code>peal audit show</code> prints one in full.</p></footer>");
     html.raw("</body></html>\n");
     html.finish()
 }
 
-/// The numbers that are asked for first.
+/// Writes the most important numbers.
 fn sums(html: &mut Html, report: &TrailReport) {
     let sum = report.timeline.sum();
     html.raw("<ul class=\"sums\">");
@@ -127,7 +125,7 @@ fn one_module(html: &mut Html, module: &ModuleSummary) {
                 .raw("</details></td>");
         }
         None => {
-            html.raw("what is known of it is missing</td>");
+            html.raw("the facts are missing</td>");
             for _ in 0..5 {
                 html.cell("?");
             }
@@ -203,7 +201,7 @@ fn denials(html: &mut Html, report: &TrailReport) {
     }
 }
 
-/// The first jobs, and whether there are more.
+/// Returns the first jobs as text, with a note if there are more.
 fn jobs(jobs: &BTreeSet<String>) -> String {
     let named = listed(jobs.iter().take(JOBS).map(String::as_str));
     if jobs.len() > JOBS {
@@ -308,7 +306,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// All limits by the names of their settings.
+/// Returns all limits by the names of their settings.
 fn limited(limits: &ModuleLimits) -> String {
     let ModuleLimits {
         memory,

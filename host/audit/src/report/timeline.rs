@@ -1,21 +1,21 @@
-//! What happened when, in a fixed number of stretches of time that grow with what they have to hold.
+//! Counts over time in a fixed number of intervals, whose length grows with the covered time.
 use std::collections::BTreeMap;
 
-/// How many stretches there are at most.
+/// Maximum number of intervals.
 const MOST: u64 = 60;
-/// How long one is at first, in milliseconds.
+/// Initial length of an interval in milliseconds.
 const SHORTEST: u64 = 1000;
 
-/// What happened in one stretch of time.
+/// Counts of one interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Requests that were granted.
+    /// Granted requests.
     pub granted: u64,
-    /// Those that were denied.
+    /// Denied requests.
     pub denied: u64,
     /// Calls of modules.
     pub calls: u64,
-    /// Those that failed.
+    /// Failed calls.
     pub failures: u64,
 }
 
@@ -30,12 +30,12 @@ impl Counts {
     }
 }
 
-/// Stretches of time, all of the same length.
+/// Counts in consecutive intervals of equal length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timeline {
     begin: Option<u64>,
     width: u64,
-    /// By their numbers, those in which something happened.
+    /// Intervals with counts, by number.
     stretches: BTreeMap<u64, Counts>,
 }
 
@@ -50,7 +50,8 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// What happened around this time. One before the first, as clocks go back at times, counts as the first.
+    /// Returns the counts of the interval at time `at`. A time before the first one, after a clock
+    /// change, belongs to the first interval.
     pub(super) fn at(&mut self, at: u64) -> &mut Counts {
         let begin = *self.begin.get_or_insert(at - at % SHORTEST);
         let since = at.saturating_sub(begin);
@@ -66,12 +67,12 @@ impl Timeline {
         self.stretches.entry(since / self.width).or_default()
     }
 
-    /// How long each of them is, in milliseconds.
+    /// Returns the length of an interval in milliseconds.
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// When each of them begins, and what happened in it; those between in which nothing happened included.
+    /// Returns all intervals, including empty ones, with their beginnings.
     pub fn stretches(&self) -> impl Iterator<Item = (u64, Counts)> + Clone {
         let begin = self.begin.unwrap_or_default();
         let when = move |number| begin.saturating_add(self.width.saturating_mul(number));
@@ -83,12 +84,12 @@ impl Timeline {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of intervals.
     pub fn count(&self) -> u64 {
         self.stretches.keys().next_back().map_or(0, |last| last + 1)
     }
 
-    /// What happened in all of them.
+    /// Returns the sum over all intervals.
     pub fn sum(&self) -> Counts {
         self.stretches
             .values()

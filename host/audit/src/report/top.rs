@@ -1,22 +1,22 @@
-//! What is most frequent among things of which there may be any number.
+//! The most frequent of any number of items, counted in bounded memory.
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many are told apart while it is counted. Twice as many are, and then the rarer half is given up.
+/// Number of items that stay when the set is trimmed. It is trimmed at twice this number.
 const KEPT: usize = 2000;
-/// How many jobs are named with each.
+/// Maximum number of jobs shown per item.
 pub(super) const JOBS: usize = 3;
 
-/// How often something was, when at last, and in which jobs.
+/// Count, last record and jobs of an item.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Times {
     pub(super) count: u64,
     pub(super) seq: u64,
     pub(super) at: u64,
-    /// The first jobs, one more than are named if there are more.
+    /// The first jobs, one more than are shown if there are more.
     pub(super) jobs: BTreeSet<String>,
 }
 
-/// Counts things, the rarest of them together if there are many.
+/// Counts of items. Rare items are dropped if there are many; the total includes them.
 #[derive(Debug)]
 pub(super) struct Top<T> {
     times: BTreeMap<T, Times>,
@@ -33,7 +33,7 @@ impl<T> Default for Top<T> {
 }
 
 impl<T: Ord> Top<T> {
-    /// So many more, by this record, by its number and time, of this job.
+    /// Adds `count` occurrences of an item. `record` is the number and time of the latest.
     pub(super) fn add(&mut self, what: T, job: Option<String>, count: u64, record: (u64, u64)) {
         self.total += count;
         let times = self.times.entry(what).or_default();
@@ -56,12 +56,12 @@ impl<T: Ord> Top<T> {
         }
     }
 
-    /// All of them together.
+    /// Returns the count of all items.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The most frequent, the most frequent first.
+    /// Returns the most frequent items, most frequent first.
     pub(super) fn most(&self, most: usize) -> Vec<(&T, &Times)> {
         let mut all: Vec<(&T, &Times)> = self.times.iter().collect();
         all.sort_by_key(|(_, times)| std::cmp::Reverse((times.count, times.seq)));

@@ -1,4 +1,4 @@
-//! What the tests of the trail share: a trail in a directory of its own, with records of every kind.
+//! Support for tests of the trail: a trail in a directory of its own, with records of every kind.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

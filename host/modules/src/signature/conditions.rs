@@ -1,27 +1,27 @@
-//! The conditions under which a signature holds: the module that it is for, and the time until when. They are fields of minisign's
-//! trusted comment, which is signed as well.
+//! Conditions of a signature: its module and its time of expiry. They are fields of minisign's
+//! trusted comment, which is signed too.
 use super::SignatureError;
 use peal_config::KeyId;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The separator of fields in the comment, as minisign has it.
+/// Separator of fields in the comment, as minisign uses it.
 const SEPARATOR: char = '\t';
-/// The prefix of the field with the name of a module.
+/// Prefix of the field with the name of a module.
 const MODULE: &str = "module:";
-/// The prefix of the field with a time, in seconds since 1970.
+/// Prefix of the field with a time in seconds since 1970.
 const EXPIRES: &str = "expires:";
 
-/// The conditions under which a signature holds.
+/// Conditions of a signature.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SignatureConditions {
-    /// The name of the module that it is for; where there is none, of any.
+    /// The name of the module; `None` for any module.
     pub module: Option<String>,
-    /// The time at which it holds no longer; where there is none, it holds for ever.
+    /// The time of expiry; `None` if the signature does not expire.
     pub expires: Option<SystemTime>,
 }
 
 impl SignatureConditions {
-    /// Reads those of a trusted comment; none where a time makes no sense.
+    /// Parses a trusted comment; `None` if a time is invalid.
     pub(super) fn of_comment(comment: &str) -> Option<SignatureConditions> {
         let mut conditions = SignatureConditions::default();
         for field in comment.split(SEPARATOR) {
@@ -35,7 +35,7 @@ impl SignatureConditions {
         Some(conditions)
     }
 
-    /// The comment with these conditions behind it.
+    /// Returns the comment with these conditions appended.
     pub fn after(&self, comment: &str) -> String {
         let mut comment = comment.to_owned();
         if let Some(module) = &self.module {
@@ -51,7 +51,7 @@ impl SignatureConditions {
         comment
     }
 
-    /// Refuses a signature that holds no longer.
+    /// Refuses an expired signature.
     pub(super) fn at(&self, now: SystemTime, key: KeyId) -> Result<(), SignatureError> {
         match self.expires {
             Some(expires) if now >= expires => Err(SignatureError::Expired { key, expires }),
@@ -59,7 +59,7 @@ impl SignatureConditions {
         }
     }
 
-    /// Refuses a signature for the bytes of another module.
+    /// Refuses a signature for another module.
     pub(super) fn of_module(&self, name: &str, key: KeyId) -> Result<(), SignatureError> {
         match &self.module {
             Some(module) if module != name => Err(SignatureError::OtherModule {

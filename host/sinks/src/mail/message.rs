@@ -1,5 +1,5 @@
-//! From the parts of a mail to the message that is sent, within what the sink's admin allows. All that can be wrong with a mail is
-//! found here, while its requester waits.
+//! Builds a message from the parts of a mail within the limits set by the admin. All errors of a
+//! mail are found here, while the requester waits.
 use super::{
     MailSettings, SmtpServer,
     submit::{MailEnvelope, SubmitTarget},
@@ -15,14 +15,14 @@ use lettre::{
 use peal_model::Mail;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// The longest subject, in bytes.
+/// Maximum length of a subject in bytes.
 const LONGEST_SUBJECT: usize = 1000;
-/// The longest address, in bytes, with the name before it.
+/// Maximum length of an address with its name, in bytes.
 const LONGEST_ADDRESS: usize = 500;
-/// How much of a wrong value is shown, in characters.
+/// Maximum number of characters of a value in an error.
 const SHOWN: usize = 80;
 
-/// What may become of mails.
+/// Rules for mails of a sink.
 #[derive(Debug)]
 pub(crate) struct MailRules {
     name: String,
@@ -45,7 +45,7 @@ impl MailRules {
         })
     }
 
-    /// The message, and what is to be known to send it.
+    /// Builds the message and its envelope.
     pub(crate) fn letter(&self, mail: Mail) -> Result<QueuedMessage, SinkWriteError> {
         let sender = self.sender(mail.sender.as_deref())?;
         let recipients = self.recipients(&mail.recipients)?;
@@ -54,7 +54,7 @@ impl MailRules {
             let right = "one line of at most 1000 bytes without control characters";
             return Err(self.malformed("subject", &mail.subject, right));
         }
-        // Before it is made larger by being encoded.
+        // The size is checked before the encoding enlarges the text, and again after it.
         self.check_size(mail.text.len())?;
         let addresses = recipients
             .iter()
@@ -81,7 +81,7 @@ impl MailRules {
             return Ok(self.sender.clone());
         };
         let sender = mailbox(text).ok_or_else(|| self.malformed("sender", text, AN_ADDRESS))?;
-        // Under the sink's own address nobody takes another name, either.
+        // The sink's own address may not be combined with another name.
         if sender == self.sender || self.settings.allowed_senders.allow(&sender.email) {
             return Ok(sender);
         }
@@ -103,7 +103,7 @@ impl MailRules {
             if !self.settings.allowed_recipients.allow(&recipient.email) {
                 return Err(self.denied("recipient", text));
             }
-            // Who is named twice gets it once.
+            // A recipient that is named twice gets one copy.
             if !recipients
                 .iter()
                 .any(|other| other.email == recipient.email)
@@ -114,7 +114,7 @@ impl MailRules {
         Ok(recipients)
     }
 
-    /// Where it goes: to the sink's own server, whichever that is when it is sent, or to another one.
+    /// Returns the server: `None` for the sink's own one, whatever that is at the time of delivery.
     fn target(
         &self,
         host: Option<String>,
@@ -151,7 +151,7 @@ impl MailRules {
         for recipient in to {
             builder = builder.to(recipient);
         }
-        // That nobody's answering machine answers to.
+        // This header stops automatic replies (RFC 3834).
         let header = HeaderName::new_from_ascii_str("Auto-Submitted");
         builder = builder.raw_header(HeaderValue::new(header, "auto-generated".to_owned()));
         builder = builder.message_id(Some(format!("<{}@{domain}>", self.unique()?)));
@@ -163,7 +163,7 @@ impl MailRules {
         };
         let failed = |_| self.malformed("envelope", "", "one that mail can have");
         let mut message = builder.body(body).map_err(failed)?.formatted();
-        // The end of the last line is sent with the dot behind it.
+        // The end of the last line is sent together with the final dot.
         if message.ends_with(b"\r\n") {
             message.truncate(message.len().saturating_sub(2));
         }
@@ -215,8 +215,9 @@ impl MailRules {
 const AN_ADDRESS: &str =
     "an address, or a name and an address in <>, of at most 500 bytes, the address in ASCII";
 
-/// An address, perhaps with a name before it. Whatever a parser may make of it, no control character gets into a header or a
-/// command, and no address has room for a second one.
+/// Parses an address with an optional name. Control characters are rejected regardless of the
+/// parser, so that nothing is added to a header or command, and an address cannot contain a second
+/// one.
 fn mailbox(text: &str) -> Option<Mailbox> {
     if text.len() > LONGEST_ADDRESS || text.chars().any(char::is_control) {
         return None;
@@ -225,14 +226,15 @@ fn mailbox(text: &str) -> Option<Mailbox> {
     is_simple(&mailbox.email).then_some(mailbox)
 }
 
-/// Nothing in it needs quotes, nor has a meaning in a header or a command.
+/// Returns true if the address needs no quotes and has no special characters.
 fn is_simple(address: &Address) -> bool {
     let is_of_domain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
     let is_of_user = |byte: u8| byte.is_ascii_graphic() && !b"<>()[],;:\\\"@".contains(&byte);
     address.user().bytes().all(is_of_user) && address.domain().bytes().all(is_of_domain)
 }
 
-/// Whether it may be sent as it is, or nearly so: lines of text and nothing that servers on the way might change.
+/// Returns true if the text can be sent almost unchanged: lines of text without characters that
+/// servers on the way might change.
 fn is_plain(text: &str) -> bool {
     let lines = text
         .split('\n')

@@ -1,4 +1,5 @@
-//! Mail: what a requester asks for becomes a message within what the admin allows, and a mail server is given it.
+//! Mail sinks: they build a message within the limits set by the admin and submit it to a mail
+//! server.
 mod message;
 mod rules;
 mod secret;
@@ -12,54 +13,55 @@ use crate::{SinkError, worker::SinkTransport};
 use std::{path::PathBuf, time::Duration};
 use submit::Submission;
 
-/// People, by way of a mail server.
+/// Settings of a mail sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailSettings {
     /// The server that mail is submitted to.
     pub server: SmtpServer,
-    /// Whether what is said to it can be read on the way.
+    /// Encryption of the connection.
     pub encryption: Encryption,
-    /// Certificates of authorities, in PEM; those of the system where there is no file.
+    /// Certificates of authorities in PEM; `None` for those of the system.
     pub ca: Option<PathBuf>,
-    /// Who we are to `server`. Other servers are never told, and neither is anybody without encryption.
+    /// Credentials for `server`. They are not sent to other servers or without encryption.
     pub credentials: Option<Credentials>,
-    /// Whom mail is from if its requester does not say: an address, or `Name <address>`.
+    /// Default sender: an address, or `Name <address>`.
     pub sender: String,
-    /// Whom a requester may say that mail is from, beside `sender`.
+    /// Senders that a requester may choose besides `sender`.
     pub allowed_senders: Addresses,
-    /// The servers that a requester may choose, beside `server`.
+    /// Servers that a requester may choose besides `server`.
     pub allowed_servers: Vec<SmtpServer>,
-    /// Who may be sent mail.
+    /// Allowed recipients.
     pub allowed_recipients: Addresses,
-    /// How many recipients a mail may have.
+    /// Maximum number of recipients of a mail.
     pub max_recipients: usize,
-    /// How large a mail may be, as it is sent, in bytes.
+    /// Maximum size of a message in bytes, as it is sent.
     pub max_bytes: usize,
-    /// By which name we greet servers; that of this machine, if there is none.
+    /// Name in the SMTP greeting; `None` for the name of this machine.
     pub hello: Option<String>,
-    /// How long connecting, and each answer, may take.
+    /// Maximum time for connecting and for each reply.
     pub timeout: Duration,
-    /// How long the answer to a whole message may take. When it is over, nobody knows whether it was accepted, and it is repeated:
-    /// RFC 5321 asks for ten minutes.
+    /// Maximum time for the reply to a message. After it the result is unknown and the message is
+    /// sent again: RFC 5321 asks for ten minutes.
     pub data_timeout: Duration,
 }
 
-/// Whether what is said to a mail server can be read on the way.
+/// Encryption of the connection to a mail server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Encryption {
-    /// Not, behind the first words: where the server does not offer STARTTLS it gets nothing.
+    /// Required STARTTLS: a server without it gets no mail.
     #[default]
     StartTls,
-    /// Only where the server does not offer STARTTLS, or somebody on the way takes out that it does.
+    /// STARTTLS if the server offers it. An attacker on the way can remove the offer.
     StartTlsIfOffered,
-    /// Not at all: TLS from the first byte on.
+    /// TLS from the first byte.
     Tls,
-    /// It can.
+    /// No encryption.
     None,
 }
 
 impl MailSettings {
-    /// A server and a sender, with the defaults: requesters may choose neither, and write to anybody.
+    /// Returns the default settings: requesters may choose neither sender nor server, and any
+    /// recipient.
     pub fn new(server: SmtpServer, sender: impl Into<String>) -> MailSettings {
         MailSettings {
             server,
@@ -78,7 +80,7 @@ impl MailSettings {
         }
     }
 
-    /// What delivers there.
+    /// Creates the transport.
     pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn SinkTransport>, SinkError> {
         let setting = |what, value, right| SinkError::Setting {
             name: name.to_owned(),
@@ -90,11 +92,11 @@ impl MailSettings {
             return Err(setting(
                 "timeout or data_timeout",
                 "0".to_owned(),
-                "more than nothing",
+                "greater than 0",
             ));
         }
         if self.encryption == Encryption::None && self.credentials.is_some() {
-            let right = "start-tls, start-tls-if-offered or tls where there are credentials: a password is not said in the open";
+            let right = "start-tls, start-tls-if-offered or tls with credentials: a password is not sent without encryption";
             return Err(setting("encryption", "none".to_owned(), right));
         }
         Ok(Box::new(Submission::new(name, self)?))

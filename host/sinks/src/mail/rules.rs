@@ -1,55 +1,55 @@
-//! What requesters may choose: patterns of addresses, and servers.
+//! Values that requesters may choose: patterns of addresses, and servers.
 use crate::syslog::HostPort;
 use lettre::Address;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use thiserror::Error;
 
-/// Addresses that are allowed.
+/// Allowed addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Addresses {
-    /// All.
+    /// All addresses.
     Any,
-    /// Those that one of these stands for.
+    /// Addresses that match one of these patterns.
     Only(Vec<AddressPattern>),
 }
 
-/// An address, or all of a domain: `ops@example.org`, `@example.org`.
+/// Pattern of an address or of all addresses of a domain: `ops@example.org`, `@example.org`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AddressPattern {
-    /// This one.
+    /// One address.
     Address(String),
-    /// All of this domain, and of none below it.
+    /// All addresses of this domain, not of its subdomains.
     Domain(String),
 }
 
-/// What stands for no addresses.
+/// Error of parsing a pattern.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "{0:?} stands for no address: it must be like ops@example.org, or @example.org for all of a domain"
+    "{0:?} should be an address like ops@example.org, or @example.org for all addresses of a domain"
 )]
 pub struct MalformedPattern(String);
 
 /// A mail server.
 #[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SmtpServer {
-    /// A name, or a number; that of IPv6 without brackets.
+    /// A name or an IP address; IPv6 without brackets.
     pub host: String,
-    /// Not 0.
+    /// The port, never 0.
     pub port: u16,
 }
 
-/// What is no mail server.
+/// Error of parsing a mail server.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{text:?} is no mail server, {why}: it must be HOST:PORT, a host of IPv6 in brackets")]
+#[error("{text:?} should be a mail server, HOST:PORT with IPv6 addresses in brackets: {why}")]
 pub struct MalformedServer {
     text: String,
     why: &'static str,
 }
 
 impl Addresses {
-    /// Whether this one is allowed. Domains are compared without regard to case, and so is what stands before: no server that
-    /// tells `Ops` from `ops` is known.
+    /// Returns true if the address is allowed. Domains and users are compared without case: no
+    /// server is known that distinguishes `Ops` from `ops`.
     pub(super) fn allow(&self, address: &Address) -> bool {
         match self {
             Addresses::Any => true,
@@ -67,7 +67,7 @@ impl FromStr for AddressPattern {
     fn from_str(text: &str) -> Result<AddressPattern, MalformedPattern> {
         let malformed = || MalformedPattern(text.to_owned());
         match text.strip_prefix('@') {
-            // What is no domain is no address with a user before it.
+            // A domain is valid if an address with a user before it is.
             Some(domain) => match Address::new("user", domain) {
                 Ok(_) => Ok(AddressPattern::Domain(domain.to_owned())),
                 Err(_) => Err(malformed()),
@@ -159,7 +159,7 @@ mod tests {
             .parse::<SmtpServer>()
             .unwrap_err()
             .to_string();
-        let wanted = "\"mail.example.org\" is no mail server, it has no port: it must be HOST:PORT, a host of IPv6 in brackets";
+        let wanted = "\"mail.example.org\" should be a mail server, HOST:PORT with IPv6 addresses in brackets: the port is missing";
         assert_eq!(error, wanted);
     }
 }

@@ -1,4 +1,4 @@
-//! Passwords, in files that only their owner can read.
+//! Passwords of mail sinks, in files that only their owner can read.
 use crate::SinkError;
 use rustix::process::geteuid;
 use std::{
@@ -8,19 +8,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The longest password file, in bytes.
+/// Maximum size of a password file in bytes.
 const LONGEST: u64 = 4096;
 
-/// Who we are to a mail server.
+/// Credentials for a mail server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
-    /// The name.
+    /// The user name.
     pub user: String,
-    /// A file with the password on its first line, which nobody but this user and root may read.
+    /// A file with the password on its first line, readable by its owner only.
     pub password_file: PathBuf,
 }
 
-/// Reads a password. Looks at the file that was opened, not at what its name leads to a moment later.
+/// Reads a password. The mode is that of the opened file, so that it cannot be replaced after the
+/// check.
 pub(super) fn password(name: &str, path: &Path) -> Result<String, SinkError> {
     let of = |source| SinkError::Read {
         name: name.to_owned(),
@@ -87,7 +88,7 @@ mod tests {
             password("m", &dir.path().join("none"))
                 .unwrap_err()
                 .to_string()
-                .contains("cannot be read")
+                .contains("could not be read")
         );
     }
 }

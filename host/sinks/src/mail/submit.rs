@@ -1,4 +1,4 @@
-//! The conversation with a mail server, recipient by recipient, and what its answers mean.
+//! SMTP session with a mail server: recipient by recipient, and the meaning of its replies.
 use super::{Encryption, MailSettings, SmtpServer, secret};
 use crate::{
     SinkError,
@@ -19,22 +19,22 @@ use lettre::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-/// Where a mail goes: to this server, or to the sink's own where none is said.
+/// Server of a mail; `None` for the sink's own one.
 pub(super) type SubmitTarget = Option<SmtpServer>;
 
-/// What is to be known to send a mail.
+/// Envelope of a mail.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct MailEnvelope {
     pub(super) target: SubmitTarget,
     #[serde(with = "as_text")]
     pub(super) sender: Address,
-    /// Those who have not got it yet.
+    /// The recipients that have not got the mail yet.
     #[serde(with = "all_as_text")]
     pub(super) recipients: Vec<Address>,
 }
 
 mod as_text {
-    //! An address as a string.
+    //! Serializes an address as a string.
     use lettre::Address;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -48,7 +48,7 @@ mod as_text {
 }
 
 mod all_as_text {
-    //! Addresses as strings.
+    //! Serializes addresses as strings.
     use lettre::Address;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -68,13 +68,13 @@ mod all_as_text {
     }
 }
 
-/// How one server is spoken to.
+/// Parameters of the connections to one server.
 struct SmtpSession {
     tls: TlsParameters,
     credentials: Option<Credentials>,
 }
 
-/// Submits mail.
+/// Transport that submits mail.
 pub(super) struct Submission {
     own: SmtpServer,
     lines: BTreeMap<SmtpServer, SmtpSession>,
@@ -82,26 +82,26 @@ pub(super) struct Submission {
     hello: ClientId,
     timeout: Duration,
     data_timeout: Duration,
-    /// Kept for what is to be sent next.
+    /// An open connection, kept for the next mail.
     open: Option<(SmtpServer, SmtpConnection)>,
 }
 
-/// Why a mail was not sent.
+/// Reason for which a mail was not sent.
 enum SubmitError {
-    /// The server is not there, or does not let us in, or stopped in the middle.
+    /// The server is unreachable, refused the connection or ended it.
     Server(String),
-    /// Not now.
+    /// A temporary error.
     Now(String),
-    /// Not ever.
+    /// A permanent error.
     Ever(String),
 }
 
-/// What a server said to each recipient.
+/// Replies of a server for each recipient.
 #[derive(Default)]
 struct RecipientReplies {
     accepted: Vec<Address>,
     later: Vec<Address>,
-    /// Why later.
+    /// The reason for `later`.
     why: String,
     refused: Vec<String>,
 }
@@ -128,7 +128,7 @@ impl Submission {
                     .cloned()
                     .fold(tls, |tls, authority| tls.add_root_certificate(authority));
             }
-            // Others are not told who we are to our own server.
+            // Credentials are for the sink's own server only.
             let credentials = settings
                 .credentials
                 .as_ref()
@@ -177,7 +177,8 @@ impl Submission {
             {
                 return self.converse(server, connection, head, message);
             }
-            // The server may have hung up meanwhile, or had enough of us: all begins anew.
+            // The server may have closed the connection or reached a limit per connection: start
+            // again.
             drop(connection);
         }
         let mut connection = self.connect(server)?;
@@ -187,7 +188,7 @@ impl Submission {
         self.converse(server, connection, head, message)
     }
 
-    /// Goes on behind the sender.
+    /// Continues after the MAIL command.
     fn converse(
         &mut self,
         server: &SmtpServer,
@@ -214,7 +215,7 @@ impl Submission {
             return Ok(said);
         }
         connection.command(Data).map_err(trouble)?;
-        // The answer may take its time, and must be waited for: without it the mail is sent again.
+        // A late reply must be waited for: without it the mail is sent again.
         let lost = |error: std::io::Error| SubmitError::Server(error.to_string());
         connection
             .set_timeout(Some(self.data_timeout))
@@ -227,7 +228,7 @@ impl Submission {
     }
 
     fn connect(&self, server: &SmtpServer) -> Result<SmtpConnection, SubmitError> {
-        // Nothing that is said before there is a mail is about the mail, not even "never".
+        // Errors before the MAIL command say nothing about the mail, even if they are permanent.
         let not_in = |what: &str, error: &dyn ToString| {
             SubmitError::Server(format!("{what}: {}", error.to_string()))
         };
@@ -247,13 +248,13 @@ impl Submission {
                     .starttls(&line.tls, &self.hello)
                     .map_err(|error| not_in("STARTTLS", &error))?;
             }
-            Encryption::StartTls => return Err(no("it does not offer STARTTLS")),
+            Encryption::StartTls => return Err(no("the server does not offer STARTTLS")),
             Encryption::StartTlsIfOffered | Encryption::Tls | Encryption::None => {}
         }
         if let Some(credentials) = &line.credentials {
             if !connection.is_encrypted() {
                 return Err(no(
-                    "it does not offer STARTTLS, and a password is not said in the open",
+                    "the server does not offer STARTTLS, and a password is not sent without encryption",
                 ));
             }
             let mechanisms = [Mechanism::Plain, Mechanism::Login];
@@ -302,7 +303,7 @@ impl SinkTransport for Submission {
             Ok(head) => head,
             Err(error) => {
                 return DeliveryResult::Never(format!(
-                    "what the store says of it makes no sense: {error}"
+                    "the envelope in the store could not be read: {error}"
                 ));
             }
         };
@@ -333,7 +334,7 @@ impl SinkTransport for Submission {
                     Ok(head) => parcel.head = head,
                     Err(error) => {
                         return DeliveryResult::Never(format!(
-                            "it cannot be noted who has got it: {error}"
+                            "the remaining recipients could not be recorded: {error}"
                         ));
                     }
                 }
@@ -355,7 +356,7 @@ impl SinkTransport for Submission {
 
     fn rest(&mut self) -> Rest {
         if let Some((_, mut connection)) = self.open.take() {
-            // It is said in any case; whether it is heard does not matter.
+            // The QUIT command is a courtesy; errors do not matter.
             let _ = connection.quit();
         }
         Rest::Closed

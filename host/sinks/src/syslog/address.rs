@@ -1,4 +1,5 @@
-//! Where servers of syslog listen: `unix:/dev/log`, `udp://host:514`, `tcp://host:601`, `tls://host:6514`.
+//! Addresses of syslog servers: `unix:/dev/log`, `udp://host:514`, `tcp://host:601`,
+//! `tls://host:6514`.
 use std::{
     fmt,
     net::Ipv6Addr,
@@ -7,33 +8,33 @@ use std::{
 };
 use thiserror::Error;
 
-/// Where a server of syslog listens, and what is spoken there.
+/// Address and protocol of a syslog server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// A socket of datagrams in the file system.
+    /// A datagram socket in the file system.
     Unix(PathBuf),
-    /// UDP: one datagram, one message, and nobody knows whether it arrives.
+    /// UDP: one message per datagram, without confirmation.
     Udp(HostPort),
-    /// TCP, each message behind its length (RFC 6587).
+    /// TCP, each message after its length (RFC 6587).
     Tcp(HostPort),
-    /// The same in TLS (RFC 5425).
+    /// TLS, framed like TCP (RFC 5425).
     Tls(HostPort),
 }
 
-/// A machine and a port of it.
+/// A host and a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostPort {
-    /// A name, or a number; that of IPv6 without brackets.
+    /// A name or an IP address; IPv6 without brackets.
     pub host: String,
-    /// Not 0.
+    /// The port, never 0.
     pub port: u16,
 }
 
-/// What is no address of a server of syslog.
+/// Error of parsing an address of a syslog server.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "{text:?} is no address of a syslog server, {why}: it must be unix:/PATH, udp://HOST:PORT, tcp://HOST:PORT or \
-     tls://HOST:PORT, a host of IPv6 in brackets"
+    "{text:?} should be the address of a syslog server, unix:/PATH, udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT \
+     with IPv6 addresses in brackets: {why}"
 )]
 pub struct MalformedAddress {
     text: String,
@@ -65,30 +66,30 @@ impl fmt::Display for Address {
 impl FromStr for HostPort {
     type Err = &'static str;
 
-    /// Of `HOST:PORT`.
+    /// Parses `HOST:PORT`.
     fn from_str(text: &str) -> Result<HostPort, &'static str> {
-        let (host, port) = text.rsplit_once(':').ok_or("it has no port")?;
+        let (host, port) = text.rsplit_once(':').ok_or("the port is missing")?;
         let host = match host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'))
         {
             Some(inner) if inner.parse::<Ipv6Addr>().is_ok() => inner,
-            Some(_) => return Err("what is in brackets is no address of IPv6"),
-            None if host.is_empty() => return Err("it has no host"),
+            Some(_) => return Err("the text in brackets is not an IPv6 address"),
+            None if host.is_empty() => return Err("the host is missing"),
             None if host.contains(':') => {
-                return Err("an address of IPv6 has no brackets, or there is no port");
+                return Err("an IPv6 address lacks brackets, or the port is missing");
             }
             None if host.len() <= 253 && host.chars().all(is_of_name) => host,
-            None => return Err("its host is no name"),
+            None => return Err("the host is not a name"),
         };
-        // `parse` would take a sign.
+        // `parse` accepts a sign, which a port must not have.
         let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         match port.parse() {
             Ok(port) if is_number && port != 0 => Ok(HostPort {
                 host: host.to_owned(),
                 port,
             }),
-            _ => Err("its port is no number from 1 to 65535"),
+            _ => Err("the port is not a number from 1 to 65535"),
         }
     }
 }
@@ -110,26 +111,26 @@ impl FromStr for Address {
         }
         let (scheme, rest) = text
             .split_once("://")
-            .ok_or_else(|| malformed("it does not say how to get there"))?;
+            .ok_or_else(|| malformed("the scheme is missing"))?;
         let kind = match scheme {
             "udp" => Address::Udp,
             "tcp" => Address::Tcp,
             "tls" => Address::Tls,
-            _ => return Err(malformed("it says a way that is not known")),
+            _ => return Err(malformed("the scheme is unknown")),
         };
         rest.parse().map(kind).map_err(malformed)
     }
 }
 
-/// The longest path of a socket, in bytes.
+/// Maximum length of a socket's path in bytes.
 const LONGEST_PATH: usize = 107;
 
 fn unix(path: &str) -> Result<Address, &'static str> {
     if !Path::new(path).is_absolute() {
-        return Err("its path does not begin with /");
+        return Err("the path does not begin with /");
     }
     if path.len() > LONGEST_PATH || path.contains('\0') {
-        return Err("its path is longer than 107 bytes, or has a NUL");
+        return Err("the path is longer than 107 bytes, or has a NUL");
     }
     Ok(Address::Unix(PathBuf::from(path)))
 }
@@ -166,34 +167,35 @@ mod tests {
     #[test]
     fn invalid_address_is_refused_with_reason() {
         for (text, why) in [
-            ("", "it does not say how to get there"),
-            ("/dev/log", "it does not say how to get there"),
-            ("unix:dev/log", "its path does not begin with /"),
-            ("unix:", "its path does not begin with /"),
-            ("http://h:1", "it says a way that is not known"),
-            ("udp://h", "it has no port"),
-            ("udp://:514", "it has no host"),
-            ("udp://h:0", "its port is no number from 1 to 65535"),
-            ("udp://h:65536", "its port is no number from 1 to 65535"),
-            ("udp://h:+5", "its port is no number from 1 to 65535"),
-            ("udp://h:", "its port is no number from 1 to 65535"),
+            ("", "the scheme is missing"),
+            ("/dev/log", "the scheme is missing"),
+            ("unix:dev/log", "the path does not begin with /"),
+            ("unix:", "the path does not begin with /"),
+            ("http://h:1", "the scheme is unknown"),
+            ("udp://h", "the port is missing"),
+            ("udp://:514", "the host is missing"),
+            ("udp://h:0", "the port is not a number from 1 to 65535"),
+            ("udp://h:65536", "the port is not a number from 1 to 65535"),
+            ("udp://h:+5", "the port is not a number from 1 to 65535"),
+            ("udp://h:", "the port is not a number from 1 to 65535"),
             (
                 "tcp://::1:514",
-                "an address of IPv6 has no brackets, or there is no port",
+                "an IPv6 address lacks brackets, or the port is missing",
             ),
             (
                 "tcp://[::1]",
-                "an address of IPv6 has no brackets, or there is no port",
+                "an IPv6 address lacks brackets, or the port is missing",
             ),
-            ("tcp://[h]:514", "what is in brackets is no address of IPv6"),
-            ("tcp://user@h:514", "its host is no name"),
-            ("tcp://h\n:514", "its host is no name"),
+            (
+                "tcp://[h]:514",
+                "the text in brackets is not an IPv6 address",
+            ),
+            ("tcp://user@h:514", "the host is not a name"),
+            ("tcp://h\n:514", "the host is not a name"),
         ] {
             let error = text.parse::<Address>().unwrap_err();
             assert_eq!(error.why, why, "{text:?}");
-            assert!(error.to_string().starts_with(&format!(
-                "{text:?} is no address of a syslog server, {why}: "
-            )));
+            assert!(error.to_string().ends_with(&format!(": {why}")));
         }
         let long = format!("unix:/{}", "x".repeat(107));
         assert!(

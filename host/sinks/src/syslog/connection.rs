@@ -1,5 +1,5 @@
-//! A connection to a server of syslog, or a socket for datagrams: how it is opened, how messages are framed on it, and how it is
-//! seen that the other end has gone.
+//! Connection to a syslog server, or datagram socket: opening, framing, and detection of a closed
+//! peer.
 use super::{Address, HostPort, SyslogSettings, tls::Tls};
 use crate::SinkError;
 use rustix::{
@@ -14,10 +14,10 @@ use std::{
     time::Duration,
 };
 
-/// How long a server may take to say that it does not want us, behind a handshake in which it did not say so yet.
+/// Time that a server has to reject the client's certificate after the handshake.
 const SECOND_THOUGHTS: Duration = Duration::from_millis(200);
 
-/// How a server is reached.
+/// Parameters for connecting to a server.
 pub(super) struct Dial {
     address: Address,
     timeout: Duration,
@@ -85,8 +85,9 @@ impl Dial {
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
         }
-        // With TLS 1.3 we are through before the server has seen who we are. What it says of that would else be heard too late,
-        // and the first message be lost.
+        // With TLS 1.3 the handshake completes before the server has checked the client's
+        // certificate. Its rejection would be noticed too late, and the first message would be
+        // lost.
         stream.set_read_timeout(Some(SECOND_THOUGHTS.min(self.timeout)))?;
         match connection.read_tls(&mut stream) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -103,7 +104,7 @@ impl Dial {
     }
 }
 
-/// Tries the addresses of a peer one after the other.
+/// Tries the addresses of a peer in turn.
 fn first<T>(peer: &HostPort, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name of the host has no address");
     for address in (peer.host.as_str(), peer.port).to_socket_addrs()? {
@@ -115,7 +116,7 @@ fn first<T>(peer: &HostPort, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::
     Err(last)
 }
 
-/// That nothing can be read or written for now says a socket that does not wait, and one that has waited long enough.
+/// Returns true if a non-blocking socket had nothing, or a timeout expired.
 pub(super) fn is_nothing_yet(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -123,7 +124,7 @@ pub(super) fn is_nothing_yet(error: &io::Error) -> bool {
     )
 }
 
-/// A way to a server.
+/// A connection to a server.
 pub(super) enum SyslogConnection {
     Unix(UnixDatagram),
     Udp(UdpSocket),
@@ -132,7 +133,7 @@ pub(super) enum SyslogConnection {
 }
 
 impl SyslogConnection {
-    /// Sends one message. After an error the link is of no use any more: a part of the message may be on its way.
+    /// Sends a message. After an error the connection is unusable, since a part may have been sent.
     pub(super) fn send(&mut self, message: &[u8]) -> io::Result<()> {
         match self {
             SyslogConnection::Unix(socket) => socket.send(message).map(drop),
@@ -144,7 +145,7 @@ impl SyslogConnection {
         }
     }
 
-    /// Whether the other end has closed it.
+    /// Returns true if the peer has closed the connection.
     pub(super) fn is_closed(&mut self) -> bool {
         match self {
             SyslogConnection::Unix(_) | SyslogConnection::Udp(_) => false,
@@ -158,7 +159,7 @@ impl SyslogConnection {
     }
 }
 
-/// Whether there is an end to be read. Servers of syslog say nothing, and what one says is not for us.
+/// Reads until the end of the stream is seen. Syslog servers send nothing; other data are ignored.
 fn has_gone(stream: &TcpStream) -> bool {
     let mut buffer = [0; 512];
     loop {
@@ -171,7 +172,7 @@ fn has_gone(stream: &TcpStream) -> bool {
     }
 }
 
-/// The same in TLS, where the end is announced.
+/// Reads until the announced end of the TLS stream is seen.
 fn has_said_goodbye(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> bool {
     let mut buffer = [0; 512];
     loop {
@@ -183,7 +184,7 @@ fn has_said_goodbye(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> bo
     }
 }
 
-/// A message behind its length, in one piece.
+/// Returns a message after its length (RFC 6587).
 fn counted(message: &[u8]) -> Vec<u8> {
     let mut frame = message.len().to_string().into_bytes();
     frame.push(b' ');
@@ -194,7 +195,8 @@ fn counted(message: &[u8]) -> Vec<u8> {
 impl Drop for SyslogConnection {
     fn drop(&mut self) {
         if let SyslogConnection::Tls(stream) = self {
-            // In good order, so that the server does not take what came last for cut off. Whether it hears that, is its business.
+            // Announce the end, so that the server does not take the last message for truncated.
+            // Errors are ignored: the connection ends in any case.
             stream.conn.send_close_notify();
             let _ = stream.flush();
         }

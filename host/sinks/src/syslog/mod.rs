@@ -1,4 +1,4 @@
-//! Syslog: complete messages are looked through, framed and handed over to a server.
+//! Syslog sinks: they check and frame complete messages and send them to a server.
 mod address;
 mod connection;
 mod tls;
@@ -16,21 +16,21 @@ use connection::{Dial, SyslogConnection};
 use rustix::io::Errno;
 use std::time::Duration;
 
-/// A server of syslog.
+/// Settings of a syslog sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SyslogSettings {
-    /// Where it listens.
+    /// The address of the server.
     pub address: Address,
-    /// The longest message, in bytes. What a datagram or the server does not take is given up.
+    /// Maximum length of a message in bytes. A message that exceeds a datagram's size is given up.
     pub max_message: usize,
-    /// How long connecting or writing may take.
+    /// Maximum time for connecting and for writing.
     pub timeout: Duration,
-    /// Whom to trust and who we are, where the address says TLS.
+    /// Authorities and client certificate for TLS addresses.
     pub tls: TlsSettings,
 }
 
 impl SyslogSettings {
-    /// A server, with the defaults.
+    /// Returns the default settings for an address.
     pub fn new(address: Address) -> SyslogSettings {
         SyslogSettings {
             address,
@@ -40,7 +40,7 @@ impl SyslogSettings {
         }
     }
 
-    /// What delivers there.
+    /// Creates the transport.
     pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn SinkTransport>, SinkError> {
         let setting = |what, value, right| SinkError::Setting {
             name: name.to_owned(),
@@ -49,17 +49,17 @@ impl SyslogSettings {
             right,
         };
         if self.timeout.is_zero() {
-            return Err(setting("timeout", "0".to_owned(), "more than nothing"));
+            return Err(setting("timeout", "0".to_owned(), "greater than 0"));
         }
         if self.max_message == 0 {
-            return Err(setting("max_message", "0".to_owned(), "one at least"));
+            return Err(setting("max_message", "0".to_owned(), "at least 1"));
         }
         let dial = Dial::new(name, self)?;
         Ok(Box::new(SyslogSink { dial, link: None }))
     }
 }
 
-/// What may become a message.
+/// Checks of messages before they are accepted.
 #[derive(Debug)]
 pub(crate) struct SyslogFormat {
     name: String,
@@ -76,7 +76,7 @@ impl SyslogFormat {
         }
     }
 
-    /// Refuses what could be taken for more than one message, by the server or by whoever reads its files.
+    /// Refuses messages that the server, or a reader of its files, could take for more than one.
     pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), SinkWriteError> {
         if bytes.is_empty() {
             return Err(SinkWriteError::Empty {
@@ -99,7 +99,7 @@ impl SyslogFormat {
         };
         let text = match str::from_utf8(bytes) {
             Ok(text) => text,
-            Err(error) => return refuse("no UTF-8".to_owned(), error.valid_up_to()),
+            Err(error) => return refuse("invalid UTF-8".to_owned(), error.valid_up_to()),
         };
         match text
             .char_indices()
@@ -119,12 +119,13 @@ impl SyslogFormat {
     }
 }
 
-/// Control characters, of both sets, and what else some programs take for the end of a line.
+/// Returns true for control characters and for others that some programs take for the end of a
+/// line.
 fn forges(character: char) -> bool {
     character != '\t' && character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
-/// Delivers to one server.
+/// Transport to one server.
 struct SyslogSink {
     dial: Dial,
     link: Option<SyslogConnection>,
@@ -132,7 +133,8 @@ struct SyslogSink {
 
 impl SyslogSink {
     fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
-        // Who has gone since the last message says so, to those who ask: what is written to him is lost without an error.
+        // Check for a closed connection first: data written after the peer closed it are lost
+        // without an error.
         if let Some(mut link) = self.link.take()
             && !link.is_closed()
         {
@@ -141,8 +143,8 @@ impl SyslogSink {
                     self.link = Some(link);
                     return Ok(());
                 }
-                // Who does not read this connection does not read another one, in which the system would have room for more that
-                // nobody reads.
+                // A server that does not read this connection does not read another one. A new one
+                // would only give its unread data more buffers.
                 Err(error) if connection::is_nothing_yet(&error) => return Err(error),
                 Err(_) => {}
             }
@@ -166,7 +168,7 @@ impl SinkTransport for SyslogSink {
             },
             Err(error) if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) => {
                 DeliveryResult::Never(format!(
-                    "{} takes no datagram of {} bytes",
+                    "{} accepts no datagram of {} bytes",
                     self.dial.address(),
                     parcel.body.len()
                 ))
@@ -219,11 +221,11 @@ mod tests {
         let refused = lines(100).check(b"<13>1 \xff").unwrap_err().to_string();
         assert_eq!(
             refused,
-            "a message for sink \"s\" has no UTF-8 at byte 6: it must be UTF-8 without control characters but tabs"
+            "a message for sink \"s\" has invalid UTF-8 at byte 6: it must be UTF-8 without control characters but tabs"
         );
         assert_eq!(
             lines(100).check(b"").unwrap_err().to_string(),
-            "an empty message for sink \"s\""
+            "a message for sink \"s\" is empty"
         );
         assert!(matches!(
             lines(5).check(b"123456"),

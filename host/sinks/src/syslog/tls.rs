@@ -1,4 +1,4 @@
-//! Whom to trust, and who we are, where syslog travels in TLS.
+//! Authorities and client certificate for syslog over TLS.
 use super::HostPort;
 use crate::SinkError;
 use rustls::{
@@ -12,25 +12,25 @@ use std::{
     sync::Arc,
 };
 
-/// Whom to trust, and who we are.
+/// Authorities and client certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TlsSettings {
-    /// Certificates of authorities, in PEM; those of the system where there is no file.
+    /// Certificates of authorities in PEM; `None` for those of the system.
     pub ca: Option<PathBuf>,
-    /// What the server is shown, if it asks.
+    /// The client certificate, for servers that ask for one.
     pub identity: Option<TlsIdentity>,
 }
 
-/// Who we are.
+/// A client certificate and its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsIdentity {
-    /// Our certificate and those that lead to an authority, in PEM.
+    /// The certificate and its chain to an authority, in PEM.
     pub certificate: PathBuf,
-    /// Its key, in PEM.
+    /// The key in PEM.
     pub key: PathBuf,
 }
 
-/// What connections are made with.
+/// TLS configuration of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Tls {
     pub(super) config: Arc<ClientConfig>,
@@ -85,7 +85,7 @@ fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
         let found = rustls_native_certs::load_native_certs();
         let (usable, _) = roots.add_parsable_certificates(found.certs);
         if usable == 0 {
-            let why = "there are none; name a file of authorities".to_owned();
+            let why = "none is usable; name a file of authorities".to_owned();
             return Err(wrong("the certificates of the system".to_owned(), why));
         }
         return Ok(roots);
@@ -98,7 +98,7 @@ fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
     Ok(roots)
 }
 
-/// The certificates in a file of PEM, of which there must be some.
+/// Reads the certificates of a PEM file, at least one.
 pub(crate) fn certificates(
     name: &str,
     path: &Path,
@@ -111,9 +111,7 @@ pub(crate) fn certificates(
     let bytes = read(name, "certificate", path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
-        Ok(found) if found.is_empty() => {
-            Err(wrong("there is no certificate in it (PEM)".to_owned()))
-        }
+        Ok(found) if found.is_empty() => Err(wrong("the file has no certificate (PEM)".to_owned())),
         Ok(found) => Ok(found),
         Err(error) => Err(wrong(error.to_string())),
     }

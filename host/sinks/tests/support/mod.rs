@@ -1,4 +1,4 @@
-//! What tests of sinks share: where the peers are, certificates, waiting for what is to come, processes that end with a test.
+//! Support for tests of sinks: where the peers are, certificates, waiting for what is to come, processes that end with a test.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod rsyslog;
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long something that is to come may take.
+/// Maximum time to wait for an expected result.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until there is what is wanted.

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-/// Where it listens, and what it writes: it may come and go.
+/// Addresses and output files of an rsyslog server, which may be stopped and started.
 pub struct Rsyslog {
     dir: tempfile::TempDir,
     pub certificates: Certificates,
@@ -116,7 +116,7 @@ input(type="imtcp" address="127.0.0.1" port="{tls}" ruleset="tls" StreamDriver.N
         let _ = fs::remove_file(self.file("log"));
     }
 
-    /// What came by one of the ways: `unix`, `udp`, `tcp` or `tls`.
+    /// Returns the messages received over one transport: `unix`, `udp`, `tcp` or `tls`.
     pub fn lines(&self, way: &str) -> Vec<String> {
         let text = fs::read_to_string(self.file(&format!("{way}.out"))).unwrap_or_default();
         // What has no end yet is still being written.

@@ -34,7 +34,7 @@ impl Received {
     }
 }
 
-/// How a server is spoken to.
+/// Encryption that a server offers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Offers {
     Nothing,
@@ -42,7 +42,7 @@ pub enum Offers {
     Tls,
 }
 
-/// Where a server listens, and what it writes down: it may come and go.
+/// Address and log of an SMTP server, which may be stopped and started.
 pub struct MailServer {
     pub port: u16,
     offers: Offers,
@@ -119,7 +119,7 @@ impl MailServer {
         self.running = None;
     }
 
-    /// What it has got so far, in its order.
+    /// Returns the mails received so far, in order.
     pub fn received(&self) -> Vec<Received> {
         let mut files: Vec<PathBuf> = fs::read_dir(self.dir.path())
             .unwrap()
