@@ -1,4 +1,4 @@
-//! System calls: what seccomp refuses, as if the caller had no right to it.
+//! System calls that seccomp refuses with `EPERM`, as if the caller had no permission.
 use crate::{EnforcementLevel, WallError};
 use seccompiler::{
     BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
@@ -6,9 +6,9 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// What a server never does, and what somebody who took it over would like to: run programs, look into other processes,
-/// mount, enter or leave namespaces, load code into the kernel, get round this filter, open files by their handles, change the
-/// machine.
+/// System calls that a server never makes but an attacker in it would: run programs, access other
+/// processes, mount, enter or leave namespaces, load code into the kernel, bypass this filter, open
+/// files by handle, change the machine.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -67,12 +67,14 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// On x86-64 a kernel may know most calls by a second number, with this bit, and some by numbers of their own: those of
-/// `execve`, `ptrace`, `kexec_load`, `process_vm_readv`, `process_vm_writev` and `execveat` among ours.
+/// x32 numbers of the refused calls on x86-64: most calls have a second number with this bit, and
+/// some have numbers of their own. These are the ones of `execve`, `ptrace`, `kexec_load`,
+/// `process_vm_readv`, `process_vm_writev` and `execveat`.
 #[cfg(target_arch = "x86_64")]
 const X32: (libc::c_long, [libc::c_long; 6]) = (0x4000_0000, [520, 521, 528, 539, 540, 545]);
 
-/// Sockets of any other kind are refused: packets as they come from the network, virtual machines, and what few look after.
+/// Allowed socket families. Others give access to raw packets, virtual machines and little-used
+/// code of the kernel.
 const SOCKETS: [libc::c_int; 4] = [
     libc::AF_UNIX,
     libc::AF_INET,
@@ -80,7 +82,7 @@ const SOCKETS: [libc::c_int; 4] = [
     libc::AF_NETLINK,
 ];
 
-/// Whoever starts a thread with one of these wants namespaces of its own; threads are made in those that there are.
+/// Flags of `clone` that create namespaces. Threads are created without them.
 const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -91,10 +93,11 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
-/// What a call is refused for: its number alone, where there are no rules, or the arguments that one of them is about.
+/// Rules of a filter: system calls, each refused always (without rules) or for certain arguments.
 type SystemCallRules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
-/// Has the kernel refuse them to the calling thread, and all that it starts.
+/// Makes the kernel refuse the calls for the calling thread and all threads and processes that it
+/// starts.
 pub(crate) fn refuse() -> Result<EnforcementLevel, WallError> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(EnforcementLevel::Missing);
@@ -120,7 +123,8 @@ pub(crate) fn refuse() -> Result<EnforcementLevel, WallError> {
         .collect::<Result<_, _>>()
         .map_err(Error::from)?;
     refused.insert(libc::SYS_clone, namespaces);
-    // Its flags lie in memory, where a filter does not look. Who is told that there is no such call takes the older one.
+    // The flags of `clone3` are in memory, which a filter cannot read. On `ENOSYS` callers fall
+    // back to `clone`.
     let unknown = SystemCallRules::from([(libc::SYS_clone3, Vec::new())]);
     if apply(unknown, libc::ENOSYS, arch)? == EnforcementLevel::Missing {
         return Ok(EnforcementLevel::Missing);
@@ -144,7 +148,7 @@ fn numbers() -> impl Iterator<Item = libc::c_long> {
     REFUSED.iter().copied()
 }
 
-/// What the first argument of a call is compared with; the kernel takes these as 32 bits.
+/// Returns a condition on the first argument of a call, which the kernel takes as 32 bits.
 fn condition(operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value)
 }
@@ -160,7 +164,7 @@ fn apply(
     let program = BpfProgram::try_from(filter).map_err(Error::from)?;
     match apply_filter(&program) {
         Ok(()) => Ok(EnforcementLevel::Whole),
-        // A kernel that was built without.
+        // The kernel was built without seccomp.
         Err(Error::Seccomp(error) | Error::Prctl(error))
             if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) =>
         {

@@ -1,23 +1,23 @@
-//! Why a wall cannot be raised.
+//! Errors of the confinement.
 use std::io;
 use thiserror::Error;
 
-/// Why a wall cannot be raised. What an older kernel does not know is no error.
+/// Failure to confine the process. A measure that an older kernel lacks is not an error.
 #[derive(Debug, Error)]
 pub enum WallError {
-    /// There are other threads, which it would not hold for.
-    #[error("a wall has to be raised while a process has one thread; it has {threads}")]
+    /// The process has other threads, which would not be confined.
+    #[error("a process can only be confined while it has one thread; this one has {threads}")]
     Late {
-        /// How many there are.
+        /// Number of threads.
         threads: usize,
     },
-    /// Nobody knows how many threads there are.
+    /// The threads cannot be counted.
     #[error("cannot count the threads of this process in /proc/self/task: {0}")]
     Threads(#[source] io::Error),
-    /// The kernel does not confine files, though it has what it takes.
+    /// Landlock failed although the kernel has it.
     #[error("landlock: {0}")]
     Files(#[from] landlock::RulesetError),
-    /// The kernel does not refuse system calls, though it has what it takes.
+    /// seccomp failed although the kernel has it.
     #[error("seccomp: {0}")]
     Calls(#[from] seccompiler::Error),
 }

@@ -1,4 +1,4 @@
-//! Files and connections: what Landlock confines.
+//! Files and TCP connections that Landlock confines.
 use crate::{EnforcementLevel, WallError};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -9,16 +9,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The rights that there are names for here; an older kernel knows fewer of them.
+/// Version of Landlock with the rights used here; an older kernel enforces fewer of them.
 const KNOWN: ABI = ABI::V5;
 
-/// Confines the calling thread, and all that it starts.
+/// Confines the calling thread and all threads and processes that it starts.
 pub(crate) fn confine(
     (read, write, remove): (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
     connect: &BTreeSet<u16>,
 ) -> Result<EnforcementLevel, WallError> {
     let reading = AccessFs::ReadFile | AccessFs::ReadDir;
-    // Nothing is run, and nobody needs devices made.
+    // A server runs no programs and creates no devices.
     let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
     let writing = AccessFs::from_all(KNOWN) & !never;
     let removing = AccessFs::ReadDir | AccessFs::RemoveFile | AccessFs::RemoveDir;
@@ -51,7 +51,7 @@ fn allow(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, WallError> {
-    // It was there a moment ago; what has gone since can be reached by nobody.
+    // The path existed a moment ago. If it is gone, nothing can reach it.
     let Ok(place) = PathFd::new(path) else {
         return Ok(rules);
     };

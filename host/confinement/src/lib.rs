@@ -1,8 +1,9 @@
-//! A second wall around a server: what its process can reach once the sandbox of components, or the server itself, is broken.
+//! Confinement of a server's process, which limits what it can reach if the sandbox of components or
+//! the server itself is broken.
 //!
-//! The kernel keeps it. Landlock confines which files the process can read, write and run, and to which TCP ports it can
-//! connect; seccomp refuses system calls that a server never makes. Neither can be taken down again, and whatever the process
-//! starts is behind it too.
+//! The kernel enforces it. Landlock confines the files that the process can read, write and run, and
+//! the TCP ports to which it can connect. seccomp refuses system calls that a server never makes.
+//! Neither can be undone, and both apply to everything that the process starts.
 mod calls;
 mod error;
 mod files;
@@ -15,45 +16,45 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a process needs, and so can reach behind the wall. What else there is in the file system can neither be read nor
-/// written, nothing can be run, and no other TCP connection be made.
+/// Files and ports that a process needs. Other files can be neither read nor written, no program
+/// can be run, and no other TCP connection can be made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Confinement {
-    /// The files and directories, with all below them, that it reads.
+    /// Files and directories, with all below them, that the process reads.
     pub read: BTreeSet<PathBuf>,
-    /// Those that it reads and changes.
+    /// Files and directories that the process reads and changes.
     pub write: BTreeSet<PathBuf>,
-    /// The directories below which it looks for files and directories, and removes them.
+    /// Directories below which the process finds files and directories and removes them.
     pub remove: BTreeSet<PathBuf>,
-    /// The TCP ports that it connects to, on whatever machine.
+    /// TCP ports to which the process connects, on any machine.
     pub connect: BTreeSet<u16>,
 }
 
-/// How much of a measure this kernel takes.
+/// Part of a measure that the kernel enforces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EnforcementLevel {
-    /// All of it.
+    /// The whole measure.
     Whole,
-    /// What an older kernel knows of it.
+    /// The part that an older kernel has.
     Partly,
-    /// Nothing.
+    /// No part.
     Missing,
 }
 
-/// A wall that stands.
+/// A confinement that is in force.
 #[derive(Clone, Debug)]
 pub struct ActiveConfinement {
-    /// How files, and connections, are confined.
+    /// Enforcement for files and connections.
     pub files: EnforcementLevel,
-    /// How system calls are.
+    /// Enforcement for system calls.
     pub calls: EnforcementLevel,
     read: BTreeSet<PathBuf>,
     write: BTreeSet<PathBuf>,
 }
 
 impl Confinement {
-    /// Raises the wall around this process, which may have no more than the one thread: others would stay outside. Paths that
-    /// are not there are left out, and cannot be reached if they come later.
+    /// Confines this process, which must have only one thread: others would not be confined. Paths
+    /// that do not exist are left out and cannot be reached if they are created later.
     pub fn raise(self) -> Result<ActiveConfinement, WallError> {
         alone()?;
         let Confinement {
@@ -81,27 +82,28 @@ impl Confinement {
 }
 
 impl ActiveConfinement {
-    /// Whether what is there, or will be, can be read.
+    /// Returns true if a path, existing or not, can be read.
     pub fn lets_read(&self, path: &Path) -> bool {
         self.lets_write(path)
             || self.files == EnforcementLevel::Missing
             || is_below(path, &self.read)
     }
 
-    /// Whether it can be changed.
+    /// Returns true if a path can be changed.
     pub fn lets_write(&self, path: &Path) -> bool {
         self.files == EnforcementLevel::Missing || is_below(path, &self.write)
     }
 }
 
-/// Has the kernel refuse this process, which may have no more than the one thread, the system calls that no server makes. Files
-/// and other processes it reaches as before: the kernel lets nobody look into other processes whose files are confined.
+/// Makes the kernel refuse the system calls that no server makes. The process must have only one
+/// thread. Files and other processes stay accessible, because the kernel lets no process with
+/// confined files inspect other processes.
 pub fn refuse_calls() -> Result<EnforcementLevel, WallError> {
     alone()?;
     calls::refuse()
 }
 
-/// Whether there is no other thread, which would stay outside.
+/// Returns an error if the process has another thread, which would not be confined.
 fn alone() -> Result<(), WallError> {
     let threads = fs::read_dir("/proc/self/task")
         .map_err(WallError::Threads)?
@@ -113,7 +115,8 @@ fn alone() -> Result<(), WallError> {
     }
 }
 
-/// Whether a path really is one of these or below one. Of what is not there, the nearest directory that is counts.
+/// Returns true if the canonical path is one of the roots or below one. For a path that does not
+/// exist, the nearest existing directory counts.
 fn is_below(path: &Path, roots: &BTreeSet<PathBuf>) -> bool {
     let real = path.ancestors().find_map(|above| above.canonicalize().ok());
     real.is_some_and(|real| real.ancestors().any(|above| roots.contains(above)))

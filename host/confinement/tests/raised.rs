@@ -1,4 +1,5 @@
-//! What a process that walled itself in can still reach, and what not. One process, and no harness, since a wall is for ever.
+//! Tests of what a confined process can still reach. One process without a test harness, because a
+//! confinement cannot be undone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -121,14 +122,14 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A wall is not raised around one thread of several.
+/// A process is not confined while it has several threads.
 fn late() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let other = thread::spawn(move || ended.recv().is_err());
     let error = Confinement::default().raise().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a wall has to be raised while a process has one thread; it has 2"
+        "a process can only be confined while it has one thread; this one has 2"
     );
     drop(end);
     other.join().unwrap();
@@ -138,7 +139,7 @@ fn late() {
     }
 }
 
-/// What somebody would do who took the process over, and what comes of it.
+/// Attempts of an attacker in the process, and their results.
 fn refusals(other: &Path, port: u16) -> Vec<(&'static str, io::Result<()>)> {
     let mut tried = vec![
         ("reads a file", fs::read(other.join("file")).map(drop)),

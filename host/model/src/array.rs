@@ -3,19 +3,20 @@ use crate::{DataType, Info, Proc, ProcInfo, Regattr, Text, Value, data_type as d
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A value of another type than the array it was offered to.
+/// Error for an element of another type than its array.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("element {at} is a {found}, the array holds {wanted}")]
+#[error("element {at} is a {found}, expected {wanted}")]
 pub struct MixedArray {
-    /// Which element, from 0.
+    /// Index of the element, from 0.
     pub at: usize,
-    /// Its type.
+    /// Type of the element.
     pub found: DataType,
-    /// The array's type.
+    /// Type of the array.
     pub wanted: DataType,
 }
 
-/// An array of values that all have the same type (`pmix_data_array_t`). It may be empty and still has a type.
+/// An array of values that all have the same type (`pmix_data_array_t`). An empty array has a type,
+/// too.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Parts")]
 pub struct DataArray {
@@ -23,7 +24,7 @@ pub struct DataArray {
     items: Vec<Value>,
 }
 
-/// What arrays are made of, before it is known that they are arrays.
+/// Deserialized form of an array, before its types are checked.
 #[derive(Deserialize)]
 struct Parts {
     element: DataType,
@@ -38,7 +39,7 @@ impl TryFrom<Parts> for DataArray {
 }
 
 impl DataArray {
-    /// An array of that type; an error if an item has another one.
+    /// Makes an array of a type. Returns an error if an item has another type.
     pub fn new(element: DataType, items: Vec<Value>) -> Result<DataArray, MixedArray> {
         match items
             .iter()
@@ -54,7 +55,7 @@ impl DataArray {
         }
     }
 
-    /// An array of procs.
+    /// Makes an array of procs.
     pub fn procs(procs: impl IntoIterator<Item = Proc>) -> DataArray {
         DataArray {
             element: dt::PMIX_PROC,
@@ -62,7 +63,7 @@ impl DataArray {
         }
     }
 
-    /// An array of texts.
+    /// Makes an array of strings.
     pub fn strings(texts: impl IntoIterator<Item = Text>) -> DataArray {
         let items = texts
             .into_iter()
@@ -74,7 +75,7 @@ impl DataArray {
         }
     }
 
-    /// An array of infos.
+    /// Makes an array of infos.
     pub fn infos(infos: impl IntoIterator<Item = Info>) -> DataArray {
         DataArray {
             element: dt::PMIX_INFO,
@@ -85,7 +86,7 @@ impl DataArray {
         }
     }
 
-    /// An array of what is known of procs.
+    /// Makes an array of proc infos.
     pub fn proc_infos(procs: impl IntoIterator<Item = ProcInfo>) -> DataArray {
         let items = procs
             .into_iter()
@@ -97,7 +98,7 @@ impl DataArray {
         }
     }
 
-    /// An array of what attributes are.
+    /// Makes an array of attribute descriptions.
     pub fn regattrs(attributes: impl IntoIterator<Item = Regattr>) -> DataArray {
         let items = attributes
             .into_iter()
@@ -109,17 +110,17 @@ impl DataArray {
         }
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn element(&self) -> DataType {
         self.element
     }
 
-    /// Its elements.
+    /// Returns the elements.
     pub fn items(&self) -> &[Value] {
         &self.items
     }
 
-    /// Its elements as procs, if it is an array of procs.
+    /// Returns the elements of an array of procs, `None` for another array.
     pub fn as_procs(&self) -> Option<Vec<Proc>> {
         let proc = |value: &Value| {
             if let Value::Proc(proc) = value {
@@ -131,7 +132,7 @@ impl DataArray {
         (self.element == dt::PMIX_PROC).then(|| self.items.iter().filter_map(proc).collect())
     }
 
-    /// Its elements as infos, if it is an array of infos.
+    /// Returns the elements of an array of infos, `None` for another array.
     pub fn as_infos(&self) -> Option<Vec<&Info>> {
         let info = |value: &'_ Value| -> bool { matches!(value, Value::Info(_)) };
         if self.element != dt::PMIX_INFO || !self.items.iter().all(info) {

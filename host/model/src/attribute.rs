@@ -1,16 +1,16 @@
-//! The attributes of the Standard, looked up, and the types of their values.
+//! Look-up of the Standard's attributes, and the types of their values.
 use crate::{
     DataType, data_type as dt,
     names::{ATTRIBUTES, Attribute},
 };
 
 impl Attribute {
-    /// The attribute that travels by this key, if the Standard has it.
+    /// Returns the attribute of the Standard with a key string.
     pub fn of_key(key: &str) -> Option<&'static Attribute> {
         ATTRIBUTES.iter().find(|attribute| attribute.key == key)
     }
 
-    /// The type of its value; undefined where that varies.
+    /// Returns the type of the value; undefined if it varies.
     pub fn data_type(&self) -> DataType {
         match self.c_type {
             "char*" => dt::PMIX_STRING,

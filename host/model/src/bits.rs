@@ -1,4 +1,5 @@
-//! Floating point numbers as their bits, for records: what comes back is what went in, whichever NaN it was.
+//! Serialization of floating-point numbers as their bits, for records. Every number is restored
+//! exactly, any NaN included.
 macro_rules! bits {
     ($module:ident, $float:ty, $bits:ty) => {
         pub(crate) mod $module {

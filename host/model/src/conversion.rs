@@ -1,12 +1,14 @@
-//! Conversion of values to the types that directives are meant to have. Senders do not agree on types, and OpenPMIx converts
-//! (`PMIX_VALUE_GET_NUMBER`, `PMIX_INFO_TRUE`). Every directive is read by these functions, so that all convert alike.
+//! Conversion of values to the types that directives should have. Senders differ in the types that
+//! they use, and OpenPMIx converts (`PMIX_VALUE_GET_NUMBER`, `PMIX_INFO_TRUE`). All directives are
+//! read by these functions, so that all are converted alike.
 use crate::{Persistence, Range, Rank, Status, Value};
 
 impl Value {
-    /// The truth of a directive (`PMIX_INFO_TRUE`); none where the value means neither yes nor no.
+    /// Returns the truth of a directive (`PMIX_INFO_TRUE`); `None` if the value means neither yes
+    /// nor no.
     ///
-    /// A key without a value says yes, and so does an empty string. A string may be a number, or begin with yes, true, no or
-    /// false. Any number but zero says yes.
+    /// A key without a value means yes, and so does an empty string. A string may be a number, or
+    /// begin with yes, true, no or false. Any number but zero means yes.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Undef | Value::String(None) => Some(true),
@@ -16,7 +18,8 @@ impl Value {
         }
     }
 
-    /// A number (`PMIX_VALUE_GET_NUMBER`): of any numeric type, or a boolean as 0 or 1. None where it is negative or too large.
+    /// Returns the value of any numeric type (`PMIX_VALUE_GET_NUMBER`), or a boolean as 0 or 1.
+    /// `None` if it is negative or too large.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Value::Bool(truth) => Some(u64::from(*truth)),
@@ -24,22 +27,22 @@ impl Value {
         }
     }
 
-    /// The same of 32 bits.
+    /// Returns the value as [`Value::as_u64`] does, if it fits into 32 bits.
     pub fn as_u32(&self) -> Option<u32> {
         u32::try_from(self.as_u64()?).ok()
     }
 
-    /// A status, or a number that is one.
+    /// Returns a status, or a number as a status.
     pub fn as_status(&self) -> Option<Status> {
         i32::try_from(self.integer()?).ok().map(Status)
     }
 
-    /// A rank, or a number that is one.
+    /// Returns a rank, or a number as a rank.
     pub fn as_rank(&self) -> Option<Rank> {
         u32::try_from(self.integer()?).ok().map(Rank)
     }
 
-    /// A range, or the number of one.
+    /// Returns a range, or the range with a number.
     pub fn as_range(&self) -> Option<Range> {
         match self {
             Value::Range(range) => Some(*range),
@@ -47,7 +50,7 @@ impl Value {
         }
     }
 
-    /// A persistence, or the number of one.
+    /// Returns a persistence, or the persistence with a number.
     pub fn as_persistence(&self) -> Option<Persistence> {
         match self {
             Value::Persistence(persistence) => Some(*persistence),
@@ -55,8 +58,8 @@ impl Value {
         }
     }
 
-    /// The number of a numeric value. Fractions lose what is behind the point, as a cast in C does. A truth counts as a number, and stands
-    /// for nothing else that has a number.
+    /// Returns the value of a numeric type. Fractions are cut, as by a cast in C. A boolean counts
+    /// as a number here, but not as a status, rank, range or persistence.
     fn integer(&self) -> Option<i128> {
         match self {
             Value::Byte(n) | Value::Uint8(n) => Some(i128::from(*n)),
@@ -76,7 +79,7 @@ impl Value {
     }
 }
 
-/// The whole part of a number that has one.
+/// Returns the integral part of a number that is finite.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "what is behind the point is meant to go, and the bounds are checked"
@@ -85,7 +88,7 @@ fn whole(number: f64) -> Option<i128> {
     (number.is_finite() && number.abs() < 1e30).then_some(number as i128)
 }
 
-/// The words of `PMIx_Value_true`.
+/// Returns the truth of a text, by the words of `PMIx_Value_true`.
 fn truth_of(text: &str) -> Option<bool> {
     let text = text.trim_start().to_ascii_lowercase();
     let begins = |words: &[&str]| words.iter().any(|word| text.starts_with(word));

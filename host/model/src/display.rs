@@ -1,12 +1,13 @@
-//! Values and infos as messages show them: on one line, short, and with nothing that moves a cursor.
+//! Display of values and infos in messages: on one line, short, and without characters that move a
+//! cursor.
 use crate::{Info, Value};
 use std::fmt::{self, Display, Formatter, Write};
 
-/// The most characters of a string that are shown.
+/// Bound on the characters of a string that are shown.
 const MAX_TEXT: usize = 256;
-/// The most elements of an array that are shown.
+/// Bound on the elements of an array that are shown.
 const MAX_ITEMS: usize = 16;
-/// The depth from which on arrays are only counted.
+/// Depth from which arrays are only counted.
 const MAX_DEPTH: usize = 3;
 
 impl Display for Value {

@@ -1,6 +1,6 @@
-//! English around numbers and names that are put into messages.
+//! English phrases with numbers and names, for messages.
 
-/// A number of things, as in `1 module` and `2 modules`. The noun is regular.
+/// Returns a number with its noun, as in `1 module` and `2 modules`. The noun is regular.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     match count.try_into() {
         Ok(1) => format!("1 {noun}"),
@@ -9,7 +9,7 @@ pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     }
 }
 
-/// A name behind its article, as in `an event-policy` and `a log-channel`.
+/// Returns a name with its article, as in `an event-policy` and `a log-channel`.
 pub fn with_article(name: &str) -> String {
     let first = name.chars().next().unwrap_or_default();
     let article = if "aeiouAEIOU".contains(first) {

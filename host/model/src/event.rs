@@ -1,30 +1,30 @@
-//! Events: what happened, who says so, and whom it is meant for.
+//! Events: code, source, range and infos.
 use crate::{DataArray, Info, InfoFlags, Infos, Key, KeyName, Proc, Range, Status, Value, key};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// An event on its way to handlers. RFC 0002, "PMIx Event Notification".
+/// An event. RFC 0002, "PMIx Event Notification".
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Event {
-    /// What happened.
+    /// Event code.
     pub code: Status,
-    /// The proc that raised it; none for events of the resource manager.
+    /// Source of the event; `None` for events of the resource manager.
     pub source: Option<Proc>,
-    /// Whom it is meant for.
+    /// Range of the event.
     pub range: Range,
-    /// What else is known.
+    /// Infos of the event.
     pub infos: Vec<Info>,
 }
 
 impl Event {
-    /// The procs of `PMIX_EVENT_CUSTOM_RANGE`, or nothing where the event carries no such list.
+    /// Returns the procs of `PMIX_EVENT_CUSTOM_RANGE`; `None` if the event has no such list.
     pub fn custom_targets(&self) -> Option<Vec<Proc>> {
         self.infos
             .value_of(key::PMIX_EVENT_CUSTOM_RANGE)?
             .as_procs()
     }
 
-    /// The procs that the event says are affected (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
+    /// Returns the affected procs (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
     pub fn affected(&self) -> Vec<Proc> {
         let keys = [
             key::PMIX_EVENT_AFFECTED_PROC,
@@ -37,25 +37,27 @@ impl Event {
             .collect()
     }
 
-    /// Whether default handlers pass it by (`PMIX_EVENT_NON_DEFAULT`).
+    /// Returns true if default handlers are not called (`PMIX_EVENT_NON_DEFAULT`).
     pub fn is_non_default(&self) -> bool {
         self.infos.is_true(key::PMIX_EVENT_NON_DEFAULT)
     }
 
-    /// Whether servers shall not keep it for late registrations (`PMIX_EVENT_DO_NOT_CACHE`).
+    /// Returns true if servers must not retain the event for late registrations
+    /// (`PMIX_EVENT_DO_NOT_CACHE`).
     pub fn is_do_not_cache(&self) -> bool {
         self.infos.is_true(key::PMIX_EVENT_DO_NOT_CACHE)
     }
 
-    /// Whether it is neither for other servers nor for the host environment (`PMIX_EVENT_STAYS_LOCAL`).
+    /// Returns true if the event goes neither to other servers nor to the host environment
+    /// (`PMIX_EVENT_STAYS_LOCAL`).
     pub fn stays_local(&self) -> bool {
         self.infos.is_true(key::PMIX_EVENT_STAYS_LOCAL)
     }
 }
 
 impl Range {
-    /// Whether whatever is in this range is in that one, too, wherever it comes from. Which procs a custom range names, and
-    /// where those of a namespace are, is not considered.
+    /// Returns true if every proc in this range is in the other, too, for any source. The procs of
+    /// a custom range, and the nodes of a namespace, are not considered.
     pub fn is_within(self, other: Range) -> bool {
         let narrower: &[Range] = match other {
             Range::Global => &[
@@ -71,21 +73,22 @@ impl Range {
     }
 }
 
-/// What one member of a chain returned; each later member sees it.
+/// Result of one member of a chain, which later members see.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ChainResult {
-    /// The name it was registered with, or empty.
+    /// Name of the registration, or empty.
     pub name: Arc<str>,
-    /// Its status; for one that failed, a status of Peal's own.
+    /// Status; one of Peal's own if the member failed.
     pub status: Status,
-    /// What it pushed.
+    /// Pushed infos.
     pub infos: Vec<Info>,
 }
 
 impl ChainResult {
-    /// In the form of RFC 0002: its key the name, its value an array whose first element carries the status.
+    /// Returns the result in the form of RFC 0002: the key is the name, the value an array with the
+    /// status as its first element.
     pub fn as_info(&self) -> Info {
-        // A name longer than a key may be is not refused at registration; its results go without.
+        // A name may be longer than a key. Its results are then passed on without it.
         let key = Key::new(&self.name)
             .or_else(|_| Key::new(""))
             .unwrap_or_else(|_| KeyName("").into());

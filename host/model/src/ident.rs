@@ -1,4 +1,4 @@
-//! Who and what: namespaces, ranks, procs and attribute keys, each bounded as the Standard bounds it.
+//! Identifiers: namespaces, ranks, procs and attribute keys, with the bounds of the Standard.
 use crate::names;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -9,47 +9,46 @@ use std::{
 };
 use thiserror::Error;
 
-/// Why a text cannot be a namespace or a key.
+/// Reason why a text cannot be a namespace or a key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IdentError {
-    /// Longer than the Standard allows.
-    #[error("{what} of {len} bytes is longer than the {max} allowed")]
+    /// The text is longer than the Standard allows.
+    #[error("{what} has {len} bytes; the limit is {max}")]
     TooLong {
         /// "namespace" or "key".
         what: &'static str,
-        /// Its length in bytes.
+        /// Length in bytes.
         len: usize,
-        /// The longest allowed, in bytes.
+        /// Longest length allowed, in bytes.
         max: usize,
     },
-    /// Contains a NUL byte, which ends a C string.
+    /// The text contains a NUL byte, which ends a C string.
     #[error("{what} {text:?} contains a NUL byte")]
     Nul {
         /// "namespace" or "key".
         what: &'static str,
-        /// The text as given.
+        /// The text.
         text: String,
     },
-    /// A namespace with a character that does something where it is shown.
+    /// A namespace contains a control character, which could affect a terminal or a log.
     #[error(
-        "namespace {text:?} has the character {character:?}; control characters, ends of lines and marks of writing direction \
-         are not allowed"
+        "namespace {text:?} contains {character:?}; control characters, line ends and direction marks are not allowed"
     )]
     Character {
-        /// The text as given.
+        /// The text.
         text: String,
         /// The first such character.
         character: char,
     },
-    /// A job without a name.
-    #[error("the name of a job is empty")]
+    /// The name of a job is empty.
+    #[error("name of job is empty")]
     NoJobName,
-    /// The name of a job that no file can have.
+    /// The name of a job cannot be the name of a file.
     #[error(
-        "{text:?} cannot be the name of a job: files are named after it, so it has no `/` and is neither `.` nor `..`"
+        "{text:?} cannot be the name of a job: it names files, so `/`, `.` and `..` are not allowed"
     )]
     NoFileName {
-        /// The text as given.
+        /// The text.
         text: String,
     },
 }
@@ -71,18 +70,20 @@ fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, Ident
     Ok(Arc::from(text))
 }
 
-/// Whether a character ends a line, controls a terminal or turns text around.
+/// Returns true if a character ends a line, controls a terminal or changes the direction of text.
 fn is_control(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A namespace: the name of a job, a tool, a server or a group (`pmix_nspace_t`), at most 255 bytes. The empty one names nobody.
+/// A namespace: the name of a job, a tool, a server or a group (`pmix_nspace_t`), at most 255
+/// bytes. The empty namespace names nothing.
 ///
-/// It stands in environment variables, in lines of output and in JSON, so it has no control characters. That of a job also names
-/// files ([`Nspace::of_job`]).
+/// Namespaces appear in environment variables, lines of output and JSON, so they have no control
+/// characters. The namespace of a job also names files ([`Nspace::of_job`]).
 ///
-/// Compared by their texts; those that are one and the same, as the namespaces of procs that travel together are, are not looked into.
+/// Namespaces are compared by their texts. Two that share an allocation, as those of procs in one
+/// message do, are equal without a look at the text.
 #[derive(Clone, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Nspace(Arc<str>);
@@ -116,10 +117,11 @@ impl PartialOrd for Nspace {
 }
 
 impl Nspace {
-    /// The longest namespace, in bytes (`PMIX_MAX_NSLEN`).
+    /// Longest namespace, in bytes (`PMIX_MAX_NSLEN`).
     pub const MAX: usize = names::number::PMIX_MAX_NSLEN as usize;
 
-    /// A namespace of this name; an error if it is too long or holds a NUL or another control character.
+    /// Makes a namespace. Returns an error if the text is too long or contains a NUL or another
+    /// control character.
     pub fn new(text: &str) -> Result<Nspace, IdentError> {
         let name = checked("namespace", text, Self::MAX)?;
         match text.chars().find(|character| is_control(*character)) {
@@ -131,10 +133,12 @@ impl Nspace {
         }
     }
 
-    /// The namespace of a job of this name. Groups may have names with slashes, such as `mpi://WORLD`; jobs may not.
+    /// Makes the namespace of a job. Names of groups may have slashes, such as `mpi://WORLD`; names
+    /// of jobs may not.
     ///
     /// # Errors
-    /// Those of [`Nspace::new`], and for a name that is empty or cannot name a file.
+    ///
+    /// The errors of [`Nspace::new`], and one for a name that is empty or cannot name a file.
     pub fn of_job(text: &str) -> Result<Nspace, IdentError> {
         match text {
             "" => Err(IdentError::NoJobName),
@@ -148,12 +152,12 @@ impl Nspace {
         }
     }
 
-    /// The name as text.
+    /// Returns the namespace as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether this names nobody.
+    /// Returns true if the namespace is empty and names nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -184,17 +188,17 @@ impl fmt::Debug for Nspace {
     }
 }
 
-/// The number of a proc in its job, or one of the Standard's special ranks (`pmix_rank_t`).
+/// Number of a proc in its job, or one of the Standard's special ranks (`pmix_rank_t`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rank(pub u32);
 
 impl Rank {
-    /// Whether this names one proc (below `PMIX_RANK_VALID`).
+    /// Returns true if the rank names one proc (below `PMIX_RANK_VALID`).
     pub fn is_valid(self) -> bool {
         self.0 < names::rank::PMIX_RANK_VALID.0
     }
 
-    /// Whether a pattern rank covers `other`: equal, or the pattern is `PMIX_RANK_WILDCARD`.
+    /// Returns true if the rank equals `other`, or is `PMIX_RANK_WILDCARD`.
     pub fn covers(self, other: Rank) -> bool {
         self == other || self == names::rank::PMIX_RANK_WILDCARD
     }
@@ -218,19 +222,19 @@ impl fmt::Debug for Rank {
 /// A proc, or with a special rank a set of procs (`pmix_proc_t`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Proc {
-    /// Its job.
+    /// Namespace of its job.
     pub nspace: Nspace,
-    /// Its number there.
+    /// Rank in the job.
     pub rank: Rank,
 }
 
 impl Proc {
-    /// The proc of that rank in that namespace.
+    /// Makes a proc of a namespace and a rank.
     pub fn new(nspace: Nspace, rank: Rank) -> Proc {
         Proc { nspace, rank }
     }
 
-    /// All procs of a namespace.
+    /// Returns the proc that names all procs of a namespace.
     pub fn all(nspace: Nspace) -> Proc {
         Proc {
             nspace,
@@ -238,19 +242,20 @@ impl Proc {
         }
     }
 
-    /// Whether this pattern covers `other`: the same namespace, and the rank covers it.
+    /// Returns true if `other` has the same namespace, and the rank covers its rank.
     pub fn covers(&self, other: &Proc) -> bool {
         self.nspace == other.nspace && self.rank.covers(other.rank)
     }
 
-    /// Whether some proc is covered by both patterns.
+    /// Returns true if some proc is covered by both.
     pub fn overlaps(&self, other: &Proc) -> bool {
         self.covers(other) || other.covers(self)
     }
 }
 
 impl fmt::Display for Proc {
-    /// Namespaces of tools are whatever these say: what a terminal or a log would take for something else is escaped.
+    /// Formats the proc. A tool chooses its namespace itself, so characters that a terminal or a
+    /// log could misread are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.nspace.as_str().escape_debug(), self.rank)
     }
@@ -262,35 +267,35 @@ impl fmt::Debug for Proc {
     }
 }
 
-/// A key string of the Standard, as generated into [`crate::key`].
+/// Key string of the Standard, as generated into [`crate::key`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyName(pub &'static str);
 
-/// The key of an info or value: a literal string such as `pmix.evname`, at most 511 bytes.
+/// Key of an info or value: a literal string such as `pmix.evname`, at most 511 bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// The longest key, in bytes (`PMIX_MAX_KEYLEN`).
+    /// Longest key, in bytes (`PMIX_MAX_KEYLEN`).
     pub const MAX: usize = names::number::PMIX_MAX_KEYLEN as usize;
 
-    /// A key of this text; an error if it is too long or holds a NUL.
+    /// Makes a key. Returns an error if the text is too long or contains a NUL.
     pub fn new(text: &str) -> Result<Key, IdentError> {
         checked("key", text, Self::MAX).map(Key)
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is kept for what the Standard defines, and no proc may put a value of it.
+    /// Returns true if the key is reserved for the Standard, so that no proc may put a value of it.
     pub fn is_reserved(&self) -> bool {
         self.0.starts_with("pmix")
     }
 
-    /// The Standard's name of this key (`PMIX_EVENT_HDLR_NAME`), if it has one.
+    /// Returns the Standard's name of this key (`PMIX_EVENT_HDLR_NAME`), if it has one.
     pub fn standard_name(&self) -> Option<&'static str> {
         names::ATTRIBUTES
             .iter()

@@ -1,23 +1,23 @@
-//! Infos: a key, flags and a value; and the plain pairs that procs put for each other.
+//! Infos: a key, flags and a value; and the plain pairs that procs put.
 use crate::{Key, Value};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The flags of an info (`pmix_info_directives_t`). Unknown ones are kept, so that what is passed on is what came.
+/// Flags of an info (`pmix_info_directives_t`). Unknown flags are kept and passed on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct InfoFlags(pub u32);
 
 impl InfoFlags {
-    /// No flag.
+    /// No flags.
     pub const NONE: InfoFlags = InfoFlags(0);
     /// The receiver must honour this info or refuse the request.
     pub const REQUIRED: InfoFlags = InfoFlags(crate::names::number::PMIX_INFO_REQD as u32);
-    /// It says for what its neighbours hold.
+    /// The info qualifies the infos next to it.
     pub const QUALIFIER: InfoFlags = InfoFlags(crate::names::number::PMIX_INFO_QUALIFIER as u32);
-    /// The last of an array; `libpmix` 4.2 sets it on arrays it built itself.
+    /// The info is the last of an array; `libpmix` 4.2 sets it on arrays that it builds.
     pub const ARRAY_END: InfoFlags = InfoFlags(crate::names::number::PMIX_INFO_ARRAY_END as u32);
 
-    /// Whether all flags of `other` are set.
+    /// Returns true if all flags of `other` are set.
     pub fn contains(self, other: InfoFlags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -29,19 +29,19 @@ impl fmt::Debug for InfoFlags {
     }
 }
 
-/// One piece of information or one directive (`pmix_info_t`).
+/// An info: one piece of information or one directive (`pmix_info_t`).
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Info {
-    /// What it is.
+    /// Key of the info.
     pub key: Key,
-    /// How binding it is.
+    /// Flags of the info.
     pub flags: InfoFlags,
-    /// Its value.
+    /// Value.
     pub value: Value,
 }
 
 impl Info {
-    /// An info without flags.
+    /// Makes an info without flags.
     pub fn new(key: impl Into<Key>, value: Value) -> Info {
         Info {
             key: key.into(),
@@ -62,12 +62,12 @@ impl fmt::Debug for Info {
     }
 }
 
-/// What one looks for in a list of infos.
+/// Look-up in a list of infos.
 pub trait Infos {
-    /// The value of the last info with this key: a repeated key overrides.
+    /// Returns the value of the last info with a key: a repeated key overrides.
     fn value_of(&self, key: crate::KeyName) -> Option<&Value>;
 
-    /// Whether a boolean directive is given and true ([`Value::as_bool`]).
+    /// Returns true if a boolean directive is given and true ([`Value::as_bool`]).
     fn is_true(&self, key: crate::KeyName) -> bool {
         self.value_of(key).and_then(Value::as_bool).unwrap_or(false)
     }
@@ -82,17 +82,17 @@ impl Infos for [Info] {
     }
 }
 
-/// A key and its value, as procs put them and servers hand them out (`pmix_kval_t`).
+/// A key and its value, as procs put them and servers return them (`pmix_kval_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Kval {
-    /// What it is.
+    /// Key of the pair.
     pub key: Key,
-    /// Its value.
+    /// Value.
     pub value: Value,
 }
 
 impl Kval {
-    /// A pair.
+    /// Makes a pair.
     pub fn new(key: impl Into<Key>, value: Value) -> Kval {
         Kval {
             key: key.into(),

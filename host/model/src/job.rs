@@ -1,18 +1,19 @@
-//! What a server tells a client of a job: the answer to its first request.
+//! Job data: the answer of a server to a client's first request.
 use crate::{Kval, Nspace, Proc, Rank, Size};
 use std::{ops::Deref, sync::Arc};
 
-/// One entry of job data, in the order in which they travel.
+/// Entry of job data, in the order on the wire.
 #[derive(Clone, PartialEq, Debug)]
 pub enum JobEntry {
-    /// A value of the job, its session, a node or an application (the last three are arrays under their own keys).
+    /// Value of the job, its session, a node or an application (the last three are arrays with keys
+    /// of their own).
     Job(Kval),
     /// Values of one rank.
     Rank(Rank, Vec<Kval>),
 }
 
 impl JobEntry {
-    /// The memory that it takes, in bytes, nearly.
+    /// Returns the approximate memory that the entry takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             JobEntry::Job(kval) => Size::of_kval(kval).bytes,
@@ -21,35 +22,36 @@ impl JobEntry {
     }
 }
 
-/// The data of a job (`pmix-wire.md`, section 6).
+/// Data of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobInfo {
-    /// The job.
+    /// Namespace of the job.
     pub nspace: Nspace,
-    /// What is known of it.
+    /// Entries of the job data.
     pub entries: Vec<JobEntry>,
 }
 
-/// What one proc has put, as an answer to a get.
+/// Data that one proc has put, as the answer to a get.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RankData {
     /// The proc, or the whole job for job-level values.
     pub proc: Proc,
-    /// Its values.
+    /// Values of the proc.
     pub kvals: Vec<Kval>,
 }
 
-/// What a proc has put, shared by all who are told it, with the memory that it takes worked out once.
+/// Data that a proc has put, shared by all answers that contain them. Their memory is computed
+/// once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SharedData(Arc<(RankData, usize)>);
 
 impl SharedData {
-    /// The memory that it takes, in bytes.
+    /// Returns the memory that the data take, in bytes.
     pub fn bytes(&self) -> usize {
         self.0.1
     }
 
-    /// The data, copied only if somebody else has them too.
+    /// Returns the data, copied only if they are shared.
     pub fn into_inner(self) -> RankData {
         Arc::try_unwrap(self.0).map_or_else(|shared| shared.0.clone(), |(data, _)| data)
     }

@@ -1,4 +1,4 @@
-//! Procs as calls name them.
+//! Sets of procs that calls name.
 use crate::{Nspace, Proc};
 use std::{
     cmp::Ordering,
@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-/// Procs, each once and in their order. It does not change, and whoever has it shares it: all members of a group of thousands name
-/// the same.
+/// Procs, sorted and each once. The list is immutable and shared: all members of a group of
+/// thousands name the same procs.
 #[derive(Clone, Debug)]
 pub struct NamedProcs(Arc<[Proc]>);
 
@@ -29,17 +29,17 @@ impl FromIterator<Proc> for NamedProcs {
 }
 
 impl NamedProcs {
-    /// Whether somebody is one of them.
+    /// Returns true if a proc is in the list.
     pub fn holds(&self, proc: &Proc) -> bool {
         self.place_of(proc).is_some()
     }
 
-    /// At which place somebody is among them.
+    /// Returns the index of a proc in the list.
     pub fn place_of(&self, proc: &Proc) -> Option<usize> {
         self.binary_search(proc).ok()
     }
 
-    /// Those of a job.
+    /// Returns the procs of a job.
     pub fn of_job(&self, nspace: &Nspace) -> &[Proc] {
         let (before, behind) = (
             |proc: &Proc| proc.nspace < *nspace,
@@ -49,7 +49,7 @@ impl NamedProcs {
             .unwrap_or_default()
     }
 
-    /// Those of each job.
+    /// Returns the procs of each job.
     pub fn of_each_job(&self) -> impl Iterator<Item = &[Proc]> {
         self.chunk_by(|one, next| one.nspace == next.nspace)
     }
@@ -79,7 +79,7 @@ impl<'a> IntoIterator for &'a NamedProcs {
 }
 
 impl Ord for NamedProcs {
-    /// By their procs. What is one and the same is not looked into.
+    /// Compares the procs. Two lists that share an allocation are equal without a look at them.
     fn cmp(&self, other: &NamedProcs) -> Ordering {
         if Arc::ptr_eq(&self.0, &other.0) {
             Ordering::Equal

@@ -1,14 +1,14 @@
-//! What policies are asked and what one of them says.
+//! Requests to policies and their outcomes.
 use crate::{App, Info, Proc, Range, Status, Text};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// User and group of a process, as the kernel knows them.
+/// User and group of a process, as the kernel reports them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct UserIdentity {
-    /// The user's number.
+    /// User id.
     pub uid: u32,
-    /// The group's number.
+    /// Group id.
     pub gid: u32,
 }
 
@@ -18,16 +18,16 @@ impl fmt::Display for UserIdentity {
     }
 }
 
-/// A group of the system's that somebody belongs to.
+/// A Unix group of a user.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnixGroup {
-    /// Its number.
+    /// Group id.
     pub gid: u32,
-    /// Its name, where that is known.
+    /// Name of the group, if it is known.
     pub name: Option<String>,
 }
 
-/// What is decided about: each hook has a chain of policies and a default of its own.
+/// Kind of request that is decided. Each hook has a chain of policies and a built-in rule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "named after the requests that they are about")]
 pub enum Hook {
@@ -45,7 +45,7 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// Every hook.
+    /// All hooks.
     pub const ALL: [Hook; 11] = [
         Hook::Connection,
         Hook::Event,
@@ -60,7 +60,7 @@ impl Hook {
         Hook::Query,
     ];
 
-    /// Its name, as configurations and messages have it.
+    /// Returns the name, as in configurations and messages.
     pub fn name(self) -> &'static str {
         match self {
             Hook::Connection => "connection",
@@ -94,7 +94,7 @@ impl FromStr for Hook {
     }
 }
 
-/// Who wants to connect.
+/// Kind of a connecting peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ConnectionKind {
     /// A proc of a job.
@@ -103,16 +103,17 @@ pub enum ConnectionKind {
     Tool,
 }
 
-/// What is to be done about a group.
+/// Kind of a group operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum GroupOperationKind {
-    /// It is formed, with the requester in it: by a call, or since all who were invited have come.
+    /// Construct, with the requester as a member: by a call, or after all invited procs have
+    /// joined.
     Construct,
-    /// It is dissolved.
+    /// Destruct.
     Destruct,
-    /// Others are invited to it.
+    /// Invitation of other procs.
     Invite,
-    /// An invitation is accepted.
+    /// Acceptance of an invitation.
     Join,
 }
 
@@ -127,36 +128,36 @@ impl fmt::Display for GroupOperationKind {
     }
 }
 
-/// What a policy is asked about, by the hook that asks.
+/// Subject of a policy request, by hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum PolicySubject {
-    /// Whether somebody may connect.
+    /// A connection.
     Connection(ConnectionKind),
-    /// Whether an event may be raised, and reach other users.
+    /// An event that is raised, and whether it reaches other users.
     Event {
-        /// What happened.
+        /// Event code.
         code: Status,
-        /// Whom it is meant for.
+        /// Range of the event.
         range: Range,
     },
-    /// Whether somebody may register for events.
+    /// A registration for events.
     Registration,
-    /// Whether procs may be controlled.
+    /// Job control.
     JobControl,
-    /// Whether procs, files or the use of resources may be watched.
+    /// Monitoring of procs, files or resource usage.
     Monitor,
-    /// Whether nodes are provided, and by whom: those of [`PolicyRequest::provision`].
+    /// Provision of the nodes of [`PolicyRequest::provision`], and by which module.
     Provision,
-    /// Whether something may be logged.
+    /// A log request.
     Log,
-    /// Whether somebody may take part in a group: that of [`PolicyRequest::group_name`].
+    /// An operation on the group [`PolicyRequest::group_name`].
     Group(GroupOperationKind),
-    /// Whether a job may be spawned: that of [`PolicyRequest::applications`].
+    /// A spawn of [`PolicyRequest::applications`].
     Spawn,
 }
 
 impl PolicySubject {
-    /// The hook that asks.
+    /// Returns the hook of the subject.
     pub fn hook(self) -> Hook {
         match self {
             PolicySubject::Connection(_) => Hook::Connection,
@@ -171,47 +172,48 @@ impl PolicySubject {
     }
 }
 
-/// A proc that a request is about, and whose it is.
+/// Target proc of a request, with its owner.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TargetProc {
     /// The proc; its rank may be the wildcard.
     pub proc: Proc,
-    /// User and group of its job; none where the job is not known here.
+    /// User and group of its job; `None` if the job is not known here.
     pub owner: Option<UserIdentity>,
 }
 
-/// What is at the other end of a connection.
+/// Peer of a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PeerInfo {
-    /// Its process by the kernel's word; none where that was not looked for or cannot be told.
+    /// Process id as the kernel reports it; `None` if it is unknown.
     pub pid: Option<u32>,
-    /// The release of its library by its own word.
+    /// Release of its library, as the peer states it.
     pub release: String,
 }
 
-/// Nodes that are to be made ready for use (`PMIX_JOB_CTRL_PROVISION`). RFC "Job control and monitoring".
+/// Nodes to be provisioned (`PMIX_JOB_CTRL_PROVISION`). RFC "Job control and monitoring".
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Provision {
-    /// The name of each; ranges are resolved.
+    /// Names of the nodes; ranges are resolved.
     pub nodes: Vec<String>,
-    /// What is to be put on them (`PMIX_JOB_CTRL_PROVISION_IMAGE`), if that is said.
+    /// Image for the nodes (`PMIX_JOB_CTRL_PROVISION_IMAGE`), if given.
     pub image: Option<String>,
 }
 
-/// An application that is to be started, in the words of a policy: what is not UTF-8 has U+FFFD in the place of what is not.
+/// An application to be spawned. In its texts, bytes that are not UTF-8 are replaced by U+FFFD.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Application {
-    /// The program as it was asked for; empty where none is named.
+    /// Program as requested; empty if none is named.
     pub command: String,
-    /// Its arguments, without its name.
+    /// Arguments, without the program.
     pub arguments: Vec<String>,
-    /// Its environment, `NAME=value`.
+    /// Environment, `NAME=value`.
     pub environment: Vec<String>,
-    /// Where it starts, unless directives say otherwise.
+    /// Working directory, unless directives name another.
     pub directory: Option<String>,
-    /// How many procs; 0 where the number makes no sense.
+    /// Number of procs; 0 if the number is invalid.
     pub procs: u32,
-    /// How many of [`PolicyRequest::infos`] are its directives; those of all applications follow each other there.
+    /// Number of its directives in [`PolicyRequest::infos`], where those of all applications follow
+    /// each other.
     pub directives: usize,
 }
 
@@ -234,40 +236,43 @@ impl From<&App> for Application {
 /// A request as policies see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PolicyRequest {
-    /// What is asked.
+    /// Subject of the request.
     pub matter: PolicySubject,
-    /// Who asks; none for a tool that has no name yet.
+    /// Requester; `None` for a tool without a name.
     pub requester: Option<Proc>,
-    /// As whom, by the kernel's word.
+    /// User and group of the requester, as the kernel reports them.
     pub identity: Option<UserIdentity>,
-    /// The groups of its process by the kernel's word, that of `identity` first; empty where there is no process.
+    /// Unix groups of the requester's process, as the kernel reports them, that of `identity`
+    /// first; empty if there is no process.
     #[serde(default = "no_groups", skip_serializing_if = "is_empty")]
     pub groups: Arc<[UnixGroup]>,
-    /// As whom the server runs.
+    /// User and group of the server.
     pub server: UserIdentity,
-    /// What is at the other end of a connection that is asked about.
+    /// Peer of the connection, if the subject is a connection.
     pub peer: Option<PeerInfo>,
-    /// Whom it is about.
+    /// Target procs.
     pub targets: Vec<TargetProc>,
-    /// The codes of a registration; none means all.
+    /// Codes of a registration; empty for all.
     pub codes: Vec<Status>,
-    /// The nodes that are to be provided.
+    /// Nodes to be provisioned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provision: Option<Provision>,
-    /// What the group is called; none where it is about none, or an answer to an invitation names none.
+    /// Name of the group; `None` if the request is about none, or if an answer to an invitation
+    /// names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_name: Option<String>,
-    /// What is to be spawned, one job of them all.
+    /// Applications to be spawned as one job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<Application>,
-    /// What it carries: an event's infos, what a tool said of itself, what is to be logged, the monitor, the directives of applications.
+    /// Infos of the request: of an event, of a connecting tool, the data to be logged, the monitor,
+    /// or the directives of applications.
     pub infos: Vec<Info>,
-    /// How it is to be done: the directives of job control, of a registration, of a monitor, of a log request, of a job that is to be
-    /// spawned, or of a request about a group; of an invitation and its answer the infos of their event.
+    /// Directives of the request: of job control, a registration, a monitor, a log request, a spawn
+    /// or a group operation. For an invitation and its answer, the infos of their event.
     pub directives: Vec<Info>,
 }
 
-/// Of requests that were recorded when nobody asked for groups.
+/// Returns the groups of a request that was recorded before requests had groups.
 fn no_groups() -> Arc<[UnixGroup]> {
     Arc::default()
 }
@@ -276,62 +281,62 @@ fn is_empty(groups: &[UnixGroup]) -> bool {
     groups.is_empty()
 }
 
-/// How a policy changes what it is asked about.
+/// Change of a request by a policy.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Amendment {
-    /// What stands in the place of the directives or, where a request is about an event or a connection, of the infos.
+    /// Replacement of the directives or, for an event or a connection, of the infos.
     pub infos: Option<Vec<Info>>,
-    /// What stands in the place of an event's range.
+    /// Replacement of an event's range.
     pub range: Option<Range>,
-    /// What stands in the place of what is to be logged.
+    /// Replacement of the data to be logged.
     pub data: Option<Vec<Info>>,
 }
 
-/// What one policy says.
+/// Outcome of one policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum PolicyOutcome {
-    /// Nothing: those after it decide.
+    /// No decision: later policies decide.
     Pass,
-    /// Yes.
+    /// The request is granted.
     Grant,
-    /// No, with the status that the requester is told.
+    /// The request is denied, with the status for the requester.
     Deny(Status),
 }
 
-/// A request to write to log channels, as one channel sees it. RFC "Logging extension".
+/// A log request, as one channel sees it. RFC "Logging extension".
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LogRequest {
-    /// Who asks; none for the host environment.
+    /// Requester; `None` for the host environment.
     pub source: Option<Proc>,
-    /// As whom, by the kernel's word.
+    /// User and group of the requester, as the kernel reports them.
     pub identity: Option<UserIdentity>,
-    /// Seconds since the epoch, as the requester gave them.
+    /// Timestamp of the requester, in seconds since the epoch.
     pub timestamp: Option<u64>,
-    /// What is to be written, all of it.
+    /// Data to be logged, complete.
     pub data: Vec<Info>,
-    /// How.
+    /// Directives of the request.
     pub directives: Vec<Info>,
 }
 
-/// A mail as a log channel hands it over, in its parts. What it may say is for the sink to judge.
+/// A mail that a log channel submits, in its parts. The sink checks them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Mail {
-    /// Whom it is from: an address, or `Name <address>`. The sink's own, if there is none.
+    /// Sender: an address, or `Name <address>`; the sink's own if absent.
     pub sender: Option<String>,
-    /// Who is to get it: addresses, or `Name <address>`.
+    /// Recipients: addresses, or `Name <address>`.
     pub recipients: Vec<String>,
-    /// Its subject: one line.
+    /// Subject, one line.
     pub subject: String,
-    /// What it says: any text, with line feeds.
+    /// Text with line feeds.
     pub text: String,
-    /// The mail server that is to take it; the sink's own, if there is none.
+    /// Mail server; the sink's own if absent.
     pub server: Option<String>,
-    /// The port of that; the one of the sink's own server, if there is none.
+    /// Port of the mail server; that of the sink's own server if absent.
     pub port: Option<u16>,
 }
 
 impl Mail {
-    /// How long all its parts are, in bytes.
+    /// Returns the length of all parts together, in bytes.
     pub fn size(&self) -> usize {
         let parts = self
             .recipients

@@ -1,78 +1,80 @@
-//! What a server answers.
+//! Replies of a server.
 use crate::{
     Bytes, DeviceDistance, Info, JobEntry, JobInfo, Kval, Nspace, Pdata, Proc, SharedData, Size,
     Status, Text, Value,
 };
 use std::sync::Arc;
 
-/// How the construct of a group ended, shared by all who are told the same.
+/// Result of a group construct, shared by all replies that contain it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupResult {
-    /// Whether it is there.
+    /// Status of the construct.
     pub status: Status,
-    /// Who is in it, in their order.
+    /// Members in their order.
     pub members: Vec<Proc>,
-    /// Its number, if one was asked for.
+    /// Context id, if one was requested.
     pub context_id: Option<u64>,
-    /// The jobs of its members.
+    /// Jobs of the members.
     pub jobs: Vec<JobInfo>,
-    /// What members say of themselves, or why it is not there.
+    /// Infos of the members, or the reason of the failure.
     pub infos: Vec<Info>,
 }
 
-/// The answer to a request. All but the job data begin with a status; what follows it depends on the request.
+/// Reply to a request. All except job data begin with a status; the rest depends on the request.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(
     missing_docs,
     reason = "the members are the results of the API call that the request names"
 )]
 pub enum Reply {
-    /// To JobData. It has no status: an error is shown by closing the connection.
+    /// Reply to JobData. It has no status: an error closes the connection.
     JobData(Arc<JobInfo>),
-    /// The short form: an error, or a success that carries nothing. Always understood.
+    /// Reply that is only a status: an error, or a success without data. It is valid for every
+    /// request.
     Status(Status),
-    /// To Get: what is known of each proc asked for.
+    /// Reply to Get: the data of each requested proc.
     Data {
         status: Status,
         ranks: Vec<SharedData>,
     },
-    /// To Lookup.
+    /// Reply to Lookup.
     Published { status: Status, data: Vec<Pdata> },
-    /// To Spawn.
+    /// Reply to Spawn.
     Spawned {
         status: Status,
         nspace: Option<Nspace>,
         kvals: Vec<Kval>,
     },
-    /// To Connect: the job data of each other namespace that takes part.
+    /// Reply to Connect: the job data of each other namespace in it.
     Connected { status: Status, jobs: Vec<JobInfo> },
-    /// To Query, Log, Allocate, JobControl, Monitor, ValidateCredential, FabricRegister, FabricUpdate, SessionControl.
+    /// Reply to Query, Log, Allocate, JobControl, Monitor, ValidateCredential, FabricRegister,
+    /// FabricUpdate or SessionControl.
     Infos { status: Status, infos: Vec<Info> },
-    /// To GetCredential.
+    /// Reply to GetCredential.
     Credential {
         status: Status,
         credential: Bytes,
         infos: Vec<Info>,
     },
-    /// To IofPull.
+    /// Reply to IofPull.
     IofHandle { status: Status, remote_id: u64 },
-    /// To GroupConstruct; which of the members travel depends on the client's release.
+    /// Reply to GroupConstruct. The client's release determines which parts are sent.
     Group(Arc<GroupResult>),
-    /// To DeviceDistances.
+    /// Reply to DeviceDistances.
     Distances {
         status: Status,
         distances: Vec<DeviceDistance>,
     },
-    /// To RefreshCache.
+    /// Reply to RefreshCache.
     Kvals { status: Status, kvals: Vec<Kval> },
-    /// To ResolvePeers.
+    /// Reply to ResolvePeers.
     Procs { status: Status, procs: Vec<Proc> },
-    /// To ResolveNode: a comma list.
+    /// Reply to ResolveNode: node names separated by commas.
     Nodes { status: Status, nodes: Option<Text> },
 }
 
 impl Reply {
-    /// The status it begins with; job data count as success.
+    /// Returns the status; job data count as success.
     pub fn status(&self) -> Status {
         match self {
             Reply::JobData(_) => crate::code::PMIX_SUCCESS,
@@ -92,7 +94,8 @@ impl Reply {
         }
     }
 
-    /// The memory that it takes, in bytes, nearly. Job data are there once, however many are told.
+    /// Returns the approximate memory that the reply takes, in bytes. Job data of a `JobData` reply
+    /// do not count: they exist once for all replies.
     pub fn bytes(&self) -> usize {
         let infos = |infos: &[Info]| {
             infos

@@ -1,4 +1,4 @@
-//! What a client asks of its server.
+//! Requests of a client.
 use crate::{
     App, Bytes, Info, IofChannel, Kval, Nspace, Proc, Query, Range, ResourceUnit, Scope, Status,
     Text,
@@ -7,15 +7,15 @@ use crate::{Topology, UnknownNumber};
 
 macro_rules! commands {
     ($($(#[$doc:meta])* $name:ident = $number:literal;)+) => {
-        /// The kind of a request, by the number it has on the wire (`pmix-wire.md`, section 5).
+        /// Kind of a request, by its number on the wire.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum CommandCode { $($(#[$doc])* $name,)+ }
 
         impl CommandCode {
-            /// Every command, in the order of their numbers.
+            /// All commands, in the order of their numbers.
             pub const ALL: &'static [CommandCode] = &[$(CommandCode::$name,)+];
 
-            /// Its number.
+            /// Returns the number.
             pub fn number(self) -> u8 {
                 match self { $(CommandCode::$name => $number,)+ }
             }
@@ -34,90 +34,90 @@ macro_rules! commands {
 }
 
 commands! {
-    /// The job data of the own namespace.
+    /// Requests the job data of the client's namespace.
     JobData = 0;
-    /// End procs abnormally.
+    /// Ends procs abnormally.
     Abort = 1;
-    /// Hand over what was put.
+    /// Sends the values that were put.
     Commit = 2;
-    /// Wait for others.
+    /// Waits for other procs.
     Fence = 3;
-    /// A value of a proc or job.
+    /// Requests a value of a proc or job.
     Get = 4;
-    /// Leave in order.
+    /// Disconnects in order.
     Finalize = 5;
-    /// Make data known to all.
+    /// Publishes data.
     Publish = 6;
-    /// Find published data.
+    /// Looks up published data.
     Lookup = 7;
-    /// Withdraw published data.
+    /// Withdraws published data.
     Unpublish = 8;
-    /// Start procs.
+    /// Spawns procs.
     Spawn = 9;
-    /// Join jobs.
+    /// Connects jobs.
     Connect = 10;
-    /// Part joined jobs.
+    /// Disconnects connected jobs.
     Disconnect = 11;
-    /// Raise an event.
+    /// Raises an event.
     Notify = 12;
-    /// Ask for events.
+    /// Registers for events.
     RegisterEvents = 13;
-    /// Ask for events no more; the only request without a reply.
+    /// Ends a registration for events; the only request without a reply.
     DeregisterEvents = 14;
-    /// Ask for information.
+    /// Queries information.
     Query = 15;
-    /// Write to log channels.
+    /// Writes to log channels.
     Log = 16;
-    /// Ask for resources.
+    /// Requests resources.
     Allocate = 17;
-    /// Control procs.
+    /// Requests job control.
     JobControl = 18;
-    /// Watch procs or files.
+    /// Monitors procs or files.
     Monitor = 19;
-    /// Ask for a credential.
+    /// Requests a credential.
     GetCredential = 20;
-    /// Check a credential.
+    /// Validates a credential.
     ValidateCredential = 21;
-    /// Ask for forwarded output.
+    /// Pulls forwarded output.
     IofPull = 22;
-    /// Send input.
+    /// Pushes input.
     IofPush = 23;
-    /// Form a group.
+    /// Constructs a group.
     GroupConstruct = 24;
-    /// Leave a group.
+    /// Leaves a group.
     GroupLeave = 27;
-    /// Dissolve a group.
+    /// Destructs a group.
     GroupDestruct = 28;
-    /// Ask for forwarded output no more.
+    /// Ends a pull of forwarded output.
     IofDeregister = 29;
-    /// Ask for fabric information.
+    /// Requests fabric information.
     FabricRegister = 30;
-    /// Ask for newer fabric information.
+    /// Requests newer fabric information.
     FabricUpdate = 31;
-    /// Ask how far devices are.
+    /// Requests distances of devices.
     DeviceDistances = 32;
-    /// Drop what is cached of a proc (5.x on).
+    /// Drops the cached data of a proc (from 5.x on).
     RefreshCache = 33;
-    /// Act on a resource block (6.x on).
+    /// Acts on a resource block (from 6.x on).
     ResourceBlock = 34;
-    /// Control a session (6.x on).
+    /// Controls a session (from 6.x on).
     SessionControl = 35;
-    /// Which procs are on a node (5.0.7 on).
+    /// Requests the procs on a node (from 5.0.7 on).
     ResolvePeers = 37;
-    /// Which nodes host a namespace (5.0.7 on).
+    /// Requests the nodes of a namespace (from 5.0.7 on).
     ResolveNode = 38;
 }
 
-/// The values of one scope in a commit.
+/// Values of one scope in a commit.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Commit {
-    /// Who may see them: local or remote. A value put with global scope is in both.
+    /// Scope of the values, local or remote. A value put with global scope is in both.
     pub scope: Scope,
     /// The values.
     pub kvals: Vec<Kval>,
 }
 
-/// A request of a client, whole.
+/// A request of a client with its arguments.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(
     missing_docs,
@@ -172,7 +172,7 @@ pub enum Request {
         range: Range,
         infos: Vec<Info>,
     },
-    /// No codes: a default registration.
+    /// An empty list of codes makes a default registration.
     RegisterEvents {
         codes: Vec<Status>,
         infos: Vec<Info>,
@@ -183,7 +183,7 @@ pub enum Request {
     Query {
         queries: Vec<Query>,
     },
-    /// The timestamp is in seconds since the epoch, zero for none.
+    /// The timestamp is in seconds since the epoch, or zero for none.
     Log {
         timestamp: u64,
         data: Vec<Info>,
@@ -215,7 +215,7 @@ pub enum Request {
         channels: IofChannel,
         local_id: u64,
     },
-    /// No data, or empty data: the end of the input.
+    /// No data or empty data mean the end of the input.
     IofPush {
         targets: Vec<Proc>,
         directives: Vec<Info>,
@@ -274,7 +274,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Its kind.
+    /// Returns the command.
     pub fn command(&self) -> CommandCode {
         match self {
             Request::JobData => CommandCode::JobData,

@@ -1,12 +1,12 @@
-//! How much memory a value takes and how deeply it nests: what comes from outside is bounded by it.
+//! Memory and nesting of values, which are bounded for values from outside.
 use crate::{Event, Info, Kval, Text, Value};
 
-/// The size of a value, an info or an event.
+/// Size of a value, an info or an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
-    /// Bytes in memory, nearly.
+    /// Approximate bytes in memory.
     pub bytes: usize,
-    /// Levels of values inside of values; 1 is a plain value.
+    /// Levels of nested values; 1 is a plain value.
     pub depth: usize,
 }
 
@@ -18,7 +18,7 @@ impl Size {
         }
     }
 
-    /// A value of so many bytes of its own around these.
+    /// Returns the size of a value with `heap` bytes of its own and inner values.
     fn around(heap: usize, inner: impl IntoIterator<Item = Size>) -> Size {
         inner
             .into_iter()
@@ -28,17 +28,17 @@ impl Size {
             })
     }
 
-    /// The size of an event.
+    /// Returns the size of an event.
     pub fn of_event(event: &Event) -> Size {
         Size::around(size_of::<Event>(), event.infos.iter().map(Size::of_info))
     }
 
-    /// The size of a pair.
+    /// Returns the size of a pair.
     pub fn of_kval(kval: &Kval) -> Size {
         Size::around(kval.key.as_str().len(), [Size::of(&kval.value)])
     }
 
-    /// The size of an info.
+    /// Returns the size of an info.
     pub fn of_info(info: &Info) -> Size {
         let value = Size::of(&info.value);
         Size {
@@ -49,7 +49,7 @@ impl Size {
         }
     }
 
-    /// The size of a value.
+    /// Returns the size of a value.
     pub fn of(value: &Value) -> Size {
         match value {
             Value::String(Some(text)) | Value::Cpuset(Some(text)) => {

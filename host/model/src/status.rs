@@ -1,40 +1,42 @@
-//! Status and event codes: one number space in the Standard.
+//! Status and event codes, which share one number space in the Standard.
 use crate::names::STATUS_NAMES;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A status or event code (`pmix_status_t`). Zero is success, negative numbers are errors and events; from -3000 down
-/// they are free for users, from -1000000 down they are Peal's own. PMIx Standard, section "Return status".
+/// A status or event code (`pmix_status_t`). Zero is success, negative numbers are errors and
+/// events. Numbers from -3000 down are free for users, those from -1000000 down are Peal's own.
+/// PMIx Standard, section "Return status".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Status(pub i32);
 
 impl Status {
-    /// The code by which a default registration is known inside `libpmix`, and in its DEREGEVENTS message.
+    /// Code of a default registration inside `libpmix`, and in its DEREGEVENTS message.
     pub const DEFAULT_HANDLER: Status = Status(i32::MIN);
-    /// A handler ended abnormally (trap); Peal's own.
-    pub const PEAL_ERR_MODULE_TRAPPED: Status = Status(-1_000_001);
-    /// A handler ran past its time; Peal's own.
-    pub const PEAL_ERR_MODULE_TIMEOUT: Status = Status(-1_000_002);
-    /// A handler asked for more memory than it may have; Peal's own.
-    pub const PEAL_ERR_MODULE_MEMORY: Status = Status(-1_000_003);
-    /// A handler returned more than it may; Peal's own.
-    pub const PEAL_ERR_MODULE_OUTPUT: Status = Status(-1_000_004);
-    /// A handler could not be run at all (no instance to be had, queue full); Peal's own.
-    pub const PEAL_ERR_MODULE_UNAVAILABLE: Status = Status(-1_000_005);
-    /// A handler called its host more often than it may; Peal's own.
-    pub const PEAL_ERR_MODULE_HOST_CALLS: Status = Status(-1_000_006);
-    /// Event: other modules have taken the place of those that a server ran; Peal's own.
+    /// Status of a handler that trapped; Peal's own.
+    pub const PEAL_ERR_HANDLER_TRAPPED: Status = Status(-1_000_001);
+    /// Status of a handler that exceeded its time; Peal's own.
+    pub const PEAL_ERR_HANDLER_TIMEOUT: Status = Status(-1_000_002);
+    /// Status of a handler that exceeded its memory; Peal's own.
+    pub const PEAL_ERR_HANDLER_MEMORY: Status = Status(-1_000_003);
+    /// Status of a handler that exceeded its output; Peal's own.
+    pub const PEAL_ERR_HANDLER_OUTPUT: Status = Status(-1_000_004);
+    /// Status of a handler that could not be called (no instance available, queue full); Peal's
+    /// own.
+    pub const PEAL_ERR_HANDLER_UNAVAILABLE: Status = Status(-1_000_005);
+    /// Status of a handler that exceeded its number of host calls; Peal's own.
+    pub const PEAL_ERR_HANDLER_HOST_CALLS: Status = Status(-1_000_006);
+    /// Event code: the server runs another module set; Peal's own.
     pub const PEAL_MODULES_DEPLOYED: Status = Status(-1_000_101);
-    /// Event: other modules were to take the place of those that a server runs, and could not; Peal's own.
+    /// Event code: a change of the module set failed; Peal's own.
     pub const PEAL_MODULES_REFUSED: Status = Status(-1_000_102);
-    /// Event: a module is not called any more since it failed too often; Peal's own.
+    /// Event code: a module was quarantined because it failed too often; Peal's own.
     pub const PEAL_MODULE_QUARANTINED: Status = Status(-1_000_103);
-    /// Event, for the requester: a job-control request that was accepted has ended; Peal's own.
+    /// Event code, for the requester: an accepted job-control request has ended; Peal's own.
     pub const PEAL_JOB_CONTROL_ENDED: Status = Status(-1_000_104);
-    /// A handler used up its fuel; Peal's own.
-    pub const PEAL_ERR_MODULE_FUEL: Status = Status(-1_000_007);
-    /// A handler was not called: it has failed too often; Peal's own.
-    pub const PEAL_ERR_MODULE_QUARANTINED: Status = Status(-1_000_008);
+    /// Status of a handler that used up its fuel; Peal's own.
+    pub const PEAL_ERR_HANDLER_FUEL: Status = Status(-1_000_007);
+    /// Status of a handler that was not called because it is quarantined; Peal's own.
+    pub const PEAL_ERR_HANDLER_QUARANTINED: Status = Status(-1_000_008);
 
     const PEAL_NAMES: [(Status, &'static str); 12] = [
         (Status::PEAL_JOB_CONTROL_ENDED, "PEAL_JOB_CONTROL_ENDED"),
@@ -60,12 +62,13 @@ impl Status {
         ),
     ];
 
-    /// Whether this is `PMIX_SUCCESS` (or the internal "operation succeeded", which libraries treat alike).
+    /// Returns true for `PMIX_SUCCESS` and for the internal "operation succeeded", which libraries
+    /// treat alike.
     pub fn is_success(self) -> bool {
         self == crate::code::PMIX_SUCCESS || self == crate::code::PMIX_OPERATION_SUCCEEDED
     }
 
-    /// The Standard's name, if it has one.
+    /// Returns the Standard's name, or Peal's own, if the code has one.
     pub fn name(self) -> Option<&'static str> {
         if let Ok(at) = STATUS_NAMES.binary_search_by_key(&self.0, |entry| entry.0) {
             return STATUS_NAMES.get(at).map(|entry| entry.1);
@@ -76,7 +79,7 @@ impl Status {
             .map(|entry| entry.1)
     }
 
-    /// The code of this name: a name of the Standard, one of Peal's own, or a plain number.
+    /// Returns the code of a name: one of the Standard's, one of Peal's own, or a plain number.
     pub fn from_name(name: &str) -> Option<Status> {
         if let Ok(number) = name.parse::<i32>() {
             return Some(Status(number));
@@ -93,7 +96,7 @@ impl Status {
         })
     }
 
-    /// `Ok` for a success, else the status as an error.
+    /// Returns `Ok` for a success, otherwise the status as an error.
     pub fn ok(self) -> Result<(), Status> {
         if self.is_success() { Ok(()) } else { Err(self) }
     }

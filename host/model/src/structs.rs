@@ -1,26 +1,26 @@
-//! The compound data types of the Standard that Peal carries without acting on them, or nearly so.
+//! Compound data types of the Standard that Peal mostly carries without acting on them.
 use crate::{Bytes, DataType, Info, Key, Proc, ProcState, Text, Value};
 use serde::{Deserialize, Serialize};
 
 /// An application to spawn (`pmix_app_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct App {
-    /// The program.
+    /// Program.
     pub command: Option<Text>,
-    /// Its arguments, the first being its name.
+    /// Arguments; the first is the program's name.
     pub args: Vec<Option<Text>>,
-    /// Its environment, `NAME=value`.
+    /// Environment, `NAME=value`.
     pub env: Vec<Option<Text>>,
-    /// Where it starts.
+    /// Working directory.
     pub cwd: Option<Text>,
-    /// How many procs at most.
+    /// Largest number of procs.
     pub max_procs: i32,
     /// Directives.
     pub infos: Vec<Info>,
 }
 
 impl App {
-    /// The program that is meant: what is named as that, or the first argument; none where that is empty.
+    /// Returns the program to run: the command, or the first argument; `None` if it is empty.
     pub fn program(&self) -> Option<&Text> {
         let named = self
             .command
@@ -30,180 +30,181 @@ impl App {
     }
 }
 
-/// A published value and who published it (`pmix_pdata_t`).
+/// A published value with its publisher (`pmix_pdata_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Pdata {
-    /// The publisher.
+    /// Publisher.
     pub proc: Proc,
-    /// What it is.
+    /// Key of the data.
     pub key: Key,
-    /// Its value.
+    /// Value of the data.
     pub value: Value,
 }
 
-/// What is known of a running proc (`pmix_proc_info_t`).
+/// State of a proc (`pmix_proc_info_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ProcInfo {
-    /// Which proc.
+    /// The proc.
     pub proc: Proc,
-    /// Where it runs.
+    /// Host name of its node.
     pub hostname: Option<Text>,
-    /// Its program.
+    /// Program.
     pub executable: Option<Text>,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// Its state.
+    /// State.
     pub state: ProcState,
 }
 
-/// A question to the server or host (`pmix_query_t`).
+/// A query to the server or host environment (`pmix_query_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Query {
-    /// What is asked.
+    /// Keys of the query.
     pub keys: Vec<Option<Text>>,
-    /// What narrows it.
+    /// Qualifiers of the query.
     pub qualifiers: Vec<Info>,
 }
 
-/// An environment variable to add to (`pmix_envar_t`).
+/// An environment variable to be extended (`pmix_envar_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Envar {
-    /// Its name.
+    /// Name of the variable.
     pub name: Option<Text>,
-    /// What to add.
+    /// Value to be added.
     pub value: Option<Text>,
-    /// What stands between the parts.
+    /// Separator of the parts.
     pub separator: u8,
 }
 
 /// Coordinates in a fabric (`pmix_coord_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Coord {
-    /// Logical or physical.
+    /// View, logical or physical.
     pub view: u8,
     /// One number per dimension.
     pub coordinates: Vec<u32>,
 }
 
-/// An attribute that somebody supports (`pmix_regattr_t`).
+/// Description of a supported attribute (`pmix_regattr_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Regattr {
-    /// Its name.
+    /// Name of the attribute.
     pub name: Option<Text>,
-    /// Its key string.
+    /// Key string.
     pub key: Option<Text>,
-    /// The type of its value.
+    /// Type of the value.
     pub data_type: DataType,
-    /// What it does, line by line.
+    /// Description, line by line.
     pub description: Vec<Option<Text>>,
 }
 
-/// Where a device sits in its fabric (`pmix_geometry_t`).
+/// Position of a device in its fabric (`pmix_geometry_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Geometry {
-    /// The fabric's number.
+    /// Number of the fabric.
     pub fabric: u64,
-    /// The device's identifier.
+    /// Identifier of the device.
     pub uuid: Option<Text>,
-    /// The operating system's name for it.
+    /// Name of the device in the operating system.
     pub osname: Option<Text>,
-    /// Its coordinates.
+    /// Coordinates.
     pub coordinates: Vec<Coord>,
 }
 
-/// How far a device is (`pmix_device_distance_t`).
+/// Distance of a device (`pmix_device_distance_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DeviceDistance {
-    /// The device's identifier.
+    /// Identifier of the device.
     pub uuid: Option<Text>,
-    /// The operating system's name for it.
+    /// Name of the device in the operating system.
     pub osname: Option<Text>,
-    /// What kind of device.
+    /// Kind of the device.
     pub device_type: u64,
-    /// The smallest relative distance.
+    /// Smallest relative distance.
     pub min: u16,
-    /// The largest relative distance.
+    /// Largest relative distance.
     pub max: u16,
 }
 
 /// An address in a fabric (`pmix_endpoint_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// The device's identifier.
+    /// Identifier of the device.
     pub uuid: Option<Text>,
-    /// The operating system's name for it.
+    /// Name of the device in the operating system.
     pub osname: Option<Text>,
-    /// The address, opaque.
+    /// Address, opaque.
     pub address: Bytes,
 }
 
-/// A machine's topology as hwloc XML (`pmix_topology_t`).
+/// Topology of a node as hwloc XML (`pmix_topology_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Topology {
-    /// The XML and hwloc's raw support structures, or nothing.
+    /// XML and hwloc's raw support structures; `None` for a NULL pointer.
     pub xml: Option<(Text, Bytes)>,
 }
 
-/// What a disk has done so far (`pmix_disk_stats_t`, retired in 6.1).
+/// Counters of a disk (`pmix_disk_stats_t`, retired in 6.1).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DiskStats {
-    /// The disk's name.
+    /// Name of the disk.
     pub disk: Option<Text>,
-    /// Reads completed, reads merged, sectors read, milliseconds reading; the same four of writing; operations in
-    /// progress, milliseconds with any, and those weighted by how many there were.
+    /// Reads completed, reads merged, sectors read, milliseconds reading; the same four of writing;
+    /// operations in progress, milliseconds with any, and those weighted by the number of
+    /// operations.
     pub counters: [u64; 11],
 }
 
-/// What a network interface has done so far (`pmix_net_stats_t`, retired in 6.1).
+/// Counters of a network interface (`pmix_net_stats_t`, retired in 6.1).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NetStats {
-    /// The interface's name.
+    /// Name of the interface.
     pub interface: Option<Text>,
-    /// Bytes, packets and errors of receiving, then of sending.
+    /// Bytes, packets and errors received, then sent.
     pub counters: [u64; 6],
 }
 
-/// How busy a node is (`pmix_node_stats_t`, retired in 6.1). There are no disks and interfaces in it, because no release
-/// manages to send them.
+/// Load and memory of a node (`pmix_node_stats_t`, retired in 6.1). Disks and interfaces are
+/// missing, because no release of OpenPMIx sends them correctly.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeStats {
-    /// The node's name.
+    /// Name of the node.
     pub node: Option<Text>,
-    /// The load averages of 1, 5 and 15 minutes.
+    /// Load averages of 1, 5 and 15 minutes.
     pub load: [f32; 3],
     /// Memory in megabytes: total, free, buffers, cached; of the swap: cached, total, free; mapped.
     pub memory: [f32; 8],
-    /// When that was so, in seconds and microseconds since the epoch.
+    /// Time of the sample, in seconds and microseconds since the epoch.
     pub sample_time: (i64, i64),
 }
 
 /// A device (`pmix_device_t`, 6.x).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Device {
-    /// The device's identifier.
+    /// Identifier of the device.
     pub uuid: Option<Text>,
-    /// The operating system's name for it.
+    /// Name of the device in the operating system.
     pub osname: Option<Text>,
-    /// What kind of device.
+    /// Kind of the device.
     pub device_type: u64,
 }
 
-/// So many of a kind of resource (`pmix_resource_unit_t`, 6.x).
+/// A number of units of one kind of resource (`pmix_resource_unit_t`, 6.x).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ResourceUnit {
-    /// What kind.
+    /// Kind of resource.
     pub device_type: u64,
-    /// How many.
+    /// Number of units.
     pub count: u64,
 }
 
 /// A process on a node (`pmix_node_pid_t`, 6.x).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodePid {
-    /// The node's name.
+    /// Name of the node.
     pub hostname: Option<Text>,
-    /// The node's number.
+    /// Number of the node.
     pub node_id: u32,
-    /// The process id there.
+    /// Process id on the node.
     pub pid: u32,
 }

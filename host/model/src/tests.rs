@@ -1,4 +1,4 @@
-//! What the vocabulary promises.
+//! Tests of the vocabulary.
 use crate::*;
 
 #[test]
@@ -65,10 +65,7 @@ fn procs_cover_by_rank_and_namespace() {
 #[test]
 fn too_long_and_nul_are_refused_by_name() {
     let error = Nspace::new(&"x".repeat(256)).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "namespace of 256 bytes is longer than the 255 allowed"
-    );
+    assert_eq!(error, "namespace has 256 bytes; the limit is 255");
     assert!(Nspace::new(&"x".repeat(255)).is_ok());
     assert!(Key::new("a\0b").is_err());
 }
@@ -133,7 +130,7 @@ fn an_array_holds_one_type() {
     .unwrap_err();
     assert_eq!(
         mixed.to_string(),
-        "element 1 is a PMIX_BYTE (2), the array holds PMIX_BOOL (1)"
+        "element 1 is a PMIX_BYTE (2), expected PMIX_BOOL (1)"
     );
 }
 

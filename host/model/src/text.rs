@@ -1,15 +1,17 @@
-//! Byte strings: C texts, which need not be UTF-8, and opaque byte objects. Both are shared, so that a clone is cheap.
+//! Byte strings: C texts, which need not be UTF-8, and opaque byte objects. Both share their bytes,
+//! so that clones are cheap.
 use serde::{Deserialize, Serialize, Serializer};
 use serde_bytes::ByteBuf;
 use std::{borrow::Cow, fmt, sync::Arc};
 
-/// A C string without its NUL. Usually UTF-8, but a program may send any bytes and gets the same ones back.
+/// A C string without its NUL. It is usually UTF-8, but a program may send any bytes and gets the
+/// same bytes back.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "ByteBuf")]
 pub struct Text(#[serde(serialize_with = "as_bytes")] Arc<[u8]>);
 
 impl Text {
-    /// The text of these bytes, up to the first NUL if they hold one, as C would read them.
+    /// Makes a text of bytes up to the first NUL, as C would read them.
     pub fn from_bytes(bytes: &[u8]) -> Text {
         let end = bytes
             .iter()
@@ -18,17 +20,17 @@ impl Text {
         Text(Arc::from(bytes.get(..end).unwrap_or_default()))
     }
 
-    /// The bytes without NUL.
+    /// Returns the bytes without NUL.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The text, if it is UTF-8.
+    /// Returns the text if it is UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The text with whatever is not UTF-8 replaced.
+    /// Returns the text with invalid UTF-8 replaced.
     pub fn to_string_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
@@ -58,7 +60,7 @@ impl fmt::Debug for Text {
 pub struct Bytes(#[serde(serialize_with = "as_bytes")] Arc<[u8]>);
 
 impl Bytes {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
@@ -82,7 +84,7 @@ impl From<ByteBuf> for Text {
     }
 }
 
-/// In one piece, where one after the other would take more room.
+/// Serializes the bytes in one piece, which is smaller than one by one.
 fn as_bytes<S: Serializer>(bytes: &Arc<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bytes(bytes)
 }

@@ -1,20 +1,20 @@
-//! The small enumerations of the Standard, and the type numbers of values.
+//! Small enumerations of the Standard, and the type numbers of values.
 use crate::names::{DATA_TYPE_NAMES, number};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
 
-/// A number from outside that no member of an enumeration has.
+/// Error for a number without a member in an enumeration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{number} is not a {kind}")]
 pub struct UnknownNumber {
-    /// The enumeration's name in the Standard.
+    /// Name of the enumeration in the Standard.
     pub kind: &'static str,
-    /// The number given.
+    /// The number.
     pub number: u32,
 }
 
-/// The type number of a value (`pmix_data_type_t`); the known ones are in [`crate::data_type`].
+/// Type number of a value (`pmix_data_type_t`); the known ones are in [`crate::data_type`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DataType(pub u16);
 
@@ -40,15 +40,15 @@ macro_rules! enumeration {
         pub enum $name { $($(#[$vdoc])* $variant,)+ }
 
         impl $name {
-            /// Every member, in the order of their numbers.
+            /// All members, in the order of their numbers.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// The number that the Standard gives it.
+            /// Returns the number in the Standard.
             pub fn number(self) -> u8 {
                 match self { $($name::$variant => $number as u8,)+ }
             }
 
-            /// The Standard's name.
+            /// Returns the name in the Standard.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)+ }
             }
@@ -77,9 +77,9 @@ macro_rules! enumeration {
 }
 
 enumeration! {
-    /// Whom an event is meant for (`pmix_data_range_t`). RFC 0002, "Client-Based Notifications".
+    /// Range of an event (`pmix_data_range_t`). RFC 0002, "Client-Based Notifications".
     Range, "pmix_data_range_t",
-    /// Not given.
+    /// Undefined.
     Undef = crate::names::range::PMIX_RANGE_UNDEF, "PMIX_RANGE_UNDEF";
     /// The host environment only.
     Rm = crate::names::range::PMIX_RANGE_RM, "PMIX_RANGE_RM";
@@ -93,14 +93,14 @@ enumeration! {
     Global = crate::names::range::PMIX_RANGE_GLOBAL, "PMIX_RANGE_GLOBAL";
     /// The procs named in `PMIX_EVENT_CUSTOM_RANGE`.
     Custom = crate::names::range::PMIX_RANGE_CUSTOM, "PMIX_RANGE_CUSTOM";
-    /// The source itself: never leaves its process.
+    /// The source itself; the event never leaves its process.
     ProcLocal = crate::names::range::PMIX_RANGE_PROC_LOCAL, "PMIX_RANGE_PROC_LOCAL";
 }
 
 enumeration! {
-    /// Who may see a value that a proc put (`pmix_scope_t`).
+    /// Scope of a value that a proc put (`pmix_scope_t`).
     Scope, "pmix_scope_t",
-    /// Not given.
+    /// Undefined.
     Undef = 0, "PMIX_SCOPE_UNDEF";
     /// Procs of the same node.
     Local = number::PMIX_LOCAL, "PMIX_LOCAL";
@@ -113,7 +113,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// How long published data stay (`pmix_persistence_t`).
+    /// Persistence of published data (`pmix_persistence_t`).
     Persistence, "pmix_persistence_t",
     /// Until deleted.
     Indefinite = 0, "PMIX_PERSIST_INDEF";
@@ -129,34 +129,34 @@ enumeration! {
     Invalid = 255, "PMIX_PERSIST_INVALID";
 }
 
-/// The state of a proc (`pmix_proc_state_t`), passed through.
+/// State of a proc (`pmix_proc_state_t`), passed on unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ProcState(pub u8);
 
 impl ProcState {
-    /// Not known.
+    /// Unknown.
     pub const UNDEF: ProcState = ProcState(number::PMIX_PROC_STATE_UNDEF as u8);
-    /// It runs.
+    /// Running.
     pub const RUNNING: ProcState = ProcState(number::PMIX_PROC_STATE_RUNNING as u8);
-    /// It has ended.
+    /// Terminated.
     pub const TERMINATED: ProcState = ProcState(number::PMIX_PROC_STATE_TERMINATED as u8);
-    /// It was ended, as somebody wanted it.
+    /// Terminated on request.
     pub const KILLED_BY_CMD: ProcState = ProcState(number::PMIX_PROC_STATE_KILLED_BY_CMD as u8);
-    /// A signal ended it.
+    /// Terminated by a signal.
     pub const ABORTED_BY_SIG: ProcState = ProcState(number::PMIX_PROC_STATE_ABORTED_BY_SIG as u8);
-    /// It ended without having left in order.
+    /// Terminated without finalizing.
     pub const TERM_WO_SYNC: ProcState = ProcState(number::PMIX_PROC_STATE_TERM_WO_SYNC as u8);
-    /// It aborted its job.
+    /// Aborted its job.
     pub const CALLED_ABORT: ProcState = ProcState(number::PMIX_PROC_STATE_CALLED_ABORT as u8);
-    /// It ended with another status than zero.
+    /// Terminated with a status other than zero.
     pub const TERM_NON_ZERO: ProcState = ProcState(number::PMIX_PROC_STATE_TERM_NON_ZERO as u8);
 }
 
-/// The state of a job (`pmix_job_state_t`), passed through.
+/// State of a job (`pmix_job_state_t`), passed on unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct JobState(pub u8);
 
-/// The state of a fabric link (`pmix_link_state_t`), passed through.
+/// State of a fabric link (`pmix_link_state_t`), passed on unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct LinkState(pub u8);
 
@@ -172,7 +172,7 @@ impl IofChannel {
 }
 
 impl DataType {
-    /// A compressed string, which 7.x retired and the registry therefore lacks.
+    /// Compressed string, which 7.x retired and the registry therefore lacks.
     pub const COMPRESSED_STRING: DataType = DataType(42);
     /// Statistics of a disk, which 6.1 retired together with the other two.
     pub const DISK_STATS: DataType = DataType(62);

@@ -1,4 +1,4 @@
-//! Values: everything an info can carry.
+//! Values that an info can carry.
 use crate::{
     App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar,
     Geometry, Info, IofChannel, JobState, Kval, LinkState, NetStats, NodePid, NodeStats, Nspace,
@@ -47,7 +47,7 @@ pub enum Value {
     ByteObject(Bytes),
     Kval(Box<Kval>),
     Persistence(Persistence),
-    /// A pointer crosses the wire as a placeholder only.
+    /// A pointer, of which only a placeholder is sent.
     Pointer,
     Scope(Scope),
     Range(Range),
@@ -59,7 +59,8 @@ pub enum Value {
     DataArray(DataArray),
     Rank(Rank),
     Query(Box<Query>),
-    /// A string as `libpmix` compresses it: length in host order, then a zlib stream. Retired in 7.x.
+    /// A string as compressed by `libpmix`: its length in host order, then a zlib stream. Retired
+    /// in 7.x.
     CompressedString(Bytes),
     AllocDirective(u8),
     IofChannel(IofChannel),
@@ -68,7 +69,7 @@ pub enum Value {
     Regattr(Box<Regattr>),
     JobState(JobState),
     LinkState(LinkState),
-    /// `hwloc:` and the list form of the bitmap.
+    /// A set of processing units: `hwloc:` and the list form of the bitmap.
     Cpuset(Option<Text>),
     Geometry(Box<Geometry>),
     DeviceDistance(Box<DeviceDistance>),
@@ -76,7 +77,7 @@ pub enum Value {
     Topology(Box<Topology>),
     DeviceType(u64),
     Locality(u16),
-    /// A byte object as `libpmix` compresses it.
+    /// A byte object as compressed by `libpmix`.
     CompressedByteObject(Bytes),
     Nspace(Nspace),
     DiskStats(Box<DiskStats>),
@@ -95,17 +96,17 @@ pub enum Value {
 }
 
 impl Value {
-    /// A string value.
+    /// Makes a string value.
     pub fn string(text: &str) -> Value {
         Value::String(Some(Text::from(text)))
     }
 
-    /// An array of procs.
+    /// Makes an array of procs.
     pub fn procs(procs: impl IntoIterator<Item = Proc>) -> Value {
         Value::DataArray(DataArray::procs(procs))
     }
 
-    /// Its data type.
+    /// Returns the data type.
     pub fn data_type(&self) -> DataType {
         match self {
             Value::Undef => dt::PMIX_UNDEF,
@@ -181,7 +182,7 @@ impl Value {
         }
     }
 
-    /// The text of a string value.
+    /// Returns the text of a string value.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::String(Some(text)) => text.as_str(),
@@ -189,7 +190,8 @@ impl Value {
         }
     }
 
-    /// The procs named: one proc, or an array of them (`PMIX_EVENT_CUSTOM_RANGE` comes in both forms).
+    /// Returns the procs of a proc value or an array of them (`PMIX_EVENT_CUSTOM_RANGE` has both
+    /// forms).
     pub fn as_procs(&self) -> Option<Vec<Proc>> {
         match self {
             Value::Proc(proc) => Some(vec![proc.clone()]),

@@ -1,4 +1,5 @@
-//! Writes every recorded connection as a seed for the fuzz target `relay`: `relay_seeds FOLDER`, where the target gets a folder of its own.
+//! Example that writes every recorded connection as a seed of the fuzz target `relay`: `relay_seeds
+//! FOLDER`. The target gets a folder of its own.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,5 @@
-//! Events: what the client asked for, what is kept until it asks, and what a server sends again.
+//! Events of the client: its registrations, the events kept until it registers for them, and events
+//! that a server repeats.
 use peal_core::{audience::PeerRegistrations, class::ClassFilter};
 use peal_model::{Event, Info, Infos, Proc, Range, Status, key};
 use std::{
@@ -7,20 +8,21 @@ use std::{
     sync::Arc,
 };
 
-/// How many events are kept for a client that has not asked for them, and how many are known again: as many as libraries keep.
+/// Bound on the events kept for a client that has not registered for them, and on the events
+/// remembered to recognize repetitions. Libraries keep as many.
 const MOST: usize = 512;
-/// How much memory those that are kept may take, in bytes.
+/// Bound on the memory of kept events, in bytes.
 const MOST_BYTES: usize = 8 << 20;
 
-/// An event on its way to the client.
+/// An event for the client.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedDelivery {
     pub(crate) event: Arc<Event>,
-    /// As it travels: header and payload.
+    /// Encoded frame: header and payload.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a client registers for.
+/// A registration of the client.
 #[derive(Clone, Debug)]
 pub(crate) struct RelayedRegistration {
     codes: Vec<Status>,
@@ -29,7 +31,8 @@ pub(crate) struct RelayedRegistration {
 }
 
 impl RelayedRegistration {
-    /// As a server reads it: `libpmix` says nothing of classes and wants both.
+    /// Reads a registration as a server does. Without a class directive both classes count, as in
+    /// `libpmix`.
     pub(crate) fn new(codes: Vec<Status>, infos: &[Info]) -> RelayedRegistration {
         let filters = [
             key::PMIX_EVENT_AFFECTED_PROC,
@@ -47,20 +50,21 @@ impl RelayedRegistration {
     }
 }
 
-/// What the relay knows of the client's events.
+/// Events and registrations of the client.
 #[derive(Debug, Default)]
 pub(crate) struct ClientEvents {
     interests: PeerRegistrations,
     kept: VecDeque<PackedDelivery>,
     bytes: usize,
-    /// Events that have come, and in which epoch each came last.
+    /// Hashes of received events, each with the epoch in which it was last received.
     seen: VecDeque<(u64, u64)>,
-    /// How many registrations the server has acknowledged: it sends what it keeps behind each.
+    /// Number of registrations that the server has acknowledged. It sends its retained events after
+    /// each.
     epoch: u64,
 }
 
 impl ClientEvents {
-    /// The client is registered for this. Returns what was kept for it, oldest first.
+    /// Adds a registration of the client. Returns the kept events that match it, oldest first.
     pub(crate) fn registers(&mut self, wish: RelayedRegistration) -> Vec<PackedDelivery> {
         self.interests.add(&wish.codes, wish.levels, wish.affected);
         self.acknowledged();
@@ -73,18 +77,18 @@ impl ClientEvents {
         wanted
     }
 
-    /// The client wants these codes no more.
+    /// Removes codes from the client's registrations.
     pub(crate) fn deregisters(&mut self, codes: &[Status]) {
         self.interests
             .forget(&codes.iter().copied().collect::<BTreeSet<Status>>());
     }
 
-    /// The server has acknowledged a registration.
+    /// Counts a registration that the server has acknowledged.
     pub(crate) fn acknowledged(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
-    /// An event that is to go to the client: it is returned if that asked for it, else it is kept.
+    /// Returns an event if the client is registered for it. Otherwise keeps the event.
     pub(crate) fn send(&mut self, parcel: PackedDelivery) -> Option<PackedDelivery> {
         if self.interests.want(&parcel.event) {
             return Some(parcel);
@@ -100,8 +104,8 @@ impl ClientEvents {
         None
     }
 
-    /// Whether an event is one that was here before: the C library's servers send what they keep again behind every registration,
-    /// and say no range then.
+    /// Returns true if an event was received before. Servers of the C library send their retained
+    /// events again after every registration, without a range.
     pub(crate) fn is_repeated(&mut self, event: &Event) -> bool {
         let hash = hash(event);
         let epoch = self.epoch;
@@ -122,7 +126,7 @@ impl ClientEvents {
     }
 }
 
-/// What is the same of an event when it is sent again.
+/// Returns a hash of the parts of an event that stay the same when it is sent again.
 fn hash(event: &Event) -> u64 {
     let mut hasher = DefaultHasher::new();
     event.code.hash(&mut hasher);

@@ -1,10 +1,11 @@
-//! A stream cut into frames. Those that nobody wants to look at pass in the pieces in which they come.
+//! Splitter of a stream into frames. Frames that are not inspected are passed on in the pieces in
+//! which they arrive.
 use peal_wire::{Header, Tag};
 
-/// So much of a payload tells which command it is, in either buffer type.
+/// Bytes of a payload that tell its command, in either buffer type.
 const GLANCE: usize = 4;
 
-/// A frame as it came.
+/// A frame as received.
 #[derive(Debug)]
 pub(crate) struct RawFrame {
     pub(crate) tag: Tag,
@@ -14,32 +15,32 @@ pub(crate) struct RawFrame {
 }
 
 impl RawFrame {
-    /// What stands behind the header.
+    /// Returns the payload.
     pub(crate) fn payload(&self) -> &[u8] {
         self.bytes.get(Header::LEN..).unwrap_or_default()
     }
 }
 
-/// Cuts one direction of a connection.
+/// Splitter of one direction of a connection.
 #[derive(Debug)]
 pub(crate) struct FrameSplitter {
-    /// The longest payload that is looked at, in bytes.
+    /// Longest payload that is inspected, in bytes.
     longest: usize,
     state: SplitState,
 }
 
 #[derive(Debug)]
 enum SplitState {
-    /// The beginning of a frame, of which nothing has passed yet.
+    /// Start of a frame; none of it has been passed on.
     Beginning(Vec<u8>),
-    /// A frame that passes; so many bytes of it are to come.
+    /// A frame that is passed on, with the number of its missing bytes.
     Passing(u64),
-    /// A frame that is looked at when it is whole.
+    /// A frame that is inspected once it is complete.
     Holding { header: Header, bytes: Vec<u8> },
 }
 
 impl FrameSplitter {
-    /// At the beginning of a frame. Those with longer payloads pass.
+    /// Makes a splitter at the start of a frame. Frames with longer payloads are passed on.
     pub(crate) fn new(longest: usize) -> FrameSplitter {
         FrameSplitter {
             longest,
@@ -47,13 +48,14 @@ impl FrameSplitter {
         }
     }
 
-    /// Whether another frame may be put in here: no part of one has passed of which the rest is to come.
+    /// Returns true if another frame may be inserted: no frame is passed on in part.
     pub(crate) fn is_between(&self) -> bool {
         !matches!(self.state, SplitState::Passing(_))
     }
 
-    /// Takes bytes off the front of `input`: those that pass go to `out`, and a frame that is wanted is returned when it is whole.
-    /// Nothing is returned when all is taken. A frame is judged by its header and the beginning of its payload.
+    /// Takes bytes off the front of `input`. Bytes to be passed on go to `out`. A frame that
+    /// `is_wanted` is returned once it is complete; the decision uses its header and the start of
+    /// its payload. Returns `None` when all input is taken.
     pub(crate) fn feed(
         &mut self,
         input: &mut &[u8],
@@ -118,7 +120,7 @@ impl FrameSplitter {
         }
     }
 
-    /// What is held of a frame that is not whole: the stream has ended in it.
+    /// Returns the held part of a frame after the stream has ended in it.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         match std::mem::replace(&mut self.state, SplitState::Beginning(Vec::new())) {
             SplitState::Beginning(bytes) | SplitState::Holding { bytes, .. } => bytes,
@@ -127,7 +129,7 @@ impl FrameSplitter {
     }
 }
 
-/// Moves bytes from one to the other until that has so many.
+/// Moves bytes until `to` has `wanted` bytes.
 fn take(input: &mut &[u8], to: &mut Vec<u8>, wanted: usize) {
     let missing = wanted.saturating_sub(to.len()).min(input.len());
     if let Some((now, later)) = input.split_at_checked(missing) {
@@ -151,7 +153,8 @@ mod tests {
         .unwrap()
     }
 
-    /// What passes of a stream that comes in pieces of this size, where frames of tag 1 are wanted; and how many of those there were.
+    /// Splits a stream that arrives in pieces of a size, with frames of tag 1 wanted. Returns the
+    /// bytes passed on and the wanted frames.
     fn cut(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
         let (mut cutter, mut out, mut wanted) = (FrameSplitter::new(100), Vec::new(), Vec::new());
         for mut piece in stream.chunks(piece) {

@@ -1,20 +1,22 @@
-//! What must hold for any bytes, however they are split: for the fuzz target and the tests.
+//! Properties that must hold for any bytes, however they are split: for the fuzz target and the
+//! tests.
 use crate::{ClientProxy, EventDisposition, ProxyEvent, ProxySide};
 use peal_model::Status;
 use peal_wire::DecodeLimits;
 use std::time::Duration;
 
-/// Nothing is late: no time passes.
+/// Patience of the proxies; no time passes in a run.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What the length of a piece has room for.
+/// Longest piece that a length byte can state.
 const LONGEST: usize = 127;
 
-/// A relay without handlers passes on every byte; one with handlers never fails. The first bytes say how the rest is split between the
-/// two sides: a length, of which the lowest bit says whose turn it is, and so many bytes.
+/// Checks that a proxy without handlers passes on every byte, and that one with handlers never
+/// fails. The data are pieces of the two streams in turn: a length, whose lowest bit tells the
+/// side, and as many bytes.
 pub fn streams(data: &[u8]) -> Result<(), String> {
     let mut plain = ClientProxy::new(DecodeLimits::default(), PATIENCE);
     let mut handling = ClientProxy::new(DecodeLimits::default(), PATIENCE);
-    // There is no connection yet, so nothing can be wrong with it.
+    // There is no connection yet, so no request can fail.
     let _ = handling.want(&[Status(-1), Status::DEFAULT_HANDLER]);
     for (side, piece) in pieces(data) {
         plain.feed(side, piece);
@@ -34,19 +36,19 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
         let (sent, passed) = (said_by(from, data), plain.take(to));
         if sent != passed {
             return Err(format!(
-                "{from:?} sent {} bytes, {} others came out",
+                "{from:?} sent {} bytes, but {} different bytes were passed on",
                 sent.len(),
                 passed.len()
             ));
         }
     }
     if !handling.is_settled() {
-        return Err("an event was decided about and waits all the same".to_owned());
+        return Err("an event with a verdict still waits".to_owned());
     }
     Ok(())
 }
 
-/// What [`streams`] reads as these pieces, in this order: seeds for the fuzzer.
+/// Returns the data that [`streams`] reads as these pieces, in this order, as seeds of the fuzzer.
 pub fn data_of_streams<'a>(pieces: impl IntoIterator<Item = (ProxySide, &'a [u8])>) -> Vec<u8> {
     let mut data = Vec::new();
     for (side, bytes) in pieces {
@@ -71,7 +73,7 @@ fn said_by(side: ProxySide, data: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// What the two sides say, in turn.
+/// Returns the pieces of both sides, in their order.
 fn pieces(mut data: &[u8]) -> impl Iterator<Item = (ProxySide, &[u8])> {
     std::iter::from_fn(move || {
         let (length, behind) = data.split_first()?;

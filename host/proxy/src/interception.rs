@@ -1,4 +1,5 @@
-//! The two streams of a connection that is understood, and what happens in them.
+//! The two streams of a connection after the handshake, and the interception of events and replies
+//! in them.
 use crate::{
     client_events::{ClientEvents, PackedDelivery, RelayedRegistration},
     frame_splitter::{FrameSplitter, RawFrame},
@@ -14,25 +15,26 @@ use std::{
     time::Duration,
 };
 
-/// How many registrations of the client may await their answer to be followed; what is beyond is passed on all the same.
+/// Bound on the client's registrations whose reply is tracked. Further ones are passed on
+/// untracked.
 const REGISTERING: usize = 4096;
 
-/// A connection that is understood.
+/// A connection after the handshake.
 #[derive(Debug)]
 pub(crate) struct Joined {
     codec: Codec,
-    /// What stands in the headers of the client's frames.
+    /// Pindex in the headers of the client's frames.
     pindex: i32,
     up: FrameSplitter,
     down: FrameSplitter,
     asked: OwnRequests,
     heard: ClientEvents,
-    /// Registrations of the client whose answer is to come.
+    /// Registrations of the client that await their reply.
     registering: BTreeMap<Tag, RelayedRegistration>,
-    /// Frames of the relay's, to be put in where one of the stream ends.
+    /// Frames of the proxy, to be inserted between two frames of the stream.
     to_server: VecDeque<Vec<u8>>,
     to_client: VecDeque<Vec<u8>>,
-    /// Events before the handlers, in their order.
+    /// Events that wait for handlers, in their order.
     waiting: VecDeque<HeldMessage>,
     waiting_bytes: usize,
     number: u64,
@@ -47,7 +49,8 @@ struct HeldMessage {
 }
 
 impl Joined {
-    /// From both halves of the handshake; nothing if the client is not welcome.
+    /// Makes the connection from both parts of the handshake. Returns `None` if the server refused
+    /// the client.
     pub(crate) fn new(
         hello: &Hello,
         welcome: Welcome,
@@ -77,7 +80,7 @@ impl Joined {
         Some((joined, me))
     }
 
-    /// Asks the server for something as the client.
+    /// Sends a request to the server as the client.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
         let payload = self
             .codec
@@ -94,14 +97,14 @@ impl Joined {
         Ok(ask)
     }
 
-    /// Hands the client an event that did not come from the server.
+    /// Sends an event to the client that did not come from the server.
     pub(crate) fn deliver(&mut self, event: Arc<Event>) -> Result<(), WireError> {
         let bytes = self.packed(&event, 0)?;
         self.send(PackedDelivery { event, bytes });
         Ok(())
     }
 
-    /// What is held of a frame of one side that will never be whole.
+    /// Returns the held part of a frame after its side has ended.
     pub(crate) fn rest(&mut self, of: ProxySide) -> Vec<u8> {
         match of {
             ProxySide::Client => self.up.rest(),
@@ -109,17 +112,17 @@ impl Joined {
         }
     }
 
-    /// How much memory events take that wait for handlers, in bytes.
+    /// Returns the memory of events that wait for handlers, in bytes.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }
 
-    /// Whether no event waits for handlers.
+    /// Returns true if no event waits for handlers.
     pub(crate) fn is_settled(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Takes what the client sends.
+    /// Takes bytes of the client.
     pub(crate) fn client_says(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
         let codec = self.codec;
         let is_wanted = |header: &Header, glance: &[u8]| {
@@ -157,7 +160,8 @@ impl Joined {
         }
     }
 
-    /// A deregistration without the codes that handlers want.
+    /// Returns a deregistration without the codes for which handlers are registered, or no bytes if
+    /// no code is left.
     fn without(&self, own: &BTreeSet<Status>, codes: Vec<Status>, whole: RawFrame) -> Vec<u8> {
         if !codes.iter().any(|code| own.contains(code)) {
             return whole.bytes;
@@ -177,11 +181,11 @@ impl Joined {
             tag: whole.tag,
             payload,
         });
-        // What was just unpacked can be packed.
+        // A request that was decoded can be encoded.
         frame.and_then(|frame| frame.encode()).unwrap_or_default()
     }
 
-    /// Takes what the server sends.
+    /// Takes bytes of the server.
     pub(crate) fn server_says(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
         loop {
             if self.down.is_between() {
@@ -210,7 +214,7 @@ impl Joined {
         }
     }
 
-    /// The answer to a registration of the client; behind it comes what was kept.
+    /// Handles the reply to a registration of the client. Kept events follow it.
     fn registered(&mut self, whole: RawFrame, out: &mut Out) {
         let wish = self.registering.remove(&whole.tag);
         let reply = self
@@ -226,7 +230,7 @@ impl Joined {
 
     fn event(&mut self, whole: RawFrame, out: &mut Out) {
         let Ok(event) = self.codec.decode_event(whole.payload()) else {
-            // Its client may understand it.
+            // The client may be able to decode it.
             self.to_client.push_back(whole.bytes);
             return;
         };
@@ -252,7 +256,7 @@ impl Joined {
         });
     }
 
-    /// What handlers make of an event.
+    /// Records the verdict of handlers on an event.
     pub(crate) fn decided(&mut self, number: u64, verdict: EventDisposition) {
         if let Some(waiting) = self
             .waiting
@@ -264,7 +268,8 @@ impl Joined {
         self.let_go();
     }
 
-    /// Lets events go of which it is decided what becomes of them, and of all before them.
+    /// Sends the events at the head of the queue that have a verdict. Order is kept: a later event
+    /// waits for all before it.
     fn let_go(&mut self) {
         while let Some(HeldMessage {
             parcel,
@@ -278,7 +283,7 @@ impl Joined {
                 Some(EventDisposition::Pass(results)) if !results.is_empty() => {
                     let mut event = Arc::unwrap_or_clone(parcel.event);
                     event.infos.extend(results);
-                    // With too much behind it, it goes as it came.
+                    // If the results make the event too large, it is sent unchanged.
                     let bytes = self.packed(&event, pindex).unwrap_or(parcel.bytes);
                     self.send(PackedDelivery {
                         event: Arc::new(event),
@@ -306,7 +311,7 @@ impl Joined {
         .encode()
     }
 
-    /// It is so late. Returns when the next of the relay's own requests becomes late.
+    /// Advances the time. Returns the next deadline of the proxy's own requests.
     pub(crate) fn tick(&mut self, now: MonotonicTime, out: &mut Out) -> Option<MonotonicTime> {
         out.happenings.extend(
             self.asked
@@ -317,7 +322,7 @@ impl Joined {
         self.asked.deadline()
     }
 
-    /// Puts the relay's own frames into the streams, where these are between two of theirs.
+    /// Inserts the proxy's own frames into the streams where no frame is passed on in part.
     pub(crate) fn flush(&mut self, out: &mut Out) {
         if self.up.is_between() {
             out.server.extend(self.to_server.drain(..).flatten());

@@ -1,21 +1,23 @@
-//! What passes between a PMIx client and its server, with handlers in between: `peal attach` without sockets, clock and threads.
+//! Proxy between a PMIx client and its server that lets handlers see events: `peal attach` without
+//! sockets, clock and threads.
 //!
-//! A [`ClientProxy`] is given what either side sends and says what to send on. It changes nothing of that but this:
+//! A [`ClientProxy`] takes the bytes of either side and returns the bytes to be sent on. It changes
+//! only this:
 //!
-//! - it makes requests of its own, and swallows the answers;
-//! - events wait until it is said what handlers make of them; everything else overtakes them;
-//! - events that only the handlers asked for do not reach the client. They are kept for it, as its server would have kept them,
-//!   until it registers for them;
-//! - the client cannot deregister codes for the handlers.
+//! - The proxy makes requests of its own and removes the replies.
+//! - Events wait for the verdict of the handlers; all other messages overtake them.
+//! - Events for which only handlers are registered do not reach the client. They are kept, as the
+//!   server would have kept them, until the client registers for them.
+//! - The client cannot deregister codes for which handlers are registered.
 //!
-//! A relay without handlers passes on every byte as it comes.
+//! A proxy without handlers passes on every byte unchanged.
 //!
 //! ```text
-//! relay.rs   a connection from its first byte
-//! joined.rs  its two streams, once both sides have said hello
-//! cut.rs     a stream cut into frames, of which few are looked at
-//! asked.rs   the relay's own requests
-//! heard.rs   events: what the client asked for, what is kept for it, what comes again
+//! proxy.rs           a connection from its first byte
+//! interception.rs    its two streams after the handshake
+//! frame_splitter.rs  a stream split into frames, few of which are inspected
+//! own_requests.rs    requests of the proxy itself
+//! client_events.rs   registrations of the client, kept events, repeated events
 //! ```
 
 mod client_events;

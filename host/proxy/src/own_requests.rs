@@ -1,44 +1,45 @@
-//! The relay's own requests, by tags that the client does not use, and how long each may take.
+//! Requests of the proxy itself, with tags that the client does not use, and their deadlines.
 use peal_core::MonotonicTime;
 use peal_model::CommandCode;
 use peal_wire::{Tag, WireError};
 use std::{collections::BTreeMap, time::Duration};
 use thiserror::Error;
 
-/// The first of the relay's tags, which count down. Clients count up from [`Tag::FIRST_REQUEST`], and servers of 7.x use the upper
-/// half for requests of theirs: they would meet after two thousand million requests.
+/// First tag of the proxy; its tags count down. Clients count up from [`Tag::FIRST_REQUEST`], and
+/// servers of 7.x use the upper half for their own requests. They would meet after two thousand
+/// million requests.
 const FIRST: Tag = Tag(0x7fff_ffff);
 
-/// How many may await their answer. Some hosts never answer some requests.
+/// Bound on the requests that await a reply. Some host environments never answer some requests.
 const MOST: usize = 4096;
 
-/// The number of a request of the relay's.
+/// Number of a request of the proxy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OwnRequestId(pub u64);
 
-/// Why a request is not made.
+/// Reason why a request cannot be made.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum OwnRequestError {
-    /// There is no client yet for which it could be made, or one that is not understood.
-    #[error("the program has no connection to the server that is understood")]
+    /// No client is connected yet, or its connection was not understood.
+    #[error("program has no usable connection to its server yet")]
     NotYet,
-    /// As many as may be await their answer.
-    #[error("the server owes answers to {limit} requests already")]
+    /// Too many requests await a reply.
+    #[error("{limit} requests already await a reply of the server, which is the limit")]
     Full {
-        /// How many that is.
+        /// Bound on open requests.
         limit: usize,
     },
-    /// It cannot be packed.
-    #[error("it cannot be packed: {0}")]
+    /// The request cannot be encoded.
+    #[error("request cannot be encoded: {0}")]
     Pack(WireError),
 }
 
-/// Those that await their answer.
+/// Requests that await a reply.
 #[derive(Debug)]
 pub(crate) struct OwnRequests {
     next: Tag,
     number: u64,
-    /// How long each may take.
+    /// Time that a request may take.
     patience: Duration,
     open: BTreeMap<Tag, OpenRequest>,
 }
@@ -50,13 +51,13 @@ struct OpenRequest {
     wait: Wait,
 }
 
-/// How long an answer has been waited for.
+/// Deadline of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
-    /// It was not said yet what time it is.
+    /// The time is not known yet: `tick` was not called since the request.
     New,
     Until(MonotonicTime),
-    /// Longer than it may take.
+    /// The deadline has passed.
     Late,
 }
 
@@ -70,7 +71,7 @@ impl OwnRequests {
         }
     }
 
-    /// One more, and the tag that its answer will have.
+    /// Adds a request. Returns its number and the tag of its reply.
     pub(crate) fn open(
         &mut self,
         command: CommandCode,
@@ -104,18 +105,18 @@ impl OwnRequests {
         };
     }
 
-    /// Whether an answer with this tag would be one of these.
+    /// Returns true if a reply with this tag belongs to one of these requests.
     pub(crate) fn has(&self, tag: Tag) -> bool {
         self.open.contains_key(&tag)
     }
 
-    /// The answer with this tag has come: to which request that was one.
+    /// Removes the request whose reply has a tag, and returns it.
     pub(crate) fn answered(&mut self, tag: Tag) -> Option<(OwnRequestId, CommandCode)> {
         self.open.remove(&tag).map(|open| (open.ask, open.command))
     }
 
-    /// It is so late: from now on those are waited for that were made since that was said last. Returns those that have become late;
-    /// their answers may still come.
+    /// Advances the time. Requests made since the last call get their deadline from `now`. Returns
+    /// the requests that have become late; their replies may still come.
     pub(crate) fn tick(&mut self, now: MonotonicTime) -> Vec<OwnRequestId> {
         let until = now + self.patience;
         let mut late = Vec::new();
@@ -133,7 +134,7 @@ impl OwnRequests {
         late
     }
 
-    /// When the next one becomes late.
+    /// Returns the next deadline.
     pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         let until = |open: &OpenRequest| match open.wait {
             Wait::Until(at) => Some(at),

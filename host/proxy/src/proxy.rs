@@ -1,4 +1,4 @@
-//! A connection from its first byte: the handshake, and what is asked of the relay.
+//! A connection from its first byte: the handshake, and the interface of the proxy.
 use crate::{
     interception::Joined,
     own_requests::{OwnRequestError, OwnRequestId},
@@ -12,51 +12,51 @@ use std::{
     time::Duration,
 };
 
-/// How much memory events may take that wait for handlers, in bytes, before the server should be read no further.
+/// Memory of events that wait for handlers, in bytes, beyond which the server should not be read.
 const WAITING: usize = 16 << 20;
 
-/// One of the two ends.
+/// One of the two ends of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxySide {
-    /// The program.
+    /// The client.
     Client,
-    /// Its server.
+    /// The server.
     Server,
 }
 
-/// What becomes of an event.
+/// Verdict of handlers on an event.
 #[derive(Clone, PartialEq, Debug)]
 pub enum EventDisposition {
-    /// It goes to the client, with these infos behind its own.
+    /// The event goes to the client, with these infos after its own.
     Pass(Vec<Info>),
-    /// It has been dealt with and ends here.
+    /// The event is not sent.
     Stop,
 }
 
-/// Something that whoever runs the relay should know.
+/// An occurrence on the connection that the caller of the proxy needs.
 #[derive(Debug)]
 pub enum ProxyEvent {
     /// The server has welcomed the client, which is this proc.
     Welcomed(Option<Proc>),
-    /// From here on nothing is understood and everything is passed on as it comes.
+    /// The connection is not understood. From now on all bytes are passed on unchanged.
     Blind(Option<WireError>),
-    /// An event came that handlers may see; it waits until [`ClientProxy::decided`] says what becomes of it.
+    /// An event that handlers may see. It waits for a call of [`ClientProxy::decided`].
     Event {
-        /// Its number.
+        /// Number of the event.
         number: u64,
         /// The event.
         event: Arc<Event>,
     },
-    /// The answer to a request of the relay's.
+    /// The reply to a request of the proxy.
     Answered {
-        /// To which one.
+        /// Number of the request.
         ask: OwnRequestId,
-        /// What it says.
+        /// Decoded reply.
         outcome: Result<Reply, WireError>,
     },
-    /// A request of the relay's has not been answered in time. The answer may still come.
+    /// A request of the proxy that was not answered in time. The reply may still come.
     Late {
-        /// Which one.
+        /// Number of the request.
         ask: OwnRequestId,
     },
 }
@@ -67,12 +67,12 @@ pub struct ClientProxy {
     limits: DecodeLimits,
     patience: Duration,
     phase: ProxyPhase,
-    /// The codes that handlers want; `Status::DEFAULT_HANDLER` stands for all.
+    /// Codes for which handlers are registered; `Status::DEFAULT_HANDLER` stands for all.
     own: BTreeSet<Status>,
     out: Out,
 }
 
-/// What is to be sent and told.
+/// Bytes to be sent and occurrences to be reported.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     pub(crate) client: Vec<u8>,
@@ -82,17 +82,17 @@ pub(crate) struct Out {
 
 #[derive(Debug)]
 enum ProxyPhase {
-    /// The client has not said hello yet.
+    /// The client's handshake is incomplete.
     Hello(HelloDecoder),
-    /// The server has not answered it yet.
+    /// The server's answer is incomplete.
     Welcome(Box<Hello>, WelcomeDecoder),
     Joined(Box<Joined>),
     Blind,
 }
 
 impl ClientProxy {
-    /// Before the client has said anything. The server has so long for the relay's own requests; what the client asks for is between
-    /// the two.
+    /// Makes a proxy for a new connection. `patience` is the time that the server has for the
+    /// proxy's own requests. Requests of the client are not timed.
     pub fn new(limits: DecodeLimits, patience: Duration) -> ClientProxy {
         let phase = ProxyPhase::Hello(HelloDecoder::new(limits));
         ClientProxy {
@@ -104,7 +104,7 @@ impl ClientProxy {
         }
     }
 
-    /// Handlers want events of these codes (none: of every code) beside those that they want already.
+    /// Registers handlers for codes, in addition to earlier ones. No codes stand for all events.
     pub fn want(&mut self, codes: &[Status]) -> Result<(), OwnRequestError> {
         let all = [Status::DEFAULT_HANDLER];
         let codes = if codes.is_empty() { &all[..] } else { codes };
@@ -141,7 +141,8 @@ impl ClientProxy {
         Ok(())
     }
 
-    /// Asks the server for something as the client. The answer is a [`ProxyEvent`]; it need not come.
+    /// Sends a request to the server as the client. The reply is a [`ProxyEvent::Answered`]; it may
+    /// never come.
     pub fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
         let ProxyPhase::Joined(joined) = &mut self.phase else {
             return Err(OwnRequestError::NotYet);
@@ -151,7 +152,7 @@ impl ClientProxy {
         Ok(ask)
     }
 
-    /// Hands the client an event that did not come from the server, if it asked for such.
+    /// Sends the client an event that did not come from the server, if it is registered for it.
     pub fn deliver(&mut self, event: Arc<Event>) -> Result<(), WireError> {
         let ProxyPhase::Joined(joined) = &mut self.phase else {
             return Ok(());
@@ -161,7 +162,7 @@ impl ClientProxy {
         Ok(())
     }
 
-    /// Takes what one side sends.
+    /// Takes bytes of one side.
     pub fn feed(&mut self, from: ProxySide, mut bytes: &[u8]) {
         match from {
             ProxySide::Client => self.client_says(&mut bytes),
@@ -172,7 +173,7 @@ impl ClientProxy {
         }
     }
 
-    /// One side sends nothing more. What is held of a frame that will never be whole goes on as it is.
+    /// Handles the end of one side. The held part of a frame is passed on unchanged.
     pub fn ended(&mut self, side: ProxySide) {
         let ProxyPhase::Joined(joined) = &mut self.phase else {
             return;
@@ -183,7 +184,7 @@ impl ClientProxy {
         }
     }
 
-    /// What handlers make of an event.
+    /// Records the verdict of handlers on an event.
     pub fn decided(&mut self, number: u64, verdict: EventDisposition) {
         let ProxyPhase::Joined(joined) = &mut self.phase else {
             return;
@@ -192,8 +193,8 @@ impl ClientProxy {
         joined.flush(&mut self.out);
     }
 
-    /// It is so late. The relay's own requests are waited for from the first time on that this is said after they were made. Returns
-    /// when it should be said again, unless something happens before.
+    /// Advances the time. The deadline of an own request counts from the first call after it was
+    /// made. Returns the time at which to call again at the latest.
     pub fn tick(&mut self, now: MonotonicTime) -> Option<MonotonicTime> {
         let ProxyPhase::Joined(joined) = &mut self.phase else {
             return None;
@@ -201,7 +202,7 @@ impl ClientProxy {
         joined.tick(now, &mut self.out)
     }
 
-    /// What is to be sent to one side.
+    /// Takes the bytes to be sent to one side.
     pub fn take(&mut self, to: ProxySide) -> Vec<u8> {
         std::mem::take(match to {
             ProxySide::Client => &mut self.out.client,
@@ -209,17 +210,17 @@ impl ClientProxy {
         })
     }
 
-    /// What has happened next.
+    /// Takes the next occurrence.
     pub fn happening(&mut self) -> Option<ProxyEvent> {
         self.out.happenings.pop_front()
     }
 
-    /// Whether so much waits for handlers that the server should be read no further.
+    /// Returns true if so many events wait for handlers that the server should not be read.
     pub fn is_full(&self) -> bool {
         matches!(&self.phase, ProxyPhase::Joined(joined) if joined.waiting_bytes() > WAITING)
     }
 
-    /// Whether no event waits for handlers.
+    /// Returns true if no event waits for handlers.
     pub fn is_settled(&self) -> bool {
         !matches!(&self.phase, ProxyPhase::Joined(joined) if !joined.is_settled())
     }
@@ -248,7 +249,7 @@ impl ClientProxy {
             }
         }
         if matches!(self.phase, ProxyPhase::Welcome(..)) && !input.is_empty() {
-            // Nobody knows a client that does not wait for its welcome.
+            // No known client sends anything before its welcome.
             self.pass_through(None);
         }
         match &mut self.phase {
@@ -271,7 +272,7 @@ impl ClientProxy {
                             self.phase = ProxyPhase::Joined(Box::new(joined));
                             self.out.happenings.push_back(ProxyEvent::Welcomed(me));
                             let own: Vec<Status> = self.own.iter().copied().collect();
-                            // There is room for the first requests, and they can be packed.
+                            // The first requests are below the bound and can be encoded.
                             let _ = self.register(&own);
                         }
                         Some(None) => self.pass_through(None),
@@ -291,7 +292,7 @@ impl ClientProxy {
     }
 }
 
-/// Passes on what a decoder has taken.
+/// Copies the bytes that a decoder has taken.
 fn pass_taken(all: &[u8], rest: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(
         all.get(..all.len().saturating_sub(rest.len()))

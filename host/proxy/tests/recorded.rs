@@ -1,4 +1,5 @@
-//! What must hold for any bytes holds for the recorded connections; the fuzzer begins with them.
+//! The properties of the fuzz targets hold for the recorded connections, with which the fuzzer
+//! begins.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -18,7 +19,8 @@ fn recorded_connections_pass_whole() {
     }
 }
 
-/// A connection that the relay understands is more for the fuzzer to change than one that it lets pass unseen.
+/// A connection that the proxy understands gives the fuzzer more to change than one that is passed
+/// through.
 #[test]
 fn they_are_cut_as_they_came() {
     let (_, data) = recording::all()

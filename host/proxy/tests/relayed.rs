@@ -1,4 +1,5 @@
-//! A relay between a client and its server, both of which are played here: what each sees, whatever the relay asks for beside.
+//! Tests of the proxy between a client and a server that the test plays: the bytes of each side,
+//! and the proxy's own requests.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -77,7 +78,7 @@ impl ProxiedConnection {
         }
     }
 
-    /// What has come to one side.
+    /// Bytes received by one side.
     fn at(&mut self, side: ProxySide) -> Vec<Frame> {
         let bytes = self.relay.take(side);
         let decoder = if side == ProxySide::Client {
@@ -149,7 +150,7 @@ impl ProxiedConnection {
         }
     }
 
-    /// The relay's own registrations are acknowledged.
+    /// The proxy's own registrations are acknowledged.
     fn acknowledge(&mut self) {
         for frame in self.at(ProxySide::Server) {
             assert_eq!(
@@ -376,7 +377,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
     assert!(
         matches!(stage.relay.happening(), Some(ProxyEvent::Answered { ask: answered, .. }) if answered == ask)
     );
-    // What the client asks for is between the two.
+    // Requests of the client itself are not timed.
     stage.asks(&log);
     assert_eq!(stage.relay.tick(MonotonicTime(9000)), None);
 }
@@ -412,7 +413,7 @@ fn unknown_messages_pass() {
     ));
 }
 
-/// What may be said in a conversation.
+/// A step of a conversation.
 #[derive(Clone, Debug)]
 enum Said {
     /// The client asks for something that is no registration, with so long a payload.
@@ -471,7 +472,7 @@ proptest! {
                     asks += 1;
                 }
             }
-            // What is left of the frame before may be behind what handlers want.
+            // The rest of the previous frame may follow frames that handlers want.
             for (side, rest) in [(ProxySide::Client, &mut rest_up), (ProxySide::Server, &mut rest_down)] {
                 let now: Vec<u8> = rest.drain(..piece.min(rest.len())).collect();
                 stage.relay.feed(side, &now);

@@ -1,4 +1,4 @@
-//! The contract in `wit/` as Rust: generated, never written by hand. `host.rs` and `services.rs` fill in the imports.
+//! Rust bindings generated from the contract in `wit/`. The other modules implement the imports.
 #![allow(
     missing_docs,
     dead_code,

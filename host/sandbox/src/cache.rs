@@ -1,17 +1,18 @@
-//! The directory of compiled code. Whoever can write there can run code in this process, so nobody else may: neither in the
-//! directory itself nor by putting another in its place.
+//! Directory of the compiled code. A user with write access to it can run code in this process. So
+//! only this user may have access to it, and no other user may be able to replace it.
 use crate::EngineError;
 use std::fs::{DirBuilder, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Others may write, or read, or anything.
+/// Permission bits that let other users write.
 const WRITE_BY_OTHERS: u32 = 0o022;
+/// Permission bits that give other users any access.
 const ANYTHING_BY_OTHERS: u32 = 0o077;
-/// What is in such a directory can be renamed and removed by its owner only.
+/// Mode bit of a directory in which only its owner may rename or remove an entry.
 const STICKY: u32 = 0o1000;
 
-/// Makes it for this user alone, unless it is there, and returns where it really is.
+/// Creates the directory for this user alone, unless it exists, and returns its canonical path.
 pub(crate) fn private_dir(dir: &Path) -> Result<PathBuf, EngineError> {
     let failed = |source| EngineError::CacheDir {
         dir: dir.to_owned(),
@@ -28,6 +29,8 @@ pub(crate) fn private_dir(dir: &Path) -> Result<PathBuf, EngineError> {
     if owner != this_user() || mode & ANYTHING_BY_OTHERS != 0 {
         return Err(EngineError::CacheDirShared { dir, owner, mode });
     }
+    // A user who can write to a parent can replace the directory. With the sticky bit only the
+    // owner of an entry can rename it.
     for above in dir.ancestors().skip(1) {
         let (owner, mode) = owner_and_mode(&above.metadata().map_err(failed)?);
         let trusted = owner == 0 || owner == this_user();

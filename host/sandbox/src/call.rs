@@ -1,46 +1,48 @@
-//! What goes into a call of a handler and what comes out.
+//! Arguments and results of a call of an event handler.
 use crate::{CallUsage, DeferredControl, DeferredLog, LimitKind, Role};
 use peal_model::{ChainResult, Event, Info, Range, Status, UserIdentity};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// One event for one registration. Cheap to clone: what is large is shared.
+/// One event for one registration. Cloning is cheap: large parts are shared.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EventCall {
-    /// The number of the event among those of its server, for records; 0 where nobody counts.
+    /// Number of the event among those of its server, for records; 0 where events are not counted.
     pub number: u64,
-    /// Which registration it is for.
+    /// Number of the registration that the event matches.
     pub registration: u64,
-    /// The tag that the module gave that registration ([`ModuleRegistration::tag`]); 0 where it did not make it.
+    /// Tag that the module gave the registration ([`ModuleRegistration::tag`]); 0 if the module did
+    /// not make it.
     pub tag: u32,
-    /// What happened.
+    /// The event itself.
     pub event: Arc<Event>,
-    /// User and group of the source as the kernel tells them; none for events of the resource manager.
+    /// User and group of the source as the kernel reports them; `None` for events of the resource
+    /// manager.
     pub identity: Option<UserIdentity>,
-    /// What those before in the chain returned, oldest first. The sandbox keeps no reference when it returns, so
-    /// `Arc::make_mut` adds to it without copying.
+    /// Results of the handlers before this one in the chain, oldest first. The sandbox keeps no
+    /// reference after it returns, so `Arc::make_mut` adds a result without a copy.
     pub steps: Arc<Vec<ChainResult>>,
 }
 
-/// What a handler did. A handler that failed has a result as well, with a status of Peal's own.
+/// Result of a call of a handler. A failed call has a status of Peal's own.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HandlerResult {
-    /// What it returned, or how it failed (`PEAL_ERR_MODULE_...`).
+    /// Returned status, or the status of the failure (`PEAL_ERR_HANDLER_...`).
     pub status: Status,
-    /// What it pushed; nothing if it failed.
+    /// Pushed infos; empty if the call failed.
     pub infos: Vec<Info>,
-    /// The events that it raised, to be sent now that it has returned; none if it failed.
+    /// Events to be raised now that the handler has returned; empty if the call failed.
     pub notifications: Vec<Notification>,
-    /// How it wants its registrations changed, in this order; not at all if it failed.
+    /// Requested changes of its registrations, in this order; empty if the call failed.
     pub changes: Vec<RegistrationChange>,
-    /// The job control that it asked for, to be done now that it has returned; none if it failed.
+    /// Job control to be requested now that the handler has returned; empty if the call failed.
     pub controls: Vec<DeferredControl>,
-    /// What it wants logged now that it has returned; nothing if it failed.
+    /// Log requests to be made now that the handler has returned; empty if the call failed.
     pub reports: Vec<DeferredLog>,
-    /// How it failed, if it did.
+    /// The failure, if the call failed.
     pub failure: Option<CallFailure>,
-    /// What it has used.
+    /// Resources that the call used.
     pub usage: CallUsage,
 }
 
@@ -62,61 +64,62 @@ impl From<CallFailure> for HandlerResult {
 /// An event that a module raised.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Notification {
-    /// The number that the module was told, unique in this process.
+    /// Number of the request as returned to the module, unique in this process.
     pub request: u64,
-    /// What happened.
+    /// Code of the event.
     pub code: Status,
-    /// Whom it is meant for; never `PMIX_RANGE_PROC_LOCAL`.
+    /// Range of the event; never `PMIX_RANGE_PROC_LOCAL`.
     pub range: Range,
-    /// What else is known.
+    /// Infos of the event.
     pub infos: Vec<Info>,
 }
 
-/// What a module wishes to be registered for.
+/// A registration that a module requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModuleRegistration {
-    /// Chosen by the module, to be told it with each call for this registration ([`EventCall::tag`]).
+    /// Tag chosen by the module; it comes back in each call for this registration
+    /// ([`EventCall::tag`]).
     pub tag: u32,
-    /// The name under which its results appear.
+    /// Name under which the results of the handler appear in chain results.
     pub name: Option<String>,
-    /// For which codes; none means a default registration.
+    /// Event codes; an empty list makes a default registration.
     pub codes: Vec<Status>,
-    /// Placement words and filters.
+    /// Placement and source filter, as directives.
     pub directives: Vec<Info>,
 }
 
-/// How a module wants its registrations changed.
+/// A change of its registrations that a module requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum RegistrationChange {
-    /// It wants one more.
+    /// Adds a registration.
     Register(ModuleRegistration),
-    /// It wants the one of this number to end, if that is its own.
+    /// Removes the registration of this number, if the module owns it.
     Deregister(u64),
 }
 
-/// In what way a call failed.
+/// Kind of failure of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// It trapped, or used the host in a way that cannot be.
+    /// The guest trapped, or used a host call in a way that the contract forbids.
     Trapped,
-    /// It ran longer than it may.
+    /// The call exceeded its time.
     Timeout,
-    /// It wanted more memory than it may have.
+    /// The instance requested more memory than its limit.
     Memory,
-    /// It pushed more than it may.
+    /// The call exceeded its output limit.
     Output,
-    /// It made more host calls than it may.
+    /// The call exceeded its number of host calls.
     HostCalls,
-    /// It used up its fuel.
+    /// The call used up its fuel.
     Fuel,
-    /// It was not called: it has failed too often.
+    /// The module was not called because it is quarantined.
     Quarantined,
-    /// It could not be run.
+    /// The module could not be called.
     Unavailable,
 }
 
 impl FailureKind {
-    /// The status that stands in for the one the handler did not return.
+    /// Returns the status that takes the place of the one that the handler did not return.
     pub fn status(self) -> Status {
         match self {
             FailureKind::Trapped => Status::PEAL_ERR_MODULE_TRAPPED,
@@ -131,18 +134,18 @@ impl FailureKind {
     }
 }
 
-/// How a call failed.
+/// Failure of a call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CallFailure {
-    /// In what way.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// The limit that it hit, if it was one.
+    /// Limit that the call exceeded, if any.
     pub limit: Option<LimitKind>,
-    /// What exactly, for people.
+    /// Reason in plain text.
     pub reason: String,
-    /// The guest's functions that were running, innermost first; empty where none was.
+    /// Functions of the guest that were running, innermost first; empty if none was.
     pub backtrace: Vec<String>,
-    /// What the call had used by then.
+    /// Resources that the call had used up to the failure.
     pub(crate) usage: CallUsage,
 }
 
@@ -163,12 +166,13 @@ impl CallFailure {
         }
     }
 
-    /// A call that could not be made.
+    /// Creates the failure of a call that could not be made.
     pub(crate) fn unavailable(reason: impl Into<String>) -> CallFailure {
         CallFailure::new(FailureKind::Unavailable, None, reason)
     }
 
-    /// Whether it tells something about the module, and not only about what others use or want of it.
+    /// Reports whether the module caused the failure, as opposed to other modules or the state of
+    /// the host.
     pub(crate) fn is_its_own(&self) -> bool {
         let is_its_own_doing = !matches!(
             self.kind,
@@ -177,9 +181,9 @@ impl CallFailure {
         is_its_own_doing && !self.limit.is_some_and(LimitKind::is_shared)
     }
 
-    /// A call in a role that the module does not fill.
+    /// Creates the failure of a call in a role that the module does not export.
     pub(crate) fn no_role(role: Role) -> CallFailure {
-        CallFailure::unavailable(format!("it is no {}", role.name()))
+        CallFailure::unavailable(format!("module has no role {}", role.name()))
     }
 }
 

@@ -1,5 +1,6 @@
-//! What a call is about, and the numbers under which a guest knows values that have no shape in the contract. Such a value is
-//! never copied into the guest: its number stands for a place in the data.
+//! Subject of a call, and the numbers by which a guest refers to values that the contract has no
+//! form for. Such a value is not copied into the guest: its number stands for a position in the
+//! subject.
 use crate::{ChannelCall, EventCall, PolicyCall};
 use peal_model::{
     ChainResult, Info, PeerInfo, PolicySubject, Proc, Range, TargetProc, UnixGroup, UserIdentity,
@@ -9,24 +10,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a call is about.
+/// Subject of a call.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub enum CallSubject {
-    /// Nothing: a start function, or `lifecycle.stop`.
+    /// No subject: a start function, or `lifecycle.stop`.
     #[default]
     None,
-    /// The settings of `lifecycle.init`, which the guest is handed.
+    /// Settings that `lifecycle.init` receives.
     Settings(Arc<Vec<Info>>),
-    /// An event to be handled.
+    /// An event for a handler.
     Event(EventCall),
-    /// A request to be decided about.
+    /// A request for a policy.
     Policy(PolicyCall),
-    /// A request to be logged.
+    /// A request for a log channel.
     Log(ChannelCall),
 }
 
 impl CallSubject {
-    /// Who caused it.
+    /// Returns the proc that caused the call.
     pub(crate) fn source(&self) -> Option<&Proc> {
         match self {
             CallSubject::None | CallSubject::Settings(_) => None,
@@ -36,7 +37,7 @@ impl CallSubject {
         }
     }
 
-    /// As whom.
+    /// Returns the user and group of the source.
     pub(crate) fn identity(&self) -> Option<UserIdentity> {
         match self {
             CallSubject::None | CallSubject::Settings(_) => None,
@@ -46,7 +47,7 @@ impl CallSubject {
         }
     }
 
-    /// In which groups, where a policy is to know.
+    /// Returns the Unix groups of the requester; empty unless the call is one of a policy.
     pub(crate) fn groups(&self) -> &[UnixGroup] {
         match self {
             CallSubject::Policy(call) => &call.request.groups,
@@ -54,7 +55,7 @@ impl CallSubject {
         }
     }
 
-    /// As whom the server runs, where a policy is to know.
+    /// Returns the user and group of the server; `None` unless the call is one of a policy.
     pub(crate) fn server(&self) -> Option<UserIdentity> {
         match self {
             CallSubject::Policy(call) => Some(call.request.server),
@@ -62,7 +63,7 @@ impl CallSubject {
         }
     }
 
-    /// What is at the other end of the connection that a policy is asked about.
+    /// Returns the peer of the connection that a policy decides about.
     pub(crate) fn peer(&self) -> Option<&PeerInfo> {
         match self {
             CallSubject::Policy(call) => call.request.peer.as_ref(),
@@ -70,7 +71,7 @@ impl CallSubject {
         }
     }
 
-    /// The procs that it is aimed at.
+    /// Returns the target procs.
     pub(crate) fn targets(&self) -> Vec<Proc> {
         match self {
             CallSubject::Event(call) => call.event.custom_targets().unwrap_or_default(),
@@ -82,7 +83,7 @@ impl CallSubject {
         }
     }
 
-    /// The procs that it is aimed at with their owners, where a policy is to know.
+    /// Returns the target procs with their owners; empty unless the call is one of a policy.
     pub(crate) fn owned_targets(&self) -> &[TargetProc] {
         match self {
             CallSubject::Policy(call) => &call.request.targets,
@@ -90,7 +91,7 @@ impl CallSubject {
         }
     }
 
-    /// The range of the event that a policy is asked about.
+    /// Returns the range of the event that a policy decides about.
     pub(crate) fn range_to_decide_about(&self) -> Option<Range> {
         match self {
             CallSubject::Policy(call) => match call.request.matter {
@@ -101,7 +102,7 @@ impl CallSubject {
         }
     }
 
-    /// Whether a policy is asked what may be logged.
+    /// Returns true if a log policy is called.
     pub(crate) fn is_to_be_logged(&self) -> bool {
         matches!(self, CallSubject::Policy(call) if call.request.matter == PolicySubject::Log)
     }
@@ -132,7 +133,7 @@ impl CallSubject {
         }
     }
 
-    /// The value of this key and the info that it is in: the last of that key.
+    /// Returns the value of a key with its path. The last info with that key counts.
     pub(crate) fn find(&self, key: &str) -> Option<(ValuePath, &Value)> {
         let lists = [
             (InfoList::Infos, self.infos()),
@@ -163,7 +164,7 @@ impl CallSubject {
         }
     }
 
-    /// The value that this number stands for.
+    /// Returns the value that a number stands for.
     pub(crate) fn opaque<'a>(&'a self, opaques: &'a OpaqueTable, number: u32) -> Option<&'a Value> {
         let place = opaques.places.get(usize::try_from(number).ok()?)?;
         let infos = match place.list {
@@ -174,7 +175,7 @@ impl CallSubject {
     }
 }
 
-/// The value at the end of this path.
+/// Returns the value at the end of a path.
 fn value_at<'a>(infos: &'a [Info], path: &[usize]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     rest.iter()
@@ -190,56 +191,59 @@ fn value_at<'a>(infos: &'a [Info], path: &[usize]) -> Option<&'a Value> {
 /// A list of infos that a guest can read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum InfoList {
-    /// The infos, or the settings.
+    /// The infos of the subject, or the settings.
     Infos,
-    /// The directives.
+    /// The directives of the subject.
     Directives,
-    /// The infos of this step.
+    /// The infos of the chain result at this index.
     Step(usize),
-    /// What the guest was told in answer to this question of those that are kept.
+    /// The kept answer at this index: infos that a host call returned.
     Lent(usize),
 }
 
-/// Where a value lies: in which list, at which info, then at which element of each array on the way down.
+/// Position of a value: its list, the index of the info, then the index of the element in each
+/// nested array.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ValuePath {
     pub(crate) list: InfoList,
     pub(crate) path: Vec<usize>,
 }
 
-/// The numbers given so far. Each place has one, so there are never more than the call has values.
+/// Numbers given out during a call. A position has one number, so there are never more than the
+/// subject has values.
 #[derive(Default)]
 pub(crate) struct OpaqueTable {
     places: Vec<ValuePath>,
     known: BTreeMap<ValuePath, u32>,
-    /// Answers from elsewhere in which some of them lie.
+    /// Answers of host calls to which some positions refer.
     lent: Vec<Vec<Info>>,
 }
 
 impl OpaqueTable {
-    /// Forgets them.
+    /// Removes all numbers and answers.
     pub(crate) fn clear(&mut self) {
         self.places.clear();
         self.known.clear();
         self.lent.clear();
     }
 
-    /// Where the next answer from elsewhere will lie, if it is kept.
+    /// Returns the list that the next kept answer will be.
     pub(crate) fn next_lent(&self) -> InfoList {
         InfoList::Lent(self.lent.len())
     }
 
-    /// Whether any number stands for something in this list, which was looked at last.
+    /// Returns true if the last number refers to this list. Only valid for the list that was
+    /// lowered last.
     pub(crate) fn has_any_of(&self, list: InfoList) -> bool {
         self.places.last().is_some_and(|place| place.list == list)
     }
 
-    /// Keeps an answer until the call has returned.
+    /// Keeps an answer of a host call until the call has returned.
     pub(crate) fn keep(&mut self, infos: Vec<Info>) {
         self.lent.push(infos);
     }
 
-    /// The number of a place.
+    /// Returns the number of a position and assigns one if needed.
     pub(crate) fn number(&mut self, place: &ValuePath) -> u32 {
         if let Some(number) = self.known.get(place) {
             return *number;

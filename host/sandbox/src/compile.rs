@@ -1,4 +1,5 @@
-//! Compilation in another process: the code goes into the cache of compiled code, where an engine finds it.
+//! Compilation in another process. The result goes into the cache of compiled code, where an engine
+//! finds it.
 use crate::engine::{base_config, frugal, open_cache};
 use crate::{EngineError, FuelCount};
 use serde::{Deserialize, Serialize};
@@ -6,22 +7,22 @@ use std::path::Path;
 use thiserror::Error;
 use wasmtime::component::Component;
 
-/// The kind of code that an engine loads: code of another kind is not found in the cache.
+/// Kind of code that an engine loads. The cache does not find code of another kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CodeTarget {
-    /// The counting of fuel: always, or not at all.
+    /// Modules for which fuel is counted.
     pub fuel: FuelCount,
-    /// Address space of memories.
+    /// Address space of the memories.
     pub layout: MemoryLayout,
 }
 
-/// Address space that the memories of instances have, which the code relies on.
+/// Address space of the memories of instances. The compiled code depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryLayout {
     /// Address space is reserved ahead.
     Reserved,
-    /// Address space is taken as it is needed, since it is scarce.
+    /// Address space is reserved on demand because it is scarce.
     Frugal,
 }
 
@@ -39,7 +40,8 @@ pub enum CompileError {
     NotKept(String),
 }
 
-/// Compiles a component on this thread alone, unless its code is in the cache already, and puts the code there.
+/// Compiles a component on the calling thread and stores the code in the cache, unless the cache
+/// has it.
 pub fn compile(cache_dir: &Path, target: CodeTarget, component: &[u8]) -> Result<(), CompileError> {
     let cache = open_cache(cache_dir)?;
     let mut config = base_config(Some(cache.clone()));
@@ -54,7 +56,7 @@ pub fn compile(cache_dir: &Path, target: CodeTarget, component: &[u8]) -> Result
     })?;
     Component::from_binary(&engine, component)
         .map_err(|error| CompileError::Component(format!("{error:#}")))?;
-    // Code that could not be written is counted as neither.
+    // The cache counts a hit or a miss only if the code is in it afterwards.
     match cache.cache_hits() + cache.cache_misses() {
         0 => Err(CompileError::NotKept(cache_dir.display().to_string())),
         _ => Ok(()),

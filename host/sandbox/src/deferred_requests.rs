@@ -1,6 +1,6 @@
-//! The host side of what a guest asks of its server beyond the call at hand: `job-control` and `log-request`, which are carried out once the
-//! call has returned, and `resource-usage`.
-use crate::bindings::peal::pmix::{job_control, log_request, resource_usage, types};
+//! Host side of the requests that go beyond the call itself. `control` and `report` are carried out
+//! after the call has returned; `usage` is answered at once.
+use crate::bindings::peal::pmix::{control, report, types, usage};
 use crate::call_data::CallSubject;
 use crate::host_calls::HostCallRequest;
 use crate::instance_state::InstanceState;
@@ -11,37 +11,40 @@ use crate::services::CapabilityResult;
 use peal_model::{Info, Proc, Status, code};
 use serde::{Deserialize, Serialize};
 
-/// How often one call may ask for job control, and how often it may log.
+/// Bound on the job control requests of one call, and on its log requests.
 const MAX_REQUESTS: usize = 16;
-/// How many procs one request may name.
+/// Bound on the procs that one request may name.
 const MAX_PROCS: usize = 1024;
 
-/// Job control that a module asked for.
+/// A job control request of a module.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DeferredControl {
-    /// The number that the module was told, unique in this process.
+    /// Number of the request as returned to the module, unique in this process.
     pub request: u64,
-    /// Of whom; of nobody named means the module's own job.
+    /// Target procs; an empty list means the module's own job.
     pub targets: Vec<Proc>,
-    /// What is to be done.
+    /// Directives of the request.
     pub directives: Vec<Info>,
 }
 
-/// What a module wants logged.
+/// A log request of a module.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DeferredLog {
-    /// The number under which it is traced, unique in this process.
+    /// Number of the request in the trace, unique in this process.
     pub request: u64,
-    /// What.
+    /// Data to be logged.
     pub data: Vec<Info>,
-    /// How.
+    /// Directives of the request.
     pub directives: Vec<Info>,
 }
 
-/// What procs use of the machine, as the owner of one module may know it. Called on a guest thread.
+/// Source of the resource usage of procs, as far as the owner of one module may know it. It is
+/// called on a guest thread.
 pub trait ProcUsage: Send + Sync {
-    /// What these procs use now, one info for each that is there: `PMIX_ERR_NO_PERMISSIONS` where one of them belongs to somebody
-    /// else, `PMIX_ERR_NOT_FOUND` where one is not known.
+    /// Returns the current usage, one info for each proc that exists.
+    ///
+    /// Returns `PMIX_ERR_NO_PERMISSIONS` if one of the procs belongs to another user,
+    /// `PMIX_ERR_NOT_FOUND` if one is unknown.
     fn of(&self, procs: &[Proc]) -> Result<Vec<Info>, Status>;
 }
 
@@ -130,7 +133,7 @@ impl resource_usage::Host for InstanceState {
 }
 
 impl InstanceState {
-    /// Whether one more request of a kind may be made in this call, of which there are so many.
+    /// Checks that the call may make one more request of a kind, after `asked` earlier ones.
     fn may_ask(&self, asked: usize) -> Result<(), Status> {
         match &self.current.subject {
             CallSubject::Event(_) if asked < MAX_REQUESTS => Ok(()),
@@ -148,9 +151,10 @@ impl InstanceState {
         Ok(raised)
     }
 
-    /// Infos from elsewhere, as the guest sees them. Where some have no shape in the contract they are kept until the call has
-    /// returned, at its cost, so that they can be passed on.
-    fn lend(&mut self, infos: Vec<Info>) -> Result<types::FlatInfos, CallAbort> {
+    /// Lowers infos that a host call returned. If some have no form in the contract, the infos are
+    /// kept until the call has returned, at the cost of the call, so that the guest can pass them
+    /// on.
+    fn lend(&mut self, infos: Vec<Info>) -> Result<types::Content, CallAbort> {
         let opaques = &mut self.current.opaques;
         let list = opaques.next_lent();
         let content = lower_content(opaques, list, &infos);
@@ -166,7 +170,7 @@ impl InstanceState {
         Ok(content)
     }
 
-    /// The number of one more request.
+    /// Returns the number of a new request.
     pub(crate) fn next_request(&mut self) -> Result<u64, CallAbort> {
         self.outside(|| HostCallRequest::Number, |host| Ok(host.count_request()))
     }

@@ -1,16 +1,16 @@
-//! The digest by which a component is known: in the trace, in pins and in the audit trail.
+//! Digest that identifies a component in the trace, in pinned versions and in the audit trail.
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Digest as _;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The SHA-256 of a component's bytes. Written as 64 hexadecimal digits.
+/// SHA-256 of a component's bytes. The text form has 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Returns the digest of bytes.
     pub fn of(bytes: &[u8]) -> Digest {
         Digest(sha2::Sha256::digest(bytes).into())
     }
@@ -57,11 +57,11 @@ impl FromStr for Digest {
     }
 }
 
-/// A text that is no digest.
+/// Error for a text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{text:?} is no digest: those have 64 hexadecimal digits")]
+#[error("{text:?} is not a digest: 64 hexadecimal digits are expected")]
 pub struct NoDigest {
-    /// The text, or how it begins.
+    /// The text, cut to 80 characters.
     pub text: String,
 }
 

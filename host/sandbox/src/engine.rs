@@ -1,5 +1,5 @@
-//! The engine: one per process. It compiles components, keeps the compiled code on disk and ticks the clock by which
-//! calls are cut off.
+//! The engine, one per process. It compiles components, caches compiled code on disk and advances
+//! the epoch by which calls are interrupted.
 use crate::cache::private_dir;
 use crate::compile::{CodeTarget, MemoryLayout};
 use crate::instance::Instance;
@@ -25,24 +25,27 @@ use wasmtime::{
     PoolingAllocationConfig,
 };
 
-/// How the engine is set up.
+/// Settings of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
-    /// Where compiled code is kept, so that a module that was seen before starts at once; none keeps nothing. Whoever can
-    /// write there can run code in this process: it is made for this user alone, and one that others can reach is refused,
-    /// as is one that they could put another in the place of.
+    /// Directory in which compiled code is cached, so that known modules start at once; `None`
+    /// keeps nothing.
+    ///
+    /// A user with write access to it can run code in this process. It is created for this user
+    /// alone. A directory that other users can access or replace is refused.
     pub cache_dir: Option<PathBuf>,
-    /// The most instances of all modules together that exist at once. Those of large components count as several, and the modules
-    /// of tenants have three quarters of it at most.
+    /// Bound on the instances of all modules together. An instance of a large component counts as
+    /// several. Modules of tenants may use three quarters of it.
     pub max_instances: u32,
-    /// For which modules fuel is counted.
+    /// Modules for which fuel is counted.
     pub fuel: FuelCount,
-    /// How often running calls are checked against their time. A call is cut off at most two ticks late.
+    /// Interval at which running calls are checked against their time. A call is interrupted at
+    /// most two ticks late.
     pub tick: Duration,
 }
 
 impl Default for EngineSettings {
-    /// No cache, 1000 instances, no fuel counted in vain, 5 ms.
+    /// No cache, 1000 instances, fuel only where it is limited, 5 ms.
     fn default() -> EngineSettings {
         let fuel = FuelCount::default();
         EngineSettings {
@@ -54,93 +57,96 @@ impl Default for EngineSettings {
     }
 }
 
-/// For which modules fuel is counted. It slows guests down, and what is compiled for it is another code.
+/// Modules for which fuel is counted. Counting slows guests down and needs other compiled code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FuelCount {
-    /// For those that have a limit of it.
+    /// Modules with a fuel limit.
     #[default]
     WhereLimited,
-    /// For all.
+    /// All modules.
     Always,
 }
 
-/// Why an engine could not be made.
+/// Failure to make an engine.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// The cache directory cannot be made or read.
     #[error("cache directory {}: {source}", dir.display())]
     CacheDir {
-        /// Which directory.
+        /// The cache directory.
         dir: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The cache directory is not this user's alone.
     #[error("cache directory {} has owner {owner} and mode {mode:o}; it must be this user's own with mode 700", dir.display())]
     CacheDirShared {
-        /// Which directory.
+        /// The cache directory.
         dir: PathBuf,
         /// Its owner.
         owner: u32,
-        /// Its permissions.
+        /// Its mode.
         mode: u32,
     },
-    /// Others can put another directory in the place of the cache directory.
+    /// Other users can replace the cache directory.
     #[error(
         "cache directory {}: {} above it has owner {owner} and mode {mode:o}; it must belong to root or this user and be \
          writable by its owner alone, or sticky",
         dir.display(), above.display()
     )]
     CacheDirExposed {
-        /// Which directory.
+        /// The cache directory.
         dir: PathBuf,
-        /// The one above it that others can change.
+        /// The parent directory that other users can change.
         above: PathBuf,
-        /// The owner of that.
+        /// Owner of the parent.
         owner: u32,
-        /// Its permissions.
+        /// Its mode.
         mode: u32,
     },
-    /// The engine refused its settings.
-    #[error("the WebAssembly engine cannot start: {reason}")]
+    /// wasmtime refused the settings.
+    #[error("WebAssembly engine cannot start: {reason}")]
     Refused {
-        /// What it said.
+        /// Reason of wasmtime.
         reason: String,
     },
-    /// The ticking thread could not be started.
-    #[error("the thread that limits calls cannot start: {0}")]
+    /// The thread that advances the epoch could not be started.
+    #[error("thread that interrupts calls cannot start: {0}")]
     Ticker(io::Error),
 }
 
-/// What the cache of compiled code was good for so far.
+/// Use of the cache of compiled code so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheUse {
-    /// How many components were found in it.
+    /// Components found in the cache.
     pub hits: usize,
-    /// How many had to be compiled.
+    /// Components compiled.
     pub misses: usize,
 }
 
-/// Compiles and runs components. Cheap to clone; all clones are one engine.
+/// Engine that compiles and runs components. Clones are cheap and share one engine.
 #[derive(Clone)]
 pub struct Engine {
     settings: Arc<EngineSettings>,
     cache: Option<Cache>,
     tick: Duration,
     requests: Arc<AtomicU64>,
-    /// How many instances there were so far.
+    /// Instances started so far.
     started: Arc<AtomicU64>,
     usual: Runtime,
-    /// The one that counts fuel, where the usual one does not: made for the first module that has a limit of it.
+    /// Runtime that counts fuel, if the usual one does not. It is made for the first module with a
+    /// fuel limit.
     counting: Arc<Mutex<Option<Runtime>>>,
-    /// The places that instances take: of all modules, and of those that tenants have.
+    /// Places taken by the instances of all modules.
     places: Arc<Budget>,
+    /// Places taken by the instances of tenants' modules.
     tenants_places: Arc<Budget>,
     retirement: Arc<Retirement>,
 }
 
-/// What components are compiled for and run in: whether fuel is counted is a matter of the code.
+/// Engine for which components are compiled and in which they run. Counting fuel is a property of
+/// the compiled code, so an [`Engine`] may need two.
 #[derive(Clone)]
 pub(crate) struct Runtime {
     inner: wasmtime::Engine,
@@ -148,12 +154,12 @@ pub(crate) struct Runtime {
     pooled: u32,
 }
 
-/// What is compiled and in use, so that a component which many modules and jobs bring is in memory once.
+/// Components compiled and in use, so that a component of many modules and jobs is in memory once.
 type Components = BTreeMap<Digest, Weak<Component>>;
 
 impl Engine {
-    /// An engine of these settings. Where the address space is capped (`ulimit -v`) it has a smaller pool, or does without
-    /// pre-reserved memory, and says so.
+    /// Makes an engine. If the address space is limited (`ulimit -v`), the pool is smaller or
+    /// absent, and a warning is logged.
     pub fn new(settings: &EngineSettings) -> Result<Engine, EngineError> {
         let cache = settings.cache_dir.as_deref().map(open_cache).transpose()?;
         let tick = settings.tick.max(MIN_TICK);
@@ -181,26 +187,29 @@ impl Engine {
         })
     }
 
-    /// Has instances of a module that is gone told so, if they want to know and were ever used.
+    /// Stops the instances of a removed module on a thread of their own, if they were used and
+    /// export `lifecycle`.
     pub(crate) fn retire(&self, instances: impl Iterator<Item = Box<Instance>>) {
         instances
             .filter(|instance| instance.wants_to_stop())
             .for_each(|instance| self.retirement.retire(instance));
     }
 
-    /// How many instances are pooled: fewer than were asked for where the address space is capped, and none where there is
-    /// no pool.
+    /// Returns the number of pooled instances: fewer than configured if the address space is
+    /// limited, 0 without a pool.
     pub fn pooled(&self) -> u32 {
         self.usual.pooled
     }
 
-    /// How many instances of all modules there are now, as they count for the most there may be.
+    /// Returns the places that the instances of all modules take now, counted as in
+    /// `max_instances`.
     pub fn instances(&self) -> usize {
         self.places.used()
     }
 
-    /// Room for one more instance that takes so many places. An instance takes as many as it needs of the pool, so that this is
-    /// used up before anything of the pool is; without a pool this is the only limit.
+    /// Takes the places of one more instance. An instance takes as many as its share of the pool,
+    /// so that the places run out before any part of the pool does. Without a pool this is the only
+    /// limit.
     pub(crate) fn room(
         &self,
         places: usize,
@@ -214,7 +223,7 @@ impl Engine {
             .collect()
     }
 
-    /// What a module of these limits runs in.
+    /// Returns the runtime for a module with these limits.
     pub(crate) fn runtime(&self, limits: &ModuleLimits) -> Result<Runtime, EngineError> {
         if limits.fuel.is_none() || self.usual.counts_fuel() {
             return Ok(self.usual.clone());
@@ -232,7 +241,7 @@ impl Engine {
         Ok(counting.insert(runtime).clone())
     }
 
-    /// The kind of code that a module of these limits runs as.
+    /// Returns the kind of code that a module with these limits needs.
     pub fn code_target(&self, limits: &ModuleLimits) -> Result<CodeTarget, EngineError> {
         let runtime = self.runtime(limits)?;
         let fuel = if runtime.counts_fuel() {
@@ -248,12 +257,12 @@ impl Engine {
         Ok(CodeTarget { fuel, layout })
     }
 
-    /// The directory of compiled code, if there is one.
+    /// Returns the directory of compiled code, if there is one.
     pub fn cache_dir(&self) -> Option<&Path> {
         self.cache.as_ref().map(|cache| cache.directory().as_path())
     }
 
-    /// How the cache did; none where there is none.
+    /// Returns the use of the cache, or `None` without a cache.
     pub fn cache_use(&self) -> Option<CacheUse> {
         self.cache.as_ref().map(|cache| CacheUse {
             hits: cache.cache_hits(),
@@ -261,7 +270,7 @@ impl Engine {
         })
     }
 
-    /// The number of one more instance, from 1.
+    /// Returns the number of a new instance, from 1.
     pub(crate) fn number_instance(&self) -> u64 {
         self.started
             .fetch_add(1, Ordering::Relaxed)
@@ -272,7 +281,7 @@ impl Engine {
         self.tick
     }
 
-    /// Numbers the requests of all guests of this engine, from 1.
+    /// Returns the counter of requests of all guests of this engine, from 1.
     pub(crate) fn requests(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.requests)
     }
@@ -296,7 +305,7 @@ impl Runtime {
         })
     }
 
-    /// The component of these bytes, compiled unless some module has it already.
+    /// Returns the component of these bytes. It is compiled unless another module has it.
     pub(crate) fn component(
         &self,
         digest: Digest,
@@ -310,7 +319,8 @@ impl Runtime {
         if let Some(component) = components().get(&digest).and_then(Weak::upgrade) {
             return Ok(component);
         }
-        // Without the lock: two who compile the same at once lose time, not others'.
+        // Compile without the lock: two threads that compile the same component waste time of their
+        // own, but delay no other.
         let component = Arc::new(Component::from_binary(&self.inner, bytes)?);
         let mut components = components();
         components.retain(|_, component| component.strong_count() > 0);
@@ -327,6 +337,7 @@ impl Runtime {
     }
 }
 
+/// Shortest interval between ticks.
 const MIN_TICK: Duration = Duration::from_micros(100);
 
 fn refused(error: wasmtime::Error) -> EngineError {
@@ -335,7 +346,8 @@ fn refused(error: wasmtime::Error) -> EngineError {
     }
 }
 
-/// With instances pooled: as many as there may be, or so many that the address space has room for them. How many these are.
+/// Makes an engine with a pool of `most` instances, or of fewer that fit into the address space.
+/// Returns the size of the pool, 0 without one.
 fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineError> {
     let mut size = most;
     let error = loop {
@@ -347,7 +359,7 @@ fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineEr
                 tracing::warn!(
                     most,
                     size,
-                    "there can be fewer instances than configured: {SCARCE}"
+                    "instance pool smaller than configured: {SCARCE}"
                 );
                 return Ok((engine, size));
             }
@@ -357,14 +369,14 @@ fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineEr
     };
     tracing::warn!(
         reason = format!("{error:#}"),
-        "instances are not pooled and start more slowly: {SCARCE}"
+        "instances not pooled, starts are slower: {SCARCE}"
     );
     let mut scarce = config.clone();
     frugal(&mut scarce);
     Ok((wasmtime::Engine::new(&scarce).map_err(refused)?, 0))
 }
 
-/// Has memories take no address space ahead.
+/// Configures memories that reserve no address space ahead.
 pub(crate) fn frugal(config: &mut Config) {
     config
         .memory_reservation(0)
@@ -374,17 +386,18 @@ pub(crate) fn frugal(config: &mut Config) {
 
 const SCARCE: &str = "is the address space limited (ulimit -v)?";
 
-/// The smallest pool that is tried, unless a smaller one is asked for: one component of an interpreted language takes tens of
-/// its tables and core instances.
+/// Smallest pool that is tried, unless fewer instances are configured. One component of an
+/// interpreted language takes tens of the pool's tables and core instances.
 const SMALLEST_POOL: u32 = 16;
 
-/// How much address space a memory takes beyond its size where address space is scarce.
+/// Address space that a memory reserves beyond its size if address space is scarce, in bytes.
 const FRUGAL_RESERVE: u64 = 1024 * 1024;
 
-/// The most functions of a backtrace.
+/// Bound on the functions of a backtrace.
 const MAX_FRAMES: usize = 16;
 
-/// What guests can observe is the same on every machine and in every replay: no threads, no NaN bits of the processor.
+/// Returns the settings that all engines share. Guests observe the same on every machine and in
+/// every replay: no threads, no NaN bits of the processor.
 pub(crate) fn base_config(cache: Option<Cache>) -> Config {
     let mut config = Config::new();
     config
@@ -395,16 +408,17 @@ pub(crate) fn base_config(cache: Option<Cache>) -> Config {
         .relaxed_simd_deterministic(true)
         .shared_memory(false)
         .wasm_memory64(false)
-        // Neither is needed to name the functions of a backtrace, and both make what is read from the cache larger.
+        // Backtraces name functions without these, and both would enlarge the cached code.
         .generate_address_map(false)
         .native_unwind_info(false)
         .cache(cache);
     config
 }
 
-/// How many places an instance of a component takes.
+/// Returns the number of places that an instance of a component takes.
 pub(crate) fn places(component: &Component, inspection: &Inspection) -> usize {
-    // Only of a component that core modules are handed to it is not known, and such a one is refused.
+    // The requirements are unknown only for a component that receives core modules, and inspection
+    // refuses it.
     let (memories, tables) = component
         .resources_required()
         .map_or((MAX_MEMORIES, MAX_TABLES), |needs| {
@@ -416,14 +430,16 @@ pub(crate) fn places(component: &Component, inspection: &Inspection) -> usize {
     usize::try_from(places.max(1)).unwrap_or(usize::MAX)
 }
 
-/// How many places are the site's alone, so that its modules start again whatever the others do: a quarter, at least one.
+/// Returns the number of places kept for the site's modules, so that they start however many
+/// instances tenants have: a quarter, at least one.
 fn reserve(most: usize) -> usize {
     most.div_ceil(4)
 }
 
-/// Room for components of interpreted languages (three memories, tens of tables with thousands of elements). Slots reserve
-/// address space, not memory. Of core instances there may be twice as many as are counted: where components in a component call
-/// each other, the engine puts at most one more before each.
+/// Returns a pool for components of interpreted languages (three memories, tens of tables with
+/// thousands of elements). Slots reserve address space, not memory. The pool has twice the counted
+/// core instances: where components within a component call each other, wasmtime adds at most one
+/// core instance for each.
 fn pooling(max_instances: u32) -> PoolingAllocationConfig {
     const MIB: usize = 1024 * 1024;
     let mut pool = PoolingAllocationConfig::new();
@@ -445,14 +461,16 @@ fn pooling(max_instances: u32) -> PoolingAllocationConfig {
     pool
 }
 
-/// wasmtime itself keys what it keeps by the component's digest, its own version and its settings.
+/// Opens the cache. wasmtime keys its entries by the component's digest, its own version and its
+/// settings.
 pub(crate) fn open_cache(dir: &Path) -> Result<Cache, EngineError> {
     let mut config = CacheConfig::new();
     config.with_directory(private_dir(dir)?);
     Cache::new(config).map_err(refused)
 }
 
-/// Ticks until the engine is gone. A tick that comes late is not made up for.
+/// Starts the thread that advances the epoch until the engine is dropped. Late ticks are not made
+/// up for.
 fn start_ticker(engine: EngineWeak, tick: Duration) -> io::Result<()> {
     let ticking = move || {
         loop {

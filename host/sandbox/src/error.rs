@@ -1,103 +1,103 @@
-//! Why modules do not load, and why they do not start.
+//! Errors of loading and of initializing modules.
 use crate::text::{MAX_QUOTED, row};
 use crate::{CallFailure, Capability, EngineError, FormatError, RegistrationLimitError};
 use thiserror::Error;
 
-/// Why a module does not load.
+/// Failure to load a module.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// Its bytes are no component.
+    /// The bytes are not a component.
     #[error("module {module}: {reason}")]
     Format {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// What its bytes are instead.
+        /// Reason of the inspection.
         reason: FormatError,
     },
-    /// It fills no role.
+    /// The component exports no role.
     #[error(
-        "module {module} fills no role: it exports [{}], none of them an interface such as peal:pmix/event-handler@0.1.0",
+        "module {module} exports no role such as peal:pmix/event-handler@0.1.0, only [{}]",
         row(exports, MAX_QUOTED)
     )]
     NoRole {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// What it does export.
+        /// Exports of the component.
         exports: Vec<String>,
     },
-    /// It imports a capability that it was not granted.
+    /// The component imports a capability that is not granted.
     #[error("module {module} imports {interface}, which it is not granted (add {:?} to its grants)", interface.name())]
     NotGranted {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// Which capability.
+        /// The capability.
         interface: Capability,
     },
-    /// It imports what this host does not offer.
+    /// The component imports an interface that Peal does not offer.
     #[error("module {module} imports {interface}, which Peal does not offer")]
     UnknownImport {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// What it imports.
+        /// Name of the interface.
         interface: String,
     },
-    /// It is not valid, or its imports or exports are not as the contract has them.
-    #[error("module {module} does not fit: {reason}")]
+    /// The component is invalid, or its imports or exports differ from the contract.
+    #[error("module {module} does not match the contract: {reason}")]
     Unfit {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// What the engine found.
+        /// Reason of wasmtime.
         reason: String,
     },
-    /// The engine that it needs could not be made.
+    /// The engine that the module needs could not be made.
     #[error("module {module}: {reason}")]
     Engine {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// Why not.
+        /// Failure of the engine.
         reason: EngineError,
     },
-    /// No instance of it could be made.
+    /// No instance could be made.
     #[error("module {module} does not start: {failure}")]
     Start {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// What happened.
+        /// Failure of the start.
         failure: CallFailure,
     },
 }
 
-/// Why a module's `lifecycle.init` did not succeed.
+/// Failure of a module's `lifecycle.init`.
 #[derive(Debug, Error)]
 pub enum InitError {
-    /// It will not start.
-    #[error("module {module} will not start: {reason}")]
+    /// The module refused to start.
+    #[error("module {module} refused to start: {reason}")]
     Refused {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// The reason it gives.
+        /// Reason that the module returned.
         reason: String,
     },
-    /// It wishes for registrations that it cannot have.
-    #[error("module {module} cannot be registered as it wishes: {reason}")]
+    /// The module requested registrations that exceed a limit.
+    #[error("module {module} requested registrations beyond a limit: {reason}")]
     Wishes {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// What is wrong with them.
+        /// The limit that is exceeded.
         reason: RegistrationLimitError,
     },
-    /// It failed.
+    /// The call failed.
     #[error("module {module} failed in init: {failure}")]
     Failed {
-        /// Which module.
+        /// Name of the module.
         module: String,
-        /// How.
+        /// The failure.
         failure: CallFailure,
     },
-    /// It is running already.
-    #[error("module {module} has its settings already; load it anew to give it others")]
+    /// The module was initialized before.
+    #[error("module {module} is initialized already; load it again to change its settings")]
     Repeated {
-        /// Which module.
+        /// Name of the module.
         module: String,
     },
 }

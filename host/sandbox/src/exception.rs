@@ -1,42 +1,43 @@
-//! The exception or panic because of which a call fails, in the guest's own words: as it describes it by `exception`, which takes no
-//! grant, or else as its language prints it to the standard error of WASI.
+//! The exception or panic because of which a call fails, as the guest reports it: by
+//! `exception.describe`, which needs no grant, or else in the text that its language prints to the
+//! standard error of WASI.
 use crate::bindings::peal::pmix::exception;
 use crate::host_calls::HostCallRequest;
 use crate::instance_state::InstanceState;
 use crate::text::plain;
 
-/// The longest text kept, in bytes.
+/// Bound on the text, in bytes; the rest is cut.
 const MAX_TEXT: usize = 4096;
-/// The longest place kept, in bytes.
+/// Bound on one source position, in bytes; the rest is cut.
 const MAX_PLACE: usize = 256;
-/// The most places kept.
+/// Bound on the number of source positions.
 const MAX_PLACES: usize = 16;
 
-/// An exception or panic, made plain.
+/// An exception or panic, with its texts escaped for a terminal.
 pub(crate) struct Exception {
-    /// Its type and text.
+    /// Type and message.
     pub(crate) text: String,
-    /// Where it came from in the author's code, innermost first; none where the guest does not say.
+    /// Source positions in the author's code, innermost first; empty if the guest gives none.
     pub(crate) places: Vec<String>,
 }
 
-/// The words that a guest has left in the call being made, in case it fails.
+/// Description of an exception that a guest has left in the current call, in case the call fails.
 #[derive(Default)]
 pub(crate) struct LastWords {
     described: Option<Exception>,
-    /// The last that it wrote to its standard error.
+    /// The last bytes written to the standard error.
     printed: Vec<u8>,
 }
 
 impl LastWords {
-    /// Adds what the guest wrote to its standard error.
+    /// Adds bytes that the guest wrote to its standard error.
     pub(crate) fn print(&mut self, bytes: &[u8]) {
         self.printed.extend_from_slice(bytes);
         self.printed
             .drain(..self.printed.len().saturating_sub(MAX_TEXT));
     }
 
-    /// The exception of which they tell, if they do.
+    /// Returns the exception that the guest described or printed, if any.
     pub(crate) fn exception(self) -> Option<Exception> {
         let printed = || plain(String::from_utf8_lossy(&self.printed).trim_end(), MAX_TEXT);
         let exception = self.described.unwrap_or_else(|| Exception {

@@ -1,6 +1,7 @@
-//! How much a component becomes when it is instantiated. Components nest and instantiate each other, so that a few hundred
-//! bytes can stand for more instances than any machine holds, and the compiler lays them all out: so they are counted first.
-//! So is what the engine keeps for each of them without asking the limit on memory: segments, globals and functions.
+//! Size that a component has when it is instantiated. Components nest and instantiate each other,
+//! so a few hundred bytes can stand for more instances than any machine holds. The compiler lays
+//! all of them out, so they are counted before compilation. The same goes for segments, globals and
+//! functions, which the engine keeps for each instance without asking the memory limiter.
 use crate::FormatError;
 use crate::limits::{MAX_BOOKKEEPING, MAX_CORE_INSTANCES};
 use wasmparser::{
@@ -8,52 +9,54 @@ use wasmparser::{
     ComponentTypeRef, Element, ElementItems, ElementKind, Imports, Instance, Payload,
 };
 
-/// The most components within a component, however deep.
+/// Bound on the components within a component, at any depth.
 const MAX_COMPONENTS: u32 = 64;
-/// The most core modules within a component, however deep.
+/// Bound on the core modules within a component, at any depth.
 const MAX_MODULES: u32 = 64;
-/// The most instances of components within a component, each counted as often as it comes to be. One in JavaScript that fills every
-/// role is made of 33.
+/// Bound on the component instances within a component; a component that is instantiated twice
+/// counts twice. A JavaScript component with all roles has 33.
 const MAX_INSTANCES: u32 = 48;
 
-/// What an element of a passive segment, a global, or a segment of data takes in each core instance, in bytes.
+/// Bytes of a passive segment's element, of a global, or of a data segment, in each core instance.
 const SMALL: u64 = 16;
-/// What a function takes there that a table, a global, an export or an import names.
+/// Bytes of a function that a table, a global, an export or an import refers to, in each core
+/// instance.
 const FUNCTION: u64 = 32;
 
-/// What instantiating a component once makes.
+/// Result of instantiating a component once.
 #[derive(Clone, Copy, Default)]
 struct Made {
     instances: u32,
     core_instances: u32,
-    /// What the engine keeps for the core instances beside their memories and tables, in bytes.
+    /// Bytes that the engine keeps for the core instances beside their memories and tables.
     bookkeeping: u64,
 }
 
-/// What is read and not yet at its end.
+/// A component or core module that is being read.
 enum OpenBlock {
     Component(ExpandedBody),
-    /// A core module, and what the engine will keep for an instance of it, in bytes.
+    /// A core module, with the bytes that the engine will keep for an instance of it.
     Module(u64),
 }
 
 #[derive(Default)]
 struct ExpandedBody {
     made: Made,
-    /// Its index space of components.
+    /// Index space of components.
     components: Vec<Made>,
-    /// Its index space of core modules, by what an instance of each takes.
+    /// Index space of core modules, as the bytes that an instance of each takes.
     modules: Vec<u64>,
 }
 
-/// Counts along with a parser. A component or core module is instantiated where it is defined, or further in: one that is
-/// handed around is refused, for what becomes of it cannot be told by reading once.
+/// Counter that follows a parser. A component or core module must be instantiated where it is
+/// defined, or in a nested component. Importing or exporting one out of an instance is refused,
+/// because one pass cannot tell what it becomes.
 pub(crate) struct Expansion {
-    /// From the outermost in.
+    /// Open blocks, the outermost first.
     open: Vec<OpenBlock>,
     components: u32,
     modules: u32,
-    /// What the component makes that came to its end last: after all others, the outermost.
+    /// Result of the component that ended last; after the whole input, the outermost one.
     last: Made,
 }
 
@@ -67,17 +70,17 @@ impl Expansion {
         }
     }
 
-    /// Whether what is read now belongs to the outermost component itself.
+    /// Returns true if the parser is in the outermost component itself.
     pub(crate) fn is_outermost(&self) -> bool {
         self.open.len() == 1
     }
 
-    /// How many core instances the whole is made of, once it is read.
+    /// Returns the core instances of the whole component, after the whole input was read.
     pub(crate) fn core_instances(&self) -> u32 {
         self.last.core_instances
     }
 
-    /// Takes notice of what the parser found; an error once it is too much.
+    /// Counts a payload of the parser. Returns an error when a bound is exceeded.
     pub(crate) fn add(&mut self, payload: &Payload<'_>) -> Result<(), FormatError> {
         match payload {
             Payload::ModuleSection { .. } => {
@@ -187,15 +190,16 @@ impl Expansion {
         Ok(())
     }
 
-    /// The component of this number, so many components further out. A number without one is found when the component is
-    /// compiled, before anything is laid out.
+    /// Returns the component with an index, `out` components further out. A missing index counts as
+    /// nothing: compilation rejects it before anything is laid out.
     fn component(&self, out: u32, index: u32) -> Made {
         self.outer(out)
             .and_then(|body| at(&body.components, index))
             .unwrap_or_default()
     }
 
-    /// What an instance takes of the core module of this number, so many components further out.
+    /// Returns the bytes of an instance of the core module with an index, `out` components further
+    /// out.
     fn module(&self, out: u32, index: u32) -> u64 {
         self.outer(out)
             .and_then(|body| at(&body.modules, index))
@@ -209,21 +213,21 @@ impl Expansion {
         }
     }
 
-    /// The component being read has one more component to instantiate.
+    /// Adds a component to the index space of the component being read.
     fn define(&mut self, made: Made) {
         if let Some(OpenBlock::Component(body)) = self.open.last_mut() {
             body.components.push(made);
         }
     }
 
-    /// The component being read has one more core module to instantiate.
+    /// Adds a core module to the index space of the component being read.
     fn define_module(&mut self, bookkeeping: u64) {
         if let Some(OpenBlock::Component(body)) = self.open.last_mut() {
             body.modules.push(bookkeeping);
         }
     }
 
-    /// The component being read makes this when it is instantiated.
+    /// Adds an instantiation to the component being read.
     fn make(&mut self, inner: Made) -> Result<(), FormatError> {
         if let Some(OpenBlock::Component(ExpandedBody { made, .. })) = self.open.last_mut() {
             made.instances = sum(
@@ -249,7 +253,7 @@ impl Expansion {
         Ok(())
     }
 
-    /// The core module being read makes the engine keep so many bytes more for each of its instances.
+    /// Adds bytes to each instance of the core module being read.
     fn keep(&mut self, bytes: u64) {
         if let Some(OpenBlock::Module(kept)) = self.open.last_mut() {
             *kept = kept.saturating_add(bytes);
@@ -268,8 +272,9 @@ impl Expansion {
     }
 }
 
-/// What a section of a core module makes the engine keep for each instance, in bytes, and rather more than less. What its
-/// memories and tables take the engine asks for.
+/// Returns an upper estimate of the bytes that the engine keeps for a section of a core module in
+/// each instance. Memories and tables are not included: the engine asks the memory limiter for
+/// them.
 fn bookkeeping(section: &Payload<'_>) -> Result<u64, FormatError> {
     let bytes = |count: u32, each: u64| u64::from(count).saturating_mul(each);
     let mut sum: u64 = 0;

@@ -1,4 +1,4 @@
-//! Turns what the engine says about a call that ended badly into a failure with a reason.
+//! Conversion of errors of the engine into a [`CallFailure`] with a reason.
 use crate::call::{CallFailure, FailureKind};
 use crate::exception::Exception;
 use crate::memory_limiter::BudgetExceeded;
@@ -7,41 +7,43 @@ use crate::text::plain;
 use crate::{LimitKind, ModuleLimits};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
-/// The longest function name or reason kept, in bytes.
+/// Bound on a function name or reason, in bytes; the rest is cut.
 const MAX_TEXT: usize = 256;
-/// The longest function name that is demangled, in bytes: a short one can stand for very much already.
+/// Bound on a function name that is demangled, in bytes: a short mangled name can stand for a very
+/// long one.
 const MAX_MANGLED: usize = 1024;
-/// How the names of functions of Rust's own begin.
+/// Prefixes of the functions of Rust's own runtime.
 const RUNTIME: [&str; 4] = ["core::", "std::", "__rustc::", "rust_"];
-/// What the engine says when a guest hands over too many bytes at once; it has no type of its own for that.
+/// Message of wasmtime when a guest passes too many bytes in one host call; wasmtime has no error
+/// type for it.
 const COPIED_TOO_MUCH: &str = "fuel allocated for hostcalls has been exhausted";
 
-/// What the guest was about when it failed.
+/// Part of an instance's life in which a call failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Being instantiated.
+    /// Instantiation.
     Start,
-    /// Being told its settings.
+    /// Call of `lifecycle.init`.
     Init,
-    /// Being called.
+    /// Call of a role.
     Call,
-    /// Being told that it is no longer needed.
+    /// Call of `lifecycle.stop`.
     Stop,
 }
 
 impl Phase {
     fn name(self) -> &'static str {
         match self {
-            Phase::Start => "its start",
-            Phase::Init => "its init",
+            Phase::Start => "the start",
+            Phase::Init => "the init",
             Phase::Call => "the call",
-            Phase::Stop => "its stop",
+            Phase::Stop => "the stop",
         }
     }
 }
 
-/// What went wrong. `refused` is the memory that the instance wanted and did not get, if it wanted too much; `exception` is what
-/// the guest says of it.
+/// Returns the failure for an error of the engine. `refused` is the memory request that was
+/// refused, if any; `exception` is the guest's description.
 pub(crate) fn explain(
     error: &wasmtime::Error,
     phase: Phase,
@@ -56,14 +58,15 @@ pub(crate) fn explain(
     let Some(Exception { text, places }) = exception else {
         return failure;
     };
-    // The way in which languages end after an exception; any other end has a reason of its own.
+    // Languages end in `unreachable` after an exception. Any other end has a reason of its own.
     let is_its_own_end =
         failure.limit.is_none() && trap_of(error) == Some(Trap::UnreachableCodeReached);
     let reason = match is_its_own_end {
         true => format!("{} failed: {text}", phase.name()),
         false => format!("{}; before that: {text}", failure.reason),
     };
-    // The functions that were running are an interpreter's where the guest says where it was.
+    // If the guest gives source positions, the functions of the backtrace are those of an
+    // interpreter.
     let backtrace = if places.is_empty() {
         failure.backtrace
     } else {
@@ -80,7 +83,7 @@ fn trap_of(error: &wasmtime::Error) -> Option<Trap> {
     error.downcast_ref::<Trap>().copied()
 }
 
-/// How the engine or the host ended it.
+/// Returns the failure without backtrace and exception.
 fn explain_end(
     error: &wasmtime::Error,
     phase: Phase,
@@ -130,14 +133,14 @@ fn explain_end(
         ) => hit(
             FailureKind::Memory,
             limit,
-            format!("wanted {wanted} bytes of memory of the {most} there may be: {cause}"),
+            format!("requested memory up to {wanted} bytes; the limit is {most}: {cause}"),
         ),
         (None, None, None) if cause.contains(COPIED_TOO_MUCH) => {
             let most = limits.copied_per_host_call();
             hit(
                 FailureKind::Output,
                 LimitKind::Output,
-                format!("handed over more than {most} bytes at once"),
+                format!("passed more than {most} bytes in one host call"),
             )
         }
         (None, None, None) if phase == Phase::Start => CallFailure::unavailable(cause),
@@ -153,7 +156,7 @@ fn trap_text(cause: &str) -> &str {
     cause.trim_start_matches("wasm trap: ")
 }
 
-/// There is no room for one more instance.
+/// Returns the failure for an instance that exceeds a bound on instances.
 pub(crate) fn no_room(refused: BudgetExceeded) -> CallFailure {
     let BudgetExceeded {
         limit,
@@ -161,12 +164,12 @@ pub(crate) fn no_room(refused: BudgetExceeded) -> CallFailure {
         most,
     } = refused;
     let of = match limit {
-        LimitKind::TenantInstances => "its owner's modules",
+        LimitKind::TenantInstances => "the owner's modules",
         LimitKind::TenantsInstances => "the modules of all users and jobs",
         _ => "all modules",
     };
     let reason =
-        format!("the instances of {of} would count as {wanted}, and there may be {most} ({limit})");
+        format!("instances of {of} would count as {wanted}; the limit is {most} ({limit})");
     CallFailure::new(FailureKind::Unavailable, Some(limit), reason)
 }
 
@@ -195,7 +198,8 @@ fn backtrace(error: &wasmtime::Error) -> Vec<String> {
     without_runtime(frames.iter().map(function).collect())
 }
 
-/// From the first function that is not Rust's own: those before it are how a panic ends.
+/// Drops the functions before the first one that is not Rust's own: they only show how a panic
+/// ends.
 fn without_runtime(functions: Vec<String>) -> Vec<String> {
     let is_runtime = |function: &String| RUNTIME.iter().any(|prefix| function.starts_with(prefix));
     let own = functions
@@ -206,7 +210,7 @@ fn without_runtime(functions: Vec<String>) -> Vec<String> {
     if own.is_empty() { functions } else { own }
 }
 
-/// A function by its name, or by its number where the component was stripped.
+/// Returns the name of a function, or its index if the component has no names.
 fn function(frame: &FrameInfo) -> String {
     let symbol = frame.symbols().iter().find_map(|symbol| symbol.name());
     match symbol.or_else(|| frame.func_name()) {

@@ -1,4 +1,5 @@
-//! Capability `files`: directories that an admin named for a module. `cap-std` sees to it that no path leads out of them.
+//! Capability `files`: directories that an admin named for a module. `cap-std` ensures that no path
+//! leads out of them.
 use crate::bindings::peal::pmix::files;
 use crate::host_calls::{Answered, HostCallRequest};
 use crate::instance_state::InstanceState;
@@ -12,26 +13,26 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The largest file that is read or written, in bytes.
+/// Bound on the size of a file that is read or written, in bytes.
 pub const MAX_FILE: u64 = 16 * 1024 * 1024;
-/// The longest path, in bytes.
+/// Bound on the length of a path, in bytes.
 pub const MAX_PATH: usize = 4096;
-/// The most names that are listed.
+/// Bound on the entries of a directory that are listed.
 const MAX_ENTRIES: usize = 10_000;
-/// What every file counts for at least, in bytes: an empty one takes room as well.
+/// Bytes that a file counts for at least: an empty file takes space as well.
 pub const LEAST_FILE: u64 = 4096;
-/// How deep directories are looked into when it is added up what is there.
+/// Depth to which nested directories are counted.
 const MAX_DEPTH: usize = 32;
 
-/// What may be done in a directory.
+/// Access to a granted directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileAccess {
-    /// Files are read.
+    /// Files may be read.
     Read,
-    /// Files are read and written, as long as all in the directory take no more than so many bytes, each of them [`LEAST_FILE`] at
-    /// least.
+    /// Files may be read and written. All files together may have at most `quota` bytes, and each
+    /// counts [`LEAST_FILE`] bytes at least.
     ReadWrite {
-        /// How many.
+        /// Bound on the bytes of all files.
         quota: u64,
     },
 }
@@ -44,23 +45,24 @@ pub struct GrantedDirectory {
     used: Arc<Used>,
 }
 
-/// Bytes of all files in a directory, as far as is known: others may write there, too. Held while a file is written.
+/// Bytes of all files in a directory. Other programs may write there, so the number is an estimate.
+/// The lock is held while a file is written.
 type Used = Mutex<u64>;
 
-/// The directories that are open for writing, by device and number. Whoever opens one that is open already counts with the others:
-/// the copies of a module share what it may have.
+/// Directories that are open for writing, by device and inode. Opening one again shares its count,
+/// so that the copies of a module share one quota.
 #[derive(Debug, Default)]
 pub struct Directories(Mutex<BTreeMap<(u64, u64), Weak<Used>>>);
 
 impl Directories {
-    /// Opens one. Where it may be written to, it is looked through for what is in it already.
+    /// Opens a directory. If it may be written to, the files in it are counted.
     pub fn open(&self, path: &Path, access: FileAccess) -> io::Result<GrantedDirectory> {
         let dir = Dir::open_ambient_dir(path, ambient_authority())?;
         let used = match access {
             FileAccess::Read => Arc::default(),
             FileAccess::ReadWrite { .. } => {
                 let used = self.used(&dir)?;
-                // Nobody writes meanwhile.
+                // Hold the lock so that no guest writes while the files are counted.
                 let mut counted = locked(&used);
                 *counted = size_of_files(&dir, MAX_DEPTH)?;
                 drop(counted);
@@ -87,13 +89,13 @@ fn locked(used: &Used) -> MutexGuard<'_, u64> {
     used.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a file of so many bytes counts for.
+/// Returns the bytes that a file of a length counts for.
 fn cost(len: u64) -> u64 {
     len.max(LEAST_FILE)
 }
 
 impl GrantedDirectory {
-    /// Opens it by itself.
+    /// Opens a directory without sharing its count.
     pub fn open(path: &Path, access: FileAccess) -> io::Result<GrantedDirectory> {
         Directories::default().open(path, access)
     }
@@ -128,6 +130,7 @@ impl GrantedDirectory {
         };
         let len = start.saturating_add(bytes.len() as u64);
         let all = used.saturating_sub(before).saturating_add(cost(len));
+        // Over the quota, only a write that does not enlarge the file is allowed.
         if len > MAX_FILE || all > quota && cost(len) > before {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -142,6 +145,7 @@ impl GrantedDirectory {
             file.seek(SeekFrom::Start(start))?;
             file.write_all(bytes)
         });
+        // A failed write may have written a part, so the length is read again.
         let now = file.metadata().map_or(len, |metadata| metadata.len());
         *used = used.saturating_sub(before).saturating_add(cost(now));
         written.map_err(status)
@@ -175,7 +179,7 @@ impl GrantedDirectory {
         Ok(names)
     }
 
-    /// A regular file. Opened so that a pipe keeps nobody waiting.
+    /// Opens a regular file. `O_NONBLOCK` keeps a pipe from blocking the guest thread.
     fn open_file(&self, path: &str, options: &mut OpenOptions) -> Result<File, Status> {
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
         let file = self
@@ -191,12 +195,12 @@ impl GrantedDirectory {
     }
 }
 
-/// Where bytes go in a file.
+/// Position at which bytes are written.
 #[derive(Clone, Copy)]
 enum ResolvedPath {
-    /// In the place of what it has.
+    /// The start: the old content is replaced.
     Instead,
-    /// Behind what it has.
+    /// The end of the file.
     Behind,
 }
 
@@ -214,7 +218,7 @@ fn size_of_files(dir: &Dir, depth: usize) -> io::Result<u64> {
     Ok(sum)
 }
 
-/// A path as it may be; where it leads, `cap-std` checks.
+/// Checks the length of a path and that it has no NUL; `cap-std` checks its target.
 fn checked(path: &str) -> Result<&str, Status> {
     match path.len() {
         1..=MAX_PATH if !path.contains('\0') => Ok(path),
@@ -222,7 +226,7 @@ fn checked(path: &str) -> Result<&str, Status> {
     }
 }
 
-/// What a guest is told of an error. A way out of the directory is a lack of permission, too.
+/// Returns the status for an error. A path out of the directory counts as missing permission.
 fn status(error: io::Error) -> Status {
     match error.kind() {
         ErrorKind::NotFound => code::PMIX_ERR_NOT_FOUND,
@@ -297,7 +301,7 @@ impl files::Host for InstanceState {
 }
 
 impl InstanceState {
-    /// Does this in a directory, at the cost of so many bytes of output.
+    /// Runs `work` on a directory, at the cost of `output` bytes.
     fn in_directory<R: Answered>(
         &mut self,
         directory: &str,
@@ -323,7 +327,7 @@ mod tests {
     const DENIED: Status = code::PMIX_ERR_NO_PERMISSIONS;
     const FULL: Status = code::PMIX_ERR_OUT_OF_RESOURCE;
 
-    /// A directory to be used in, and a secret beside it.
+    /// Returns a granted directory and a file `secret` beside it.
     fn setting(access: FileAccess) -> (tempfile::TempDir, GrantedDirectory) {
         let temporary = tempfile::tempdir().unwrap();
         fs::create_dir_all(temporary.path().join("open/sub")).unwrap();

@@ -1,24 +1,25 @@
-//! Grants: which capabilities an admin permits a module.
+//! Grants: the capabilities that an admin permits a module.
 use crate::Capability;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A set of capabilities. What is not in it is not linked, so a module that imports it does not load.
+/// A set of capabilities. Other capabilities are not linked, so a module that imports one does not
+/// load.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Grants(BTreeSet<Capability>);
 
 impl Grants {
-    /// Nothing beyond the call at hand.
+    /// Returns the empty set.
     pub fn none() -> Grants {
         Grants::default()
     }
 
-    /// Everything.
+    /// Returns all capabilities.
     pub fn all() -> Grants {
         Capability::ALL.into_iter().collect()
     }
 
-    /// What a tenant's own module may have unless the site says otherwise.
+    /// Returns the grants of a tenant's module if the site configures no others.
     pub fn tenant() -> Grants {
         use Capability::{Clock, Logging, Notify, Random, Registration, Wasi};
         [Logging, Clock, Notify, Registration, Random, Wasi]
@@ -26,7 +27,7 @@ impl Grants {
             .collect()
     }
 
-    /// Whether this capability is granted.
+    /// Returns true if a capability is granted.
     pub fn allows(&self, capability: Capability) -> bool {
         self.0.contains(&capability)
     }

@@ -1,27 +1,28 @@
-//! What a guest asks of the host in one call, in its order, with those answers that do not follow from what the call is about.
-//! A tape takes that down, and gives the answers again where the call is replayed.
+//! Host calls of one call, in their order, with the answers that do not follow from the subject of
+//! the call. A log records them, and answers the same host calls again in a replay.
 use peal_model::{Bytes, Info, Mail, Proc, Range, Status};
 use serde::{Deserialize, Serialize};
 
-/// A call of the host.
+/// A host call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HostCall {
-    /// What was asked.
+    /// Function and arguments.
     pub ask: HostCallRequest,
-    /// The answer, unless it follows from what the call is about.
+    /// The answer, unless it follows from the subject of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<HostCallAnswer>,
 }
 
 macro_rules! asks {
     ($($(#[$doc:meta])+ $Request:ident $({ $($field:ident: $ty:ty),+ })? = $name:literal;)+) => {
-        /// What a guest asks of the host. What it hands over beyond this is in the call's [`crate::CallOutput`].
+        /// Function and arguments of a host call. Arguments that are missing here are in the call's
+        /// [`crate::CallOutput`].
         #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
         #[allow(missing_docs, reason = "the fields are the arguments of the function")]
         pub enum HostCallRequest { $($(#[$doc])+ $Request $({ $($field: $ty),+ })?,)+ }
 
         impl HostCallRequest {
-            /// The function's name: interface and function of the contract.
+            /// Returns the name of the function: interface and function of the contract.
             pub fn name(&self) -> &str {
                 if let HostCallRequest::Wasi { function } = self {
                     return function;
@@ -35,89 +36,89 @@ macro_rules! asks {
 }
 
 asks! {
-    /// Who caused it.
+    /// Reads the source.
     Source = "call.source";
-    /// As whom.
+    /// Reads user and group of the source.
     Credentials = "call.credentials";
-    /// In which groups.
-    Groups = "call.unix-groups";
-    /// As whom the server runs.
-    Server = "call.server-identity";
-    /// Whom it is aimed at.
+    /// Reads the Unix groups of the requester.
+    Groups = "call.groups";
+    /// Reads user and group of the server.
+    Server = "call.server";
+    /// Reads the target procs.
     Targets = "call.targets";
-    /// Whose they are.
-    Owners = "call.target-owners";
-    /// What is at the other end of the connection.
-    Connection = "call.peer";
-    /// All infos.
+    /// Reads the owners of the target procs.
+    Owners = "call.owners";
+    /// Reads the peer of the connection.
+    Connection = "call.connection";
+    /// Reads all infos.
     Infos = "call.infos";
-    /// All directives.
+    /// Reads all directives.
     Directives = "call.directives";
-    /// What those before it returned.
-    Steps = "call.previous-results";
-    /// One info.
+    /// Reads the chain results.
+    Steps = "call.steps";
+    /// Reads one info.
     Get { key: String } = "call.get";
-    /// Hands over a result.
+    /// Pushes an info of the result.
     Push = "call.push";
-    /// Changes the directives.
+    /// Amends the directives.
     Amend = "amendment.amend";
-    /// Changes the range.
-    Narrow { range: Range } = "amendment.narrow-range";
-    /// Changes what is to be logged.
-    Rewrite = "amendment.rewrite-data";
+    /// Narrows the range of the event.
+    Narrow { range: Range } = "amendment.narrow";
+    /// Rewrites the data to be logged.
+    Rewrite = "amendment.rewrite";
     /// Describes the exception that ends the call.
     Exception = "exception.describe";
-    /// Writes a message; refused where there were too many.
+    /// Writes a message to the trace; refused beyond the limit on lines.
     Log { level: Level, message: String } = "logging.log";
-    /// The time, in milliseconds since the epoch. Asked of the host once a call.
+    /// Reads the time in milliseconds since the epoch. The host is asked once a call.
     Now = "clock.now";
     /// Raises an event.
     Notify { code: Status, range: Range } = "notify.notify";
-    /// Asks for job control.
-    Control = "job-control.request";
-    /// Wants something logged.
-    Report = "log-request.submit";
-    /// What procs use.
-    Usage { procs: Vec<Proc> } = "resource-usage.query";
-    /// The number that a request has; asked by the host itself.
+    /// Requests job control.
+    Control = "control.request";
+    /// Makes a log request.
+    Report = "report.log";
+    /// Reads the resource usage of procs.
+    Usage { procs: Vec<Proc> } = "usage.of";
+    /// Assigns the number of a request. The host itself makes this call.
     Number = "notify.number";
-    /// Wants one more registration.
+    /// Requests a registration.
     Register = "registration.register";
-    /// Wants one less.
+    /// Requests the end of a registration.
     Deregister { registration: u64 } = "registration.deregister";
-    /// The names of the sinks.
+    /// Lists the names of the sinks.
     Sinks = "sink.names";
-    /// Writes to one.
+    /// Writes to a sink.
     Write { sink: String, bytes: Bytes } = "sink.write";
-    /// Hands a mail to one.
-    Submit { sink: String, mail: Mail } = "sink.send-mail";
-    /// A value of its state.
+    /// Submits a mail to a sink.
+    Submit { sink: String, mail: Mail } = "sink.submit";
+    /// Reads a value of the module's state.
     Fetch { key: String } = "state.get";
-    /// Sets one.
+    /// Sets a value of the state.
     Keep { key: String, value: Bytes } = "state.set";
-    /// Drops one.
+    /// Deletes a value of the state.
     Drop { key: String } = "state.delete";
-    /// The keys of its state.
+    /// Lists the keys of the state.
     Keys { prefix: String } = "state.keys";
-    /// Random bytes.
-    Random { len: u64 } = "random.get-random-bytes";
-    /// The names of its directories.
+    /// Draws random bytes.
+    Random { len: u64 } = "random.bytes";
+    /// Lists the names of the granted directories.
     Directories = "files.directories";
     /// Reads a file.
     ReadFile { directory: String, path: String } = "files.read";
-    /// Writes one.
+    /// Writes a file.
     WriteFile { directory: String, path: String, bytes: Bytes } = "files.write";
-    /// Writes at its end.
+    /// Appends to a file.
     AppendFile { directory: String, path: String, bytes: Bytes } = "files.append";
-    /// Removes one.
+    /// Removes a file.
     RemoveFile { directory: String, path: String } = "files.remove";
-    /// What is in a directory.
-    Entries { directory: String, path: String } = "files.list";
-    /// A function of WASI, by its name. What it has from the host follows behind it.
+    /// Lists the entries of a directory.
+    Entries { directory: String, path: String } = "files.entries";
+    /// Calls a function of WASI, by its name. The host calls that it makes follow behind it.
     Wasi { function: String } = "wasi";
 }
 
-/// How loud a message is.
+/// Severity of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in the contract")]
 pub enum Level {
@@ -128,18 +129,18 @@ pub enum Level {
     Trace,
 }
 
-/// What the host answered.
+/// Answer of a host call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum HostCallAnswer {
-    /// It was done.
+    /// Success without a value.
     Done,
-    /// It was not, for this reason.
+    /// Refusal with its status.
     Refused(Status),
     /// A number.
     Number(u64),
     /// Bytes.
     Bytes(Bytes),
-    /// There is nothing of that name.
+    /// No value of that name exists.
     Nothing,
     /// Names.
     Names(Vec<String>),
@@ -147,11 +148,11 @@ pub enum HostCallAnswer {
     Infos(Vec<Info>),
 }
 
-/// What a function of the host returns.
+/// Result type of a host call that is recorded.
 pub(crate) trait Answered: Sized {
-    /// As it is taken down.
+    /// Returns the recorded form.
     fn answer(&self) -> HostCallAnswer;
-    /// From what was taken down; nothing where that is the answer to something else.
+    /// Returns the value of a recorded form, or `None` if that is the answer to another function.
     fn of(answer: &HostCallAnswer) -> Option<Self>;
 }
 
@@ -196,23 +197,23 @@ impl<R: Answered> Answered for Result<R, Status> {
     }
 }
 
-/// Takes down the host calls of one call after the other, where somebody wants that.
+/// Log of the host calls of successive calls. It records only if a recorder wants it.
 #[derive(Default)]
 pub(crate) struct HostCallLog {
-    /// None where nobody does.
+    /// `None` if nothing is recorded.
     calls: Option<Vec<HostCall>>,
-    /// What was taken down the last time, where this is a replay.
+    /// The recorded host calls, in a replay.
     script: Option<Script>,
 }
 
-/// What is still to come of a recorded call.
+/// Position in the host calls of a recorded call.
 struct Script {
     calls: Vec<HostCall>,
     at: usize,
 }
 
 impl HostCallLog {
-    /// A tape that takes down nothing, or everything.
+    /// Makes a log that records all host calls, or none.
     pub(crate) fn new(is_recorded: bool) -> HostCallLog {
         HostCallLog {
             calls: is_recorded.then(Vec::new),
@@ -220,7 +221,7 @@ impl HostCallLog {
         }
     }
 
-    /// Answers the next call as this one was answered.
+    /// Answers the next call from recorded host calls.
     pub(crate) fn follow(&mut self, calls: &[HostCall]) {
         self.script = Some(Script {
             calls: calls.to_vec(),
@@ -228,13 +229,13 @@ impl HostCallLog {
         });
     }
 
-    /// What was taken down of the call that ended.
+    /// Returns the host calls of the call that ended.
     pub(crate) fn take(&mut self) -> Vec<HostCall> {
         self.script = None;
         self.calls.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Takes down what is asked, where its answer follows from what the call is about.
+    /// Records a host call whose answer follows from the subject.
     pub(crate) fn note(&mut self, ask: impl FnOnce() -> HostCallRequest) {
         if let Some(calls) = &mut self.calls {
             let ask = ask();
@@ -245,17 +246,17 @@ impl HostCallLog {
         }
     }
 
-    /// The answer to this when it was asked the last time, if it is asked again.
+    /// Returns the recorded answer to the same host call, if there is one.
     pub(crate) fn known<R: Answered>(&mut self, ask: &HostCallRequest) -> Option<R> {
         R::of(self.script.as_mut()?.find(ask)?.answer.as_ref()?)
     }
 
-    /// Whether anybody wants to know.
+    /// Returns true if host calls are recorded.
     pub(crate) fn is_recorded(&self) -> bool {
         self.calls.is_some()
     }
 
-    /// Takes down what was asked and answered.
+    /// Records a host call with its answer.
     pub(crate) fn keep<R: Answered>(&mut self, ask: HostCallRequest, answer: &R) {
         if let Some(calls) = &mut self.calls {
             calls.push(HostCall {
@@ -267,7 +268,7 @@ impl HostCallLog {
 }
 
 impl Script {
-    /// The next call of which this was asked. What lies between was not asked again.
+    /// Returns the next recorded host call that equals `ask`. Those between were not made again.
     fn find(&mut self, ask: &HostCallRequest) -> Option<&HostCall> {
         let rest = self.calls.get(self.at..)?;
         let found = self.at + rest.iter().position(|call| call.ask == *ask)?;

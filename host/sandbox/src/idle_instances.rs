@@ -1,22 +1,22 @@
-//! The warm instances of a module: those that wait for the next call.
+//! Warm instances of a module: those that are idle until the next call.
 use crate::Isolation;
 use crate::instance::Instance;
 use peal_model::Nspace;
 use std::sync::{Mutex, PoisonError};
 
-/// Whose calls an instance may have.
+/// Calls that an instance may receive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Tenancy {
-    /// Anybody's, as nobody's data have been in it.
+    /// Any calls so far: no data of a proc have been in the instance.
     Nobody,
-    /// Everybody's.
+    /// All calls of the module.
     Everybody,
-    /// Those that procs of this namespace have caused, or those that no proc has caused.
+    /// Calls caused by procs of this namespace; for `None`, calls that no proc has caused.
     Of(Option<Nspace>),
 }
 
-/// Idle instances, the one used last on top. Once closed it keeps none. In boxes, since each call takes one out and puts it
-/// back.
+/// Idle instances, the one used last at the end. Once closed it keeps none. The instances are boxed
+/// because each call takes one out and puts it back.
 #[expect(clippy::vec_box, reason = "an instance is moved at every call")]
 pub(crate) struct IdleInstances {
     most: usize,
@@ -24,11 +24,11 @@ pub(crate) struct IdleInstances {
     idle: Mutex<Option<Vec<Box<Instance>>>>,
 }
 
-/// The module was taken out of service.
+/// Error for a module that was stopped.
 pub(crate) struct ModuleRetired;
 
 impl IdleInstances {
-    /// Room for so many.
+    /// Makes an empty set of at most `most` instances.
     pub(crate) fn new(most: usize, isolation: Isolation) -> IdleInstances {
         let most = if isolation == Isolation::Call {
             0
@@ -42,7 +42,7 @@ impl IdleInstances {
         }
     }
 
-    /// Whose instance a call gets that this namespace has caused.
+    /// Returns the tenancy that a call caused by a namespace needs.
     pub(crate) fn tenancy(&self, nspace: Option<&Nspace>) -> Tenancy {
         match self.isolation {
             Isolation::Module => Tenancy::Everybody,
@@ -50,7 +50,8 @@ impl IdleInstances {
         }
     }
 
-    /// An idle instance for this tenancy, if there is one. It is its from now on.
+    /// Takes an idle instance for a tenancy, if there is one. From now on the instance has that
+    /// tenancy.
     pub(crate) fn take(&self, tenancy: &Tenancy) -> Result<Option<Box<Instance>>, ModuleRetired> {
         let find = |idle: &mut Vec<Box<Instance>>| {
             if *tenancy == Tenancy::Everybody {
@@ -72,7 +73,8 @@ impl IdleInstances {
         Ok(taken)
     }
 
-    /// Keeps an instance for the next call. Where there is no room the one that was used longest ago makes some.
+    /// Keeps an instance for the next call. If the set is full, the instance used longest ago is
+    /// stopped.
     pub(crate) fn give(&self, instance: Box<Instance>) {
         let refused = self.lock(|idle| match idle {
             Some(idle) if self.most > 0 => {
@@ -85,7 +87,7 @@ impl IdleInstances {
         refused.into_iter().for_each(|instance| instance.stop());
     }
 
-    /// Stops the one that was used longest ago, to make room. Whether there was one.
+    /// Stops the instance that was used longest ago. Returns true if there was one.
     pub(crate) fn evict(&self) -> bool {
         let oldest = self.lock(|idle| {
             idle.as_mut()
@@ -95,14 +97,14 @@ impl IdleInstances {
         oldest.map(|instance| instance.stop()).is_some()
     }
 
-    /// Drops those that are idle now.
+    /// Drops the idle instances.
     pub(crate) fn clear(&self) {
         let idle = self.lock(|idle| idle.as_mut().map(std::mem::take));
-        // Outside the lock: it takes a while.
+        // Drop outside the lock: dropping a store takes a while.
         drop(idle);
     }
 
-    /// Stops those that are idle now, and those that are in use as they come back.
+    /// Stops the idle instances, and those in use when they come back.
     pub(crate) fn close(&self) {
         let idle = self.lock(Option::take);
         idle.into_iter()
@@ -110,12 +112,12 @@ impl IdleInstances {
             .for_each(|instance| instance.stop());
     }
 
-    /// Gives up those that are idle; what is in use is dropped as it comes back.
+    /// Takes the idle instances out; those in use are dropped when they come back.
     pub(crate) fn leave(&self) -> impl Iterator<Item = Box<Instance>> + use<> {
         self.lock(Option::take).into_iter().flatten()
     }
 
-    /// Guests never run under the lock.
+    /// Runs `work` under the lock. It must not call a guest.
     fn lock<R>(&self, work: impl FnOnce(&mut Option<Vec<Box<Instance>>>) -> R) -> R {
         work(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! What a component imports, function by function: the names in the types of the interfaces that it imports.
+//! Functions that a component imports, read from the types of the interfaces that it imports.
 use crate::FormatError;
 use crate::interface::{self, Import};
 use crate::text::plain;
@@ -9,54 +9,57 @@ use wasmparser::{
     ComponentTypeRef, InstanceTypeDeclaration, Payload, TypeBounds,
 };
 
-/// The most types of a component that are looked at.
+/// Bound on the types of a component that are read.
 const MAX_TYPES: usize = 100_000;
-/// The most functions that are shown, of all interfaces together.
+/// Bound on the functions that are shown, of all interfaces together.
 const MAX_FUNCTIONS: usize = 4096;
-/// The most interfaces. What is made of them must not miss one.
+/// Bound on the interfaces. More are an error, because grants are derived from them and none may be
+/// missed.
 const MAX_INTERFACES: usize = 256;
-/// The longest name shown, in bytes.
+/// Bound on a name that is shown, in bytes; the rest is cut.
 const MAX_NAME: usize = 256;
 
-/// What an imported interface is to this host.
+/// Kind of an imported interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImportKind {
-    /// The call at hand, which every module has.
+    /// Interface that every module has.
     Call,
-    /// What an admin grants.
+    /// Capability that an admin grants.
     Capability,
-    /// WASI, behind which there is nothing: a stand-in.
+    /// WASI, which is answered by stubs.
     Wasi,
-    /// Nothing that there is here.
+    /// Interface that Peal does not offer.
     Unknown,
 }
 
-/// An interface that a component imports, and which functions of it.
+/// An interface that a component imports, with the imported functions.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ImportedInterface {
-    /// Its name, with the version.
+    /// Name with the version.
     pub name: String,
-    /// What it is to this host.
+    /// Kind of the interface.
     pub kind: ImportKind,
-    /// The capability that it takes, if it takes one.
+    /// Capability that the import needs, if any.
     pub capability: Option<crate::Capability>,
-    /// The functions of it that are imported; components import no more than they call, unless their language cannot tell.
+    /// Imported functions. A component imports no more than it calls, unless its language cannot
+    /// tell.
     pub functions: Vec<String>,
 }
 
-/// Reads along with a parser what the outermost component imports.
+/// Reader that follows a parser and collects the imports of the outermost component.
 #[derive(Default)]
 pub(crate) struct Imports {
-    /// Its index space of types: how many there are, and the functions of those that are interfaces and have any.
+    /// Length of the index space of types.
     types: usize,
+    /// Functions of those types that are interfaces and have functions, by index.
     interfaces: BTreeMap<usize, Vec<String>>,
     functions: usize,
     found: Vec<ImportedInterface>,
 }
 
 impl Imports {
-    /// Takes notice of what the parser found in the outermost component.
+    /// Reads a payload of the outermost component.
     pub(crate) fn add(&mut self, payload: &Payload<'_>) -> Result<(), FormatError> {
         match payload {
             Payload::ComponentTypeSection(types) => {
@@ -99,7 +102,7 @@ impl Imports {
         Ok(())
     }
 
-    /// What was found.
+    /// Returns the imported interfaces.
     pub(crate) fn found(self) -> Vec<ImportedInterface> {
         self.found
     }
@@ -157,7 +160,7 @@ impl Imports {
         self.interfaces.get(&index).cloned().unwrap_or_default()
     }
 
-    /// One more name of a type.
+    /// Adds an alias of a type to the index space.
     fn define_again(&mut self, index: u32) -> Result<(), FormatError> {
         let room = MAX_FUNCTIONS.saturating_sub(self.functions);
         let mut functions = self.interface(index);
@@ -176,7 +179,7 @@ impl Imports {
     }
 }
 
-/// Refuses one more than so many.
+/// Returns an error if one more item would exceed a bound.
 fn few(what: &'static str, known: usize, limit: usize) -> Result<(), FormatError> {
     if known < limit {
         return Ok(());
@@ -264,7 +267,7 @@ mod tests {
         let error = imports(&many(MAX_INTERFACES + 1)).unwrap_err().to_string();
         assert_eq!(
             error,
-            "it has 257 imported interfaces or more, 256 are allowed"
+            "component has at least 257 imported interfaces; the limit is 256"
         );
         let exports: String = (0..MAX_FUNCTIONS + 1)
             .map(|number| format!("(export \"f{number}\" (func))"))

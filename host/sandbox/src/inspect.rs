@@ -1,4 +1,4 @@
-//! What a component is, read from its bytes alone: nothing is compiled and nothing runs.
+//! Inspection of a component by its bytes alone: nothing is compiled and nothing runs.
 use crate::expansion::Expansion;
 use crate::imports::{ImportedInterface, Imports};
 use crate::interface::{self, Import};
@@ -12,81 +12,82 @@ use wasmparser::{
     Payload, ProducersSectionReader, TypeBounds,
 };
 
-/// The largest file that is looked at, in bytes. Components of interpreted languages have up to 40 MB.
+/// Bound on the size of a file that is inspected, in bytes. Components of interpreted languages
+/// have up to 40 MB.
 pub const MAX_COMPONENT_BYTES: usize = 64 * 1024 * 1024;
-/// The longest name shown, in bytes.
+/// Bound on a name that is shown, in bytes; the rest is cut.
 const MAX_NAME: usize = 256;
-/// The most names of one kind shown.
+/// Bound on the names of one kind that are shown.
 const MAX_NAMES: usize = 64;
 
-/// Why bytes are not a component.
+/// Reason why bytes are not an acceptable component.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
-    /// A core module.
+    /// The bytes are a core module.
     #[error(
-        "it is a core WebAssembly module; a component is wanted (wrap it with `wasm-tools component new`)"
+        "not a component but a core WebAssembly module (wrap it with `wasm-tools component new`)"
     )]
     CoreModule,
-    /// WebAssembly in its text form.
-    #[error("it is WebAssembly text; its binary form is wanted (`wasm-tools parse`)")]
+    /// The bytes are WebAssembly in its text form.
+    #[error("not a component but WebAssembly text (turn it into binary with `wasm-tools parse`)")]
     Text,
-    /// Anything else.
+    /// The bytes are not WebAssembly.
     #[error(
-        "it is not WebAssembly: its first bytes are {start:02x?}, those of a component 00 61 73 6d 0d 00 01 00"
+        "not WebAssembly: the first bytes are {start:02x?}; a component begins with 00 61 73 6d 0d 00 01 00"
     )]
     NotWasm {
-        /// Its first bytes, at most eight.
+        /// First bytes, at most eight.
         start: Vec<u8>,
     },
-    /// It begins like a component and breaks off or goes wrong.
-    #[error("it is damaged at byte {offset}: {reason}")]
+    /// The bytes begin like a component but are cut off or malformed.
+    #[error("component is malformed at byte {offset}: {reason}")]
     Damaged {
-        /// Where.
+        /// Byte offset of the error.
         offset: usize,
-        /// What is wrong there.
+        /// Reason of the parser.
         reason: String,
     },
-    /// Larger than any component need be.
-    #[error("it has {size} bytes or more, {MAX_COMPONENT_BYTES} are allowed")]
+    /// The component is larger than [`MAX_COMPONENT_BYTES`].
+    #[error("component has at least {size} bytes; the limit is {MAX_COMPONENT_BYTES}")]
     TooLarge {
-        /// How many bytes it has, so far as they were read.
+        /// Bytes read so far.
         size: usize,
     },
-    /// It is made of more parts than it may be.
-    #[error("it has {count} {what} or more, {limit} are allowed")]
+    /// The component has too many parts of one kind.
+    #[error("component has at least {count} {what}; the limit is {limit}")]
     TooMany {
-        /// What there is too much of.
+        /// Name of the parts, in the plural.
         what: &'static str,
-        /// How many there are, so far as it was read.
+        /// Number of parts read so far.
         count: u32,
-        /// How many there may be.
+        /// Largest number allowed.
         limit: u32,
     },
-    /// The engine would have to keep more for an instance, beside its memory, than it may.
+    /// An instance would take too much of the engine's own memory, beside the guest's memory.
     #[error(
-        "an instance of it would take {bytes} bytes or more beside its memory, for element segments, globals and functions; \
-         {limit} are allowed"
+        "an instance would take at least {bytes} bytes beside its memory, for element segments, globals and \
+         functions; the limit is {limit}"
     )]
     Bookkeeping {
-        /// How many bytes, so far as it was read.
+        /// Bytes counted so far.
         bytes: u64,
-        /// How many it may be.
+        /// Largest number of bytes allowed.
         limit: u64,
     },
-    /// A component within it is imported or taken out of an instance.
+    /// A nested component is imported or exported from an instance.
     #[error(
-        "it hands a component around at byte {offset}; components must be instantiated where they are defined"
+        "component passes a component on at byte {offset}; components must be instantiated where they are defined"
     )]
     HandedComponent {
-        /// Where.
+        /// Byte offset of the import or alias.
         offset: usize,
     },
-    /// A core module within it is imported or taken out of an instance.
+    /// A nested core module is imported or exported from an instance.
     #[error(
-        "it hands a core module around at byte {offset}; core modules must be instantiated where they are defined"
+        "component passes a core module on at byte {offset}; core modules must be instantiated where they are defined"
     )]
     HandedModule {
-        /// Where.
+        /// Byte offset of the import or alias.
         offset: usize,
     },
 }
@@ -94,51 +95,53 @@ pub enum FormatError {
 /// A language, SDK or tool that took part in making a component.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct ProducerTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// Its version; empty where it gives none.
+    /// Version of the tool; empty if none is given.
     pub version: String,
 }
 
-/// Who made a component, by what its `producers` sections say (anybody can write anything there).
+/// Origin of a component by its `producers` sections. These are claims: a builder can write
+/// anything there.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Producers {
-    /// The languages it was written in.
+    /// Source languages.
     pub language: BTreeSet<ProducerTool>,
-    /// The SDKs used.
+    /// SDKs.
     pub sdk: BTreeSet<ProducerTool>,
-    /// The compilers and tools it went through.
+    /// Compilers and other tools.
     pub processed_by: BTreeSet<ProducerTool>,
 }
 
-/// What a component does, what it asks for and where it comes from.
+/// Result of an inspection: roles, imports and origin of a component.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Inspection {
-    /// The SHA-256 of its bytes.
+    /// SHA-256 of the bytes.
     pub digest: Digest,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: usize,
-    /// The roles that it fills.
+    /// Roles that the component exports.
     pub roles: BTreeSet<Role>,
-    /// The capabilities that it imports.
+    /// Capabilities that the component imports.
     pub capabilities: BTreeSet<Capability>,
-    /// The interfaces that it imports, with their functions.
+    /// Imported interfaces with their functions.
     pub imports: Vec<ImportedInterface>,
-    /// The versions of the contract that it was built for: those of the interfaces of `peal:pmix` that it names.
+    /// Versions of the contract that the component was built for, from the names of its `peal:pmix`
+    /// interfaces.
     pub contract: BTreeSet<String>,
-    /// Imports that this host does not offer, the first of them; with any of these it does not load.
+    /// Imports that Peal does not offer, 64 at most; a component with any of these does not load.
     pub unknown_imports: Vec<String>,
-    /// Exports that are no role, the first of them: never called.
+    /// Exports that are not roles, 64 at most; they are never called.
     pub other_exports: Vec<String>,
-    /// Who made it.
+    /// Origin of the component.
     pub producers: Producers,
-    /// How many core instances an instance of it is made of.
+    /// Core instances of one instance of the component.
     #[serde(skip)]
     pub core_instances: u32,
 }
 
-/// Reads what a component imports and exports and who made it, and that it is not made to be too large for a compiler. That
-/// it is valid throughout is only known once it is loaded.
+/// Reads roles, imports and origin of a component, and checks that it does not expand to more than
+/// the compiler can take. Loading checks whether the component is valid throughout.
 pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
     if bytes.len() > MAX_COMPONENT_BYTES {
         return Err(FormatError::TooLarge { size: bytes.len() });
@@ -196,7 +199,7 @@ impl Inspection {
     fn add_import(&mut self, name: &str, kind: ComponentTypeRef) {
         self.add_version(name);
         match (kind, interface::import(name)) {
-            // Naming a type again asks for nothing.
+            // An alias of a type imports nothing.
             (ComponentTypeRef::Type(TypeBounds::Eq(_)), _) => {}
             (ComponentTypeRef::Instance(_), Import::Always) => {}
             (ComponentTypeRef::Instance(_), Import::Capability(capability)) => {
@@ -226,7 +229,8 @@ impl Inspection {
 }
 
 impl Producers {
-    /// Adds what a section says as far as it can be read; it is a claim, so what cannot be read is no error.
+    /// Adds the contents of a section as far as they can be read. They are claims, so malformed
+    /// ones are ignored.
     fn add(&mut self, section: &CustomSectionReader<'_>) {
         if let KnownCustom::Producers(fields) = section.as_known() {
             self.add_fields(fields);

@@ -1,4 +1,4 @@
-//! One instance of a module: a store of its own, called by one thread at a time.
+//! An instance of a module: a store of its own, called by one thread at a time.
 use crate::bindings::exports::peal::pmix::{
     connection_policy, event_handler::EventHead, event_policy, group_policy, job_control_policy,
     log_channel, log_policy, monitor_policy, provision_policy, spawn_policy,
@@ -25,12 +25,12 @@ use std::sync::Arc;
 use std::time::Instant;
 use wasmtime::Store;
 
-/// Why an instance does not start.
+/// Failure of `lifecycle.init` that is not a failed call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum StartFailure {
-    /// It will not: its reason, made plain.
+    /// The module refused; its reason, escaped for a terminal.
     Unwilling(String),
-    /// It wishes for what it cannot have.
+    /// The module requested registrations that exceed a limit.
     Wishes(RegistrationLimitError),
 }
 
@@ -55,36 +55,36 @@ impl fmt::Display for StartFailure {
     }
 }
 
-/// A call that came to its end.
+/// Result of a call that returned.
 pub(crate) struct CompletedCall<R> {
-    /// What the guest returned.
+    /// Returned value.
     pub(crate) answer: R,
     pub(crate) output: CallOutput,
     pub(crate) usage: CallUsage,
 }
 
-/// A guest with its memory. Whoever sees it fail drops it.
+/// A guest with its memory. After a failed call the caller drops it.
 pub(crate) struct Instance {
     store: Store<InstanceState>,
     exports: Exports,
-    /// Its number in this process, from 1.
+    /// Number of the instance in this process, from 1.
     number: u64,
     calls: u64,
-    /// The ticks that each call is given: as many as its time takes, and the one that is under way.
+    /// Ticks of each call: those of its time, and the current one.
     ticks: u64,
-    /// The fuel that each call may have ...
+    /// Fuel of each call.
     fuel_per_call: u64,
-    /// ... and that the next one is given, where it is counted.
+    /// Fuel of the next call, if fuel is counted.
     fuel: Option<u64>,
-    /// Whose calls it may have.
+    /// Calls that the instance may receive.
     pub(crate) tenancy: Tenancy,
-    /// The last to be dropped, when the store has given back what it had.
+    /// Slots of the budgets. The last field, so that they are free only after the store is.
     _rooms: (Option<InstanceSlot>, Vec<InstanceSlot>),
 }
 
 impl Instance {
-    /// A fresh instance for these calls; runs the start functions of its core modules. One that is to do what another did is
-    /// answered as that was.
+    /// Starts an instance for a tenancy and runs the start functions of its core modules. In a
+    /// replay, host calls are answered from the recorded start.
     pub(crate) fn start(
         blueprint: &InstanceTemplate,
         tenancy: &Tenancy,
@@ -165,18 +165,18 @@ impl Instance {
         })
     }
 
-    /// Answers its next call as this one was answered.
+    /// Answers the next call from a recorded one.
     pub(crate) fn follow(&mut self, recorded: &CallRecord) {
         self.fuel = self.fuel.map(|_| fuel_of(recorded, self.fuel_per_call));
         follow(&mut self.store, recorded);
     }
 
-    /// How many calls it has had.
+    /// Returns the number of calls so far.
     pub(crate) fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Hands it an event: what it returned, and what it pushed and raised.
+    /// Calls the event handler.
     pub(crate) fn handle(
         &mut self,
         call: &EventCall,
@@ -196,7 +196,7 @@ impl Instance {
         })
     }
 
-    /// Asks it about a request: what it says, and what it pushed and amended.
+    /// Calls the policy of the request's hook.
     pub(crate) fn decide(
         &mut self,
         call: &PolicyCall,
@@ -344,7 +344,7 @@ impl Instance {
         }
     }
 
-    /// Has it log a request: what it returned, and what it pushed.
+    /// Calls the log channel.
     pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<CompletedCall<Status>, CallFailure> {
         let channel = filled(&self.exports.log_channel, Role::LogChannel)?;
         let head = log_channel::RequestHead {
@@ -359,7 +359,8 @@ impl Instance {
         })
     }
 
-    /// Hands it its settings, if it wants any: what it wishes to register, or why it will not start.
+    /// Calls `lifecycle.init`, if the module exports it. Returns the requested registrations, or
+    /// why the module does not start.
     pub(crate) fn init(
         &mut self,
         settings: &Arc<Vec<Info>>,
@@ -384,18 +385,18 @@ impl Instance {
         Ok(called.answer)
     }
 
-    /// Whether it is to be told its settings before it is called.
+    /// Returns true if `lifecycle.init` must be called before any other call.
     pub(crate) fn wants_settings(&self) -> bool {
         self.calls == 0 && self.exports.lifecycle.is_some()
     }
 
-    /// Whether it is to be told that it is no longer needed.
+    /// Returns true if `lifecycle.stop` is to be called at the end.
     pub(crate) fn wants_to_stop(&self) -> bool {
         self.calls > 0 && self.exports.lifecycle.is_some()
     }
 
-    /// Tells it that it is no longer needed, if it was ever used and wants to know. How it takes that is nobody's concern
-    /// any more.
+    /// Calls `lifecycle.stop`, if the module exports it and the instance was used. A failure is
+    /// only logged.
     pub(crate) fn stop(mut self) {
         if let Some(lifecycle) = self
             .exports
@@ -411,7 +412,7 @@ impl Instance {
                 && lines.allow()
             {
                 let module = &**lines.module();
-                tracing::warn!(target: "peal::guest", module, %failure, "a module failed while it was stopped");
+                tracing::warn!(target: "peal::guest", module, %failure, "module failed in lifecycle.stop");
             }
         }
     }
@@ -464,21 +465,23 @@ impl Instance {
     }
 }
 
-/// A role that an instance is called in.
+/// Returns the exports of a role, or the failure of a call in a role that the module does not
+/// export.
 fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, CallFailure> {
     role.clone().ok_or_else(|| CallFailure::no_role(what))
 }
 
-/// Gives the guest its time and its fuel.
+/// Sets the time and the fuel of the next call.
 fn arm(store: &mut Store<InstanceState>, ticks: u64, fuel: Option<u64>) {
     store.set_epoch_deadline(ticks);
     if let Some(fuel) = fuel {
-        // Refused only by an engine that does not count, and this one does.
+        // An error means that the engine does not count fuel, and then `fuel` is `None`.
         let _ = store.set_fuel(fuel);
     }
 }
 
-/// The fuel that a call is given which does what this one did: what a clock cut off then, fuel cuts off now.
+/// Returns the fuel of a replayed call. Where the clock interrupted the recorded call, fuel ends
+/// the replayed one.
 fn fuel_of(recorded: &CallRecord, per_call: u64) -> u64 {
     match &recorded.end {
         CallEnd::Failed(failure) if failure.limit == Some(LimitKind::CallTime) => {
@@ -488,7 +491,8 @@ fn fuel_of(recorded: &CallRecord, per_call: u64) -> u64 {
     }
 }
 
-/// Answers the next call as this one was answered, and ends it where that was cut off by a clock.
+/// Answers the next call from a recorded one, and ends it where the host time of the recorded one
+/// was over.
 fn follow(store: &mut Store<InstanceState>, recorded: &CallRecord) {
     let host = store.data_mut();
     host.tape.follow(&recorded.host_calls);
@@ -498,7 +502,7 @@ fn follow(store: &mut Store<InstanceState>, recorded: &CallRecord) {
         .expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
 }
 
-/// Hands over the record of a call, where somebody wants it.
+/// Passes the record of a call to the recorder, if there is one.
 fn keep(
     store: &mut Store<InstanceState>,
     (instance, number): (u64, u64),

@@ -1,4 +1,5 @@
-//! The host side of what a guest imports: `call`, `amendment`, `logging`, `clock`, `notify` and `registration`.
+//! State of an instance's store, and the host side of the imports `call`, `amendment`, `clock`,
+//! `notify` and `registration`.
 use crate::bindings::peal::pmix::{amendment, call, clock, notify, registration, types};
 use crate::call_data::{CallSubject, InfoList, OpaqueTable};
 use crate::exception::LastWords;
@@ -19,29 +20,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// How many changes of its registrations one call may ask for.
+/// Bound on the registration changes that one call may request.
 const MAX_CHANGES: usize = 16;
 
-/// What one instance's store holds.
+/// Data of an instance's store.
 pub(crate) struct InstanceState {
     pub(crate) lines: Arc<TraceLimiter>,
     pub(crate) services: Arc<Services>,
     requests: Arc<AtomicU64>,
     pub(crate) tally: MemoryLimiter,
     pub(crate) meter: CallMeter,
-    /// Who takes down what this instance does, if somebody does.
+    /// Recorder of this instance's calls, if they are recorded.
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) tape: HostCallLog,
     pub(crate) current: Current,
-    /// What the guest says of itself where the call fails.
+    /// Exception that the guest described, in case the call fails.
     pub(crate) last_words: LastWords,
-    /// How many handles of WASI the guest has.
+    /// Number of WASI handles that the guest has.
     pub(crate) handles: u32,
-    /// What the clock of WASI shows that only counts.
+    /// Last value of WASI's monotonic clock, which only counts.
     pub(crate) looked: u64,
 }
 
-/// The call being made: what it is about, and what came out of it so far.
+/// The current call: its subject and its output so far.
 #[derive(Default)]
 pub(crate) struct Current {
     pub(crate) subject: CallSubject,
@@ -50,26 +51,26 @@ pub(crate) struct Current {
     pub(crate) output: CallOutput,
 }
 
-/// What a guest handed over beside its answer.
+/// Output of a call beside its return value.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallOutput {
-    /// What it pushed.
+    /// Pushed infos.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub infos: Vec<Info>,
-    /// The events that it raised.
+    /// Raised events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notifications: Vec<Notification>,
-    /// How it wants its registrations changed.
+    /// Requested changes of registrations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<RegistrationChange>,
-    /// The job control that it asked for.
+    /// Job control requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<DeferredControl>,
-    /// What it wants logged.
+    /// Log requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<DeferredLog>,
-    /// How it changed what it is asked about.
+    /// Amendment of the request that a policy decides about.
     #[serde(skip_serializing_if = "is_unchanged")]
     pub amendment: Amendment,
 }
@@ -87,7 +88,7 @@ impl InstanceState {
         requests: Arc<AtomicU64>,
         recorder: Option<Arc<dyn Recorder>>,
     ) -> InstanceState {
-        // What is tried or replayed must not depend on what else the machine does.
+        // Tests and replays must not depend on the load of the machine.
         let clock = match &services.stage {
             Some(_) => CallClock::Processor,
             None => CallClock::Wall(Instant::now()),
@@ -113,7 +114,7 @@ impl InstanceState {
         }
     }
 
-    /// Begins a call about this, where the one before has ended.
+    /// Begins a call. The previous one must have ended.
     pub(crate) fn begin(&mut self, now: Instant, subject: CallSubject) {
         self.meter.begin(now);
         self.tally.take_refused();
@@ -121,7 +122,7 @@ impl InstanceState {
         self.current.subject = subject;
     }
 
-    /// Ends the call: what came out of it. Nothing of it stays behind.
+    /// Ends the call and returns its subject and output. No data of it stay in the state.
     pub(crate) fn end(&mut self) -> (CallSubject, CallOutput) {
         let Current {
             subject,
@@ -134,8 +135,8 @@ impl InstanceState {
         (std::mem::take(subject), std::mem::take(output))
     }
 
-    /// Does the work of one host call: counted, and its time set apart from the guest's. Its answer follows from what the call is
-    /// about.
+    /// Runs a host call. The call is counted, and its time is not charged to the guest. The answer
+    /// follows from the subject of the call.
     pub(crate) fn host_call<R>(
         &mut self,
         ask: impl FnOnce() -> HostCallRequest,
@@ -148,7 +149,8 @@ impl InstanceState {
         Ok(answer?)
     }
 
-    /// The same for what is over at once and never waits: looking at a clock twice would take longer. Its time is the guest's.
+    /// Runs a host call that is short and never waits. Its time counts as the guest's, because
+    /// reading the clock twice would take longer.
     pub(crate) fn quick_call<R>(
         &mut self,
         ask: impl FnOnce() -> HostCallRequest,
@@ -159,7 +161,7 @@ impl InstanceState {
         Ok(work(self)?)
     }
 
-    /// The same where the answer comes from elsewhere, at the cost of so many bytes of output.
+    /// Runs a host call whose answer comes from outside, at the cost of `output` bytes.
     pub(crate) fn recorded_call<R: Answered>(
         &mut self,
         output: usize,
@@ -175,7 +177,7 @@ impl InstanceState {
         Ok(answer?)
     }
 
-    /// What comes from elsewhere is taken down, and where a call is replayed it comes from there.
+    /// Runs `work` and records its answer. In a replay the recorded answer is returned.
     pub(crate) fn outside<R: Answered>(
         &mut self,
         ask: impl FnOnce() -> HostCallRequest,
@@ -193,17 +195,17 @@ impl InstanceState {
         Ok(answer)
     }
 
-    /// One more request of a guest's.
+    /// Returns the number of a new request.
     pub(crate) fn count_request(&self) -> u64 {
         self.requests.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Settings as a guest sees them.
-    pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::FlatInfos {
+    /// Lowers the settings for the guest.
+    pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::Content {
         lower_content(&mut self.current.opaques, InfoList::Infos, settings)
     }
 
-    /// For what the guest pushes.
+    /// Returns a lifter for values that the guest pushes.
     pub(crate) fn raise(&mut self) -> Lifter<'_> {
         Lifter::new(
             &self.current.subject,
@@ -479,7 +481,7 @@ impl registration::Host for InstanceState {
 }
 
 impl InstanceState {
-    /// The time since the epoch; the same throughout one call.
+    /// Returns the time in milliseconds since the epoch. It is the same throughout a call.
     pub(crate) fn milliseconds(&mut self) -> Result<u64, CallAbort> {
         if let Some(now) = self.current.now {
             return Ok(now);

@@ -1,4 +1,5 @@
-//! All that it takes to make an instance: a component that was checked, compiled and linked with what it is granted.
+//! Template of a module's instances: a component that was checked, compiled and linked with its
+//! granted capabilities.
 use crate::bindings::peal::pmix::{
     amendment, call, clock, exception, files, job_control, log_request, logging, notify, random,
     registration, resource_usage, sink, state, types,
@@ -18,33 +19,36 @@ use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 
-/// All that it takes to make an instance.
+/// Template of a module's instances: a component that was checked, compiled and linked with its
+/// granted capabilities.
 pub(crate) struct InstanceTemplate {
     pub(crate) engine: Engine,
     pub(crate) runtime: Runtime,
     pub(crate) lines: Arc<TraceLimiter>,
     pub(crate) limits: ModuleLimits,
     pub(crate) services: Arc<Services>,
-    /// Of all instances together.
+    /// Memory of all instances together.
     pub(crate) memory: Arc<Budget>,
-    /// How many places of the engine an instance takes.
+    /// Places of the engine that an instance takes.
     pub(crate) places: usize,
-    /// Held so that others who load the same find it compiled.
+    /// Held so that the runtime finds the component compiled when it is loaded again.
     _component: Arc<Component>,
-    /// Of which instances the calls are recorded, where somebody does that.
+    /// Instances whose calls are recorded, if there is a recorder.
     recorded: RecordedImport,
     instance: InstancePre<InstanceState>,
     roles: Indices,
 }
 
 #[derive(Clone, Copy)]
+/// Choice of the instances whose calls are recorded.
 enum RecordedImport {
     All,
     Sampled,
 }
 
 impl RecordedImport {
-    /// Only events may be left out: what a policy says has consequences, and what a channel writes is read.
+    /// Returns the choice for a set of roles. Only calls of event handlers may be left out:
+    /// outcomes of policies have consequences, and the output of channels is read.
     fn of(roles: &BTreeSet<Role>) -> RecordedImport {
         let only_handles = roles
             .iter()
@@ -58,7 +62,7 @@ impl RecordedImport {
 }
 
 impl InstanceTemplate {
-    /// Checks a component, compiles it and links it with what it was granted.
+    /// Checks and compiles a component and links it with its granted capabilities.
     pub(crate) fn new(
         engine: &Engine,
         name: &str,
@@ -96,7 +100,7 @@ impl InstanceTemplate {
         })
     }
 
-    /// Who takes down what the instance of this number does, if somebody does.
+    /// Returns the recorder of the instance with this number, if it is recorded.
     pub(crate) fn recorder(&self, instance: u64) -> Option<Arc<dyn Recorder>> {
         let recorder = self.services.recorder.as_ref()?;
         let is_wanted = match self.recorded {
@@ -106,7 +110,7 @@ impl InstanceTemplate {
         is_wanted.then(|| recorder.clone())
     }
 
-    /// A fresh instance in this store.
+    /// Creates an instance in a store.
     pub(crate) fn instantiate(
         &self,
         store: &mut Store<InstanceState>,
@@ -116,7 +120,7 @@ impl InstanceTemplate {
     }
 }
 
-/// Whether it does something, and asks for nothing that it may not have.
+/// Checks that a component exports a role and imports nothing that is not granted.
 fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), LoadError> {
     let module = name.to_owned();
     if let Some(interface) = inspection.unknown_imports.first() {
@@ -142,7 +146,8 @@ fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), Loa
     Ok(())
 }
 
-/// Links the call at hand and the capabilities that were asked for and, as was checked, granted.
+/// Links the interfaces that every module has, and the imported capabilities. They were checked
+/// against the grants.
 fn link(
     runtime: &Runtime,
     inspection: &Inspection,

@@ -1,43 +1,44 @@
-//! The interfaces of the contract: the roles that a module exports and the capabilities that it imports.
+//! Interfaces of the contract: the roles that a module exports and the capabilities that it
+//! imports.
 use peal_model::Hook;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The package that the contract is.
+/// Name of the contract's package.
 const PACKAGE: &str = "peal:pmix";
-/// The versions of it that this host serves: 0.1 and whatever is added to it compatibly, older and newer.
+/// Served version, major and minor: 0.1 and every compatible addition, older and newer.
 const SERVED: (u64, u64) = (0, 1);
 
-/// What a module does: a role interface that it exports.
+/// Role of a module: an interface that it exports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Is called for events.
+    /// Handles events.
     EventHandler,
-    /// Decides who may connect.
+    /// Decides about connections.
     ConnectionPolicy,
-    /// Decides which events may be raised.
+    /// Decides about events and registrations.
     EventPolicy,
-    /// Decides which procs may be controlled.
+    /// Decides about job control.
     JobControlPolicy,
-    /// Decides who may watch what.
+    /// Decides about process monitors.
     MonitorPolicy,
-    /// Provides nodes.
+    /// Decides about the provision of nodes.
     ProvisionPolicy,
-    /// Decides what may be logged.
+    /// Decides about log requests.
     LogPolicy,
-    /// Decides who may form groups of procs.
+    /// Decides about group operations.
     GroupPolicy,
-    /// Decides what may be spawned.
+    /// Decides about spawns.
     SpawnPolicy,
-    /// Writes what procs log.
+    /// Writes log requests.
     LogChannel,
-    /// Is told when it starts and stops, and says what to register.
+    /// Is initialized and stopped, and requests registrations.
     Lifecycle,
 }
 
 impl Role {
-    /// Every role.
+    /// All roles.
     pub const ALL: [Role; 11] = [
         Role::EventHandler,
         Role::ConnectionPolicy,
@@ -52,7 +53,7 @@ impl Role {
         Role::Lifecycle,
     ];
 
-    /// The role of those that decide at this hook; none where there is none yet.
+    /// Returns the role of the policies of a hook; `None` for a hook without policies.
     pub fn policy(hook: Hook) -> Option<Role> {
         match hook {
             Hook::Connection => Some(Role::ConnectionPolicy),
@@ -67,7 +68,7 @@ impl Role {
         }
     }
 
-    /// The interface's name within the package.
+    /// Returns the name of the interface within the package.
     pub fn name(self) -> &'static str {
         match self {
             Role::EventHandler => "event-handler",
@@ -91,38 +92,38 @@ impl fmt::Display for Role {
     }
 }
 
-/// What a module may reach beyond the call at hand: an interface that it imports and that an admin grants.
+/// Capability of a module: an interface that it imports and that an admin grants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
     /// Writes to the host's trace.
     Logging,
-    /// Knows the time.
+    /// Reads the time.
     Clock,
     /// Raises events.
     Notify,
-    /// Changes what it is registered for.
+    /// Changes the module's registrations.
     Registration,
-    /// Writes to what the admin opened for it.
+    /// Writes to sinks that the admin opened for the module.
     Sink,
-    /// Keeps values that survive restarts.
+    /// Keeps values across restarts.
     State,
     /// Draws random numbers.
     Random,
-    /// Reads and writes in directories that the admin named for it.
+    /// Reads and writes files in directories that the admin named for the module.
     Files,
-    /// Controls procs.
+    /// Requests job control.
     Control,
-    /// Logs.
+    /// Makes log requests.
     Report,
-    /// Knows what procs use of the machine.
+    /// Reads the resource usage of procs.
     Usage,
-    /// Has WASI 0.2 for its language, with nothing behind it.
+    /// WASI 0.2 for languages that need it, answered by stubs.
     Wasi,
 }
 
 impl Capability {
-    /// Every capability.
+    /// All capabilities.
     pub const ALL: [Capability; 12] = [
         Capability::Logging,
         Capability::Clock,
@@ -138,7 +139,7 @@ impl Capability {
         Capability::Wasi,
     ];
 
-    /// The interface's name within the package, as a grant names it.
+    /// Returns the name of the interface within the package, which is also the name in grants.
     pub fn name(self) -> &'static str {
         match self {
             Capability::Logging => "logging",
@@ -166,28 +167,28 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What an imported interface is to this host.
+/// Kind of an import by its name.
 pub(crate) enum Import {
-    /// Linked for every module.
+    /// An interface linked for every module.
     Always,
-    /// Linked where it is granted.
+    /// An interface linked if the capability is granted.
     Capability(Capability),
-    /// Not offered.
+    /// An interface that Peal does not offer.
     Unknown,
 }
 
-/// The name of an interface of the contract in a version that this host serves, or none.
+/// Returns the name of an interface of the contract in a served version.
 fn own(interface: &str) -> Option<&str> {
     let (name, version) = interface
         .strip_prefix(PACKAGE)?
         .strip_prefix('/')?
         .split_once('@')?;
     let version = semver::Version::parse(version).ok()?;
-    // The engine takes no pre-release for anything but itself.
+    // wasmtime matches a pre-release only with itself.
     ((version.major, version.minor) == SERVED && version.pre.is_empty()).then_some(name)
 }
 
-/// The version of the contract that the name of an interface of it names, served here or not.
+/// Returns the version in the name of an interface of the contract, served or not.
 pub(crate) fn contract_version(interface: &str) -> Option<&str> {
     Some(
         interface
@@ -198,20 +199,20 @@ pub(crate) fn contract_version(interface: &str) -> Option<&str> {
     )
 }
 
-/// The versions of the contract that are served here, in words.
+/// Versions of the contract that are served, for messages.
 pub const CONTRACT_SERVED: &str = "0.1";
 
-/// The packages of WASI that have stand-ins.
+/// Packages of WASI that have stubs.
 const WASI: [&str; 6] = ["cli", "clocks", "filesystem", "io", "random", "sockets"];
 
-/// The name of an interface of WASI without the version, as in `cli/exit`, if it has a stand-in here.
+/// Returns the name of an interface of WASI without the version, as in `cli/exit`, if it has stubs.
 pub(crate) fn wasi_interface(interface: &str) -> Option<&str> {
     let (name, version) = interface.strip_prefix("wasi:")?.split_once('@')?;
     let (package, _) = name.split_once('/')?;
     (WASI.contains(&package) && version.starts_with("0.2.")).then_some(name)
 }
 
-/// What an import of this name asks for.
+/// Returns the kind of an import by its name.
 pub(crate) fn import(interface: &str) -> Import {
     if wasi_interface(interface).is_some() {
         return Import::Capability(Capability::Wasi);
@@ -226,7 +227,7 @@ pub(crate) fn import(interface: &str) -> Import {
     }
 }
 
-/// The role that an export of this name fills, if it is one.
+/// Returns the role of an export by its name, if it is one.
 pub(crate) fn role(interface: &str) -> Option<Role> {
     let name = own(interface)?;
     Role::ALL.into_iter().find(|role| role.name() == name)

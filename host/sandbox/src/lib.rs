@@ -3,20 +3,21 @@
 //! ```text
 //! Engine    one per process: compiles, caches compiled code on disk, ticks
 //!   Module    a component, checked and linked with its Grants: Module::load
-//!     handle    one EventCall in, one HandlerResult out, whatever the guest does
-//!     decide    one PolicyCall in, one PolicyResult out
-//!     log       one ChannelCall in, one ChannelResult out
+//!     handle    takes an EventCall, returns a HandlerResult, whatever the guest does
+//!     decide    takes a PolicyCall, returns a PolicyResult
+//!     log       takes a ChannelCall, returns a ChannelResult
 //! GuestPool threads on which whole chains run
-//! inspect   what a component is, without running it
+//! inspect   reads a component without running it
 //! ```
 //!
-//! The contract is `wit/`; `bindings.rs` is generated from it. A call goes from [`Module`] to a warm instance, whose
-//! store holds the call's data (`data.rs`) for as long as it lasts; the guest reads that through `host.rs` (`lower.rs`),
-//! pushes through it (`raise.rs`), reaches what it was lent (`services.rs`; `stage.rs` where it is tried), and everything it
-//! does is metered (`meter.rs`, `limits.rs`).
+//! The contract is `wit/`; `bindings.rs` is generated from it. A call goes from [`Module`] to a
+//! warm instance. The instance's store holds the subject of the call (`call_data.rs`) until it
+//! returns. The guest reads the subject by host calls (`instance_state.rs`, `lower.rs`), pushes
+//! results (`lift.rs`) and uses the services behind its capabilities (`services.rs`;
+//! `test_hooks.rs` in tests). All of it is metered (`meter.rs`, `limits.rs`).
 //!
-//! What a guest does can end its call, never the process: a trap, a time-out, too much memory or output is a result with
-//! a [`CallFailure`], and the next call has a fresh instance.
+//! A guest can end its call, never the process. A trap, a time-out, or too much memory or output is
+//! a result with a [`CallFailure`], and the next call has a fresh instance.
 
 mod bindings;
 mod cache;

@@ -1,4 +1,5 @@
-//! Values on their way from the guest: from the contract's vocabulary to the host's, checked and paid for.
+//! Conversion of values from the contract's form to the host's. Values are checked and charged to
+//! the call.
 use crate::bindings::peal::pmix::types as wit;
 use crate::call_data::{CallSubject, OpaqueTable};
 use crate::lower::FLAGS;
@@ -8,7 +9,8 @@ use peal_model::{
     Value, data_type as dt,
 };
 
-/// How deeply a guest may nest what it pushes: as the wire does, so that whatever was read can be pushed again.
+/// Bound on the nesting of values that a guest pushes. It equals the bound of the wire format, so
+/// that a guest can push any value that it has read.
 const MAX_DEPTH: usize = 16;
 
 impl From<wit::Range> for Range {
@@ -35,12 +37,12 @@ pub(crate) fn raise_proc(proc: &wit::Proc) -> Result<Proc, CallAbort> {
     Ok(Proc::new(Nspace::new(&proc.nspace)?, Rank(proc.rank)))
 }
 
-/// Raises what a guest pushes, at its cost.
+/// Lifter of values that a guest pushes, at the cost of its call.
 pub(crate) struct Lifter<'a> {
     subject: &'a CallSubject,
     opaques: &'a OpaqueTable,
     meter: &'a mut CallMeter,
-    /// The arrays passed along.
+    /// Arrays passed along with the infos.
     arrays: Vec<DataArray>,
 }
 
@@ -58,12 +60,12 @@ impl<'a> Lifter<'a> {
         }
     }
 
-    /// Infos with the arrays that they refer to.
-    pub(crate) fn content(mut self, content: wit::FlatInfos) -> Result<Vec<Info>, CallAbort> {
+    /// Lifts infos with the arrays that they refer to.
+    pub(crate) fn content(mut self, content: wit::Content) -> Result<Vec<Info>, CallAbort> {
         self.with(content.arrays)?.infos(content.infos)
     }
 
-    /// An info with the arrays that it refers to.
+    /// Lifts an info with the arrays that it refers to.
     pub(crate) fn single(
         mut self,
         info: wit::Info,
@@ -72,7 +74,7 @@ impl<'a> Lifter<'a> {
         self.with(arrays)?.info(info)
     }
 
-    /// Each array can refer to those before it, so none holds itself.
+    /// Lifts arrays. An array can refer only to earlier ones, so none contains itself.
     fn with(&mut self, arrays: Vec<wit::Array>) -> Result<&mut Self, CallAbort> {
         for array in arrays {
             let array = self.array(array)?;
@@ -127,7 +129,8 @@ impl<'a> Lifter<'a> {
         }
     }
 
-    /// No value among strings is a NULL string, as it was when it was read.
+    /// Lifts an element. An undefined value among strings is a NULL string, as [`crate::lower`]
+    /// makes it.
     fn element(&mut self, value: wit::Value, element: DataType) -> Result<Value, CallAbort> {
         match self.value(value)? {
             Value::Undef if element == dt::PMIX_STRING => Ok(Value::String(None)),
@@ -173,7 +176,8 @@ impl<'a> Lifter<'a> {
         Ok(value)
     }
 
-    /// Charged before it is copied: a few references can stand for very much.
+    /// Returns a copy of an array. It is charged before the copy: a few references can stand for a
+    /// lot of memory.
     fn array_value(&mut self, at: wit::ArrayRef) -> Result<Value, CallAbort> {
         let array = usize::try_from(at)
             .ok()

@@ -1,23 +1,24 @@
-//! The names of the limits: what a failure, the trace and the metrics call the one that was hit, and the setting that raises it.
+//! Names of the limits, as failures, the trace and the metrics show them, and the settings that
+//! raise them.
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 macro_rules! limits {
     ($($(#[doc = $doc:literal])+ $Kind:ident = $name:literal, $key:literal;)+) => {
-        /// A limit that a call can hit.
+        /// A limit that a call can exceed.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         pub enum LimitKind { $($(#[doc = $doc])+ $Kind,)+ }
 
         impl LimitKind {
-            /// Every limit.
+            /// All limits.
             pub const ALL: [LimitKind; [$($name),+].len()] = [$(LimitKind::$Kind),+];
 
-            /// Its name, as in the metrics.
+            /// Returns the name, as in the metrics.
             pub fn name(self) -> &'static str {
                 match self { $(LimitKind::$Kind => $name,)+ }
             }
 
-            /// The setting that raises it.
+            /// Returns the setting that raises the limit.
             pub fn key(self) -> &'static str {
                 match self { $(LimitKind::$Kind => $key,)+ }
             }
@@ -34,34 +35,35 @@ limits! {
     TenantMemory = "tenant_memory", "tenant.max_memory_bytes";
     /// Instances of all modules of the tenant.
     TenantInstances = "tenant_instances", "tenant.max_instances";
-    /// Instances of all modules there are.
+    /// Instances of all modules.
     Instances = "instances", "sandbox.max_instances";
-    /// Instances of the modules of all tenants: the rest is the site's.
+    /// Instances of the modules of all tenants; the rest is reserved for the site's.
     TenantsInstances = "tenants_instances", "sandbox.max_instances";
     /// The guest's own time.
     CallTime = "call_time", "limits.call_time_ms";
     /// Time in host calls.
     HostTime = "host_time", "limits.host_call_time_ms";
-    /// Fuel: instructions, so to speak.
+    /// Fuel, about one for each instruction.
     Fuel = "fuel", "limits.fuel";
-    /// Calls within calls. The same for all modules.
+    /// Depth of the guest's stack, the same for all modules.
     Stack = "stack", "stack, which is the same for all modules";
-    /// What is pushed.
+    /// Bytes pushed.
     Output = "output", "limits.output_bytes";
-    /// Calls of the host.
+    /// Host calls.
     HostCalls = "host_calls", "limits.host_calls";
-    /// Events raised. The guest is refused and goes on.
+    /// Events raised. Beyond the limit `notify` is refused and the guest goes on.
     Notifications = "notifications", "limits.raised_events";
-    /// Lines in the trace. They are left out, and the guest goes on.
+    /// Lines in the trace. Lines beyond the limit are left out and the guest goes on.
     LogLines = "log_lines", "limits.log_lines_per_second";
-    /// What is kept as state. The guest is refused and goes on.
+    /// Bytes of the module's state. Beyond the limit `state.set` is refused and the guest goes on.
     StateQuota = "state_quota", "state_quota";
-    /// Failures: the module is quarantined.
+    /// Failures within the window; beyond the limit the module is quarantined.
     Failures = "failures", "limits.failures";
 }
 
 impl LimitKind {
-    /// Whether others share it, so that who hits it need not be to blame.
+    /// Returns true if other modules share the limit, so that the module that exceeds it need not
+    /// be the cause.
     pub fn is_shared(self) -> bool {
         matches!(
             self,
@@ -72,7 +74,7 @@ impl LimitKind {
         )
     }
 
-    /// Whether an instance that is not needed now may be in the way of one that is.
+    /// Returns true if stopping an idle instance may help to keep the limit.
     pub(crate) fn is_of_instances(self) -> bool {
         self.is_shared() || self == LimitKind::MemoryTotal
     }
@@ -88,22 +90,22 @@ impl fmt::Display for LimitKind {
     }
 }
 
-/// Some of the limits.
+/// A set of limits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LimitSet(u16);
 
 impl LimitSet {
-    /// Whether none is in it.
+    /// Returns true if the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this one is in it.
+    /// Returns true if the set contains a limit.
     pub fn contains(self, limit: LimitKind) -> bool {
         self.0 & limit.bit() != 0
     }
 
-    /// Those that are in it.
+    /// Returns the limits in the set.
     pub fn iter(self) -> impl Iterator<Item = LimitKind> {
         LimitKind::ALL
             .into_iter()
@@ -121,16 +123,16 @@ impl fmt::Debug for LimitSet {
     }
 }
 
-/// What one call has used, however it ended.
+/// Resources that one call has used, however it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CallUsage {
-    /// Fuel, where it is counted.
+    /// Fuel, if it is counted.
     pub fuel: Option<u64>,
-    /// Calls of the host.
+    /// Host calls.
     pub host_calls: u32,
     /// Bytes pushed.
     pub output: usize,
-    /// The limits that it hit, also those that it survived.
+    /// Limits that were exceeded, including those after which the call went on.
     pub hits: LimitSet,
 }
 

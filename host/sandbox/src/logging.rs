@@ -1,4 +1,4 @@
-//! Capability `logging`, and what components print by WASI: lines in the host's trace.
+//! Capability `logging`, and text that components print by WASI: lines in the host's trace.
 use crate::LimitKind;
 use crate::bindings::peal::pmix::logging;
 use crate::host_calls::{HostCallRequest, Level};
@@ -7,7 +7,7 @@ use crate::meter::CallAbort;
 use crate::text::plain;
 use peal_model::{Status, code};
 
-/// The longest log message, in bytes; the rest is cut.
+/// Bound on a log message, in bytes; the rest is cut.
 const MAX_MESSAGE: usize = 4096;
 
 impl logging::Host for InstanceState {
@@ -32,7 +32,8 @@ impl From<logging::Level> for Level {
 }
 
 impl InstanceState {
-    /// Writes a message, where somebody wants to see it. One that is left out is a limit that was hit.
+    /// Writes a message to the trace. A message that is left out counts as a limit that was
+    /// exceeded.
     pub(crate) fn say(&mut self, level: Level, message: &str) -> Result<(), CallAbort> {
         let ask = || HostCallRequest::Log {
             level,
@@ -45,7 +46,7 @@ impl InstanceState {
         Ok(())
     }
 
-    /// A line that nobody wants to see takes nothing from those that are wanted.
+    /// Writes a line. Lines of a disabled level do not count toward the limit.
     fn trace(&self, level: Level, message: &str) -> Result<(), Status> {
         macro_rules! write {
             ($level:ident) => {

@@ -1,5 +1,5 @@
-//! Values on their way to the guest: from the host's vocabulary to the contract's, where nested arrays lie flat beside the
-//! infos.
+//! Conversion of values from the host's form to the contract's, in which nested arrays lie flat
+//! beside the infos.
 use crate::bindings::{exports::peal::pmix::spawn_policy, peal::pmix::types as wit};
 use crate::call_data::{InfoList, OpaqueTable, ValuePath};
 use peal_model::{
@@ -43,7 +43,7 @@ impl From<&Application> for spawn_policy::Application {
     }
 }
 
-/// The flags that both sides know. Others that an info carries are not shown to guests.
+/// Info flags that the contract has. Guests do not see other flags.
 pub(crate) const FLAGS: [(u64, wit::InfoFlags); 5] = [
     (number::PMIX_INFO_REQD, wit::InfoFlags::REQUIRED),
     (number::PMIX_INFO_ARRAY_END, wit::InfoFlags::ARRAY_END),
@@ -76,7 +76,7 @@ pub(crate) fn lower_identity(identity: UserIdentity) -> wit::UserIdentity {
     }
 }
 
-/// Infos or settings, or directives, as a guest sees them.
+/// Lowers infos, settings or directives.
 pub(crate) fn lower_content(
     opaques: &mut OpaqueTable,
     list: InfoList,
@@ -95,7 +95,7 @@ pub(crate) fn lower_content(
     }
 }
 
-/// The value of an info, which lies at this place.
+/// Lowers the value of an info at a position.
 pub(crate) fn lower_found(
     opaques: &mut OpaqueTable,
     value: &Value,
@@ -108,8 +108,8 @@ pub(crate) fn lower_found(
     }
 }
 
-/// The steps before a call.
-pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> wit::ChainResults {
+/// Lowers chain results.
+pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> wit::Chain {
     let mut lower = Lower::new(
         opaques,
         ValuePath {
@@ -131,10 +131,10 @@ pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> w
     }
 }
 
-/// Walks values and collects their arrays, the inner before the outer.
+/// Walker of values that collects their arrays, the inner before the outer.
 struct Lower<'a> {
     opaques: &'a mut OpaqueTable,
-    /// Where the walk is.
+    /// Current position.
     place: ValuePath,
     arrays: Vec<wit::Array>,
 }
@@ -148,7 +148,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Does this one level further down.
+    /// Runs `work` one level further down.
     fn at<R>(&mut self, at: usize, work: impl FnOnce(&mut Self) -> R) -> R {
         self.place.path.push(at);
         let done = work(self);

@@ -1,11 +1,12 @@
-//! Adds up what instances take, each for itself and together with those that share a budget with it.
+//! Accounts of the memory and the number of instances, for each instance alone and for those that
+//! share a budget.
 use crate::LimitKind;
 use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wasmtime::ResourceLimiter;
 
-/// How much of something several may have together.
+/// A bound that several instances share.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: LimitKind,
@@ -22,12 +23,12 @@ impl Budget {
         }
     }
 
-    /// How much is used now.
+    /// Returns the amount in use.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Takes so much, all of it or nothing.
+    /// Takes an amount, all of it or nothing.
     fn take(&self, by: usize) -> Result<(), BudgetExceeded> {
         let more = |used: usize| used.checked_add(by).filter(|wanted| *wanted <= self.most);
         match self
@@ -48,7 +49,7 @@ impl Budget {
     }
 }
 
-/// What was refused: how much it would have been in all, and how much it may be.
+/// A refused request: the total that it would have reached, and the bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BudgetExceeded {
     pub(crate) limit: LimitKind,
@@ -56,7 +57,7 @@ pub(crate) struct BudgetExceeded {
     pub(crate) most: usize,
 }
 
-/// The room of one instance, free again when this is dropped.
+/// Places of an instance in a budget, given back on drop.
 pub(crate) struct InstanceSlot {
     budget: Arc<Budget>,
     places: usize,
@@ -77,7 +78,8 @@ impl Drop for InstanceSlot {
     }
 }
 
-/// Adds up what the memories and tables of an instance take, and remembers what was refused. Gives it back when dropped.
+/// Account of the memories and tables of an instance. It remembers the last refusal and gives its
+/// amount back to the budgets on drop.
 #[derive(Debug)]
 pub(crate) struct MemoryLimiter {
     most: usize,
@@ -87,24 +89,24 @@ pub(crate) struct MemoryLimiter {
     growths: Growths,
 }
 
-/// The growths that an instance wanted in one call.
+/// Growths of memories and tables that were requested in one call.
 #[derive(Debug, Default)]
 struct Growths {
-    /// How many so far.
+    /// Growths requested so far.
     wanted: u32,
-    /// Which were refused for the sake of others.
+    /// Indexes of those refused because of other instances.
     refused: Vec<u32>,
-    /// Which are to be refused, as this is a replay.
+    /// Indexes of those to be refused, in a replay.
     script: Vec<u32>,
 }
 
 impl MemoryLimiter {
-    /// Bytes of all memories and tables of the instance.
+    /// Returns the bytes of all memories and tables of the instance.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// For an instance that may have so much, and no more than is left of these budgets.
+    /// Makes the account of an instance with a bound of its own and shared budgets.
     pub(crate) fn new(most: usize, shared: Vec<Arc<Budget>>) -> MemoryLimiter {
         MemoryLimiter {
             most,
@@ -115,12 +117,13 @@ impl MemoryLimiter {
         }
     }
 
-    /// What was last refused, since this was last asked.
+    /// Takes the last refusal since the previous call of this function.
     pub(crate) fn take_refused(&mut self) -> Option<BudgetExceeded> {
         self.refused.take()
     }
 
-    /// Memories and tables never shrink, so it is enough to add. What is granted here and then fails stays counted.
+    /// Accounts for a growth. Returns false if it is refused. Memories and tables never shrink, so
+    /// it is enough to add. A growth that is granted here and then fails stays counted.
     fn grow(&mut self, by: usize) -> bool {
         let number = self.growths.wanted;
         self.growths.wanted = number.saturating_add(1);
@@ -136,7 +139,7 @@ impl MemoryLimiter {
         granted.is_ok()
     }
 
-    /// What is said where others have what is wanted.
+    /// Returns the refusal for a growth that was refused in the recorded call.
     fn refusal(&self) -> BudgetExceeded {
         BudgetExceeded {
             limit: LimitKind::MemoryTotal,
@@ -145,12 +148,13 @@ impl MemoryLimiter {
         }
     }
 
-    /// Refuses these growths of the next call, counted from 0.
+    /// Sets the growths of the next call that are refused, by index from 0.
     pub(crate) fn follow(&mut self, refused: &[u32]) {
         self.growths.script = refused.to_vec();
     }
 
-    /// Which growths of the call that ended were refused for the sake of others.
+    /// Takes the indexes of the growths that were refused because of other instances in the call
+    /// that ended.
     pub(crate) fn take_growths(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.growths).refused
     }
@@ -178,10 +182,11 @@ impl MemoryLimiter {
     }
 
     fn failed(&mut self, error: &wasmtime::Error) {
-        tracing::debug!(%error, "a memory or table could not grow");
+        tracing::debug!(%error, "memory or table not grown");
         self.growths
             .refused
             .extend(self.growths.wanted.checked_sub(1));
+        // The failed growth may have been granted first, so no refusal is known yet.
         self.refused.get_or_insert(BudgetExceeded {
             limit: LimitKind::Memory,
             wanted: self.used,

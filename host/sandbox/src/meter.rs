@@ -1,16 +1,16 @@
-//! Meters a call: its time, its host calls and its output.
+//! Meter of a call: its time, its host calls and its output.
 use crate::{CallUsage, LimitKind, LimitSet, ModuleLimits};
 use peal_model::{IdentError, MixedArray};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use wasmtime::UpdateDeadline;
 
-/// The clock by which a call's time is measured.
+/// Clock that measures the time of a call.
 #[derive(Clone, Copy)]
 pub(crate) enum CallClock {
-    /// The time that passes, from then on.
+    /// Elapsed time since an instant.
     Wall(Instant),
-    /// The processor time of the thread that runs the guest: what a call takes on a machine that does nothing else.
+    /// Processor time of the guest thread, which does not depend on the load of the machine.
     Processor,
 }
 
@@ -32,7 +32,7 @@ impl CallClock {
     }
 }
 
-/// Why the host ended a call.
+/// Reason for which the host ended a call.
 #[derive(Debug, Error)]
 pub(crate) enum CallAbort {
     #[error("made more than the {0} host calls that one call may make")]
@@ -43,26 +43,26 @@ pub(crate) enum CallAbort {
     Output(usize),
     #[error("pushed arrays nested more than {0} deep")]
     Depth(usize),
-    #[error("pushed what cannot be: {0}")]
+    #[error("pushed an invalid value: {0}")]
     Ident(#[from] IdentError),
     #[error("pushed an array of mixed types: {0}")]
     Mixed(#[from] MixedArray),
-    #[error("named array {0}, which is not among those passed along before it")]
+    #[error("referred to array {0}, which was not passed before it")]
     NoArray(u32),
-    #[error("named value {at} of data type {data_type}, which this call does not have")]
+    #[error("referred to value {at} of data type {data_type}, which the call does not have")]
     NoOpaque { at: u32, data_type: u16 },
-    #[error("wanted random numbers that are not to be had")]
+    #[error("requested random numbers, which are not available")]
     NoRandom,
-    #[error("wanted to end its process (wasi:cli/exit), and has none")]
+    #[error("called wasi:cli/exit, but a module has no process to end")]
     Exit,
-    #[error("has the {0} handles of WASI that an instance may have, and wanted one more")]
+    #[error("requested a WASI handle beyond the limit of {0}")]
     Handles(u32),
-    #[error("called a function of WASI whose result has no stand-in")]
+    #[error("called a function of WASI that has no stub for its result")]
     NoWasi,
 }
 
-/// What one call has used. A fresh instance is started, told its settings and called: each of these has the time of one call,
-/// so that what was enough when the module was loaded is enough ever after.
+/// Resources that the current call has used. The start, the init and each call of an instance have
+/// the time of one call each. So a limit that sufficed when the module was loaded suffices later.
 pub(crate) struct CallMeter {
     limits: ModuleLimits,
     clock: CallClock,
@@ -71,7 +71,8 @@ pub(crate) struct CallMeter {
     host_calls: u32,
     output: usize,
     hits: LimitSet,
-    /// After how many host calls their time is over, where this is a replay of a call of which it was.
+    /// Number of host calls after which the host time is over, in a replay of a call for which it
+    /// was.
     host_time_after: Option<u32>,
 }
 
@@ -90,23 +91,23 @@ impl CallMeter {
         }
     }
 
-    /// Counts from nothing: time, host calls and output.
+    /// Begins a call: time, host calls and output count from zero.
     pub(crate) fn begin(&mut self, now: Instant) {
         (self.started, self.host_time) = (Some(self.clock.at(now)), Duration::ZERO);
         (self.host_calls, self.output, self.hits) = (0, 0, LimitSet::default());
     }
 
-    /// The guest was refused something, and goes on.
+    /// Notes a limit that was exceeded without ending the call.
     pub(crate) fn hit(&mut self, limit: LimitKind) {
         self.hits.insert(limit);
     }
 
-    /// The time of host calls is over after so many of them in the next call.
+    /// Sets the number of host calls after which the host time of the next call is over.
     pub(crate) fn expect_host_time(&mut self, after: Option<u32>) {
         self.host_time_after = after;
     }
 
-    /// What was used since [`CallMeter::begin`], but for fuel.
+    /// Returns the resources used since [`CallMeter::begin`], except for fuel.
     pub(crate) fn usage(&self) -> CallUsage {
         CallUsage {
             fuel: None,
@@ -135,18 +136,18 @@ impl CallMeter {
         Ok(())
     }
 
-    /// Counts a host call that begins now; hand what it returns to [`CallMeter::leave`].
+    /// Counts a host call and returns its start, which [`CallMeter::leave`] takes.
     pub(crate) fn begin_host_call(&mut self) -> Result<Duration, CallAbort> {
         self.count()?;
         Ok(self.clock.now())
     }
 
-    /// Sets the time of a host call apart from the guest's own.
+    /// Adds the time of a host call that ends now.
     pub(crate) fn leave(&mut self, entered: Duration) {
         self.host_time += self.clock.now().saturating_sub(entered);
     }
 
-    /// Takes this many bytes from what the call may still push.
+    /// Charges bytes to the output of the call.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), CallAbort> {
         self.output = self.output.saturating_add(bytes);
         if self.output > self.limits.output {
@@ -156,7 +157,7 @@ impl CallMeter {
         }
     }
 
-    /// Whether a call that is still running may go on.
+    /// Decides whether a running call goes on.
     pub(crate) fn on_deadline(&self, tick: Duration) -> UpdateDeadline {
         let passed = self.started.map_or(Duration::ZERO, |started| {
             self.clock.now().saturating_sub(started)
@@ -169,7 +170,7 @@ impl CallMeter {
     }
 }
 
-/// How many ticks pass until this time is over.
+/// Returns the number of ticks in a time, rounded up.
 pub(crate) fn ticks(time: Duration, tick: Duration) -> u64 {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     nanoseconds(time)

@@ -1,4 +1,5 @@
-//! Modules: components that were checked, compiled and linked with what they are granted, ready to be called.
+//! Modules: components that were checked, compiled and linked with their granted capabilities,
+//! ready to be called.
 use crate::idle_instances::{IdleInstances, ModuleRetired, Tenancy};
 use crate::instance::{CompletedCall, Instance, StartFailure};
 use crate::instance_state::CallOutput;
@@ -15,7 +16,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// A loaded module. Share it (`Arc`) among the threads that call it; each call has an instance to itself.
+/// A loaded module. Threads share it (`Arc`); each call has an instance to itself.
 ///
 /// A module with the lifecycle role takes no calls before [`Module::init`] succeeded.
 pub struct Module {
@@ -27,10 +28,11 @@ pub struct Module {
 }
 
 impl Module {
-    /// Checks a component, compiles and links it and makes its first instance. `name` is what an admin calls it, `services`
-    /// what stands behind the capabilities that it was granted.
+    /// Checks and compiles a component, links it and makes its first instance. `name` is the
+    /// admin's name for the module, `services` are what its granted capabilities use.
     ///
-    /// What it imports is checked before anything is compiled, and nothing that is not granted is ever linked.
+    /// Imports are checked before compilation, and a capability that is not granted is never
+    /// linked.
     pub fn load(
         engine: &Engine,
         name: &str,
@@ -46,7 +48,8 @@ impl Module {
         Module::load_inspected(engine, name, (bytes, inspection), grants, limits, services)
     }
 
-    /// The same of a component that was inspected already: of a large one that alone takes a while.
+    /// Loads a component that was inspected before, as [`Module::load`] does. Inspecting a large
+    /// one takes a while.
     pub fn load_inspected(
         engine: &Engine,
         name: &str,
@@ -75,57 +78,59 @@ impl Module {
         })
     }
 
-    /// What an admin calls it.
+    /// Returns the admin's name of the module.
     pub fn name(&self) -> &str {
         self.blueprint.lines.module()
     }
 
-    /// The digest of its bytes.
+    /// Returns the digest of the component.
     pub fn digest(&self) -> Digest {
         self.inspection.digest
     }
 
-    /// What it is made of.
+    /// Returns the inspection of the component.
     pub fn inspection(&self) -> &Inspection {
         &self.inspection
     }
 
-    /// Its limits.
+    /// Returns the limits.
     pub fn limits(&self) -> &ModuleLimits {
         &self.blueprint.limits
     }
 
-    /// Bytes of memory that its instances take now.
+    /// Returns the bytes of memory that the instances take now.
     pub fn memory(&self) -> usize {
         self.blueprint.memory.used()
     }
 
-    /// How it does: whether it is quarantined, and how it failed of late.
+    /// Returns whether the module is quarantined, and its recent failures.
     pub fn health(&self) -> ModuleHealth {
         self.quarantine.health()
     }
 
-    /// It takes the place of another one of the same component: where that is quarantined, so is this.
+    /// Takes over the quarantine of the module that this one replaces, which has the same
+    /// component.
     pub fn stay_quarantined(&self, before: &Module) {
         if self.quarantine.take_over(&before.quarantine) {
             self.warm.clear();
         }
     }
 
-    /// Lifts its quarantine and forgets its failures.
+    /// Lifts the quarantine and forgets the failures.
     pub fn reset(&self) {
         self.quarantine.reset();
     }
 
-    /// Whether it fills this role.
+    /// Returns true if the module has a role.
     pub fn has_role(&self, role: Role) -> bool {
         self.inspection.roles.contains(&role)
     }
 
-    /// Hands it an event and waits for what it does about it. Blocks the thread: run chains on a [`crate::GuestPool`].
+    /// Calls the event handler and waits for its result. Blocks the thread: run chains on a
+    /// [`crate::GuestPool`].
     ///
-    /// A trap, a time-out and any other excess is a result as well; the instance is then dropped with all it held, and
-    /// the next call has another. RFC 0002, "PMIx Event Notification".
+    /// A trap, a time-out or any other excess is a result as well. The instance is then dropped
+    /// with all its data, and the next call has another. RFC 0002, "PMIx Event Notification".
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
         let source = call.event.source.as_ref();
         match self.call(Role::EventHandler, source, |instance| instance.handle(call)) {
@@ -161,7 +166,8 @@ impl Module {
         }
     }
 
-    /// Calls an instance in one of its roles, about something that this proc has caused. One that fails is dropped.
+    /// Calls an instance in a role, for a call that `cause` has caused. An instance that fails is
+    /// dropped.
     pub(crate) fn call<R>(
         &self,
         role: Role,
@@ -188,7 +194,7 @@ impl Module {
         called.inspect_err(|failure| self.note(failure))
     }
 
-    /// Where there was no instance to be called, that is what is recorded.
+    /// Records a call that was not made because there was no instance.
     pub(crate) fn not_called(&self, failure: &CallFailure, subject: impl FnOnce() -> CallSubject) {
         let was_called = !matches!(
             failure.kind,
@@ -216,7 +222,7 @@ impl Module {
         });
     }
 
-    /// Takes note of a failure, and of what follows from it.
+    /// Counts a failure and quarantines the module if it is one too many.
     fn note(&self, failure: &CallFailure) {
         let Some(failures) = self.quarantine.fail(failure) else {
             return;
@@ -232,15 +238,23 @@ impl Module {
             window,
             last: failure.clone(),
         };
-        tracing::error!(target: "peal::guest", module = self.name(), "{quarantined}; `peal module reset` lifts it");
+        tracing::error!(
+            target: "peal::guest",
+            module = self.name(),
+            failures,
+            window = ?window,
+            last = %quarantined.last,
+            "module quarantined, peal module reset lifts it"
+        );
         if let Some(tell) = &self.blueprint.services.on_quarantine {
             tell(&quarantined);
         }
         self.warm.clear();
     }
 
-    /// Hands a module with the lifecycle role its settings, once: what it wishes to be registered for. Nothing means what
-    /// the admin's file says, as it does for modules without that role. Each later instance gets the same settings.
+    /// Passes the settings to a module with the lifecycle role, once. Returns the registrations
+    /// that it requests; an empty list means those of the admin's file, as for modules without that
+    /// role. Each later instance gets the same settings.
     pub fn init(&self, settings: &[Info]) -> Result<Vec<ModuleRegistration>, InitError> {
         let module = || self.name().to_owned();
         if self.settings.get().is_some() {
@@ -273,13 +287,13 @@ impl Module {
         Ok(wishes)
     }
 
-    /// Starts a fresh instance and drops it, for whoever wants to know what that takes.
+    /// Starts an instance and drops it. Measurements use it.
     pub fn start(&self) -> Result<(), CallFailure> {
         Instance::start(&self.blueprint, &Tenancy::Nobody, None).map(drop)
     }
 
-    /// Takes it out of service: its instances are told so far as they have the lifecycle role, and dropped. Calls that are
-    /// running finish; later ones find it unavailable.
+    /// Stops the module: `lifecycle.stop` of its instances is called, if it is exported, and they
+    /// are dropped. Running calls finish; later ones fail as unavailable.
     pub fn stop(&self) {
         self.warm.close();
     }
@@ -289,13 +303,13 @@ impl Module {
             if let Some(instance) = self
                 .warm
                 .take(tenancy)
-                .map_err(|ModuleRetired| CallFailure::unavailable("it was stopped"))?
+                .map_err(|ModuleRetired| CallFailure::unavailable("module was stopped"))?
             {
                 return Ok(instance);
             }
             match Instance::start(&self.blueprint, tenancy, None) {
                 Ok(instance) => return Ok(Box::new(instance)),
-                // One that waits for other calls makes room.
+                // Stop an idle instance of another tenancy and try again.
                 Err(failure)
                     if failure.limit.is_some_and(LimitKind::is_of_instances)
                         && self.warm.evict() => {}
@@ -304,17 +318,19 @@ impl Module {
         }
     }
 
-    /// An instance that knows its settings.
+    /// Returns an instance whose `lifecycle.init` has run.
     fn ready_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, CallFailure> {
         let mut instance = self.any_instance(tenancy)?;
         if instance.wants_settings() {
             let Some(settings) = self.settings.get() else {
                 self.put_back(instance);
-                return Err(CallFailure::unavailable("its init has not run"));
+                return Err(CallFailure::unavailable(
+                    "lifecycle.init of the module has not run",
+                ));
             };
             let answer = instance.init(settings)?;
             answer.map_err(|refusal| {
-                CallFailure::unavailable(format!("a further instance will not start: {refusal}"))
+                CallFailure::unavailable(format!("new instance does not start: {refusal}"))
             })?;
         }
         Ok(instance)
@@ -329,7 +345,7 @@ impl Module {
     }
 
     pub(crate) fn report(&self, failure: &CallFailure, during: &str) {
-        // That it is quarantined was said when it happened.
+        // The quarantine was logged when it began.
         if failure.kind == FailureKind::Quarantined || !self.blueprint.lines.allow() {
             return;
         }
@@ -340,13 +356,16 @@ impl Module {
             kind = ?failure.kind,
             limit = failure.limit.map(LimitKind::name),
             backtrace = failure.backtrace.join(" < "),
-            "{during}: {}", failure.reason,
+            during,
+            reason = failure.reason,
+            "module call failed"
         );
     }
 }
 
 impl Drop for Module {
-    /// Whoever drops it last may be on a thread of a runtime, where no guest may run.
+    /// Stops the idle instances on another thread: the last owner may be on a thread of the
+    /// runtime, where no guest may run.
     fn drop(&mut self) {
         self.blueprint.engine.retire(self.warm.leave());
     }

@@ -1,5 +1,5 @@
-//! What goes into a call of a policy or a log channel and what comes out.
-use crate::bindings::peal::pmix::types::PolicyOutcome as WitOutcome;
+//! Arguments and results of calls of policies and log channels.
+use crate::bindings::peal::pmix::types::Outcome;
 use crate::instance::CompletedCall;
 use crate::instance_state::CallOutput;
 use crate::text::{MAX_QUOTED, plain};
@@ -10,70 +10,73 @@ use peal_model::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One request for one policy. Cheap to clone: what is large is shared.
+/// One request for one policy. Cloning is cheap: large parts are shared.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PolicyCall {
-    /// The number of the request in its server, for records; 0 where nobody counts.
+    /// Number of the request in its server, for records; 0 where requests are not counted.
     pub number: u64,
-    /// What is asked. Its directives, or infos where it has none, are as the policies before amended them.
+    /// The request. Its directives, or its infos if the hook has no directives, are as earlier
+    /// policies amended them.
     pub request: Arc<PolicyRequest>,
-    /// What those before in the chain said, oldest first.
+    /// Results of the policies before this one in the chain, oldest first.
     pub steps: Arc<Vec<ChainResult>>,
 }
 
-/// What a policy said.
+/// Result of a call of a policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PolicyResult {
-    /// Its outcome, or how it failed.
+    /// Outcome, or the failure.
     pub outcome: Result<PolicyOutcome, CallFailure>,
-    /// What it pushed: its reasons. Nothing if it failed.
+    /// Pushed infos, the reasons of the policy; empty if the call failed.
     pub infos: Vec<Info>,
-    /// How it changes the request; not at all if it failed or denied.
+    /// Amendment of the request; empty if the policy failed or denied.
     pub amendment: Amendment,
-    /// What it has used.
+    /// Resources that the call used.
     pub usage: CallUsage,
 }
 
 /// One request for one log channel.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ChannelCall {
-    /// The channel that is meant; a module may be several.
+    /// Channel to be written; a module may have several.
     pub channel: Key,
-    /// What is to be written.
+    /// Request to be written.
     pub request: Arc<LogRequest>,
-    /// What became of the channels tried before.
+    /// Results of the channels tried before.
     pub steps: Arc<Vec<ChainResult>>,
 }
 
-/// What a log channel did.
+/// Result of a call of a log channel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChannelResult {
-    /// What it returned, or how it failed (`PEAL_ERR_MODULE_...`).
+    /// Returned status, or the status of the failure (`PEAL_ERR_HANDLER_...`).
     pub status: Status,
-    /// What it pushed; nothing if it failed.
+    /// Pushed infos; empty if the call failed.
     pub infos: Vec<Info>,
-    /// How it failed, if it did.
+    /// The failure, if the call failed.
     pub failure: Option<CallFailure>,
-    /// What it has used.
+    /// Resources that the call used.
     pub usage: CallUsage,
 }
 
-/// Where a channel's output goes: something that the admin named and opened. Called on a guest thread, which it may block
-/// for a short while; its time is accounted to the call's host time.
+/// Destination of a log channel that the admin named and opened. It is called on a guest thread and
+/// may block for a short while; its time counts as the call's host time.
 pub trait Sink: Send + Sync {
-    /// Writes all of it for this request, or says with which status it could not.
+    /// Writes all bytes for a request, or returns the status of the failure.
     fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status>;
 
-    /// Takes a mail for this request. Most sinks take none.
+    /// Submits a mail for a request. Most sinks support no mail.
     fn submit(&self, _request: &LogRequest, _mail: Mail) -> Result<(), Status> {
         Err(code::PMIX_ERR_NOT_SUPPORTED)
     }
 }
 
 impl Module {
-    /// Asks a policy and waits for what it says. Blocks the thread: run chains on a [`crate::GuestPool`].
+    /// Calls a policy and waits for its outcome. Blocks the thread: run chains on a
+    /// [`crate::GuestPool`].
     ///
-    /// As with [`Module::handle`], whatever goes wrong is a result as well: what it counts as is up to who asks.
+    /// As with [`Module::handle`], a failure is a result as well. The caller decides which verdict
+    /// it counts as.
     pub fn decide(&self, call: &PolicyCall) -> PolicyResult {
         let hook = call.request.matter.hook();
         let decided = match Role::policy(hook) {
@@ -82,7 +85,7 @@ impl Module {
                 self.call(role, asker, |instance| instance.decide(call))
             }
             None => Err(CallFailure::unavailable(format!(
-                "there are no policies for the hook {hook}"
+                "hook {hook} has no policies"
             ))),
         };
         match decided {
@@ -121,10 +124,11 @@ impl Module {
         }
     }
 
-    /// Whether a log channel can be written to. Blocks the thread.
+    /// Returns true if a log channel can be written to. Blocks the thread.
     ///
-    /// It is asked with a request without data: where it has nothing to write to it answers `PMIX_ERR_NOT_AVAILABLE`, else that such a
-    /// request says nothing. Its sinks take nothing for that.
+    /// The channel is called with a request without data. It answers `PMIX_ERR_NOT_AVAILABLE` if it
+    /// has no sink to write to, another status otherwise. Its sinks write nothing for such a
+    /// request.
     pub fn has_channel(&self, channel: &Key) -> bool {
         let (data, directives) = (Vec::new(), Vec::new());
         let request = LogRequest {
@@ -140,13 +144,15 @@ impl Module {
             steps: Arc::default(),
         };
         let answer = self.log(&call);
-        // One that fails is there.
+        // A channel that fails exists.
         answer.failure.is_some() || answer.status != code::PMIX_ERR_NOT_AVAILABLE
     }
 
-    /// Has a log channel write and waits for what became of it. Blocks the thread: run chains on a [`crate::GuestPool`].
+    /// Calls a log channel and waits for its result. Blocks the thread: run chains on a
+    /// [`crate::GuestPool`].
     ///
-    /// As with [`Module::handle`], whatever goes wrong is a result as well. What was written before stays written.
+    /// As with [`Module::handle`], a failure is a result as well. Output written before the failure
+    /// stays written.
     pub fn log(&self, call: &ChannelCall) -> ChannelResult {
         match self.call(Role::LogChannel, call.request.source.as_ref(), |instance| {
             instance.log(call)
@@ -182,11 +188,11 @@ impl Module {
 impl From<WitOutcome> for PolicyOutcome {
     fn from(outcome: WitOutcome) -> PolicyOutcome {
         match outcome {
-            WitOutcome::Pass => PolicyOutcome::Pass,
-            WitOutcome::Grant => PolicyOutcome::Grant,
-            // Whoever is told of success believes in it.
-            WitOutcome::Deny(0..) => PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS),
-            WitOutcome::Deny(status) if Status(status) == code::PMIX_OPERATION_SUCCEEDED => {
+            Outcome::Pass => PolicyOutcome::Pass,
+            Outcome::Grant => PolicyOutcome::Grant,
+            // A denial needs an error status: the requester would take another one for success.
+            Outcome::Deny(0..) => PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS),
+            Outcome::Deny(status) if Status(status) == code::PMIX_OPERATION_SUCCEEDED => {
                 PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS)
             }
             WitOutcome::Deny(status) => PolicyOutcome::Deny(Status(status)),

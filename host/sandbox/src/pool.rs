@@ -1,4 +1,5 @@
-//! The guest pool: a bounded number of threads on which whole chains run, so that no guest ever holds up the runtime.
+//! Guest pool: a bounded number of threads that run whole chains, so that no guest blocks the async
+//! runtime.
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,41 +8,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use thiserror::Error;
 
-/// How large a pool is.
+/// Settings of a guest pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolSettings {
-    /// How many jobs run at once.
+    /// Number of threads: jobs that run at once.
     pub threads: NonZeroUsize,
-    /// How many jobs may wait.
+    /// Bound on the jobs that wait.
     pub queue: usize,
-    /// Who yields to whom.
+    /// Priority of the threads.
     pub priority: Priority,
 }
 
-/// How the threads of a pool stand to the others of the process.
+/// Priority of a pool's threads among those of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Priority {
-    /// Like all others.
+    /// The usual priority.
     #[default]
     Usual,
-    /// They run where no other wants to.
+    /// The lowest priority: the threads run when no other wants to.
     Lowest,
 }
 
 impl Priority {
-    /// The calling thread has it from now on, as far as the system knows such things.
+    /// Gives the calling thread this priority, as far as the system supports it.
     fn take(self) {
         const NICEST: i32 = 19;
         if self == Priority::Lowest
             && let Err(error) = rustix::process::setpriority_process(None, NICEST)
         {
-            tracing::debug!(%error, "a guest thread does not yield to others");
+            tracing::debug!(%error, "priority of guest thread not lowered");
         }
     }
 }
 
 impl Default for PoolSettings {
-    /// A thread for each processor, and room for 1024 jobs.
+    /// A thread for each processor, and 1024 waiting jobs.
     fn default() -> PoolSettings {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         PoolSettings {
@@ -52,19 +53,19 @@ impl Default for PoolSettings {
     }
 }
 
-/// The pool takes no more jobs just now.
+/// Error of a pool that takes no more jobs at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("all {threads} guest threads are at work and {queue} jobs wait already")]
+#[error("all {threads} guest threads are busy and {queue} jobs are waiting")]
 pub struct Busy {
-    /// How many threads there are.
+    /// Number of threads.
     pub threads: usize,
-    /// How many jobs may wait.
+    /// Bound on the jobs that wait.
     pub queue: usize,
 }
 
 type PoolJob = Box<dyn FnOnce() + Send>;
 
-/// Threads that run chains of guests. Dropping it finishes what was taken on and waits for that.
+/// Threads that run chains of guests. Dropping the pool waits until all accepted jobs are done.
 pub struct GuestPool {
     settings: PoolSettings,
     jobs: Option<SyncSender<PoolJob>>,
@@ -72,7 +73,7 @@ pub struct GuestPool {
 }
 
 impl GuestPool {
-    /// Starts the threads; an error if the system refuses one.
+    /// Starts the threads. Returns an error if the system refuses one.
     pub fn new(settings: PoolSettings) -> io::Result<GuestPool> {
         let (sender, receiver) = sync_channel(settings.queue);
         let receiver = Arc::new(Mutex::new(receiver));
@@ -96,7 +97,7 @@ impl GuestPool {
         })
     }
 
-    /// Hands over a job without waiting, or refuses it if too many wait.
+    /// Queues a job without waiting, or returns an error if too many wait.
     pub fn try_run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
         let busy = Busy {
             threads: self.settings.threads.get(),
@@ -112,27 +113,28 @@ impl Drop for GuestPool {
     fn drop(&mut self) {
         self.jobs = None;
         let this_thread = thread::current().id();
-        // A job may hold the last reference to the pool: its thread cannot wait for itself.
+        // A job may hold the last reference to the pool, and its thread cannot join itself.
         for other in self
             .threads
             .drain(..)
             .filter(|thread| thread.thread().id() != this_thread)
         {
-            // Jobs cannot panic through `work`, so there is nothing to hear from the thread.
+            // `work` catches panics of jobs, so the result of the thread says nothing.
             drop(other.join());
         }
     }
 }
 
-/// Guests take at most 512 KiB of it.
+/// Stack of a guest thread in bytes; guests take at most 512 KiB of it.
 const STACK: usize = 4 * 1024 * 1024;
 
 fn work(jobs: &Mutex<Receiver<PoolJob>>) {
     loop {
+        // The lock is held while one thread waits for a job; the others wait for the lock.
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
-            tracing::error!("a job on a guest thread panicked; the thread goes on");
+            tracing::error!("job on guest thread panicked");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Quarantine: a module that fails too often is not called any more until somebody lifts it.
+//! Quarantine of modules: a module that fails too often is not called any more until it is reset.
 use crate::{CallFailure, Digest, FailureKind, LimitKind, ModuleLimits};
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,33 +6,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How a module does.
+/// Health of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModuleHealth {
-    /// Since when it is quarantined, if it is.
+    /// Time at which the module was quarantined, if it is.
     pub quarantined: Option<SystemTime>,
-    /// How often it failed within its window. Once it is quarantined this stays as it was.
+    /// Failures within the window; constant once the module is quarantined.
     pub failures: usize,
-    /// How it failed last, and when.
+    /// Time and failure of the last failed call.
     pub last: Option<(SystemTime, CallFailure)>,
 }
 
-/// A module was quarantined.
+/// Report of a quarantine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quarantined {
-    /// Which module.
+    /// Name of the module.
     pub module: Arc<str>,
-    /// The digest of its bytes.
+    /// Digest of the component.
     pub digest: Digest,
-    /// How often it failed.
+    /// Failures within the window.
     pub failures: usize,
-    /// Within which time.
+    /// Length of the window.
     pub window: Duration,
-    /// The last of these failures.
+    /// Last of these failures.
     pub last: CallFailure,
 }
 
-/// Who is told: at once, on the thread of the call that failed.
+/// Callback for a quarantine, called at once on the thread of the call that failed.
 pub type OnQuarantine = Arc<dyn Fn(&Quarantined) + Send + Sync>;
 
 impl fmt::Display for Quarantined {
@@ -51,7 +51,7 @@ impl fmt::Display for Quarantined {
     }
 }
 
-/// Counts failures within a window of time.
+/// Counter of failures within a window of time.
 #[derive(Debug)]
 pub(crate) struct FailureWindow {
     most: usize,
@@ -61,7 +61,8 @@ pub(crate) struct FailureWindow {
 }
 
 impl FailureWindow {
-    /// Full after so many failures within this time; never, if it is none.
+    /// Makes a counter that is full after `most` failures within `window`; never full if `most` is
+    /// 0.
     pub(crate) fn new(most: usize, window: Duration) -> FailureWindow {
         FailureWindow {
             most,
@@ -71,7 +72,7 @@ impl FailureWindow {
         }
     }
 
-    /// A failure. Whether it is the one that makes it full.
+    /// Counts a failure. Returns true if it makes the window full.
     pub(crate) fn fail(&mut self, now: Instant) -> bool {
         if self.is_full || self.most == 0 {
             return false;
@@ -82,19 +83,19 @@ impl FailureWindow {
         self.is_full
     }
 
-    /// How many count now.
+    /// Returns the number of failures in the window now.
     pub(crate) fn count(&mut self, now: Instant) -> usize {
         self.forget(now);
         self.failures.len()
     }
 
-    /// As new.
+    /// Removes all failures.
     pub(crate) fn clear(&mut self) {
         self.failures.clear();
         self.is_full = false;
     }
 
-    /// What is as old as the window counts no more, unless it is full.
+    /// Removes the failures that are as old as the window, unless it is full.
     fn forget(&mut self, now: Instant) {
         let is_old = |at: &Instant| now.saturating_duration_since(*at) >= self.window;
         while !self.is_full && self.failures.front().is_some_and(is_old) {
@@ -103,9 +104,9 @@ impl FailureWindow {
     }
 }
 
-/// How one module does, and whether it may be called.
+/// Failure record of one module, and whether the module may be called.
 pub(crate) struct Quarantine {
-    /// Looked at before every call.
+    /// Read before every call, without the lock.
     is_on: AtomicBool,
     limits: ModuleLimits,
     record: Mutex<FailureRecord>,
@@ -133,7 +134,7 @@ impl Quarantine {
         }
     }
 
-    /// An error if it may not be called.
+    /// Returns an error if the module is quarantined.
     pub(crate) fn check(&self) -> Result<(), CallFailure> {
         if !self.is_on.load(Ordering::Acquire) {
             return Ok(());
@@ -145,7 +146,7 @@ impl Quarantine {
         } = self.limits;
         let limit = LimitKind::Failures;
         let reason = format!(
-            "it is quarantined: it failed {failures} times within {failure_window:?} ({limit})"
+            "module is quarantined: it failed {failures} times within {failure_window:?} ({limit})"
         );
         Err(CallFailure::new(
             FailureKind::Quarantined,
@@ -154,11 +155,12 @@ impl Quarantine {
         ))
     }
 
-    /// Takes note of a failure. How many there were, if it is the one too many.
+    /// Counts a failure. Returns the number of failures if the module is quarantined because of it.
     pub(crate) fn fail(&self, failure: &CallFailure) -> Option<usize> {
         let (now, wall) = (Instant::now(), SystemTime::now());
         let mut record = self.record();
         record.last = Some((wall, failure.clone()));
+        // Failures caused by other modules or by the host do not count.
         if !failure.is_its_own() || !record.window.fail(now) {
             return None;
         }
@@ -177,7 +179,8 @@ impl Quarantine {
         }
     }
 
-    /// Takes over the quarantine of another, if that is on and this is ever to be. Whether it did.
+    /// Takes over another module's quarantine, unless this module is never quarantined. Returns
+    /// true if it did.
     pub(crate) fn take_over(&self, other: &Quarantine) -> bool {
         let (since, last, failures) = {
             let other = other.record();
@@ -215,8 +218,8 @@ mod tests {
     use proptest::prelude::*;
     use std::time::{Duration, Instant};
 
-    /// Says it once more in another way: of all failures since the last reset, whether there are so many within the window
-    /// before one of them.
+    /// Model of the window: returns the first failure since the last reset at which `most` failures
+    /// lie within the window before it.
     fn full_at(failures: &[u64], most: usize, window: u64) -> Option<usize> {
         (0..failures.len()).find(|last| {
             let within = failures[..=*last]

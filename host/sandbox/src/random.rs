@@ -1,4 +1,4 @@
-//! Capability `random`: where random numbers come from.
+//! Capability `random`: sources of random numbers.
 use crate::bindings::peal::pmix::random;
 use crate::host_calls::HostCallRequest;
 use crate::instance_state::InstanceState;
@@ -7,16 +7,16 @@ use crate::services::CapabilityResult;
 use peal_model::{Status, code};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// The most bytes at once.
+/// Bound on the random bytes of one host call.
 const MAX_BYTES: u32 = 65_536;
 
-/// A source of random numbers. Called on a guest thread.
+/// A source of random numbers, called on a guest thread.
 pub trait Random: Send + Sync {
-    /// Fills this, or says with which status it could not.
+    /// Fills a buffer, or returns the status of the failure.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Status>;
 }
 
-/// The system's.
+/// Random numbers of the system.
 struct System;
 
 impl Random for System {
@@ -33,7 +33,7 @@ impl Random for System {
 }
 
 impl InstanceState {
-    /// Random bytes from where this module has them from.
+    /// Returns random bytes from the module's source.
     pub(crate) fn draw(&mut self, len: usize) -> Result<Result<Vec<u8>, Status>, CallAbort> {
         self.outside(
             || HostCallRequest::Random { len: len as u64 },
@@ -50,7 +50,7 @@ impl InstanceState {
         )
     }
 
-    /// A random number from there.
+    /// Returns a random number from the module's source.
     pub(crate) fn draw_number(&mut self) -> Result<u64, CallAbort> {
         let bytes = self.draw(8)?.map_err(|_| CallAbort::NoRandom)?;
         Ok(bytes.try_into().map(u64::from_le_bytes).unwrap_or_default())

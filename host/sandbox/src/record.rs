@@ -1,5 +1,5 @@
-//! What one call of an instance was: what it was about, what the guest asked of the host, and how it ended. A whole instance,
-//! from its start on, can be replayed from its records.
+//! Record of one call of an instance: its subject, the host calls of the guest and the end of the
+//! call. The records of an instance from its start on suffice to replay it.
 use crate::call_data::CallSubject;
 use crate::host_calls::HostCall;
 use crate::instance_state::CallOutput;
@@ -8,63 +8,66 @@ use peal_model::{PolicyOutcome, Status};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One call of an instance.
+/// Record of one call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CallRecord {
-    /// The number of the instance in this process, from 1; 0 where none could be had, so that nothing was called.
+    /// Number of the instance in this process, from 1; 0 if there was none and nothing was called.
     pub instance: u64,
-    /// Which of its calls this is; 0 is its start.
+    /// Number of the call in its instance; 0 is the start.
     pub number: u64,
-    /// What it was about; nothing for a start and a stop.
+    /// Subject of the call; none for a start or a stop.
     pub subject: CallSubject,
-    /// What the guest asked of the host.
+    /// Host calls of the guest.
     pub host_calls: Vec<HostCall>,
-    /// Which of its memories' and tables' growths were refused because of what others use, counted from 0.
+    /// Growths of memories and tables that were refused because of other instances, by index from
+    /// 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_growths: Vec<u32>,
-    /// How it ended.
+    /// End of the call.
     pub end: CallEnd,
-    /// What it used.
+    /// Resources that the call used.
     pub usage: CallUsage,
-    /// How long it took.
+    /// Elapsed time.
     pub time: Duration,
-    /// Bytes of the instance's memories and tables after it.
+    /// Bytes of the instance's memories and tables after the call.
     pub memory: u64,
 }
 
-/// How a call ended.
+/// End of a call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum CallEnd {
     /// The guest returned.
     Returned {
-        /// What.
+        /// Returned value.
         answer: Returned,
-        /// What it handed over before.
+        /// Output.
         output: CallOutput,
     },
-    /// It was cut off, or could not be made.
+    /// The call failed, or could not be made.
     Failed(CallFailure),
 }
 
-/// What a guest returned.
+/// Returned value of a guest.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Returned {
-    /// It started, or stopped.
+    /// No value: a start or a stop.
     Nothing,
-    /// From its `init`: what it wishes to be registered for, or why it will not start.
+    /// Result of `lifecycle.init`: the requested registrations, or why the module does not start.
     Init(Result<Vec<ModuleRegistration>, String>),
-    /// From a handler or channel.
+    /// Status of a handler or channel.
     Status(Status),
-    /// From a policy.
+    /// Outcome of a policy.
     Outcome(PolicyOutcome),
 }
 
-/// Takes the records of a module's calls. Called on the thread of each call, behind it; as long as it takes, so long that waits.
+/// Recorder of a module's calls. It runs on the thread of each call, after the call, which waits
+/// for it.
 pub trait Recorder: Send + Sync {
-    /// Whether the calls of this instance are wanted, from its start on. Asked where a module handles events and does nothing
-    /// else; what policies and channels do is always wanted.
+    /// Returns true if the calls of an instance are to be recorded, from its start on. It is only
+    /// asked for modules that handle events and do nothing else: calls of policies and channels are
+    /// always recorded.
     fn samples(&self, instance: u64) -> bool;
-    /// A call was made.
+    /// Takes the record of a call.
     fn record(&self, record: CallRecord);
 }
 

@@ -1,6 +1,7 @@
-//! Replay: an instance is called again as it was, from its start on, and is answered as it was. Nothing outside is reached: what
-//! is asked for that was not asked for then has stand-ins. Only the host's memory and the processor take part, so the same
-//! component does the same; another one shows what it would have done.
+//! Replay of an instance from its start on, with the recorded answers to its host calls. Nothing
+//! outside is reached: stand-ins answer the host calls that were not recorded. Only the host's
+//! memory and processor take part, so the same component does the same. Another component shows
+//! what it would have done.
 use crate::host_calls::{HostCallAnswer, HostCallRequest};
 use crate::idle_instances::Tenancy;
 use crate::instance::Instance;
@@ -16,25 +17,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How much longer than it could then a call may take now: the processor may be slower, and fuel ends what a clock ended.
+/// Factor by which a replayed call may take longer than the recorded one. The processor may be
+/// slower, and fuel ends what a clock ended.
 const PATIENCE: u32 = 20;
-/// As long as that at least.
+/// Shortest time of a replayed call.
 const SHORTEST: Duration = Duration::from_secs(10);
 
-/// A component that is called again as it, or another one, was.
+/// A component that is called as recorded, the same one or another.
 pub struct Replay {
     blueprint: InstanceTemplate,
     stand_ins: Arc<ReplayServices>,
 }
 
-/// An instance of it.
+/// An instance in a replay.
 pub struct ReplayInstance<'a> {
     replay: &'a Replay,
     instance: Instance,
 }
 
 impl Replay {
-    /// Loads a component for it, in an engine that counts fuel for all. The limits are those that it had.
+    /// Loads a component into an engine that counts fuel for all modules. The limits are those of
+    /// the recorded module.
     pub fn load(
         engine: &Engine,
         name: &str,
@@ -68,8 +71,8 @@ impl Replay {
         })
     }
 
-    /// Starts an instance as that one was started, at this time, in milliseconds since the epoch. What that was, and the instance
-    /// if it started.
+    /// Starts an instance as recorded, at `at` milliseconds since the epoch. Returns the record of
+    /// the start, and the instance if it started.
     pub fn start(
         &self,
         recorded: &CallRecord,
@@ -88,11 +91,11 @@ impl Replay {
 }
 
 impl ReplayInstance<'_> {
-    /// Calls it as that one was called: what came of it; nothing if it cannot be called so.
+    /// Makes a call as recorded. Returns its record, or `None` for a record without a subject.
     pub fn call(&mut self, recorded: &CallRecord, at: u64) -> Option<CallRecord> {
         self.replay.stand_ins.prepare(recorded, at);
         self.instance.follow(recorded);
-        // How it ended is in the record.
+        // The end of the call is in the record.
         match &recorded.subject {
             CallSubject::Settings(settings) => drop(self.instance.init(settings)),
             CallSubject::Event(call) => drop(self.instance.handle(call)),
@@ -103,7 +106,7 @@ impl ReplayInstance<'_> {
         self.replay.stand_ins.taken()
     }
 
-    /// Tells it that it is no longer needed, as that one was told.
+    /// Calls `lifecycle.stop` as recorded.
     pub fn stop(mut self, recorded: &CallRecord, at: u64) -> Option<CallRecord> {
         self.replay.stand_ins.prepare(recorded, at);
         self.instance.follow(recorded);
@@ -112,7 +115,7 @@ impl ReplayInstance<'_> {
     }
 }
 
-/// What stands in for the world.
+/// Stand-ins for the time, the state and random numbers.
 #[derive(Default)]
 struct ReplayServices {
     now: AtomicU64,
@@ -121,7 +124,7 @@ struct ReplayServices {
 }
 
 impl ReplayServices {
-    /// The world as it was when this was recorded, as far as that tells.
+    /// Sets time and state as they were at a recorded call, as far as its host calls show them.
     fn prepare(&self, recorded: &CallRecord, at: u64) {
         self.now.store(at, Ordering::Relaxed);
         *self.record.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -187,7 +190,7 @@ impl StateStore for ReplayServices {
 }
 
 impl Random for ReplayServices {
-    /// Always the same.
+    /// Fills the buffer with zeros, so that all replays are the same.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Status> {
         bytes.fill(0);
         Ok(())

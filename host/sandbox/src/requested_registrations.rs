@@ -1,4 +1,4 @@
-//! The registrations that a module wishes for itself: how many there may be, and what they may be called.
+//! Registrations that a module requests: bounds on their number, their codes and their names.
 use crate::ModuleRegistration;
 use crate::bindings::peal::pmix::types::Registration;
 use crate::instance_state::InstanceState;
@@ -7,55 +7,55 @@ use crate::text::{MAX_QUOTED, is_plain, plain};
 use peal_model::{Key, Status};
 use thiserror::Error;
 
-/// The most registrations of one module.
+/// Bound on the registrations of one module.
 const MAX_WISHES: usize = 64;
-/// The most codes of all registrations of one module together.
+/// Bound on the codes of all registrations of one module together.
 const MAX_CODES: usize = 256;
 
-/// Why a module cannot have the registrations that it wishes.
+/// Bound that requested registrations exceed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RegistrationLimitError {
-    /// Too many of them.
-    #[error("it wishes {count} registrations, {limit} are allowed")]
+    /// Too many registrations.
+    #[error("module requests {count} registrations; the limit is {limit}")]
     Registrations {
-        /// How many.
+        /// Requested number.
         count: usize,
-        /// How many there may be.
+        /// Largest number allowed.
         limit: usize,
     },
     /// Too many codes.
     #[error(
-        "it wishes registrations for {count} codes, {limit} are allowed in all of them together"
+        "module requests registrations for {count} codes; the limit for all of them together is {limit}"
     )]
     Codes {
-        /// How many.
+        /// Requested number.
         count: usize,
-        /// How many there may be.
+        /// Largest number allowed.
         limit: usize,
     },
-    /// A name that cannot be a key, which it becomes where results are handed on.
-    #[error("the name of its registration {at} has {len} bytes, {limit} are allowed")]
+    /// A name longer than a key. It becomes a key where chain results are passed on.
+    #[error("name of registration {at} has {len} bytes; the limit is {limit}")]
     LongName {
-        /// Which registration, from 0.
+        /// Index of the registration, from 0.
         at: usize,
-        /// The length of its name in bytes.
+        /// Length of the name in bytes.
         len: usize,
-        /// The longest allowed, in bytes.
+        /// Longest length allowed, in bytes.
         limit: usize,
     },
-    /// A name that cannot be shown as it is.
+    /// A name with characters that are not plain.
     #[error(
-        "the name of its registration {at}, \"{name}\", has characters that control a terminal or cannot be seen"
+        "name of registration {at}, \"{name}\", has characters that control a terminal or cannot be seen"
     )]
     UnplainName {
-        /// Which registration, from 0.
+        /// Index of the registration, from 0.
         at: usize,
-        /// Its name, such characters escaped.
+        /// The name, with these characters escaped.
         name: String,
     },
 }
 
-/// Whether these may be.
+/// Checks requested registrations against the bounds.
 pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), RegistrationLimitError> {
     if wishes.len() > MAX_WISHES {
         return Err(RegistrationLimitError::Registrations {
@@ -95,7 +95,7 @@ pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), RegistrationLi
     Ok(())
 }
 
-/// Takes them from the guest, at its cost.
+/// Lifts requested registrations from the guest, at the cost of its call.
 pub(crate) fn raise_wishes(
     host: &mut InstanceState,
     wishes: Vec<Registration>,
@@ -106,7 +106,7 @@ pub(crate) fn raise_wishes(
         .collect()
 }
 
-/// Takes one of them.
+/// Lifts one registration.
 pub(crate) fn lift_registration(
     host: &mut InstanceState,
     wish: Registration,

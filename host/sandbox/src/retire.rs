@@ -1,4 +1,4 @@
-//! The end of modules that are dropped while the engine goes on: their instances are told on a thread of its own.
+//! Stop of the instances of dropped modules, on a thread of its own.
 use crate::instance::Instance;
 use std::sync::{
     OnceLock,
@@ -6,15 +6,16 @@ use std::sync::{
 };
 use std::thread;
 
-/// Stops instances on a thread that is started for the first of them and ends with this.
+/// Thread that stops instances. It is started for the first instance and ends when this is dropped.
 #[derive(Default)]
 pub(crate) struct Retirement(OnceLock<Option<Sender<Box<Instance>>>>);
 
 impl Retirement {
-    /// Has an instance stopped, soon. Where there is no thread to be had it is dropped without a word.
+    /// Queues an instance to be stopped. Without a thread the instance is dropped without a call of
+    /// `lifecycle.stop`.
     pub(crate) fn retire(&self, instance: Box<Instance>) {
         if let Some(sender) = self.0.get_or_init(start) {
-            // The thread goes on for as long as we are there.
+            // The receiver lives until the sender is dropped, so sending does not fail.
             let _ = sender.send(instance);
         }
     }
@@ -28,11 +29,11 @@ fn start() -> Option<Sender<Box<Instance>>> {
         .spawn(move || work(&receiver));
     let failed = started
         .map(drop)
-        .inspect_err(|error| tracing::warn!(%error, "modules are not told when they stop"));
+        .inspect_err(|error| tracing::warn!(%error, "thread for lifecycle.stop not started"));
     failed.is_ok().then_some(sender)
 }
 
-/// Guests take at most 512 KiB of it.
+/// Stack of the thread in bytes; guests take at most 512 KiB of it.
 const STACK: usize = 4 * 1024 * 1024;
 
 fn work(retired: &Receiver<Box<Instance>>) {

@@ -1,4 +1,4 @@
-//! The roles of a component, looked up one by one: it exports those that it fills.
+//! Role exports of a component, looked up one by one because a component exports only some of them.
 use crate::Role;
 use crate::bindings::exports::peal::pmix::{
     connection_policy, event_handler, event_policy, group_policy, job_control_policy, lifecycle,
@@ -11,18 +11,18 @@ use wasmtime::component::{Instance, InstancePre};
 
 macro_rules! roles {
     ($($field:ident: $interface:ident, $role:ident;)+) => {
-        /// Where a component has its roles.
+        /// Indexes of a component's role exports.
         pub(crate) struct Indices {
             $($field: Option<$interface::GuestIndices>,)+
         }
 
-        /// The roles of an instance, ready to be called.
+        /// Role exports of an instance, ready to be called.
         pub(crate) struct Exports {
             $(pub(crate) $field: Option<$interface::Guest>,)+
         }
 
         impl Indices {
-            /// Those of a component that exports these.
+            /// Looks up the exports of a component's roles.
             pub(crate) fn new(instance: &InstancePre<InstanceState>, roles: &BTreeSet<Role>) -> wasmtime::Result<Indices> {
                 let fills = |role| roles.contains(&role);
                 Ok(Indices {
@@ -30,7 +30,7 @@ macro_rules! roles {
                 })
             }
 
-            /// The same in an instance of it.
+            /// Loads the exports of an instance.
             pub(crate) fn load(&self, store: &mut Store<InstanceState>, instance: &Instance) -> wasmtime::Result<Exports> {
                 Ok(Exports {
                     $($field: self.$field.as_ref().map(|at| at.load(&mut *store, instance)).transpose()?,)+

@@ -1,5 +1,5 @@
-//! What the host lends a module so that it can do what it was granted, and how a guest reaches it: the sinks that an admin
-//! opened for it, its state.
+//! Services behind a module's capabilities, such as the sinks that an admin opened for it and its
+//! state, and the host calls that use them.
 use crate::bindings::peal::pmix::{sink, state};
 use crate::call_data::CallSubject;
 use crate::host_calls::{Answered, HostCallRequest};
@@ -9,31 +9,31 @@ use crate::{GrantedDirectory, LimitKind, OnQuarantine, ProcUsage, Random, Record
 use peal_model::{LogRequest, Mail, Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// The longest key of a state, in bytes.
+/// Bound on a key of the state, in bytes.
 pub const MAX_STATE_KEY: usize = 256;
-/// The longest value of a state, in bytes.
+/// Bound on a value of the state, in bytes.
 pub const MAX_STATE_VALUE: usize = 64 * 1024;
 
-/// What stands behind the capabilities of one module, and whom it belongs to.
+/// Services behind the capabilities of one module, and its owner.
 #[derive(Clone, Default)]
 pub struct Services {
-    /// The sinks that it may write to, by the names that its admin gave them.
+    /// Sinks that the module may write to, by the admin's names.
     pub sinks: BTreeMap<String, Arc<dyn Sink>>,
-    /// Its state; without it, `state` refuses with `PMIX_ERR_NOT_AVAILABLE`.
+    /// State of the module; without it, `state` refuses with `PMIX_ERR_NOT_AVAILABLE`.
     pub state: Option<Arc<dyn StateStore>>,
-    /// The time and the trace, where they are not the process's own.
+    /// Time and trace in tests and replays; `None` for those of the process.
     pub stage: Option<Arc<dyn TestHooks>>,
-    /// The directories that it may use, by the names that its admin gave them.
+    /// Directories that the module may use, by the admin's names.
     pub files: BTreeMap<String, Arc<GrantedDirectory>>,
-    /// Where its random numbers come from; without it, from the system.
+    /// Source of random numbers; `None` for the system's.
     pub random: Option<Arc<dyn Random>>,
-    /// What it may know of the use of the machine; without it, `usage` refuses with `PMIX_ERR_NOT_SUPPORTED`.
+    /// Source of resource usage; without it, `usage` refuses with `PMIX_ERR_NOT_SUPPORTED`.
     pub usage: Option<Arc<dyn ProcUsage>>,
-    /// Whose it is, where its owner's modules have limits together.
+    /// Owner whose modules share limits, if there is one.
     pub tenant: Option<Tenant>,
-    /// Who takes down what it does, where somebody does.
+    /// Recorder of the module's calls, if they are recorded.
     pub recorder: Option<Arc<dyn Recorder>>,
-    /// Who is told when it is quarantined.
+    /// Callback for the quarantine of the module.
     pub on_quarantine: Option<OnQuarantine>,
 }
 
@@ -45,21 +45,24 @@ impl fmt::Debug for Services {
     }
 }
 
-/// A module's small store of keys and values, which survives restarts: already that of one module and scope, and with
-/// its quota. Called on a guest thread, with keys of 1 to [`MAX_STATE_KEY`] bytes, prefixes of at most as many and values
-/// of at most [`MAX_STATE_VALUE`].
+/// State of a module: a small store of keys and values that survives restarts. An implementation
+/// belongs to one module and scope and enforces its quota.
+///
+/// It is called on a guest thread, with keys of 1 to [`MAX_STATE_KEY`] bytes, prefixes of at most
+/// as many bytes and values of at most [`MAX_STATE_VALUE`] bytes.
 pub trait StateStore: Send + Sync {
-    /// The value of a key, if there is one.
+    /// Returns the value of a key, if there is one.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status>;
-    /// Sets a key. `PMIX_ERR_OUT_OF_RESOURCE` where the quota does not allow it; then nothing changes.
+    /// Sets a key. Returns `PMIX_ERR_OUT_OF_RESOURCE` and changes nothing if the quota would be
+    /// exceeded.
     fn set(&self, key: &str, value: &[u8]) -> Result<(), Status>;
-    /// Drops a key, if it is there.
+    /// Deletes a key, if it exists.
     fn delete(&self, key: &str) -> Result<(), Status>;
-    /// All keys that begin with this, in their order.
+    /// Returns all keys that begin with `prefix`, sorted.
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Status>;
 }
 
-/// What a guest is told: an answer, or the status with which it was refused.
+/// Result of a host call for the guest: an answer, or the status of the refusal.
 pub(crate) type CapabilityResult<R> = wasmtime::Result<Result<R, i32>>;
 
 impl sink::Host for InstanceState {
@@ -150,7 +153,7 @@ impl state::Host for InstanceState {
 }
 
 impl InstanceState {
-    /// Does this with a sink for the request being logged, at the cost of so many bytes of output.
+    /// Runs `work` on a sink for the request being logged, at the cost of `output` bytes.
     fn on_sink(
         &mut self,
         name: &str,
@@ -163,7 +166,7 @@ impl InstanceState {
                 return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE));
             };
             Ok(match host.services.sinks.get(name) {
-                // The module is only asked whether it could write.
+                // A request without data only asks whether the channel can be written to.
                 Some(_) if call.request.data.is_empty() => Ok(()),
                 Some(sink) => work(&**sink, &call.request),
                 None => Err(code::PMIX_ERR_NOT_FOUND),
@@ -172,7 +175,7 @@ impl InstanceState {
         Ok(done.map_err(|status| status.0))
     }
 
-    /// Does this with the module's state, at the cost of so many bytes of output.
+    /// Runs `work` on the module's state, at the cost of `output` bytes.
     fn on_state<R: Answered>(
         &mut self,
         output: usize,
@@ -193,7 +196,7 @@ impl InstanceState {
     }
 }
 
-/// A key as it may be.
+/// Checks the length of a key.
 fn checked(key: &str) -> Result<&str, Status> {
     match key.len() {
         1..=MAX_STATE_KEY => Ok(key),

@@ -1,14 +1,14 @@
-//! What all modules of one owner may have together.
+//! Limits that the modules of one owner share.
 use crate::LimitKind;
 use crate::memory_limiter::Budget;
 use std::sync::Arc;
 
-/// How much that is.
+/// Limits of one owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TenantLimits {
     /// Bytes of the memories and tables of all instances.
     pub memory: usize,
-    /// Instances, warm and running.
+    /// Number of instances, warm and running.
     pub instances: usize,
 }
 
@@ -22,7 +22,7 @@ impl Default for TenantLimits {
     }
 }
 
-/// One owner. All modules that are loaded with clones of it share its limits.
+/// An owner. All modules loaded with clones of it share its limits.
 #[derive(Clone, Debug)]
 pub struct Tenant {
     pub(crate) memory: Arc<Budget>,
@@ -30,7 +30,7 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// An owner without modules yet.
+    /// Makes an owner without modules.
     pub fn new(limits: TenantLimits) -> Tenant {
         Tenant {
             memory: Arc::new(Budget::new(LimitKind::TenantMemory, limits.memory)),
@@ -38,17 +38,17 @@ impl Tenant {
         }
     }
 
-    /// Whether there are modules, or others, who hold to it.
+    /// Returns true if a module or another holder has a clone.
     pub fn is_used(&self) -> bool {
         Arc::strong_count(&self.memory) > 1
     }
 
-    /// Bytes of memory that its instances take now.
+    /// Returns the bytes of memory that the instances take now.
     pub fn memory(&self) -> usize {
         self.memory.used()
     }
 
-    /// How many instances it has now.
+    /// Returns the number of instances now.
     pub fn instances(&self) -> usize {
         self.instances.used()
     }

@@ -1,13 +1,15 @@
-//! What stands in for the time and the trace where a module is tried out, so that the same comes out every time.
+//! Replacements of the time and the trace in module tests and replays, so that each run has the
+//! same result.
 use crate::CallUsage;
 
-/// What a module knows the time by, what it says, and what it uses. Where there is one, the time of calls is that of the processor.
+/// Time, trace and usage of a module under test. With hooks, the time of calls is measured by the
+/// processor clock.
 pub trait TestHooks: Send + Sync {
-    /// Milliseconds since the epoch.
+    /// Returns the time in milliseconds since the epoch.
     fn now(&self) -> u64;
-    /// Takes a message that the module logs, made plain; it is not traced.
+    /// Takes a message that the module logs, escaped for a terminal. It is not traced.
     fn trace(&self, level: tracing::Level, message: &str);
-    /// Is told, after each call of an instance (its init among them), what that took, and how many bytes the instance's memories
-    /// and tables have, which never shrink.
+    /// Takes the usage of each call of an instance (its init among them), and the bytes of the
+    /// instance's memories and tables, which never shrink.
     fn used(&self, usage: &CallUsage, memory: usize);
 }

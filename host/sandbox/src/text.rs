@@ -1,15 +1,17 @@
-//! Text that a guest wrote, or the engine about a guest, made fit for a log or a terminal.
+//! Escaping of text that a guest wrote, or that the engine wrote about a guest, for a log or a
+//! terminal.
 
-/// The longest text of an error that quotes a guest, in bytes.
+/// Bound on a quote of a guest in an error, in bytes.
 pub(crate) const MAX_QUOTED: usize = 1024;
 
-/// Whether a character is shown as it is: it neither controls the terminal nor turns the direction of writing, and it can
-/// be seen. A backslash is not, for it begins what stands for the others.
+/// Returns true if a character needs no escape. It must be visible and neither control the terminal
+/// nor change the direction of writing. The backslash is escaped because it begins the escapes.
 pub(crate) fn is_plain(character: char) -> bool {
     matches!(character, '"' | '\'') || character.escape_debug().eq([character])
 }
 
-/// The text with all characters escaped that are not plain, cut after `max` bytes with an ellipsis in place of the rest.
+/// Returns a text with all characters escaped that are not plain, cut after `max` bytes with an
+/// ellipsis for the rest.
 pub(crate) fn plain(text: &str, max: usize) -> String {
     let mut plain = String::with_capacity(text.len().min(max));
     for character in text.chars() {
@@ -28,7 +30,7 @@ pub(crate) fn plain(text: &str, max: usize) -> String {
     plain
 }
 
-/// Plain texts in a row, cut likewise.
+/// Joins plain texts with commas and cuts the result likewise.
 pub(crate) fn row(texts: &[String], max: usize) -> String {
     let whole = texts.join(", ");
     let end = (0..=max)

@@ -1,19 +1,20 @@
-//! The lines that a module may write to the trace: its own messages and the reports of its failures. All its instances
-//! share one allowance, so that a module cannot flood the trace; what is left out is counted.
+//! Limit on the lines that a module may write to the trace: its own messages and the reports of its
+//! failures. All its instances share the limit, so that a module cannot flood the trace. Lines that
+//! are left out are counted.
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many lines may come at once, in those of one second.
+/// Lines in a burst, in multiples of those of one second.
 const BURST: u32 = 2;
 
-/// What is said by and about one module.
+/// Limiter of the lines by and about one module.
 pub(crate) struct TraceLimiter {
     module: Arc<str>,
     allowance: Mutex<TokenBucket>,
 }
 
 impl TraceLimiter {
-    /// For a module that may write so many in a second.
+    /// Makes the limiter of a module.
     pub(crate) fn new(module: Arc<str>, per_second: u32) -> TraceLimiter {
         TraceLimiter {
             module,
@@ -21,12 +22,13 @@ impl TraceLimiter {
         }
     }
 
-    /// Whose lines they are.
+    /// Returns the name of the module.
     pub(crate) fn module(&self) -> &Arc<str> {
         &self.module
     }
 
-    /// Whether one more line may be written. Says first how many were left out before it.
+    /// Returns true if one more line may be written. Before the first line after a gap, it logs how
+    /// many were left out.
     pub(crate) fn allow(&self) -> bool {
         let admitted = self
             .allowance
@@ -38,14 +40,15 @@ impl TraceLimiter {
                 target: "peal::guest",
                 module = &**self.module(),
                 left_out,
-                "lines of this module were left out: they came too fast"
+                "trace lines of module left out, more than its limit per second"
             );
         }
         admitted.is_some()
     }
 }
 
-/// A bucket of tokens, told in time: each line costs one interval, and what was spent is forgiven as time passes.
+/// Token bucket measured in time: each line costs one interval, and the cost expires as time
+/// passes.
 struct TokenBucket {
     interval: Duration,
     per_second: u32,

@@ -1,8 +1,10 @@
-//! Capability `wasi`: WASI 0.2 for components that need it because of their language, with nothing behind it: no arguments,
-//! environment, files or network. What is printed goes to the trace if `logging` is granted; the last of what goes to the standard
-//! error is also kept for the failure of the call. Waiting is over at
-//! once; the time of day is that of `clock`, and the other clock only counts how often it was looked at. Random numbers are
-//! those of `random`. So a guest observes nothing here that a replay could not give it again.
+//! Capability `wasi`: stubs of WASI 0.2 for components whose language needs it. There are no
+//! arguments, environment, files or network.
+//!
+//! Printed text goes to the trace if `logging` is granted. The last text on the standard error is
+//! also kept for the failure of the call. Waiting ends at once. The time of day is that of `clock`;
+//! the monotonic clock only counts how often it was read. Random numbers are those of `random`. So
+//! a guest observes nothing that a replay could not repeat.
 use crate::host_calls::{HostCallRequest, Level};
 use crate::instance_state::InstanceState;
 use crate::interface::wasi_interface;
@@ -14,18 +16,19 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
 use wasmtime::component::{Component, Linker, Resource, ResourceType, Val};
 use wasmtime::{Engine, StoreContextMut};
 
-/// What stands behind every handle: nothing. What a handle was asked for it has as its number.
+/// Type of all resources, without data. The number of a handle tells what it was opened for.
 struct Stub;
 
-/// The number of a handle for the standard error, and of all others.
+/// Number of a handle for the standard error.
 const STDERR: u32 = 2;
+/// Number of all other handles.
 const ANY: u32 = 0;
 
-/// The most random bytes at once.
+/// Bound on the random bytes of one call.
 const MAX_RANDOM: u64 = 65_536;
-/// How much a guest is asked to print at once, in bytes.
+/// Bytes that a guest may print at once.
 const PRINTED_AT_ONCE: u64 = 4096;
-/// Errors that say that there is nothing and will be nothing, the best first.
+/// Error names that mean that something does not exist and never will, the best first.
 const ERRORS: [&str; 5] = [
     "access-denied",
     "access",
@@ -34,49 +37,49 @@ const ERRORS: [&str; 5] = [
     "unsupported",
 ];
 
-/// What a function of WASI does.
+/// Behavior of a function of WASI.
 #[derive(Clone, Copy)]
 enum StubBehavior {
-    /// Says that there is nothing, in whatever shape that has.
+    /// Returns the empty value of the result type, or an error.
     Nothing,
     /// Succeeds.
     Succeed,
     /// Opens the standard error.
     OpenStderr,
-    /// Says how much may be printed.
+    /// Returns the number of bytes that may be printed.
     MayPrint,
     /// Prints.
     Print(PrintedText),
-    /// Says that all who were asked about need not be waited for.
+    /// Returns that all pollables are ready.
     AllReady,
-    /// Says so of one.
+    /// Returns that one pollable is ready.
     Ready,
-    /// The time of day.
+    /// Returns the time of day.
     Now,
-    /// How exact that is: to the millisecond.
+    /// Returns the resolution of the time of day, a millisecond.
     Milliseconds,
-    /// How often this was asked.
+    /// Returns a time that grows by 1000 with each call.
     Count,
-    /// One, whatever it counts.
+    /// Returns 1.
     One,
-    /// Random bytes.
+    /// Returns random bytes.
     Bytes,
-    /// A random number.
+    /// Returns a random number.
     Number,
-    /// Two of them.
+    /// Returns two random numbers.
     Numbers,
     /// Ends the call.
     Exit,
 }
 
-/// Where what is printed goes.
+/// Destination of printed text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PrintedText {
     Traced,
     Dropped,
 }
 
-/// Links what a component imports of WASI.
+/// Links the interfaces of WASI that a component imports.
 pub(crate) fn link(
     linker: &mut Linker<InstanceState>,
     engine: &Engine,
@@ -153,7 +156,7 @@ fn what(interface: &str, function: &str, printed: PrintedText) -> StubBehavior {
     }
 }
 
-/// One host call like all others.
+/// Makes a call of WASI, which is metered as any host call.
 fn call(
     does: StubBehavior,
     mut store: StoreContextMut<'_, InstanceState>,
@@ -167,7 +170,7 @@ fn call(
         Ok(())
     });
     let taken = match does {
-        // It has let go of its stream already.
+        // `take_stream` has dropped the stream already.
         StubBehavior::Print(_) => Ok(()),
         _ => given
             .iter()
@@ -265,7 +268,7 @@ fn time(seconds: u64, nanoseconds: u32) -> Val {
     ])
 }
 
-/// The bytes of the list among these.
+/// Returns the bytes of the first list among the arguments.
 fn bytes_of(given: &[Val]) -> Vec<u8> {
     let list = given.iter().find_map(|value| {
         if let Val::List(list) = value {
@@ -284,7 +287,7 @@ fn bytes_of(given: &[Val]) -> Vec<u8> {
     list.unwrap_or_default().iter().filter_map(byte).collect()
 }
 
-/// A handle with this number.
+/// Returns a new handle with a number.
 fn handle(store: &mut StoreContextMut<'_, InstanceState>, number: u32) -> wasmtime::Result<Val> {
     let host = store.data_mut();
     if host.handles >= MAX_HANDLES {
@@ -296,7 +299,7 @@ fn handle(store: &mut StoreContextMut<'_, InstanceState>, number: u32) -> wasmti
     ))
 }
 
-/// Lets go of the stream that a guest prints to: the number of its handle.
+/// Drops the stream that a guest prints to, and returns its number.
 fn take_stream(
     store: &mut StoreContextMut<'_, InstanceState>,
     given: &[Val],
@@ -307,7 +310,7 @@ fn take_stream(
     Ok(stream.try_into_resource::<Stub>(&mut *store)?.rep())
 }
 
-/// Nothing, or the error that says so.
+/// Returns the empty value of a type, or an error.
 fn nothing(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> wasmtime::Result<Val> {
     let parts = |store: &mut StoreContextMut<'_, InstanceState>,
                  types: &mut dyn Iterator<Item = Type>| {
@@ -364,7 +367,7 @@ fn nothing(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> wasmtim
     })
 }
 
-/// The one of these names that says best that there is nothing.
+/// Returns the name that means best that something does not exist, or the first one.
 fn best<'a>(names: &[&'a str]) -> &'a str {
     let known = ERRORS
         .iter()
@@ -372,7 +375,7 @@ fn best<'a>(names: &[&'a str]) -> &'a str {
     known.or(names.first()).copied().unwrap_or_default()
 }
 
-/// Lets go of what the guest has lent or handed over.
+/// Drops the handles that the guest has lent or passed.
 fn give_back(store: &mut StoreContextMut<'_, InstanceState>, value: &Val) -> wasmtime::Result<()> {
     match value {
         Val::Resource(resource) => resource.resource_drop(&mut *store),

@@ -1,4 +1,4 @@
-//! What a module asks of its server beyond the call at hand: job control and logging once it has returned, and what procs use.
+//! Tests of deferred requests of modules, job control and logging, and of resource usage.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -79,7 +79,7 @@ fn a_call_asks_no_more_often_than_it_may() {
     }
 }
 
-/// Tells of procs what this is, and keeps who was asked about.
+/// Source of usage that records the procs of each call.
 #[derive(Default)]
 struct Gauge {
     used: Vec<Info>,

@@ -1,4 +1,4 @@
-//! What a handler sees of its call, and what comes out of it.
+//! Tests of the data of a handler's call and of its results.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -323,7 +323,7 @@ fn a_handler_is_told_the_tag_of_its_registration() {
     assert_eq!(load("echo", patient()).handle(&call).status, Status(77));
 }
 
-/// What a call is for which the guest does something this many times.
+/// Call for which the guest does something this many times.
 fn times(tag: u32, event: Event) -> EventCall {
     EventCall { tag, ..call(event) }
 }

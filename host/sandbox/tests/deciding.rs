@@ -35,12 +35,12 @@ const MATTERS: [PolicySubject; 9] = [
     PolicySubject::Spawn,
 ];
 
-/// What this policy is to say, by the list at the head of `judge.wat`.
+/// Action of `judge.wat`, by the list at its head.
 fn ask(what: i32) -> Info {
     info("test.ask", Value::Int(what))
 }
 
-/// A request about nobody, with these in the list of the matter.
+/// A request without targets, with these infos in the list of its subject.
 fn request(matter: PolicySubject, carried: Vec<Info>) -> PolicyCall {
     let (infos, directives) = match matter {
         PolicySubject::JobControl
@@ -453,11 +453,17 @@ fn a_module_is_asked_only_in_the_roles_that_it_fills() {
     for matter in MATTERS {
         let failure = decide(&handler, matter, 1).outcome.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Unavailable);
-        assert_eq!(failure.reason, format!("it is no {}-policy", matter.hook()));
+        assert_eq!(
+            failure.reason,
+            format!("module has no role {}-policy", matter.hook())
+        );
     }
     let result = judge.handle(&call(event(-1, Vec::new())));
-    assert_eq!(result.status, Status::PEAL_ERR_MODULE_UNAVAILABLE);
-    assert_eq!(result.failure.unwrap().reason, "it is no event-handler");
+    assert_eq!(result.status, Status::PEAL_ERR_HANDLER_UNAVAILABLE);
+    assert_eq!(
+        result.failure.unwrap().reason,
+        "module has no role event-handler"
+    );
     for hook in Hook::ALL {
         let role = Role::policy(hook);
         assert!(

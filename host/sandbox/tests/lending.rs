@@ -1,4 +1,4 @@
-//! What a guest is lent: random numbers and files.
+//! Tests of services behind capabilities: random numbers and files.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -118,7 +118,8 @@ fn a_module_without_the_role_wishes_nothing() {
     assert!(handle(&module, 0).failure.is_none());
 }
 
-/// What comes of it if a module wishes so many registrations, each for so many codes and with a name of so many such bytes.
+/// Returns the result of an init that requests a number of registrations, each with a number of
+/// codes and a name of a number of such bytes.
 fn wishing(
     registrations: u32,
     codes: u32,
@@ -147,7 +148,7 @@ fn a_module_cannot_wish_more_than_it_may_have() {
     assert!(
         error
             .to_string()
-            .contains("65 registrations, 64 are allowed"),
+            .contains("65 registrations; the limit is 64"),
         "{error}"
     );
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What a guest may not do, and that it harms nobody but itself.
+//! Tests of the limits on guests, and that a guest that exceeds one harms only itself.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,7 +14,7 @@ use support::{edited, engine, handle, load, patient, traced};
 /// The time that something may take which only a busy machine delays.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// That it failed in that way, with nothing come out of it.
+/// Asserts that the call failed in this way and has no output.
 fn failed(
     result: HandlerResult,
     kind: FailureKind,
@@ -270,12 +270,13 @@ fn a_later_instance_that_never_ends_starting_is_cut_off() {
         Status::PEAL_ERR_MODULE_TIMEOUT,
     );
     assert!(
-        failure.starts_with("its start ran longer than 500ms"),
+        failure.starts_with("the start ran longer than 500ms"),
         "{failure}"
     );
 }
 
-/// Else a module whose init takes most of the time would load, and fail in every later call.
+/// Otherwise a module with an init that takes most of the time would load, and fail in every later
+/// call.
 #[test]
 fn fresh_instance_has_call_time_for_init_and_again_for_call() {
     let module = load("worker", patient());
@@ -325,7 +326,7 @@ fn fresh_instance_has_call_time_for_init_and_again_for_call() {
         .unwrap()
         .to_string();
     assert!(
-        error.starts_with("module worker failed in init: its init ran longer than"),
+        error.starts_with("module worker failed in init: the init ran longer than"),
         "{error}"
     );
 }

@@ -1,4 +1,4 @@
-//! What loads and what does not, and why: roles, grants, unknown imports, bytes that are no component.
+//! Tests of loading: roles, grants, unknown imports, bytes that are no component.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -280,7 +280,7 @@ fn inspect_tells_without_running_anything() {
     assert_eq!(stranger.unknown_imports, ["wasi:http/types@0.2.0"]);
 }
 
-/// A component that nests `levels` others, each of which instantiates the one before it `times` times.
+/// A component that nests `levels` others. Each instantiates the one before it `times` times.
 fn bomb(levels: usize, times: usize) -> Vec<u8> {
     let level = |inner: usize| {
         let instances = format!("(instance (instantiate $c{inner}))").repeat(times);
@@ -312,7 +312,7 @@ fn component_expanding_without_bounds_is_refused_uncompiled() {
     assert!(
         error
             .to_string()
-            .contains("62 component instances or more, 48 are allowed"),
+            .contains("at least 62 component instances; the limit is 48"),
         "{error}"
     );
     assert!(
@@ -395,7 +395,7 @@ fn core_modules_that_are_handed_around_are_refused() {
     }
 }
 
-/// What the engine keeps for each instance is not asked of the limit on memory, so it is bounded before.
+/// The engine's own data of an instance are not counted as memory, so they are bounded before.
 #[test]
 fn engine_memory_beside_linear_memory_is_bounded() {
     const LIMIT: u64 = 8 << 20;
@@ -444,7 +444,10 @@ fn engine_memory_beside_linear_memory_is_bounded() {
         error.starts_with("an instance of it would take 9600"),
         "{error}"
     );
-    assert!(error.ends_with("functions; 8388608 are allowed"), "{error}");
+    assert!(
+        error.ends_with("functions; the limit is 8388608"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What instances, modules and tenants share, and what they do not: memory, budgets, and who is blamed.
+//! Tests of sharing among instances, modules and tenants: memory, budgets, and which module a
+//! failure counts for.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -17,7 +18,7 @@ use support::{call, component, edited, engine, event, handle, load, patient};
 
 const PAGE: usize = 65_536;
 
-/// Hands a module an event that a proc of this namespace has raised; nobody, where it is empty.
+/// Calls a module for an event that a proc of this namespace has raised, or no proc if it is empty.
 fn handle_of(module: &Module, nspace: &str, code: i32) -> HandlerResult {
     let source = (!nspace.is_empty()).then(|| Proc::new(Nspace::new(nspace).unwrap(), Rank(0)));
     module.handle(&call(Event {
@@ -197,7 +198,8 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
         (FailureKind::Unavailable, Some(LimitKind::TenantInstances)),
         "{failure}"
     );
-    let wanted = "the instances of its owner's modules would count as 3, and there may be 2 (tenant.max_instances)";
+    let wanted =
+        "instances of the owner's modules would count as 3; the limit is 2 (tenant.max_instances)";
     assert_eq!(failure.reason, wanted);
     assert_eq!(handle(&one, -6).status, Status(1));
     let result = handle(&two, -3);

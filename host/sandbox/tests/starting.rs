@@ -194,7 +194,7 @@ fn no_room_for_a_second(error: &LoadError) {
         "{error}"
     );
     let wanted =
-        "the instances of all modules would count as 2, and there may be 1 (sandbox.max_instances)";
+        "instances of all modules would count as 2; the limit is 1 (sandbox.max_instances)";
     assert!(error.to_string().ends_with(wanted), "{error}");
 }
 

@@ -254,5 +254,8 @@ fn bytes_written_before_failure_stay_written() {
 fn a_module_that_is_no_channel_is_not_available() {
     let result = load("judge", patient()).log(&call(0, "out", b"x"));
     assert_eq!(failure(&result), FailureKind::Unavailable);
-    assert_eq!(result.failure.unwrap().reason, "it is no log-channel");
+    assert_eq!(
+        result.failure.unwrap().reason,
+        "module has no role log-channel"
+    );
 }

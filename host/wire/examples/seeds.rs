@@ -1,5 +1,5 @@
-//! Writes every recorded handshake and message as a seed for the fuzz targets: `seeds FOLDER`, where each target gets a
-//! folder of its own.
+//! Example that writes every recorded handshake and message as a seed of the fuzz targets: `seeds
+//! FOLDER`. Each target gets a folder of its own.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,24 +1,24 @@
-//! How messages of one connection become bytes and bytes become messages.
+//! Encoding and decoding of the messages of one connection.
 use crate::{
     BufferType, DecodeLimits, Dialect, Hello, IofOutput, WireError, packed::CommandNumber,
     reader::MessageReader, reply, request, unsolicited, writer::MessageWriter,
 };
 use peal_model::{CommandCode, Event, Nspace, Reply, Request, Status};
 
-/// The way one connection speaks. A server takes it from its client's [`Hello`], a client from what it knows of its
-/// server; either way the dialect is the other side's.
+/// Codec of one connection. A server derives it from its client's [`Hello`], a client from what it
+/// knows of its server. Either way the dialect is the peer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codec {
-    /// What the peer understands.
+    /// Dialect of the peer.
     pub dialect: Dialect,
-    /// Whether fields say which type they have.
+    /// Presence of types in packed fields.
     pub buffer_type: BufferType,
-    /// What is refused for its size.
+    /// Bounds on messages.
     pub limits: DecodeLimits,
 }
 
 impl Codec {
-    /// The way the client speaks that said this.
+    /// Returns the codec of the client that sent a [`Hello`].
     pub fn of(hello: &Hello, limits: DecodeLimits) -> Codec {
         Codec {
             dialect: hello.dialect(),
@@ -27,61 +27,67 @@ impl Codec {
         }
     }
 
-    /// The payload of a request. An error also if the peer's release does not know the command.
+    /// Encodes a request. Returns an error also if the peer's release has no such command.
     pub fn encode_request(&self, request: &Request) -> Result<Vec<u8>, WireError> {
         self.encode(|w| request::write(w, request))
     }
 
-    /// The request in a payload. What to do about an error depends on [`Codec::command_of`].
+    /// Decodes a request. [`Codec::command_of`] tells how to answer after an error.
     pub fn decode_request(&self, payload: &[u8]) -> Result<Request, WireError> {
         self.decode_request_of(&Nspace::default(), payload)
     }
 
-    /// The same for a proc of this namespace: procs of the same that it names share that name.
+    /// Decodes a request of a proc of this namespace. Procs in the request that have the same
+    /// namespace share its allocation.
     pub fn decode_request_of(&self, nspace: &Nspace, payload: &[u8]) -> Result<Request, WireError> {
         request::read(&mut MessageReader::of(self, nspace.clone(), payload)?)
     }
 
-    /// The command of a request whose arguments may be beyond understanding; nothing if it is itself. A broken
-    /// `DeregisterEvents` is never answered; a broken `JobData`, whose reply has no status, by closing the connection;
-    /// any other request with [`WireError::status`] (sections 3.4, 5.8 and 6.1 of the wire reference).
+    /// Returns the command of a request whose arguments may be malformed; `None` if the command
+    /// itself is.
+    ///
+    /// A malformed `DeregisterEvents` is never answered. A malformed `JobData`, whose reply has no
+    /// status, is answered by closing the connection. Any other malformed request is answered with
+    /// [`WireError::status`].
     pub fn command_of(&self, payload: &[u8]) -> Option<CommandCode> {
         let CommandNumber(number) = MessageReader::new(self, payload).ok()?.one().ok()?;
         CommandCode::try_from(number).ok()
     }
 
-    /// The payload of a reply to that command. Of a group, only what the peer's release reads is sent.
+    /// Encodes the reply to a command. Of a group's result, only the parts that the peer's release
+    /// reads are sent.
     pub fn encode_reply(&self, command: CommandCode, reply: &Reply) -> Result<Vec<u8>, WireError> {
         self.encode(|w| reply::write(w, command, reply))
     }
 
-    /// The reply to that command in a payload. One that is only a status is [`Reply::Status`], whatever the command.
+    /// Decodes the reply to a command. A reply that is only a status is [`Reply::Status`], whatever
+    /// the command.
     pub fn decode_reply(&self, command: CommandCode, payload: &[u8]) -> Result<Reply, WireError> {
         reply::read(&mut MessageReader::new(self, payload)?, command)
     }
 
-    /// The payload of a reply that is only a status: the answer to what could not be decoded.
+    /// Encodes a reply that is only a status: the answer to a request that could not be decoded.
     pub fn encode_status(&self, status: Status) -> Result<Vec<u8>, WireError> {
         self.encode(|w| w.one(&status))
     }
 
-    /// The payload of an event on its way to a client ([`crate::Tag::NOTIFY`]). A range that is not given
+    /// Encodes an event for a client ([`crate::Tag::NOTIFY`]). An undefined range
     /// ([`peal_model::Range::Undef`]) is left out.
     pub fn encode_event(&self, event: &Event) -> Result<Vec<u8>, WireError> {
         self.encode(|w| unsolicited::put_event(w, event))
     }
 
-    /// The event in a payload.
+    /// Decodes an event.
     pub fn decode_event(&self, payload: &[u8]) -> Result<Event, WireError> {
         unsolicited::event(&mut MessageReader::new(self, payload)?)
     }
 
-    /// The payload of forwarded output ([`crate::Tag::IOF`]).
+    /// Encodes forwarded output ([`crate::Tag::IOF`]).
     pub fn encode_output(&self, output: &IofOutput) -> Result<Vec<u8>, WireError> {
         self.encode(|w| unsolicited::put_output(w, output))
     }
 
-    /// The forwarded output in a payload.
+    /// Decodes forwarded output.
     pub fn decode_output(&self, payload: &[u8]) -> Result<IofOutput, WireError> {
         unsolicited::output(&mut MessageReader::new(self, payload)?)
     }

@@ -1,23 +1,24 @@
-//! What differs from release to release and from encoding to encoding: one table each.
+//! Differences between releases and between encodings, one table each.
 use crate::{Quoted, Version, WireError};
 use peal_model::{CommandCode, DataType, UnknownNumber};
 use std::{fmt, str::FromStr};
 
-/// The names of the encodings (`bfrops` modules). Older ones have fixed-width integers and are not spoken.
+/// Encodings (`bfrops` modules of OpenPMIx). Older ones have fixed-width integers and are not
+/// supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encoding {
-    /// Release 4.0.
+    /// Encoding of release 4.0.
     V4,
-    /// Releases 4.1 to 5.0, and understood by all later ones.
+    /// Encoding of releases 4.1 to 5.0; all later ones read it.
     V41,
-    /// Release 6.
+    /// Encoding of release 6.
     V51,
-    /// Releases 6 and 7.
+    /// Encoding of releases 6 and 7.
     V61,
 }
 
 impl Encoding {
-    /// Every encoding with its name and its newest data type.
+    /// All encodings, each with its name and its newest data type.
     const TABLE: [(Encoding, &'static str, DataType); 4] = [
         (Encoding::V4, "v4", DataType(59)),
         (Encoding::V41, "v41", DataType(69)),
@@ -35,7 +36,7 @@ impl Encoding {
         }
     }
 
-    /// Its name in the handshake.
+    /// Returns the name in the handshake.
     pub fn name(self) -> &'static str {
         self.row().1
     }
@@ -54,17 +55,17 @@ impl FromStr for Encoding {
     }
 }
 
-/// Whether packed fields say which type they have.
+/// Presence of types in packed fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BufferType {
-    /// They do not: release builds.
+    /// Fields without types, as in release builds.
     NonDescribed,
-    /// They do: debug builds.
+    /// Fields with types, as in debug builds.
     Described,
 }
 
 impl BufferType {
-    /// Its number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u8 {
         match self {
             BufferType::NonDescribed => 1,
@@ -72,7 +73,8 @@ impl BufferType {
         }
     }
 
-    /// The name by which a server asks its clients for it, in [`crate::variable::BUFFER_TYPE`].
+    /// Returns the name by which a server requests it from its clients, in
+    /// [`crate::variable::BUFFER_TYPE`].
     pub fn name(self) -> &'static str {
         match self {
             BufferType::NonDescribed => "PMIX_BFROP_BUFFER_NON_DESC",
@@ -95,7 +97,7 @@ impl TryFrom<u8> for BufferType {
     }
 }
 
-/// What follows the status in the reply to a group construct.
+/// Parts that follow the status in the reply to a group construct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupReply {
     /// The context id.
@@ -104,11 +106,11 @@ pub enum GroupReply {
     MembersId,
     /// The members, the context id, and the job data of foreign namespaces.
     MembersIdJobs,
-    /// The members, whether there is a context id, that id, and infos.
+    /// The members, a flag for the context id, that id, and infos.
     MembersIdInfos,
 }
 
-/// What a request to destruct a group holds.
+/// Arguments of a request to destruct a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupDestruct {
     /// The group and directives.
@@ -117,38 +119,39 @@ pub enum GroupDestruct {
     Members,
 }
 
-/// In which form a singleton is answered in the handshake.
+/// Form of the answer to a singleton's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SingletonReply {
-    /// As a tool that has its own identifier.
+    /// The form for a tool that has its own identifier.
     Tool,
-    /// As a client.
+    /// The form for a client.
     Client,
 }
 
-/// From whom a singleton that is connected to a server has the data of its job.
+/// Source of the job data of a singleton that is connected to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SingletonJobData {
-    /// From itself.
+    /// The singleton itself.
     Own,
-    /// From the server.
+    /// The server.
     Requested,
 }
 
-/// What is written of an array whose elements have no type.
+/// Encoding of an array whose elements have no type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UntypedArray {
-    /// The type and a count, which is zero.
+    /// The type and a count of zero.
     Counted,
-    /// The type alone. Of an array of arrays nothing is written behind the first that has no type, and the rest is read as such.
+    /// The type alone. An array of arrays ends after its first element without a type; the
+    /// remaining elements are read as equal to it.
     TypeAlone,
 }
 
-/// What the releases from one on have in common, until the next row.
+/// Row of the release table. It holds for a release and all later ones up to the next row.
 #[derive(PartialEq, Eq)]
 struct ReleaseRow {
     since: Version,
-    /// A zero byte follows the handshake of a client.
+    /// True if a client sends a zero byte after its handshake.
     stray_byte: bool,
     group_reply: GroupReply,
     group_destruct: GroupDestruct,
@@ -159,7 +162,7 @@ struct ReleaseRow {
     retired_types: &'static [DataType],
 }
 
-/// The oldest release spoken.
+/// The oldest release that is supported.
 const RELEASE_4: ReleaseRow = ReleaseRow {
     since: Version::new(0, 0, 0),
     stray_byte: true,
@@ -189,7 +192,7 @@ const RELEASE_6: ReleaseRow = ReleaseRow {
     ..RELEASE_5
 };
 
-/// Every release that differs from the one before it, oldest first. A later release is a further row.
+/// All releases that differ from the one before, oldest first. A later release gets a further row.
 static RELEASES: [ReleaseRow; 8] = [
     RELEASE_4,
     ReleaseRow {
@@ -239,7 +242,7 @@ static RELEASES: [ReleaseRow; 8] = [
     },
 ];
 
-/// The commands that the oldest release lacks, and since when they exist.
+/// Commands that the oldest release lacks, each with its first release.
 const NEWER_COMMANDS: [(CommandCode, Version); 5] = [
     (CommandCode::RefreshCache, Version::new(5, 0, 0)),
     (CommandCode::ResourceBlock, Version::new(6, 0, 0)),
@@ -248,15 +251,15 @@ const NEWER_COMMANDS: [(CommandCode, Version); 5] = [
     (CommandCode::ResolveNode, Version::new(5, 0, 7)),
 ];
 
-/// Types that travel outside of values or that Peal does not carry: buffers, regular expressions, statistics of procs,
-/// and two numbers that were never given.
+/// Types that occur only outside of values or that Peal does not carry: buffers, regular
+/// expressions, proc statistics, and two numbers that were never assigned.
 ///
-/// A regular expression (49) does not say how long it is. Statistics of a proc (61) are written without the largest size
-/// that it had, by every release that has them, and read with it: whoever got them would lose the whole message. It is
-/// better that their sender is told.
+/// A regular expression (49) does not carry its length. Proc statistics (61) are written without
+/// the largest size of the proc, by every release that has them, but read with it: the receiver
+/// would lose the whole message. An error to the sender is better.
 const NOT_IN_VALUES: [u16; 6] = [26, 29, 44, 49, 61, 74];
 
-/// How one peer speaks: its release and the encoding it announced.
+/// Dialect of a peer: its release and the encoding that it announced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Dialect {
     version: Version,
@@ -265,7 +268,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// The dialect of a release in an encoding.
+    /// Returns the dialect of a release in an encoding.
     pub fn new(version: Version, encoding: Encoding) -> Dialect {
         let row = RELEASES
             .iter()
@@ -279,53 +282,53 @@ impl Dialect {
         }
     }
 
-    /// The release.
+    /// Returns the release.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The encoding.
+    /// Returns the encoding.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// Whether a zero byte follows the handshake.
+    /// Returns true if a zero byte follows the handshake.
     pub fn has_stray_byte(&self) -> bool {
         self.row.stray_byte
     }
 
-    /// What the reply to a group construct holds.
+    /// Returns the parts of the reply to a group construct.
     pub fn group_reply(&self) -> GroupReply {
         self.row.group_reply
     }
 
-    /// What a request to destruct a group holds.
+    /// Returns the arguments of a request to destruct a group.
     pub fn group_destruct(&self) -> GroupDestruct {
         self.row.group_destruct
     }
 
-    /// How a singleton is answered.
+    /// Returns the form of the answer to a singleton's handshake.
     pub fn singleton_reply(&self) -> SingletonReply {
         self.row.singleton_reply
     }
 
-    /// From whom a singleton has the data of its job.
+    /// Returns the source of a singleton's job data.
     pub fn singleton_job_data(&self) -> SingletonJobData {
         self.row.singleton_job_data
     }
 
-    /// What is written of an array whose elements have no type.
+    /// Returns the encoding of an array whose elements have no type.
     pub fn untyped_array(&self) -> UntypedArray {
         self.row.untyped_array
     }
 
-    /// Whether the release has that command.
+    /// Returns true if the release has a command.
     pub fn has_command(&self, command: CommandCode) -> bool {
         let too_new = |newer: &(CommandCode, Version)| newer.0 == command && self.version < newer.1;
         !NEWER_COMMANDS.iter().any(too_new)
     }
 
-    /// Whether values of that type may travel.
+    /// Returns true if values of a type can be sent.
     pub fn has_type(&self, data_type: DataType) -> bool {
         let newest = self.row.newest_type.min(self.encoding.row().2);
         data_type <= newest

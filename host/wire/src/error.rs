@@ -1,137 +1,138 @@
-//! What can be wrong with bytes, or with what shall become bytes.
+//! Errors of decoding and encoding.
 use crate::{Quoted, Version};
 use peal_model::{CommandCode, DataType, IdentError, MixedArray, Status, UnknownNumber, code};
 use thiserror::Error;
 
-/// Why bytes are not a message, or why a message cannot be put into bytes for this peer. However long the bytes, an
-/// error is short: texts are [`Quoted`].
+/// Reason why bytes are not a message, or why a message cannot be encoded for the peer. An error is
+/// short however long the bytes are: texts are [`Quoted`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// The bytes end inside of something.
-    #[error("{what} needs {needed} bytes, {left} are left")]
+    /// The bytes end within a part.
+    #[error("{what} needs {needed} bytes, but only {left} are left")]
     Truncated {
-        /// What was being read.
+        /// Name of the part.
         what: &'static str,
-        /// Its length in bytes, as far as known.
+        /// Length of the part in bytes, as far as known.
         needed: u64,
-        /// The bytes that were there.
+        /// Number of bytes left.
         left: usize,
     },
     /// More bytes or elements than the limits allow.
-    #[error("{what} of length {len} is longer than the {limit} allowed")]
+    #[error("{what} has length {len}; the limit is {limit}")]
     TooLong {
-        /// What is too long.
+        /// Name of the part.
         what: &'static str,
-        /// Its length, in bytes or elements.
+        /// Length, in bytes or elements.
         len: u64,
-        /// The most allowed, in the same unit.
+        /// Largest length allowed, in the same unit.
         limit: u64,
     },
-    /// Values inside of values inside of values.
-    #[error("values nest deeper than the {limit} levels allowed")]
+    /// Values nest too deeply.
+    #[error("values nest too deeply; the limit is {limit} levels")]
     TooDeep {
-        /// The most levels allowed.
+        /// Largest number of levels allowed.
         limit: usize,
     },
-    /// A small message that would fill a large memory.
-    #[error("the decoded message takes more than the {limit} bytes of memory allowed")]
+    /// The decoded message would take too much memory.
+    #[error("decoded message takes too much memory; the limit is {limit} bytes")]
     TooBig {
-        /// The most memory allowed, in bytes.
+        /// Largest size allowed, in bytes.
         limit: usize,
     },
-    /// Bytes after the end.
+    /// Bytes follow the end.
     #[error("{count} bytes follow the end of {what}")]
     Trailing {
-        /// What had ended.
+        /// Name of the part that ended.
         what: &'static str,
-        /// How many bytes follow.
+        /// Number of bytes that follow.
         count: usize,
     },
-    /// A packed field holds another number of values than it must.
-    #[error("a field of {data_type} holds {count} values, not {wanted}")]
+    /// A packed field has the wrong number of values.
+    #[error("field of {data_type} has {count} values, expected {wanted}")]
     Count {
-        /// The type of the field.
+        /// Type of the field.
         data_type: DataType,
-        /// How many values it says it holds.
+        /// Number of values that the field announces.
         count: i32,
-        /// How many it must hold.
+        /// Number of values expected.
         wanted: u64,
     },
-    /// A number that its type cannot hold.
+    /// A number is out of the range of its type.
     #[error("{what} {number} is out of the range of its type")]
     OutOfRange {
-        /// What the number is.
+        /// Name of the number.
         what: &'static str,
         /// The number.
         number: i128,
     },
-    /// A fully described field of another type than the message has at this place.
-    #[error("a field of {found} stands where one of {wanted} must be")]
+    /// A field of a described buffer has another type than the message at this position.
+    #[error("field has type {found}, expected {wanted}")]
     TypeMismatch {
-        /// The type that the field says it has.
+        /// Type that the field announces.
         found: DataType,
-        /// The type that the message has there.
+        /// Type expected.
         wanted: DataType,
     },
-    /// A data type that values cannot have, or not towards this peer.
-    #[error("{data_type} is no type of a value towards release {version}")]
+    /// A data type that values cannot have, or that the peer's release lacks.
+    #[error("values of {data_type} cannot be exchanged with release {version}")]
     TypeUnknown {
         /// The type.
         data_type: DataType,
-        /// The release of the peer.
+        /// Release of the peer.
         version: Version,
     },
-    /// A command that no release has, or that Peal does not carry. The server answers `PMIX_ERR_NOT_SUPPORTED`.
+    /// A number that is no command, or that of a command that Peal does not carry. The server
+    /// answers `PMIX_ERR_NOT_SUPPORTED`.
     #[error("{number} is not a command")]
     UnknownCommand {
-        /// The number received.
+        /// Number received.
         number: u8,
     },
-    /// A command that the peer is too old for.
+    /// A command that the peer's release lacks.
     #[error("release {version} has no command {command:?}")]
     CommandNotInRelease {
         /// The command.
         command: CommandCode,
-        /// The release of the peer.
+        /// Release of the peer.
         version: Version,
     },
-    /// A reply that does not belong to the request.
-    #[error("{reply} is no reply to {command:?}")]
+    /// A reply that does not match the command.
+    #[error("{reply} is not a reply to {command:?}")]
     ReplyMismatch {
-        /// The request's command.
+        /// Command of the request.
         command: CommandCode,
-        /// The kind of reply.
+        /// Kind of reply.
         reply: &'static str,
     },
-    /// A message on the event tag that is no event.
-    #[error("command {number} on the event tag, where {wanted} must be")]
+    /// A message with the event tag that is not an event.
+    #[error("message with the event tag has command {number}, expected {wanted}")]
     NotAnEvent {
-        /// The command received.
+        /// Command received.
         number: u8,
-        /// The command of an event.
+        /// Command of an event.
         wanted: u8,
     },
-    /// Bytes where a name must be UTF-8.
+    /// Bytes that are not UTF-8 in a name.
     #[error("{what} {text} is not UTF-8")]
     NotUtf8 {
-        /// What it is.
+        /// Name of the text.
         what: &'static str,
         /// The bytes.
         text: Quoted,
     },
-    /// A string without its NUL, or with a length below zero.
+    /// A string without its NUL, or with a negative length.
     #[error("{what} does not end in NUL")]
     Unterminated {
-        /// What it is.
+        /// Name of the text.
         what: &'static str,
     },
-    /// A floating-point number travels as decimal text, and this is none.
+    /// A floating-point number that is not decimal text.
     #[error("{text} is not a decimal number")]
     NotANumber {
         /// The text.
         text: Quoted,
     },
-    /// A number that no member of an enumeration has.
+    /// A number without a member in an enumeration.
     #[error(transparent)]
     UnknownNumber(#[from] UnknownNumber),
     /// A namespace or key that the Standard does not allow.
@@ -140,12 +141,12 @@ pub enum WireError {
     /// An array of values of different types.
     #[error(transparent)]
     Mixed(#[from] MixedArray),
-    /// The first sixteen bytes of a connection are no handshake header.
-    #[error("a handshake header has pindex -1 and tag 0xffffffff, not {pindex} and {tag:#x}")]
+    /// The first sixteen bytes of a connection are not a handshake header.
+    #[error("handshake header has pindex {pindex} and tag {tag:#x}, expected -1 and 0xffffffff")]
     NotAHandshake {
-        /// The pindex received.
+        /// Pindex received.
         pindex: i32,
-        /// The tag received.
+        /// Tag received.
         tag: u32,
     },
     /// A text that does not begin with a release number.
@@ -154,28 +155,28 @@ pub enum WireError {
         /// The text.
         text: Quoted,
     },
-    /// An encoding that Peal does not speak.
-    #[error("encoding {name} is none of v4, v41, v51, v61")]
+    /// An encoding that Peal does not support.
+    #[error("encoding {name} is not supported, expected v4, v41, v51 or v61")]
     Encoding {
-        /// The name of the bfrops module.
+        /// Name of the bfrops module.
         name: Quoted,
     },
-    /// A credential whose length does not fit its security module.
-    #[error("a credential of module {module} has {wanted} bytes, not {len}")]
+    /// A credential with a length that its security module does not have.
+    #[error("credential of module {module} has {len} bytes, expected {wanted}")]
     Credential {
-        /// The security module.
+        /// Security module.
         module: &'static str,
-        /// The length received, in bytes.
+        /// Length received, in bytes.
         len: usize,
-        /// The length it must have, in bytes.
+        /// Length expected, in bytes.
         wanted: usize,
     },
-    /// A topology whose raw structures have another length than hwloc's.
-    #[error("the support structures of a topology have {wanted} bytes, not {len}")]
+    /// A topology with raw structures of another length than hwloc's.
+    #[error("support structures of a topology have {len} bytes, expected {wanted}")]
     Topology {
-        /// The length given, in bytes.
+        /// Length given, in bytes.
         len: usize,
-        /// The length they must have, in bytes.
+        /// Length expected, in bytes.
         wanted: usize,
     },
     /// A server URI that is not of the form `NSPACE.RANK;tcp4://ADDRESS:PORT`.
@@ -183,13 +184,13 @@ pub enum WireError {
     Uri {
         /// The text.
         text: Quoted,
-        /// What is wrong with it.
+        /// Reason of the rejection.
         reason: &'static str,
     },
 }
 
 impl WireError {
-    /// The status that tells the sender of a request what was wrong with it.
+    /// Returns the status with which a malformed request is answered.
     pub fn status(&self) -> Status {
         match self {
             WireError::UnknownCommand { .. } | WireError::CommandNotInRelease { .. } => {

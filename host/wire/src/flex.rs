@@ -1,9 +1,10 @@
-//! Flexible integers: seven bits a byte, low bits first, and a ninth byte that holds eight bits.
+//! Flexible integers of OpenPMIx: seven bits a byte, low bits first, and a ninth byte with eight
+//! bits.
 
-/// The bytes that have seven bits of the number and one that says whether more follow.
+/// Number of bytes that hold seven bits of the number and a flag for more.
 const GROUPS: u32 = 8;
 
-/// Appends a number, one to nine bytes.
+/// Appends a number as one to nine bytes.
 pub(crate) fn put(out: &mut Vec<u8>, number: u64) {
     let mut rest = number;
     for _ in 0..GROUPS {
@@ -18,11 +19,12 @@ pub(crate) fn put(out: &mut Vec<u8>, number: u64) {
     out.push(rest as u8);
 }
 
-/// The number at the start of the bytes and what follows it; nothing if they end too soon.
+/// Returns the number at the start of the bytes and the bytes after it; `None` if they end too
+/// soon.
 #[inline]
 pub(crate) fn take(data: &[u8]) -> Option<(u64, &[u8])> {
     match data {
-        // Nearly all are small.
+        // Nearly all numbers take one byte.
         [byte @ ..0x80, rest @ ..] => Some((u64::from(*byte), rest)),
         _ => take_long(data),
     }
@@ -43,12 +45,13 @@ fn take_long(data: &[u8]) -> Option<(u64, &[u8])> {
     Some((number | u64::from(*byte) << (7 * GROUPS), after))
 }
 
-/// A signed number as an unsigned one, small if it was near zero: 0, -1, 1, -2 become 0, 1, 2, 3.
+/// Returns a signed number as an unsigned one that is small for numbers near zero: 0, -1, 1, -2
+/// become 0, 1, 2, 3.
 pub(crate) fn fold(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }
 
-/// The signed number that [`fold`] made this of.
+/// Reverses [`fold`].
 pub(crate) fn unfold(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }

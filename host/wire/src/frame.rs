@@ -1,24 +1,24 @@
-//! Frames: a header of sixteen bytes in network order and a payload.
+//! Frames: a header of sixteen bytes in network order, and a payload.
 use crate::{DecodeLimits, WireError};
 use std::fmt;
 
-/// What a frame is, and which reply belongs to which request.
+/// Tag of a frame: its kind, or the number that joins a reply to its request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u32);
 
 impl Tag {
-    /// Server to client: an event.
+    /// Event, from server to client.
     pub const NOTIFY: Tag = Tag(0);
-    /// Client to server: a sign of life, without payload and without reply.
+    /// Heartbeat, from client to server, without payload and without reply.
     pub const HEARTBEAT: Tag = Tag(1);
-    /// Server to client: forwarded output.
+    /// Forwarded output, from server to client.
     pub const IOF: Tag = Tag(2);
-    /// The tag of the first request.
+    /// Tag of the first request.
     pub const FIRST_REQUEST: Tag = Tag(101);
-    /// In no frame, only in the header of the handshake.
+    /// Tag in the header of the handshake, not in any frame.
     pub const ANY: Tag = Tag(u32::MAX);
 
-    /// The tag of the request after the one with this tag.
+    /// Returns the tag of the next request.
     pub fn next_request(self) -> Tag {
         match self.0.checked_add(1) {
             Some(next) if Tag(next) > Tag::FIRST_REQUEST && Tag(next) != Tag::ANY => Tag(next),
@@ -33,22 +33,23 @@ impl fmt::Debug for Tag {
     }
 }
 
-/// What stands before a payload.
+/// Header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Client to server: the index from the handshake; server to client: 0. Receivers do not use it.
+    /// Index from the handshake in frames of the client, 0 in frames of the server. Receivers do
+    /// not use it.
     pub pindex: i32,
-    /// What the payload is.
+    /// Kind of the payload.
     pub tag: Tag,
-    /// The length of the payload in bytes.
+    /// Length of the payload in bytes.
     pub len: u32,
 }
 
 impl Header {
-    /// The length of a header in bytes.
+    /// Length of a header in bytes.
     pub const LEN: usize = 16;
 
-    /// The header as it travels: three numbers and four bytes of padding.
+    /// Encodes the header: three numbers and four bytes of padding.
     pub fn encode(&self) -> [u8; Header::LEN] {
         let [p0, p1, p2, p3] = self.pindex.to_be_bytes();
         let [t0, t1, t2, t3] = self.tag.0.to_be_bytes();
@@ -56,7 +57,7 @@ impl Header {
         [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, 0, 0, 0, 0]
     }
 
-    /// The header in these bytes.
+    /// Decodes a header.
     pub fn decode(bytes: [u8; Header::LEN]) -> Header {
         let [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, ..] = bytes;
         Header {
@@ -67,19 +68,19 @@ impl Header {
     }
 }
 
-/// A message before it is known what it says.
+/// A frame that is not decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// See [`Header::pindex`].
     pub pindex: i32,
-    /// What the payload is.
+    /// Kind of the payload.
     pub tag: Tag,
-    /// What a [`crate::Codec`] makes a message of. Never empty in a reply.
+    /// Payload, which a [`crate::Codec`] decodes. It is never empty in a reply.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// The frame as it travels; an error if the payload is longer than a header can say.
+    /// Encodes the frame. Returns an error if the payload is longer than a header can state.
     pub fn encode(&self) -> Result<Vec<u8>, WireError> {
         let len = self.payload.len() as u64;
         let limit = u64::from(u32::MAX);
@@ -100,7 +101,8 @@ impl Frame {
     }
 }
 
-/// Cuts a stream into frames. It holds at most one frame, and never more than was received.
+/// Decoder that splits a stream into frames. It holds at most one frame, and never more than was
+/// received.
 #[derive(Debug)]
 pub struct FrameDecoder {
     max_message: usize,
@@ -109,7 +111,7 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// A decoder at the start of a frame.
+    /// Makes a decoder at the start of a frame.
     pub fn new(limits: &DecodeLimits) -> FrameDecoder {
         FrameDecoder {
             max_message: limits.max_message,
@@ -118,8 +120,9 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes bytes off the front of `input` up to the end of a frame, and returns it if it is complete. Call it until
-    /// it returns nothing. After an error the stream is of no use any more.
+    /// Takes bytes off the front of `input` up to the end of a frame, and returns the frame if it
+    /// is complete. Call it until it returns `None`. After an error the stream cannot be used any
+    /// more.
     pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, WireError> {
         let Some(header) = self
             .header
@@ -147,7 +150,7 @@ impl FrameDecoder {
         }))
     }
 
-    /// The length of the payload of a frame that has begun, once its header is there.
+    /// Returns the payload length of the current frame, once its header is complete.
     pub fn awaited_payload(&self) -> Option<usize> {
         self.header
             .bytes
@@ -155,13 +158,13 @@ impl FrameDecoder {
             .map(|header| Header::decode(*header).len as usize)
     }
 
-    /// Whether the stream may end here: no frame has begun.
+    /// Returns true if no frame has begun, so that the stream may end here.
     pub fn is_between_frames(&self) -> bool {
         self.header.is_empty()
     }
 }
 
-/// Bytes that are not yet enough.
+/// Buffer of bytes that do not yet suffice.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     bytes: Vec<u8>,
@@ -181,13 +184,13 @@ impl Gather {
         self.bytes.len() >= wanted
     }
 
-    /// So many bytes, once they are there. They are handed out and forgotten.
+    /// Returns `wanted` bytes and removes them, once they are there.
     pub(crate) fn take(&mut self, input: &mut &[u8], wanted: usize) -> Option<Vec<u8>> {
         self.fetch(input, wanted)
             .then(|| std::mem::take(&mut self.bytes))
     }
 
-    /// The first bytes, once they are there. They are kept.
+    /// Returns the first bytes and keeps them, once they are there.
     pub(crate) fn fill<const N: usize>(&mut self, input: &mut &[u8]) -> Option<[u8; N]> {
         if self.fetch(input, N) {
             self.bytes.first_chunk().copied()

@@ -1,12 +1,12 @@
-//! What must hold for any bytes whatever. The fuzz targets of `tests/fuzz` and the corpus test call these; an `Err` is
-//! a broken promise. Feature `fuzz` only.
+//! Properties that must hold for any bytes. The fuzz targets of `tests/fuzz` and the corpus test
+//! call them; an `Err` is a violation. Feature `fuzz` only.
 use crate::{
     BufferType, Codec, DecodeLimits, Dialect, Encoding, FrameDecoder, Hello, HelloDecoder, Version,
     WelcomeDecoder, WelcomeForm, WireError,
 };
 use peal_model::CommandCode;
 
-/// One release from each row of the dialect table, each in its newest encoding.
+/// One release of each row of the dialect table, in its newest encoding.
 pub const DIALECTS: [(Version, Encoding); 9] = [
     (Version::new(4, 1, 0), Encoding::V4),
     (Version::new(4, 2, 2), Encoding::V41),
@@ -19,12 +19,12 @@ pub const DIALECTS: [(Version, Encoding); 9] = [
     (Version::new(7, 0, 0), Encoding::V61),
 ];
 
-/// What a payload is taken for.
+/// Kind of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A request.
     Request,
-    /// A reply to that command.
+    /// A reply to a command.
     Reply(CommandCode),
     /// An event.
     Event,
@@ -54,7 +54,8 @@ impl Kind {
         }
     }
 
-    /// Reads the payload as this and writes it again; the outer error is of reading, the inner one of writing.
+    /// Decodes a payload of this kind and encodes it again. The outer error is of decoding, the
+    /// inner one of encoding.
     pub fn rewrite(
         self,
         codec: &Codec,
@@ -71,8 +72,8 @@ impl Kind {
     }
 }
 
-/// A handshake that can be read can be written, and then reads the same; so do welcomes. A cut through the bytes does
-/// not change the result.
+/// Checks that a decoded handshake can be encoded and decodes to the same, and welcomes likewise.
+/// Splitting the bytes must not change the result.
 pub fn handshake(data: &[u8]) -> Result<(), String> {
     let limits = DecodeLimits::default();
     for form in [
@@ -103,7 +104,7 @@ pub fn handshake(data: &[u8]) -> Result<(), String> {
     };
     let written = rewrite_hello(&hello, limits)?;
     let read = HelloDecoder::new(limits).feed(&mut &*written);
-    let again = read.map_err(|error| format!("a handshake does not read again: {error}"))?;
+    let again = read.map_err(|error| format!("encoded handshake is not decoded: {error}"))?;
     let again = again.ok_or("a handshake does not end where it did")?;
     same("handshake", &written, &rewrite_hello(&again, limits)?)
 }
@@ -111,10 +112,11 @@ pub fn handshake(data: &[u8]) -> Result<(), String> {
 fn rewrite_hello(hello: &Hello, limits: DecodeLimits) -> Result<Vec<u8>, String> {
     hello
         .encode(limits)
-        .map_err(|error| format!("a handshake does not write again: {error}"))
+        .map_err(|error| format!("decoded handshake is not encoded: {error}"))
 }
 
-/// The data of which [`message`] makes this payload again; nothing if no row is of the codec's release.
+/// Returns the input from which [`message`] gets this payload; `None` if no row has the codec's
+/// release.
 pub fn data_of_message(codec: &Codec, kind: Kind, payload: &[u8]) -> Option<Vec<u8>> {
     let row = DIALECTS
         .iter()
@@ -134,8 +136,9 @@ pub fn data_of_message(codec: &Codec, kind: Kind, payload: &[u8]) -> Option<Vec<
     )
 }
 
-/// A message that can be read can be written, and then reads the same. The first four bytes choose the dialect, the
-/// buffer type and what the rest is; that rest is also cut into frames in two ways.
+/// Checks that a decoded message can be encoded and decodes to the same. The first four bytes
+/// choose the dialect, the buffer type and the kind of the rest. The rest is also split into frames
+/// in two ways.
 pub fn message(data: &[u8]) -> Result<(), String> {
     let Some(([dialect, buffer_type, kind @ ..], payload)) = data.split_first_chunk::<4>() else {
         return Ok(());
@@ -153,7 +156,7 @@ pub fn message(data: &[u8]) -> Result<(), String> {
     };
     match kind.rewrite(&codec, payload) {
         Err(_) => Ok(()),
-        // A peer may send a command that its release lacks; only to it none is sent.
+        // A peer may send a command that its release lacks, but it is never sent one.
         Ok(Err(WireError::CommandNotInRelease { .. })) => Ok(()),
         Ok(Err(error)) => Err(format!(
             "{kind:?} towards {codec:?} does not write again: {error}"

@@ -1,4 +1,4 @@
-//! The client's half of the handshake: who it is and how it speaks.
+//! The client's part of the handshake: its identity and its dialect.
 use crate::{
     BufferType, ClaimedUser, Codec, Credential, DecodeLimits, Dialect, Encoding, PeerKind, Release,
     ToolIdentifier, WireError, frame::Gather, packed::utf8, reader::MessageReader,
@@ -6,38 +6,38 @@ use crate::{
 use peal_model::{Bytes, Info, Nspace, Proc, Rank, Text, UnknownNumber};
 use std::str::FromStr;
 
-/// The length of the header: three numbers in the client's byte order and four bytes of padding.
+/// Length of the header: three numbers in the client's byte order and four bytes of padding.
 const HEADER: usize = 16;
 
-/// The length of a credential of module `native`.
+/// Length of a credential of module `native`.
 const NATIVE: usize = 8;
 
-/// The first thing that a client says (section 2.1 of the wire reference).
+/// First message of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hello {
-    /// How it shows who it is.
+    /// Credential of the client.
     pub credential: Credential,
-    /// What it is.
+    /// Kind of the client.
     pub peer: PeerKind,
-    /// Its release.
+    /// Release of the client.
     pub release: Release,
-    /// The encoding of all that follows.
+    /// Encoding of everything that follows.
     pub encoding: Encoding,
-    /// Whether packed fields say which type they have.
+    /// Presence of types in packed fields.
     pub buffer_type: BufferType,
-    /// The data store it uses; Peal serves `hash` only.
+    /// Data store of the client; Peal serves only `hash`.
     pub gds: Text,
-    /// What else it says of itself: process id, command line and the like.
+    /// Further infos: process id, command line and the like.
     pub infos: Vec<Info>,
 }
 
 impl Hello {
-    /// How this client speaks.
+    /// Returns the dialect of the client.
     pub fn dialect(&self) -> Dialect {
         Dialect::new(self.release.version(), self.encoding)
     }
 
-    /// The header and body as they travel. Releases before 4.2.3 add a zero byte.
+    /// Encodes header and body. Releases before 4.2.3 add a zero byte.
     pub fn encode(&self, limits: DecodeLimits) -> Result<Vec<u8>, WireError> {
         let body = self.body(limits)?;
         limits.check("handshake", body.len() as u64, limits.max_handshake)?;
@@ -83,7 +83,7 @@ impl Hello {
         Ok(out)
     }
 
-    /// The content of a body. A rest after the infos, such as the zero byte, means nothing.
+    /// Decodes a body. Bytes after the infos, such as the zero byte, are ignored.
     pub fn decode_body(body: &[u8], limits: DecodeLimits) -> Result<Hello, WireError> {
         let mut input = Body(body);
         let module = input.text("security module")?;
@@ -154,7 +154,8 @@ impl Credential {
     }
 }
 
-/// The number that says what a peer is. 1 and 2 are tools of releases before 4, which are not spoken.
+/// Returns the number of a kind of peer. 1 and 2 are tools of releases before 4, which are not
+/// supported.
 fn flag(peer: &PeerKind) -> u8 {
     match peer {
         PeerKind::Client(_) => 0,
@@ -174,7 +175,7 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(0);
 }
 
-/// What is left of a body.
+/// Unread rest of a body.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
@@ -256,7 +257,8 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Waits for a [`Hello`] at the start of a connection. It never holds more than one may be long.
+/// Decoder of a [`Hello`] at the start of a connection. It never holds more than the longest
+/// allowed.
 #[derive(Debug)]
 pub struct HelloDecoder {
     limits: DecodeLimits,
@@ -265,7 +267,7 @@ pub struct HelloDecoder {
 }
 
 impl HelloDecoder {
-    /// A decoder at the start of a connection.
+    /// Makes a decoder at the start of a connection.
     pub fn new(limits: DecodeLimits) -> HelloDecoder {
         HelloDecoder {
             limits,
@@ -274,8 +276,9 @@ impl HelloDecoder {
         }
     }
 
-    /// Takes bytes off the front of `input` and returns the handshake once it is complete. What is left of `input` then
-    /// belongs to the first frame. After an error, close the connection without a byte.
+    /// Takes bytes off the front of `input` and returns the handshake once it is complete. The rest
+    /// of `input` then belongs to the first frame. After an error the server closes the connection
+    /// without sending anything.
     pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Hello>, WireError> {
         let Some(header) = self.header.fill::<HEADER>(input) else {
             return Ok(None);

@@ -1,14 +1,14 @@
-//! What a server tells of jobs and ranks: packed fields inside of byte objects.
+//! Data of jobs and ranks that a server sends: packed fields within byte objects.
 use crate::{WireError, packed::Packed, reader::MessageReader, value, writer::MessageWriter};
 use peal_model::{
     Commit, DataType, JobEntry, JobInfo, Key, Kval, Proc, RankData, SharedData, Value,
     data_type as dt, key, number,
 };
 
-/// The type of a buffer, which stands in a field but in no value.
+/// Type of a buffer, which occurs in fields but not in values.
 const BUFFER: DataType = DataType(number::PMIX_BUFFER as u16);
 
-/// A namespace and what is known of it, up to the end.
+/// Reads a namespace and the data of its job, up to the end.
 pub(crate) fn job(r: &mut MessageReader<'_>) -> Result<JobInfo, WireError> {
     Ok(JobInfo {
         nspace: r.one()?,
@@ -22,7 +22,7 @@ pub(crate) fn put_job(w: &mut MessageWriter<'_>, job: &JobInfo) -> Result<(), Wi
     job.entries.iter().try_for_each(|entry| put_entry(w, entry))
 }
 
-/// A pair, unless it is the data of one rank wrapped up as one.
+/// Reads a key-value pair, or the data of one rank, which are wrapped as one.
 fn entry(r: &mut MessageReader<'_>) -> Result<JobEntry, WireError> {
     r.header(dt::PMIX_KVAL, 1)?;
     let key = Key::unpack(r)?;
@@ -55,7 +55,7 @@ fn put_entry(w: &mut MessageWriter<'_>, entry: &JobEntry) -> Result<(), WireErro
     }
 }
 
-/// The job data of several namespaces, each in a byte object, up to the end.
+/// Reads the job data of several namespaces, each in a byte object, up to the end.
 pub(crate) fn jobs(r: &mut MessageReader<'_>) -> Result<Vec<JobInfo>, WireError> {
     r.list_until_end("job data", |r| r.nested("job data", job))
 }
@@ -65,7 +65,7 @@ pub(crate) fn put_jobs(w: &mut MessageWriter<'_>, jobs: &[JobInfo]) -> Result<()
         .try_for_each(|job| w.nested(|w| put_job(w, job)))
 }
 
-/// What procs have put, each in a byte object, up to the end.
+/// Reads the data that procs have put, each in a byte object, up to the end.
 pub(crate) fn ranks(r: &mut MessageReader<'_>) -> Result<Vec<RankData>, WireError> {
     let rank = |r: &mut MessageReader<'_>| {
         Ok(RankData {
@@ -85,7 +85,7 @@ pub(crate) fn put_ranks(w: &mut MessageWriter<'_>, ranks: &[SharedData]) -> Resu
     })
 }
 
-/// The values of one scope: a field of the scope and a buffer, which says itself of which type it is.
+/// Reads the values of one scope: a field of the scope and a buffer, which carries its own type.
 pub(crate) fn commit(r: &mut MessageReader<'_>) -> Result<Commit, WireError> {
     let scope = r.one()?;
     r.header(BUFFER, 1)?;

@@ -1,7 +1,7 @@
-//! What PMIx peers say to each other over a socket, as bytes: OpenPMIx's handshake, framing and packing for releases
-//! 4.1 to 7. Bytes in, messages out; no sockets, no clock.
+//! Wire format of OpenPMIx: handshake, framing and packing of releases 4.1 to 7. The crate turns
+//! bytes into messages and back; it uses no sockets and no clock.
 //!
-//! A server does this with a connection:
+//! A server handles a connection like this:
 //!
 //! ```
 //! use peal_model::{CommandCode, Reply, Request, Status};
@@ -10,7 +10,7 @@
 //! # fn upcall(request: &Request) -> Reply { Reply::Status(Status(0)) }
 //! fn serve(mut received: &[u8], limits: DecodeLimits) -> Result<Vec<u8>, WireError> {
 //!     let Some(hello) = HelloDecoder::new(limits).feed(&mut received)? else {
-//!         return Ok(Vec::new()); // in truth: read on, and feed the same decoder again
+//!         return Ok(Vec::new()); // a real server reads on and feeds the same decoder
 //!     };
 //!     let codec = Codec::of(&hello, limits);
 //!     let mut sent = Welcome::Client { index: 0 }.encode();
@@ -24,7 +24,7 @@
 //!             Ok(request) => codec.encode_reply(request.command(), &upcall(&request))?,
 //!             Err(error) => match codec.command_of(&frame.payload) {
 //!                 Some(CommandCode::DeregisterEvents) => continue,
-//!                 Some(CommandCode::JobData) => return Err(error), // its reply has no status: only closing says it
+//!                 Some(CommandCode::JobData) => return Err(error), // closes, as there is no status
 //!                 _ => codec.encode_status(error.status())?,
 //!             },
 //!         };
@@ -34,13 +34,14 @@
 //! }
 //! ```
 //!
-//! A client says [`Hello::encode`], waits with a [`WelcomeDecoder`], and then uses a [`Codec`] the other way round:
-//! [`Codec::encode_request`] with a [`Tag`] of its own, [`Codec::decode_reply`] for the frame that comes back with it,
-//! and [`Codec::decode_event`] for [`Tag::NOTIFY`].
+//! A client sends [`Hello::encode`], waits with a [`WelcomeDecoder`], and then uses a [`Codec`] in
+//! the other direction: [`Codec::encode_request`] with a [`Tag`] of its own,
+//! [`Codec::decode_reply`] for the frame that comes back with that tag, and [`Codec::decode_event`]
+//! for [`Tag::NOTIFY`].
 //!
-//! What differs between releases is a row in the tables of `dialect.rs`. What a peer may make this process read and
-//! remember is in [`DecodeLimits`]. Trailing bytes after a complete message are refused: a message of a release that sends
-//! more than is known here would be misunderstood.
+//! Differences between releases are rows in the tables of `dialect.rs`. [`DecodeLimits`] bounds
+//! what a peer may make this process read and keep. Bytes after a complete message are refused: a
+//! message of a release that sends more than this crate knows would be misunderstood.
 
 mod codec;
 mod dialect;

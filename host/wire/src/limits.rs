@@ -1,24 +1,26 @@
-//! How much a peer may make this process read and remember.
+//! Bounds on what a peer may make this process read and keep.
 use crate::WireError;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Bounds on what is decoded, and the same bounds on what is encoded, so that two peers of Peal understand each other.
+/// Bounds on decoded messages. The same bounds apply to encoded ones, so that two peers of Peal
+/// understand each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeLimits {
-    /// The longest body of a handshake, in bytes. `libpmix` refuses more than the default, 131072.
+    /// Longest body of a handshake, in bytes. `libpmix` refuses more than the default, 131072.
     pub max_handshake: usize,
-    /// The longest payload of a message, in bytes.
+    /// Longest payload of a message, in bytes.
     pub max_message: usize,
-    /// The most elements of one list or array.
+    /// Largest number of elements of one list or array.
     pub max_count: usize,
-    /// The most levels of values inside of values. An array of infos is three: array, info, value.
+    /// Largest number of levels of nested values. An array of infos has three: array, info, value.
     pub max_depth: usize,
-    /// The longest string, in bytes with its NUL.
+    /// Longest string, in bytes with its NUL.
     pub max_string: usize,
-    /// The most memory that one decoded message may take, approximately, in bytes. An array of booleans, for one, takes
-    /// far more in memory than on the wire. What is counted is what was read: lists may have reserved up to twice as much.
+    /// Largest memory of one decoded message, in bytes, approximately. An array of booleans, for
+    /// example, takes far more in memory than on the wire. Only elements that were read are
+    /// counted; lists may have reserved up to twice as much.
     pub max_memory: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Packed fields: a count and so many values of one type, in described buffers with the types written out.
+//! Packed fields: a count and as many values of one type. In described buffers the type is written
+//! too.
 use crate::{BufferType, Quoted, WireError, reader::MessageReader, writer::MessageWriter};
 use peal_model::{
     Bytes, DataType, IofChannel, Key, Nspace, Persistence, Proc, ProcState, Range, Rank, Scope,
@@ -6,26 +7,26 @@ use peal_model::{
 };
 use std::{fmt, str::FromStr};
 
-/// Something that can stand in a packed field.
+/// A value of a packed field.
 pub(crate) trait Packed: Sized {
-    /// The type that a described buffer gives it.
+    /// Type in a described buffer.
     const TYPE: DataType;
 
-    /// Reads one, without count and type.
+    /// Reads a value, without count and type.
     fn unpack(r: &mut MessageReader<'_>) -> Result<Self, WireError>;
 
-    /// Writes one, without count and type.
+    /// Writes a value, without count and type.
     fn pack(&self, w: &mut MessageWriter<'_>) -> Result<(), WireError>;
 }
 
 impl<'a> MessageReader<'a> {
-    /// A field of exactly one value.
+    /// Reads a field of exactly one value.
     pub(crate) fn one<T: Packed>(&mut self) -> Result<T, WireError> {
         self.header(T::TYPE, 1)?;
         T::unpack(self)
     }
 
-    /// A field of one value, unless the payload has ended.
+    /// Reads a field of one value, unless the payload has ended.
     pub(crate) fn one_or_end<T: Packed>(&mut self) -> Result<Option<T>, WireError> {
         if self.is_empty() {
             Ok(None)
@@ -34,7 +35,7 @@ impl<'a> MessageReader<'a> {
         }
     }
 
-    /// A field with a number and, unless it is zero, a field of so many values.
+    /// Reads a field with a number and, unless it is zero, a field of as many values.
     pub(crate) fn counted<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
         let count: u64 = self.one()?;
         if count == 0 {
@@ -44,18 +45,18 @@ impl<'a> MessageReader<'a> {
         self.list("field", count, T::unpack)
     }
 
-    /// A field with a number and so many fields of one value each.
+    /// Reads a field with a number and as many fields of one value each.
     pub(crate) fn counted_singly<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
         let count: u64 = self.one()?;
         self.list("fields", count, MessageReader::one)
     }
 
-    /// Fields of one value each, up to the end of the payload.
+    /// Reads fields of one value each, up to the end of the payload.
     pub(crate) fn until_end<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
         self.list_until_end("fields", MessageReader::one)
     }
 
-    /// A byte object that holds packed fields.
+    /// Reads a byte object that holds packed fields.
     pub(crate) fn nested<T>(
         &mut self,
         what: &'static str,
@@ -66,7 +67,8 @@ impl<'a> MessageReader<'a> {
         self.within(what, bytes, self.buffer_type(), read)
     }
 
-    /// The count of a field, which must be the wanted one, and its type, if it says so.
+    /// Reads the count of a field, which must be `wanted_count`, and the type in a described
+    /// buffer.
     pub(crate) fn header(&mut self, wanted: DataType, wanted_count: u64) -> Result<(), WireError> {
         self.described(dt::PMIX_INT32)?;
         let count: i32 = self.signed("count of a field")?;
@@ -95,13 +97,13 @@ impl<'a> MessageReader<'a> {
 }
 
 impl<'a> MessageWriter<'a> {
-    /// A field of one value.
+    /// Writes a field of one value.
     pub(crate) fn one<T: Packed>(&mut self, value: &T) -> Result<(), WireError> {
         self.header(T::TYPE, 1);
         value.pack(self)
     }
 
-    /// A field with the number of values and, if there are any, a field of them all.
+    /// Writes a field with the number of values and, if there are any, a field of all of them.
     pub(crate) fn counted<T: Packed>(&mut self, values: &[T]) -> Result<(), WireError> {
         self.one(&(values.len() as u64))?;
         if values.is_empty() {
@@ -112,19 +114,19 @@ impl<'a> MessageWriter<'a> {
         values.iter().try_for_each(|value| value.pack(self))
     }
 
-    /// A field with the number of values and so many fields of one value each.
+    /// Writes a field with the number of values and as many fields of one value each.
     pub(crate) fn counted_singly<T: Packed>(&mut self, values: &[T]) -> Result<(), WireError> {
         self.one(&(values.len() as u64))?;
         self.each(values)
     }
 
-    /// A field of one value for each value.
+    /// Writes a field of one value for each value.
     pub(crate) fn each<T: Packed>(&mut self, values: &[T]) -> Result<(), WireError> {
         self.count("fields", values.len())?;
         values.iter().try_for_each(|value| self.one(value))
     }
 
-    /// A byte object that holds packed fields.
+    /// Writes a byte object that holds packed fields.
     pub(crate) fn nested(
         &mut self,
         write: impl FnOnce(&mut MessageWriter<'a>) -> Result<(), WireError>,
@@ -135,7 +137,7 @@ impl<'a> MessageWriter<'a> {
         Ok(())
     }
 
-    /// The count of a field and, in a described buffer, its type.
+    /// Writes the count of a field and, in a described buffer, its type.
     pub(crate) fn header(&mut self, data_type: DataType, count: i32) {
         let described = self.codec().buffer_type == BufferType::Described;
         if described {
@@ -148,7 +150,7 @@ impl<'a> MessageWriter<'a> {
     }
 }
 
-/// A type whose values read and write themselves with one call of the cursors.
+/// Implements [`Packed`] for types that one call of the reader or writer handles.
 macro_rules! packed {
     ($($type:ty = $code:expr, |$r:ident| $read:expr, |$value:ident, $w:ident| $write:expr;)+) => {
         $(impl Packed for $type {
@@ -166,19 +168,19 @@ macro_rules! packed {
 }
 pub(crate) use packed;
 
-/// A command, known or not.
+/// Number of a command, known or not.
 pub(crate) struct CommandNumber(pub u8);
 
-/// What an allocation request wants.
+/// Directive of an allocation request.
 pub(crate) struct AllocDirective(pub u8);
 
-/// What is to be done with a resource block.
+/// Directive of a resource block request.
 pub(crate) struct ResourceBlockDirective(pub u8);
 
-/// Seconds since the epoch.
+/// Time in seconds since the epoch.
 pub(crate) struct PackedTime(pub u64);
 
-/// The text form of a set of processing units.
+/// Text form of a set of processing units.
 pub(crate) struct Cpuset(pub Option<Text>);
 
 packed! {
@@ -221,7 +223,7 @@ packed! {
         |v, w| { v.nspace.pack(w)?; v.rank.pack(w)? };
 }
 
-/// A text that must be UTF-8, up to its first NUL.
+/// Returns bytes up to the first NUL as text. Returns an error if it is not UTF-8.
 pub(crate) fn utf8(what: &'static str, bytes: &[u8]) -> Result<String, WireError> {
     let text = Text::from_bytes(bytes);
     let not_utf8 = || WireError::NotUtf8 {
@@ -231,7 +233,7 @@ pub(crate) fn utf8(what: &'static str, bytes: &[u8]) -> Result<String, WireError
     text.as_str().map(str::to_owned).ok_or_else(not_utf8)
 }
 
-/// A floating-point number, which travels as decimal text.
+/// Reads a floating-point number, which is sent as decimal text.
 fn decimal<T: FromStr>(r: &mut MessageReader<'_>) -> Result<T, WireError> {
     let bytes = r.string("decimal number")?.unwrap_or_default();
     let number = std::str::from_utf8(bytes)
@@ -242,7 +244,8 @@ fn decimal<T: FromStr>(r: &mut MessageReader<'_>) -> Result<T, WireError> {
     })
 }
 
-/// C's `%f` where six decimals say it all, else as many digits as the number needs.
+/// Writes a floating-point number as C's `%f` if six decimals are exact, otherwise with as many
+/// digits as needed.
 fn put_decimal<T: fmt::Display + FromStr + PartialEq>(
     w: &mut MessageWriter<'_>,
     number: T,

@@ -1,62 +1,62 @@
-//! Who connects: what a peer says of itself in the handshake.
+//! Identity of a peer, as stated in the handshake.
 use crate::{Dialect, SingletonReply};
 use peal_model::{Bytes, Proc, Text};
 
-/// The user and group that a process runs as.
+/// User and group of a process, as the peer states them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClaimedUser {
-    /// The effective user id.
+    /// Effective user id.
     pub uid: u32,
-    /// The effective group id.
+    /// Effective group id.
     pub gid: u32,
 }
 
-/// How a peer shows who it is (the `psec` module and what it sends).
+/// Credential of a peer (`psec` module of OpenPMIx and its data).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// Module `none`: it does not.
+    /// Module `none`, without data.
     None,
-    /// Module `native`: it says so. Worth nothing without a look at the socket.
+    /// Module `native`. The statement proves nothing: the server must ask the socket.
     Native(ClaimedUser),
-    /// Module `munge`: the text of a munge credential with its NUL.
+    /// Module `munge`, the text of a munge credential with its NUL.
     Munge(Bytes),
     /// Another module.
     Other {
-        /// Its name.
+        /// Name of the module.
         module: Text,
-        /// What it sends.
+        /// Data of the credential.
         bytes: Bytes,
     },
 }
 
-/// Where a tool or launcher has its identifier from.
+/// Source of a tool's or launcher's identifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolIdentifier {
-    /// It wants one from the server.
+    /// The server assigns it.
     Wanted,
-    /// It brings its own.
+    /// The tool has its own.
     Own(Proc),
-    /// From the server that started it: it is a client, too.
+    /// The server that started the tool assigned it, so the tool is a client, too.
     Started(Proc),
 }
 
-/// What kind of process a peer is.
+/// Kind of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerKind {
-    /// A proc of a job that the server's host started.
+    /// A proc of a job, started by the server's host environment.
     Client(Proc),
     /// A tool.
     Tool(ClaimedUser, ToolIdentifier),
     /// A tool that starts jobs.
     Launcher(ClaimedUser, ToolIdentifier),
-    /// A proc that nobody started as part of a job.
+    /// A proc that was not started as part of a job.
     Singleton(ClaimedUser, Proc),
     /// The scheduler of the system.
     Scheduler(ClaimedUser, Proc),
 }
 
 impl PeerKind {
-    /// The proc that the peer says it is; nothing if it wants an identifier.
+    /// Returns the proc that the peer states; `None` if it requests an identifier.
     pub fn proc(&self) -> Option<&Proc> {
         match self {
             PeerKind::Client(proc)
@@ -69,7 +69,7 @@ impl PeerKind {
         }
     }
 
-    /// The user that the peer says it runs as; a client says so in its credential only.
+    /// Returns the user that the peer states. A client states it only in its credential.
     pub fn user(&self) -> Option<ClaimedUser> {
         match self {
             PeerKind::Client(_) => None,
@@ -80,7 +80,7 @@ impl PeerKind {
         }
     }
 
-    /// In which form the peer expects to be welcomed.
+    /// Returns the form of the welcome that the peer expects.
     pub fn welcome_form(&self, dialect: &Dialect) -> WelcomeForm {
         match self {
             PeerKind::Client(_) => WelcomeForm::Client,
@@ -94,7 +94,7 @@ impl PeerKind {
     }
 }
 
-/// What a server answers to a handshake.
+/// Form of a server's answer to a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WelcomeForm {
     /// An index.

@@ -1,8 +1,8 @@
-//! What a stranger wrote, as an error may repeat it: short, and harmless in a log.
+//! Quotes of received text in errors: short, and safe for a log.
 use std::fmt;
 
-/// The beginning of a text from outside, escaped as [`char::escape_debug`] does except for quotes. Bytes that are not
-/// UTF-8 are escaped as `\xff`.
+/// Beginning of a received text, escaped as [`char::escape_debug`] does except for quotes. Bytes
+/// that are not UTF-8 are escaped as `\xff`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quoted {
     start: Box<str>,
@@ -10,10 +10,10 @@ pub struct Quoted {
 }
 
 impl Quoted {
-    /// How many bytes of the text are kept.
+    /// Number of bytes of the text that are kept.
     pub const MAX: usize = 64;
 
-    /// The text whose bytes these are; what lies behind the first [`Quoted::MAX`] bytes is not looked at.
+    /// Makes the quote of a text. Bytes after the first [`Quoted::MAX`] are not read.
     pub fn new(text: impl AsRef<[u8]>) -> Quoted {
         let bytes = text.as_ref();
         let start: String = bytes
@@ -41,7 +41,7 @@ fn escaped(chunk: std::str::Utf8Chunk<'_>) -> String {
     plain
 }
 
-/// In quotes; of a text that is longer, also its length.
+/// Formats the text in quotes; a longer text with its length.
 impl fmt::Display for Quoted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Quoted { start, len } = self;
@@ -86,7 +86,7 @@ mod tests {
             long.to_string(),
             format!("\"{}…\" (65 bytes)", "x".repeat(64))
         );
-        // Nothing grows by more than this when it is escaped.
+        // Escapes grow no text by more than this factor.
         let worst = Quoted::new(vec![1; 15_000_000]);
         assert_eq!(
             worst.to_string(),

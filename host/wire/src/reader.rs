@@ -1,36 +1,40 @@
-//! A cursor over received bytes that never reads, nests or remembers more than the limits allow.
+//! Reader of received bytes that never reads, nests or allocates more than the limits allow.
 use crate::{BufferType, Codec, WireError, flex, packed::utf8};
 use peal_model::{DataType, Nspace};
 use std::mem::size_of;
 
-/// What an allocation costs beside its content: the counters of an `Arc` or the bookkeeping of the allocator.
+/// Bytes of an allocation beside its content: the counters of an `Arc` or the data of the
+/// allocator.
 const ALLOCATION: usize = 2 * size_of::<usize>();
 
-/// For how many things there is room before the first of them is read, however many are announced.
+/// Elements for which memory is reserved before the first is read, however many are announced.
 const AT_ONCE: usize = 64;
 
-/// How many arrays may be left out at the end of an array of arrays ([`crate::UntypedArray::TypeAlone`]), and what they are called.
+/// Bound on the arrays that may be left out at the end of an array of arrays
+/// ([`crate::UntypedArray::TypeAlone`]).
 pub(crate) const MOST_LEFT_OUT: usize = 64;
+/// Name of these arrays in errors.
 pub(crate) const LEFT_OUT: &str = "arrays without type at the end of an array";
 
-/// Reads one payload from front to back.
+/// Reader of one payload from front to back.
 pub(crate) struct MessageReader<'a> {
     codec: &'a Codec,
     buffer_type: BufferType,
     data: &'a [u8],
     memory_left: usize,
     depth: usize,
-    /// The last that was read: procs that stand together are mostly of one job, and share its name.
+    /// Last namespace that was read. Procs of one message are mostly of one job, so they share its
+    /// allocation.
     nspace: Nspace,
 }
 
 impl<'a> MessageReader<'a> {
-    /// Reads these bytes; an error if they are longer than a message may be.
+    /// Makes a reader of a payload. Returns an error if it is longer than a message may be.
     pub(crate) fn new(codec: &'a Codec, data: &'a [u8]) -> Result<MessageReader<'a>, WireError> {
         MessageReader::of(codec, Nspace::default(), data)
     }
 
-    /// The same where this is likely to be the first namespace that is named.
+    /// Makes a reader that expects this namespace to be the first one named.
     pub(crate) fn of(
         codec: &'a Codec,
         nspace: Nspace,
@@ -50,19 +54,19 @@ impl<'a> MessageReader<'a> {
         })
     }
 
-    /// How the peer speaks.
+    /// Returns the codec of the peer.
     pub(crate) fn codec(&self) -> &'a Codec {
         self.codec
     }
 
-    /// Whether the fields here say which type they have.
+    /// Returns whether fields carry their types here.
     pub(crate) fn buffer_type(&self) -> BufferType {
         self.buffer_type
     }
 
-    /// The namespace of this name.
+    /// Returns the namespace of this name.
     pub(crate) fn nspace(&mut self, bytes: &[u8]) -> Result<Nspace, WireError> {
-        // Of one job, mostly: then there is nothing to look for in it.
+        // Most are of one job: then the shared allocation is used and no check is needed.
         if self.nspace.as_str().as_bytes() == bytes {
             return Ok(self.nspace.clone());
         }
@@ -73,12 +77,12 @@ impl<'a> MessageReader<'a> {
         Ok(self.nspace.clone())
     }
 
-    /// Whether all has been read.
+    /// Returns true if everything was read.
     pub(crate) fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
 
-    /// An error unless all has been read.
+    /// Returns an error unless everything was read.
     pub(crate) fn finish(&self, what: &'static str) -> Result<(), WireError> {
         match self.data.len() {
             0 => Ok(()),
@@ -86,7 +90,7 @@ impl<'a> MessageReader<'a> {
         }
     }
 
-    /// The next bytes, as they are.
+    /// Reads bytes.
     pub(crate) fn bytes(&mut self, what: &'static str, len: u64) -> Result<&'a [u8], WireError> {
         let split = usize::try_from(len)
             .ok()
@@ -101,7 +105,7 @@ impl<'a> MessageReader<'a> {
         Ok(bytes)
     }
 
-    /// The next byte.
+    /// Reads a byte.
     pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
         let short = || WireError::Truncated {
             what,
@@ -113,7 +117,7 @@ impl<'a> MessageReader<'a> {
         Ok(*byte)
     }
 
-    /// A flexible integer without sign, if it fits.
+    /// Reads an unsigned flexible integer. Returns an error if it does not fit into `T`.
     pub(crate) fn unsigned<T: TryFrom<u64>>(&mut self, what: &'static str) -> Result<T, WireError> {
         let left = self.data.len();
         let short = || WireError::Truncated {
@@ -129,7 +133,7 @@ impl<'a> MessageReader<'a> {
         })
     }
 
-    /// A flexible integer with sign, if it fits.
+    /// Reads a signed flexible integer. Returns an error if it does not fit into `T`.
     pub(crate) fn signed<T: TryFrom<i64>>(&mut self, what: &'static str) -> Result<T, WireError> {
         let number = flex::unfold(self.unsigned(what)?);
         T::try_from(number).map_err(|_| WireError::OutOfRange {
@@ -138,12 +142,12 @@ impl<'a> MessageReader<'a> {
         })
     }
 
-    /// A type code, of whatever type.
+    /// Reads a type code, known or not.
     pub(crate) fn type_code(&mut self) -> Result<DataType, WireError> {
         self.unsigned("type code").map(DataType)
     }
 
-    /// The content of a string without its NUL; nothing for a NULL pointer.
+    /// Reads a string without its NUL; `None` for a NULL pointer.
     pub(crate) fn string(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         let len: i32 = self.signed(what)?;
         let len = u64::try_from(len).map_err(|_| WireError::OutOfRange {
@@ -164,7 +168,7 @@ impl<'a> MessageReader<'a> {
         }
     }
 
-    /// A length and so many bytes.
+    /// Reads a length and as many bytes.
     pub(crate) fn byte_object(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
         let len = self.unsigned(what)?;
         let bytes = self.bytes(what, len)?;
@@ -172,7 +176,8 @@ impl<'a> MessageReader<'a> {
         Ok(bytes)
     }
 
-    /// So many things that take at least a byte each. The count is checked before anything is allocated.
+    /// Reads `count` elements that take at least a byte each. The count is checked before anything
+    /// is allocated.
     pub(crate) fn list<T>(
         &mut self,
         what: &'static str,
@@ -196,8 +201,8 @@ impl<'a> MessageReader<'a> {
         Ok(list)
     }
 
-    /// So many things, of which nothing is there behind one that `ends` them: the rest is like it. No more than [`MOST_LEFT_OUT`] may
-    /// be left out so, since they take memory and no bytes.
+    /// Reads `count` elements, of which those after one that `ends` them are not sent and equal it.
+    /// At most [`MOST_LEFT_OUT`] may be left out, since they take memory but no bytes.
     pub(crate) fn list_up_to<T: Clone>(
         &mut self,
         what: &'static str,
@@ -219,7 +224,7 @@ impl<'a> MessageReader<'a> {
         Ok(list)
     }
 
-    /// Things up to the end of the bytes.
+    /// Reads elements up to the end of the bytes.
     pub(crate) fn list_until_end<T>(
         &mut self,
         what: &'static str,
@@ -246,7 +251,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Something on the heap.
+    /// Reads a value that is kept on the heap.
     pub(crate) fn boxed<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, WireError>,
@@ -255,7 +260,7 @@ impl<'a> MessageReader<'a> {
         read(self).map(Box::new)
     }
 
-    /// Something one level further down.
+    /// Reads a value one level further down.
     pub(crate) fn deeper<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, WireError>,
@@ -270,7 +275,7 @@ impl<'a> MessageReader<'a> {
         value
     }
 
-    /// Something that fills the given bytes, which were part of what is being read.
+    /// Reads a value that fills `bytes`, which are part of the payload.
     pub(crate) fn within<T>(
         &mut self,
         what: &'static str,

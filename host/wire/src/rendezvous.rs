@@ -1,4 +1,5 @@
-//! Where a server is found: its URI, and the environment variables of a client (section 1 of the wire reference).
+//! Rendezvous of a client with its server: the server's URI, and the environment variables of a
+//! client.
 use crate::{Quoted, WireError};
 use peal_model::{Nspace, Proc, Rank};
 use std::{
@@ -7,46 +8,46 @@ use std::{
     str::FromStr,
 };
 
-/// The environment variables by which a server tells a process that it is its client.
+/// Environment variables by which a server tells a process that it is its client.
 pub mod variable {
-    /// The namespace of the client.
+    /// Namespace of the client.
     pub const NAMESPACE: &str = "PMIX_NAMESPACE";
-    /// The rank of the client, in decimal.
+    /// Rank of the client, in decimal.
     pub const RANK: &str = "PMIX_RANK";
-    /// The server's URI for encoding `v41`: the one that every release from 4.1 on understands.
+    /// URI of the server for encoding `v41`, which every release from 4.1 on reads.
     pub const SERVER_URI: &str = "PMIX_SERVER_URI41";
-    /// The same URI under older names, for programs that look whether they are set.
+    /// Older names of the same variable, for programs that test whether they are set.
     pub const OLDER_SERVER_URIS: [&str; 4] = [
         "PMIX_SERVER_URI4",
         "PMIX_SERVER_URI3",
         "PMIX_SERVER_URI21",
         "PMIX_SERVER_URI2",
     ];
-    /// The security modules that the server allows, a comma list.
+    /// Security modules that the server allows, separated by commas.
     pub const SECURITY_MODE: &str = "PMIX_SECURITY_MODE";
-    /// The buffer type, as [`crate::BufferType::name`] says it.
+    /// Buffer type, as [`crate::BufferType::name`].
     pub const BUFFER_TYPE: &str = "PMIX_BFROP_BUFFER_TYPE";
-    /// The data stores that the server has, a comma list, best first.
+    /// Data stores of the server, separated by commas, best first.
     pub const GDS_MODULE: &str = "PMIX_GDS_MODULE";
-    /// A directory for files of the session.
+    /// Directory for files of the session.
     pub const SERVER_TMPDIR: &str = "PMIX_SERVER_TMPDIR";
-    /// A directory for files of the system.
+    /// Directory for files of the system.
     pub const SYSTEM_TMPDIR: &str = "PMIX_SYSTEM_TMPDIR";
-    /// The host name that both sides use.
+    /// Host name that both sides use.
     pub const HOSTNAME: &str = "PMIX_HOSTNAME";
-    /// The server's release.
+    /// Release of the server.
     pub const VERSION: &str = "PMIX_VERSION";
 }
 
-/// The data store in which everything travels in messages: the only one that Peal speaks of.
+/// Data store in which all data are sent in messages, the only one that Peal supports.
 pub const GDS_HASH: &str = "hash";
 
-/// A server's name and address: `NSPACE.RANK;tcp4://ADDRESS:PORT`.
+/// Name and address of a server: `NSPACE.RANK;tcp4://ADDRESS:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUri {
-    /// The server process.
+    /// Proc of the server.
     pub proc: Proc,
-    /// Where it listens.
+    /// Address on which it listens.
     pub addr: SocketAddr,
 }
 
@@ -72,7 +73,7 @@ impl FromStr for ServerUri {
         let (name, place) = text
             .split_once(';')
             .ok_or_else(|| wrong("no semicolon after the server's name"))?;
-        // A namespace may hold dots; the rank cannot.
+        // The namespace may contain dots, the rank cannot.
         let (nspace, rank) = name
             .rsplit_once('.')
             .ok_or_else(|| wrong("no rank in the server's name"))?;

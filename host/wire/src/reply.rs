@@ -1,13 +1,14 @@
-//! Replies: a status, nearly always, and what the request asked for.
+//! Replies: nearly always a status, then the requested data.
 //!
-//! To a log request Peal adds what became of each channel, which `libpmix` passes over: it reads the status and no further.
+//! Peal adds the result of each channel to the reply to a log request. `libpmix` reads the status
+//! and ignores the rest.
 use crate::{GroupReply, WireError, job_data, reader::MessageReader, writer::MessageWriter};
 use peal_model::{CommandCode as C, GroupResult, Reply, Status};
 
-/// What stands for "no context id" where a release always sends one.
+/// Context id that means "none" where a release always sends one.
 const NO_CONTEXT_ID: u64 = u64::MAX;
 
-/// Reads a whole reply. One that holds nothing but a status is [`Reply::Status`], whatever the request.
+/// Reads a whole reply. One that is only a status is [`Reply::Status`], whatever the command.
 pub(crate) fn read(r: &mut MessageReader<'_>, command: C) -> Result<Reply, WireError> {
     let reply = if command == C::JobData {
         Reply::JobData(job_data::job(r)?.into())
@@ -100,7 +101,7 @@ fn group(r: &mut MessageReader<'_>, status: Status) -> Result<Reply, WireError> 
     } else {
         Vec::new()
     };
-    // Servers of 6.0 end here, whatever they have been told.
+    // Servers of 6.0 end here and send no infos.
     let infos = if form == GroupReply::MembersIdInfos && !r.is_empty() {
         r.counted_singly()?
     } else {
@@ -118,11 +119,11 @@ fn group(r: &mut MessageReader<'_>, status: Status) -> Result<Reply, WireError> 
     ))
 }
 
-/// Writes a whole reply; an error if it is none to that command.
+/// Writes a whole reply. Returns an error if it is not a reply to the command.
 pub(crate) fn write(w: &mut MessageWriter<'_>, command: C, reply: &Reply) -> Result<(), WireError> {
     match (command, reply) {
         (C::JobData, Reply::JobData(job)) => return job_data::put_job(w, job),
-        // The first has no status and the second no reply.
+        // The reply to `JobData` has no status, and `DeregisterEvents` has no reply.
         (C::JobData | C::DeregisterEvents, _) => return mismatch(command, reply),
         _ => w.one(&reply.status())?,
     }
@@ -158,7 +159,8 @@ pub(crate) fn write(w: &mut MessageWriter<'_>, command: C, reply: &Reply) -> Res
         }
         (C::IofPull, Reply::IofHandle { remote_id, .. }) => w.one(remote_id),
         (C::GroupDestruct | C::GroupLeave, Reply::Group(_)) => Ok(()),
-        // Earlier releases read on whatever the status is, and believe that there is a group then.
+        // Releases before 6 read members whatever the status is, and would assume that the group
+        // exists.
         (C::GroupConstruct, Reply::Group(result))
             if result.status.ok().is_err()
                 && w.codec().dialect.group_reply() != GroupReply::MembersIdInfos =>
@@ -174,7 +176,7 @@ pub(crate) fn write(w: &mut MessageWriter<'_>, command: C, reply: &Reply) -> Res
     }
 }
 
-/// What the client's release reads of the results; the rest does not travel.
+/// Writes the parts of a group's result that the client's release reads.
 fn put_group(w: &mut MessageWriter<'_>, result: &GroupResult) -> Result<(), WireError> {
     let GroupResult {
         members,

@@ -58,7 +58,7 @@ fn arguments(r: &mut MessageReader<'_>, command: C) -> Result<Request, WireError
         },
         C::Connect => {
             let (procs, mut infos) = (r.counted()?, r.counted()?);
-            // From 6.0 on there is behind them what the proc has put for other nodes, and what it knows of its job.
+            // From 6.0 on, the data that the proc has put for other nodes and its job data follow.
             infos.extend(r.until_end::<Info>()?);
             Request::Connect { procs, infos }
         }

@@ -11,11 +11,12 @@ use peal_model::{
     data_type as dt,
 };
 
-/// The raw bytes that follow a topology's XML: the three structures in which hwloc 2.4 to 2.10 says what it supports
-/// (6 flags for discovery, 11 for binding processors, 15 for binding memory). Nothing on the wire tells their length.
+/// Length of the raw bytes that follow a topology's XML: three structures of hwloc 2.4 to 2.10 with
+/// its support flags (6 for discovery, 11 for binding processors, 15 for binding memory). The
+/// length is not on the wire.
 const TOPOLOGY_SUPPORT: usize = 6 + 11 + 15;
 
-/// A list after its length, where the length is a size.
+/// Reads a list after its length, which is a size.
 fn sized<T: Packed>(r: &mut MessageReader<'_>, what: &'static str) -> Result<Vec<T>, WireError> {
     let count = r.unsigned(what)?;
     r.list(what, count, T::unpack)
@@ -31,7 +32,7 @@ fn put_sized<T: Packed>(
     values.iter().try_for_each(|value| value.pack(w))
 }
 
-/// A list after its length, where the length is a signed integer.
+/// Reads a list after its length, which is a signed integer.
 fn numbered<T: Packed>(r: &mut MessageReader<'_>, what: &'static str) -> Result<Vec<T>, WireError> {
     let count: u32 = r.signed(what)?;
     r.list(what, u64::from(count), T::unpack)
@@ -47,7 +48,7 @@ fn put_numbered<T: Packed>(
     values.iter().try_for_each(|value| value.pack(w))
 }
 
-/// Numbers of which there are always so many.
+/// Reads a fixed number of numbers.
 fn fixed<T: Packed + Default + Copy, const N: usize>(
     r: &mut MessageReader<'_>,
 ) -> Result<[T; N], WireError> {
@@ -62,8 +63,9 @@ fn put_fixed<T: Packed>(w: &mut MessageWriter<'_>, numbers: &[T]) -> Result<(), 
     numbers.iter().try_for_each(|number| number.pack(w))
 }
 
-/// The length of a list that must be empty. In place of a node's disks and interfaces every release sends other parts of
-/// its memory, and what it receives as such it writes over its own: neither of two peers is to do that to the other.
+/// Reads the length of a list that must be empty. All releases of OpenPMIx send wrong parts of
+/// memory in place of a node's disks and interfaces, and write received ones over their own memory.
+/// Peal neither sends nor accepts any.
 fn empty(r: &mut MessageReader<'_>, what: &'static str) -> Result<(), WireError> {
     match r.unsigned(what)? {
         0 => Ok(()),
@@ -75,7 +77,7 @@ fn empty(r: &mut MessageReader<'_>, what: &'static str) -> Result<(), WireError>
     }
 }
 
-/// A process id, which alone among the numbers of the operating system is preceded by its type.
+/// Reads a process id. Among the numbers of the operating system it alone is preceded by its type.
 pub(crate) fn pid(r: &mut MessageReader<'_>) -> Result<u32, WireError> {
     match r.type_code()? {
         dt::PMIX_UINT32 => r.unsigned("process id"),
@@ -245,7 +247,7 @@ packed! {
             put_fixed(w, &node.memory)?;
             w.signed(node.sample_time.0);
             w.signed(node.sample_time.1);
-            // Neither disks nor interfaces.
+            // The counts of disks and interfaces are zero.
             w.unsigned(0u64);
             w.unsigned(0u64);
         };

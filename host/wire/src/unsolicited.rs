@@ -1,19 +1,19 @@
-//! What a server sends unasked: events and forwarded output.
+//! Messages that a server sends without a request: events and forwarded output.
 use crate::{WireError, packed::CommandNumber, reader::MessageReader, writer::MessageWriter};
 use peal_model::{Bytes, CommandCode, Event, Info, IofChannel, Nspace, Proc, Range, rank};
 
-/// Output of a proc on its way to one who asked for it ([`crate::Tag::IOF`]).
+/// Output of a proc for a peer that pulls it ([`crate::Tag::IOF`]).
 #[derive(Clone, PartialEq, Debug)]
 pub struct IofOutput {
-    /// The proc that wrote it.
+    /// Proc that wrote the output.
     pub source: Proc,
-    /// Which channel it was written to.
+    /// Channel of the output.
     pub channels: IofChannel,
-    /// The local id of the request to pull; zero for what a tool gets by itself.
+    /// Local id of the pull; zero for output that a tool gets without one.
     pub local_id: u64,
-    /// What else is known.
+    /// Infos of the output.
     pub infos: Vec<Info>,
-    /// The output; nothing at the end of the stream.
+    /// The output; empty at the end of the stream.
     pub data: Bytes,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn put_output(w: &mut MessageWriter<'_>, output: &IofOutput) -> Resul
     w.one(&output.data)
 }
 
-/// An event. A source without namespace is none; a range that is not there, as in events from the cache, is
+/// Reads an event. A source without namespace is `None`. A missing range, as in cached events, is
 /// [`Range::Undef`].
 pub(crate) fn event(r: &mut MessageReader<'_>) -> Result<Event, WireError> {
     let CommandNumber(number) = r.one()?;

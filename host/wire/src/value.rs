@@ -1,4 +1,4 @@
-//! Values, and what is made of a key and a value.
+//! Values, and the types made of a key and a value.
 use crate::{
     WireError,
     dialect::UntypedArray,
@@ -41,7 +41,7 @@ packed! {
     DataArray = dt::PMIX_DATA_ARRAY, |r| array(r), |value, w| put_array(w, value)?;
 }
 
-/// A type code and a value of that type.
+/// Reads a type code and a value of that type.
 fn typed(r: &mut MessageReader<'_>) -> Result<Value, WireError> {
     let data_type = r.type_code()?;
     untyped(r, data_type)
@@ -52,7 +52,7 @@ fn put_typed(w: &mut MessageWriter<'_>, value: &Value) -> Result<(), WireError> 
     put_untyped(w, value)
 }
 
-/// An array: the type of its elements, their number, and they without type.
+/// Reads an array: the type of its elements, their number, and the elements without type.
 fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
     let element = r.type_code()?;
     let dialect = &r.codec().dialect;
@@ -62,7 +62,8 @@ fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
         return Ok(DataArray::new(element, Vec::new())?);
     }
     let count: u64 = r.unsigned("elements of an array")?;
-    // Elements of no type take no bytes, so nothing would bound their number; the library sends none either.
+    // Elements without a type take no bytes, so nothing would bound their number. `libpmix` sends
+    // none either.
     if element == dt::PMIX_UNDEF && count > 0 {
         return Err(WireError::TooLong {
             what: "array of no type",
@@ -80,7 +81,7 @@ fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
     Ok(DataArray::new(element, items)?)
 }
 
-/// Whether a value is an array whose elements have no type.
+/// Returns true if a value is an array of elements without a type.
 fn is_untyped(value: &Value) -> bool {
     matches!(value, Value::DataArray(array) if array.element() == dt::PMIX_UNDEF)
 }
@@ -113,7 +114,7 @@ fn put_array(w: &mut MessageWriter<'_>, array: &DataArray) -> Result<(), WireErr
         .try_for_each(|item| put_untyped(w, item))
 }
 
-/// A value of a type that is known from elsewhere.
+/// Reads a value of a given type.
 pub(crate) fn untyped(r: &mut MessageReader<'_>, data_type: DataType) -> Result<Value, WireError> {
     r.codec().dialect.check_type(data_type)?;
     r.deeper(|r| read(r, data_type))

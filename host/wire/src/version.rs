@@ -1,20 +1,20 @@
-//! The release of a peer, as it says in the handshake.
+//! Release of a peer, as stated in the handshake.
 use crate::{Quoted, WireError};
 use std::{fmt, str::FromStr};
 
-/// A release of `libpmix` by its three numbers.
+/// A release of `libpmix`, by its three numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// The first number.
+    /// First number.
     pub major: u16,
-    /// The second number.
+    /// Second number.
     pub minor: u16,
-    /// The third number.
+    /// Third number.
     pub release: u16,
 }
 
 impl Version {
-    /// The release of these three numbers.
+    /// Makes a release of its numbers.
     pub const fn new(major: u16, minor: u16, release: u16) -> Version {
         Version {
             major,
@@ -33,7 +33,7 @@ impl fmt::Display for Version {
 impl FromStr for Version {
     type Err = WireError;
 
-    /// Reads `4.2.2`, `v4.2.2` and `4.2.2rc2`; absent second and third numbers are zero.
+    /// Parses `4.2.2`, `v4.2.2` and `4.2.2rc2`. Absent second and third numbers are zero.
     fn from_str(text: &str) -> Result<Version, WireError> {
         let wrong = || WireError::Version {
             text: Quoted::new(text),
@@ -57,7 +57,7 @@ impl FromStr for Version {
     }
 }
 
-/// A release together with the text that names it, which may say more (`4.2.2rc2`).
+/// A release with its text, which may have a suffix (`4.2.2rc2`).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Release {
     text: Box<str>,
@@ -65,20 +65,21 @@ pub struct Release {
 }
 
 impl Release {
-    /// What a server adds to the release that it says it is if it speaks to each client as that client's release does; so do Peal's.
+    /// Suffix of the release text of a server that adapts to the release of each client, as Peal's
+    /// does.
     pub const ADAPTS: &str = "peal";
 
-    /// Whether the server that says it is this speaks to each client as that client's release does.
+    /// Returns true if the server adapts to the release of each client.
     pub fn adapts(&self) -> bool {
         self.text.ends_with(Release::ADAPTS)
     }
 
-    /// The text as it travels.
+    /// Returns the text as sent.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The three numbers in it.
+    /// Returns the three numbers.
     pub fn version(&self) -> Version {
         self.version
     }
@@ -87,7 +88,7 @@ impl Release {
 impl FromStr for Release {
     type Err = WireError;
 
-    /// Any text that begins with a version and holds no NUL.
+    /// Parses any text that begins with a version and contains no NUL.
     fn from_str(text: &str) -> Result<Release, WireError> {
         let version = text.parse()?;
         if text.contains('\0') {

@@ -1,37 +1,37 @@
-//! The server's half of the handshake.
+//! The server's part of the handshake.
 use crate::{WelcomeForm, WireError, frame::Gather, packed::utf8};
 use peal_model::{Nspace, Proc, Rank, Status, code};
 
-/// The length of a namespace, padded with NUL.
+/// Length of a namespace, padded with NUL.
 const NSPACE: usize = Nspace::MAX + 1;
 
-/// The length of a number.
+/// Length of a number.
 const NUMBER: usize = 4;
 
-/// What a server answers to a handshake. A client that is not welcome is best refused by closing the connection without
-/// a byte: 4.2.2 takes any status for a success.
+/// A server's answer to a handshake. A client is refused by closing the connection without sending
+/// anything: release 4.2.2 takes any status for success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Welcome {
-    /// To clients, and to singletons of newer releases.
+    /// Answer to clients, and to singletons of newer releases.
     Client {
-        /// What the client puts into the pindex of its frames.
+        /// Pindex of the client's frames.
         index: u32,
     },
-    /// To tools, and to singletons of older releases.
+    /// Answer to tools, and to singletons of older releases.
     Tool {
-        /// The name that the tool gets, if it wanted one.
+        /// Name assigned to the tool, if it requested one.
         name: Option<Proc>,
-        /// The server's name.
+        /// Name of the server.
         server: Proc,
         /// Success, unless a security handshake follows or fails.
         security: Status,
     },
-    /// To tools, an error: the server closes.
+    /// Error for tools; the server closes the connection.
     Refused(Status),
 }
 
 impl Welcome {
-    /// The answer as it travels.
+    /// Encodes the answer.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -67,7 +67,7 @@ fn put_proc(out: &mut Vec<u8>, proc: &Proc) {
     out.extend_from_slice(&proc.rank.0.to_be_bytes());
 }
 
-/// Waits for a [`Welcome`] after a client has said hello.
+/// Decoder of a [`Welcome`] after a client has sent its [`crate::Hello`].
 #[derive(Debug)]
 pub struct WelcomeDecoder {
     form: WelcomeForm,
@@ -76,7 +76,7 @@ pub struct WelcomeDecoder {
 }
 
 impl WelcomeDecoder {
-    /// A decoder for the form in which this client is answered.
+    /// Makes a decoder of a form of welcome.
     pub fn new(form: WelcomeForm) -> WelcomeDecoder {
         WelcomeDecoder {
             form,
@@ -85,8 +85,8 @@ impl WelcomeDecoder {
         }
     }
 
-    /// Takes bytes off the front of `input` and returns the answer once it is complete. What is left of `input` then
-    /// belongs to the first frame: cached events come before any reply.
+    /// Takes bytes off the front of `input` and returns the answer once it is complete. The rest of
+    /// `input` then belongs to the first frame: cached events come before any reply.
     pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Welcome>, WireError> {
         let Some(status) = self
             .status

@@ -1,11 +1,11 @@
-//! The bytes of a message in the making.
+//! Writer of a message.
 use crate::{Codec, WireError, flex};
 use peal_model::DataType;
 
-/// For how many bytes there is room at once: most answers are shorter.
+/// Bytes reserved at first; most answers are shorter.
 const ROOM: usize = 64;
 
-/// Writes one payload from front to back.
+/// Writer of one payload from front to back.
 pub(crate) struct MessageWriter<'a> {
     codec: &'a Codec,
     out: Vec<u8>,
@@ -13,7 +13,7 @@ pub(crate) struct MessageWriter<'a> {
 }
 
 impl<'a> MessageWriter<'a> {
-    /// An empty payload.
+    /// Makes an empty payload.
     pub(crate) fn new(codec: &'a Codec) -> MessageWriter<'a> {
         MessageWriter {
             codec,
@@ -22,44 +22,44 @@ impl<'a> MessageWriter<'a> {
         }
     }
 
-    /// How the peer speaks.
+    /// Returns the codec of the peer.
     pub(crate) fn codec(&self) -> &'a Codec {
         self.codec
     }
 
-    /// The payload; an error if it is longer than a message may be.
+    /// Returns the payload, or an error if it is longer than a message may be.
     pub(crate) fn finish(self) -> Result<Vec<u8>, WireError> {
         let limits = &self.codec.limits;
         limits.check("message", self.out.len() as u64, limits.max_message)?;
         Ok(self.out)
     }
 
-    /// Bytes as they are.
+    /// Writes bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// One byte.
+    /// Writes a byte.
     pub(crate) fn byte(&mut self, byte: u8) {
         self.out.push(byte);
     }
 
-    /// A flexible integer without sign.
+    /// Writes an unsigned flexible integer.
     pub(crate) fn unsigned(&mut self, number: impl Into<u64>) {
         flex::put(&mut self.out, number.into());
     }
 
-    /// A flexible integer with sign.
+    /// Writes a signed flexible integer.
     pub(crate) fn signed(&mut self, number: impl Into<i64>) {
         flex::put(&mut self.out, flex::fold(number.into()));
     }
 
-    /// A type code.
+    /// Writes a type code.
     pub(crate) fn type_code(&mut self, data_type: DataType) {
         self.unsigned(data_type.0);
     }
 
-    /// A string, to which a NUL is added; nothing for a NULL pointer.
+    /// Writes a string with a NUL; a length of zero for a NULL pointer.
     pub(crate) fn string(
         &mut self,
         what: &'static str,
@@ -82,13 +82,13 @@ impl<'a> MessageWriter<'a> {
         Ok(())
     }
 
-    /// A length and so many bytes.
+    /// Writes a length and as many bytes.
     pub(crate) fn byte_object(&mut self, bytes: &[u8]) {
         self.unsigned(bytes.len() as u64);
         self.bytes(bytes);
     }
 
-    /// A count, if a list may have so many elements.
+    /// Writes the count of a list. Returns an error if it is larger than the limit.
     pub(crate) fn count(&mut self, what: &'static str, count: usize) -> Result<i32, WireError> {
         self.codec
             .limits
@@ -99,7 +99,7 @@ impl<'a> MessageWriter<'a> {
         })
     }
 
-    /// Something one level further down.
+    /// Writes a value one level further down.
     pub(crate) fn deeper(
         &mut self,
         write: impl FnOnce(&mut Self) -> Result<(), WireError>,
@@ -114,7 +114,7 @@ impl<'a> MessageWriter<'a> {
         written
     }
 
-    /// The bytes of something that is to be put into this payload as a whole.
+    /// Returns the bytes that `write` writes, for a part that is put into the payload as a whole.
     pub(crate) fn apart(
         &self,
         write: impl FnOnce(&mut MessageWriter<'a>) -> Result<(), WireError>,

@@ -1,4 +1,4 @@
-//! What is written reads as what it was, however the bytes arrive.
+//! Round trips: encoded messages decode to the same, however the bytes arrive.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -12,7 +12,8 @@ const NET: &[u8] = b"\x0aeth0\0\x01\x02\x03\x04\x05\x06";
 /// Up to the number of disks, which is the last byte but one.
 const NODE: &[u8] = b"\x0anode\0\x121.000000\0\x122.000000\0\x123.000000\0\x124.000000\0\x125.000000\0\x126.000000\0\
     \x127.000000\0\x128.000000\0\x129.000000\0\x1410.000000\0\x1411.000000\0\x18\x1a";
-/// Of a proc: node, name, pid, command, state, time, priority, threads, three sizes, processor, time of the sample.
+/// Parts of a proc's statistics: node, name, pid, command, state, time, priority, threads, three
+/// sizes, processor, time of the sample.
 const PROC: &[u8] = b"\x0anode\0\x10another\0\x03\x0e\xe7\x24\x08cmd\0R\x0a\x0c\x03\x06\
     \x124.500000\0\x125.500000\0\x126.500000\0\x10\x12\x14";
 

@@ -99,7 +99,8 @@ fn untyped_array_among_arrays_is_the_last_from_6_1() {
         (old.decode_request(&whole), old.encode_request(&all())),
         (Ok(all()), Ok(whole))
     );
-    // The library of these releases stops there, and whoever reads takes the rest for untyped arrays.
+    // The library of these releases stops there, and the receiver takes the rest for untyped
+    // arrays.
     let cut = message(&[ARRAYS, 3, BOOLS, 1, 1, UNTYPED]);
     assert_eq!(new.encode_request(&all()), Ok(cut.clone()));
     assert_eq!(

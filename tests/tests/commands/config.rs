@@ -104,7 +104,7 @@ fn component_must_match_its_settings() {
         root().join("README.md")
     ));
     assert!(
-        text.starts_with("peal: peal.toml:3:1: module m: it is not WebAssembly"),
+        text.starts_with("peal: peal.toml:3:1: module m: not WebAssembly"),
         "{text}"
     );
     // Each of these belongs to another kind of module, and would do nothing.

@@ -316,7 +316,7 @@ fn errors_are_reported_before_serving() {
         ),
         (
             "[[module]]\nname = \"m\"\npath = \"text.wasm\"\n",
-            "peal.toml:3:1: module m: it is not WebAssembly",
+            "peal.toml:3:1: module m: not WebAssembly",
         ),
         (&taken, "cannot serve metrics on 127.0.0.1:"),
     ] {

@@ -1,4 +1,5 @@
-//! What the tests of the sandbox share: an engine, the components of `wat/`, events, and a way to read the trace.
+//! Shared parts of the sandbox's tests: an engine, the components of `wat/`, events, and a way to
+//! read the trace.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,7 +26,7 @@ pub fn engine() -> &'static Engine {
     ENGINE.get_or_init(|| Engine::new(&settings()).unwrap())
 }
 
-/// What components include. `push.part` stands within core modules.
+/// Sources that components include. `push.part` is for core modules.
 const PARTS: [&str; 8] = [
     "handler.part",
     "policies.part",
@@ -122,9 +123,10 @@ pub fn step(name: &str, status: i32, infos: Vec<Info>) -> ChainResult {
     }
 }
 
-/// What `work` writes to the trace.
+/// Returns the lines that `work` writes to the trace.
 pub fn traced<R>(work: impl FnOnce() -> R) -> (R, String) {
-    // Else a place that another test reaches first, where nobody listens, might be taken for one that nobody ever listens to.
+    // Otherwise tracing could cache, from another test without a subscriber, that a place is never
+    // enabled.
     static EVERYWHERE: Once = Once::new();
     EVERYWHERE.call_once(|| {
         let subscriber = tracing_subscriber::fmt()

@@ -219,7 +219,7 @@ fn group(d: Dialect) -> BoxedStrategy<Reply> {
     );
     all.prop_map(
         move |(status, mut members, context_id, mut jobs, mut infos)| {
-            // Earlier releases are told no more of a failure than that.
+            // Earlier releases get no more of a failure than its status.
             let status = if form == GroupReply::MembersIdInfos {
                 status
             } else {

@@ -7,17 +7,17 @@ use std::{collections::HashMap, fs, path::PathBuf};
 pub struct Recording {
     /// The name of its file.
     pub name: String,
-    /// What the client sent.
+    /// Bytes of the client.
     pub client: Vec<u8>,
-    /// What the server sent; nothing if it refused the client.
+    /// Bytes of the server; empty if it refused the client.
     pub server: Vec<u8>,
 }
 
-/// A frame, who speaks, and what it says.
+/// A frame with its sender and its decoded kind.
 pub struct Message {
-    /// How the side speaks that sent it.
+    /// Codec of the sender.
     pub codec: Codec,
-    /// What the payload is.
+    /// Kind of the payload.
     pub kind: Kind,
     /// The frame.
     pub frame: Frame,
@@ -86,7 +86,7 @@ impl Recording {
         let (hello, said) = self.hello();
         let codec = Codec::of(&hello, DecodeLimits::default());
         let requests = self.frames(&self.client[said.len()..]);
-        // The answer to a command that nobody knows is a status alone, like that to a finalize.
+        // The reply to an unknown command is a status alone, like that to a finalize.
         let command = |frame: &Frame| {
             codec
                 .decode_request(&frame.payload)
