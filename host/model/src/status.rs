@@ -13,18 +13,18 @@ impl Status {
     /// Code of a default registration inside `libpmix`, and in its DEREGEVENTS message.
     pub const DEFAULT_HANDLER: Status = Status(i32::MIN);
     /// Status of a handler that trapped; Peal's own.
-    pub const PEAL_ERR_HANDLER_TRAPPED: Status = Status(-1_000_001);
+    pub const PEAL_ERR_MODULE_TRAPPED: Status = Status(-1_000_001);
     /// Status of a handler that exceeded its time; Peal's own.
-    pub const PEAL_ERR_HANDLER_TIMEOUT: Status = Status(-1_000_002);
+    pub const PEAL_ERR_MODULE_TIMEOUT: Status = Status(-1_000_002);
     /// Status of a handler that exceeded its memory; Peal's own.
-    pub const PEAL_ERR_HANDLER_MEMORY: Status = Status(-1_000_003);
+    pub const PEAL_ERR_MODULE_MEMORY: Status = Status(-1_000_003);
     /// Status of a handler that exceeded its output; Peal's own.
-    pub const PEAL_ERR_HANDLER_OUTPUT: Status = Status(-1_000_004);
+    pub const PEAL_ERR_MODULE_OUTPUT: Status = Status(-1_000_004);
     /// Status of a handler that could not be called (no instance available, queue full); Peal's
     /// own.
-    pub const PEAL_ERR_HANDLER_UNAVAILABLE: Status = Status(-1_000_005);
+    pub const PEAL_ERR_MODULE_UNAVAILABLE: Status = Status(-1_000_005);
     /// Status of a handler that exceeded its number of host calls; Peal's own.
-    pub const PEAL_ERR_HANDLER_HOST_CALLS: Status = Status(-1_000_006);
+    pub const PEAL_ERR_MODULE_HOST_CALLS: Status = Status(-1_000_006);
     /// Event code: the server runs another module set; Peal's own.
     pub const PEAL_MODULES_DEPLOYED: Status = Status(-1_000_101);
     /// Event code: a change of the module set failed; Peal's own.
@@ -34,9 +34,9 @@ impl Status {
     /// Event code, for the requester: an accepted job-control request has ended; Peal's own.
     pub const PEAL_JOB_CONTROL_ENDED: Status = Status(-1_000_104);
     /// Status of a handler that used up its fuel; Peal's own.
-    pub const PEAL_ERR_HANDLER_FUEL: Status = Status(-1_000_007);
+    pub const PEAL_ERR_MODULE_FUEL: Status = Status(-1_000_007);
     /// Status of a handler that was not called because it is quarantined; Peal's own.
-    pub const PEAL_ERR_HANDLER_QUARANTINED: Status = Status(-1_000_008);
+    pub const PEAL_ERR_MODULE_QUARANTINED: Status = Status(-1_000_008);
 
     const PEAL_NAMES: [(Status, &'static str); 12] = [
         (Status::PEAL_JOB_CONTROL_ENDED, "PEAL_JOB_CONTROL_ENDED"),

@@ -28,7 +28,7 @@ pub struct EventCall {
 /// Result of a call of a handler. A failed call has a status of Peal's own.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HandlerResult {
-    /// Returned status, or the status of the failure (`PEAL_ERR_HANDLER_...`).
+    /// Returned status, or the status of the failure (`PEAL_ERR_MODULE_...`).
     pub status: Status,
     /// Pushed infos; empty if the call failed.
     pub infos: Vec<Info>,

@@ -1,6 +1,6 @@
 //! Host side of the requests that go beyond the call itself. `control` and `report` are carried out
 //! after the call has returned; `usage` is answered at once.
-use crate::bindings::peal::pmix::{control, report, types, usage};
+use crate::bindings::peal::pmix::{job_control, log_request, resource_usage, types};
 use crate::call_data::CallSubject;
 use crate::host_calls::HostCallRequest;
 use crate::instance_state::InstanceState;
@@ -154,7 +154,7 @@ impl InstanceState {
     /// Lowers infos that a host call returned. If some have no form in the contract, the infos are
     /// kept until the call has returned, at the cost of the call, so that the guest can pass them
     /// on.
-    fn lend(&mut self, infos: Vec<Info>) -> Result<types::Content, CallAbort> {
+    fn lend(&mut self, infos: Vec<Info>) -> Result<types::FlatInfos, CallAbort> {
         let opaques = &mut self.current.opaques;
         let list = opaques.next_lent();
         let content = lower_content(opaques, list, &infos);

@@ -201,7 +201,7 @@ impl InstanceState {
     }
 
     /// Lowers the settings for the guest.
-    pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::Content {
+    pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::FlatInfos {
         lower_content(&mut self.current.opaques, InfoList::Infos, settings)
     }
 

@@ -109,7 +109,7 @@ pub(crate) fn lower_found(
 }
 
 /// Lowers chain results.
-pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> wit::Chain {
+pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> wit::ChainResults {
     let mut lower = Lower::new(
         opaques,
         ValuePath {

@@ -1,5 +1,5 @@
 //! Arguments and results of calls of policies and log channels.
-use crate::bindings::peal::pmix::types::Outcome;
+use crate::bindings::peal::pmix::types::PolicyOutcome as WitOutcome;
 use crate::instance::CompletedCall;
 use crate::instance_state::CallOutput;
 use crate::text::{MAX_QUOTED, plain};
@@ -49,7 +49,7 @@ pub struct ChannelCall {
 /// Result of a call of a log channel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChannelResult {
-    /// Returned status, or the status of the failure (`PEAL_ERR_HANDLER_...`).
+    /// Returned status, or the status of the failure (`PEAL_ERR_MODULE_...`).
     pub status: Status,
     /// Pushed infos; empty if the call failed.
     pub infos: Vec<Info>,
@@ -188,11 +188,11 @@ impl Module {
 impl From<WitOutcome> for PolicyOutcome {
     fn from(outcome: WitOutcome) -> PolicyOutcome {
         match outcome {
-            Outcome::Pass => PolicyOutcome::Pass,
-            Outcome::Grant => PolicyOutcome::Grant,
+            WitOutcome::Pass => PolicyOutcome::Pass,
+            WitOutcome::Grant => PolicyOutcome::Grant,
             // A denial needs an error status: the requester would take another one for success.
-            Outcome::Deny(0..) => PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS),
-            Outcome::Deny(status) if Status(status) == code::PMIX_OPERATION_SUCCEEDED => {
+            WitOutcome::Deny(0..) => PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS),
+            WitOutcome::Deny(status) if Status(status) == code::PMIX_OPERATION_SUCCEEDED => {
                 PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS)
             }
             WitOutcome::Deny(status) => PolicyOutcome::Deny(Status(status)),

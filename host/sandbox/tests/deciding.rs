@@ -459,7 +459,7 @@ fn a_module_is_asked_only_in_the_roles_that_it_fills() {
         );
     }
     let result = judge.handle(&call(event(-1, Vec::new())));
-    assert_eq!(result.status, Status::PEAL_ERR_HANDLER_UNAVAILABLE);
+    assert_eq!(result.status, Status::PEAL_ERR_MODULE_UNAVAILABLE);
     assert_eq!(
         result.failure.unwrap().reason,
         "module has no role event-handler"

@@ -86,11 +86,7 @@ async fn status_of_full_trail_shows_consequence_once() {
     drop(client);
     server.tell(&["stop", "--wait"]);
     let said = server.ends().stderr;
-    assert_eq!(
-        said.matches("audit trail not written").count(),
-        1,
-        "{said}"
-    );
+    assert_eq!(said.matches("audit trail not written").count(), 1, "{said}");
 }
 
 /// A server that alone sees a small file system on this directory.

@@ -204,7 +204,10 @@ async fn added_member_never_calling_is_named_at_timeout() {
     let (status, why) = refused(construct("crew", calls).await);
     assert_eq!(
         (status, why.as_str()),
-        (code::PMIX_ERR_TIMEOUT, "procs that have not called: right:1")
+        (
+            code::PMIX_ERR_TIMEOUT,
+            "procs that have not called: right:1"
+        )
     );
     // The name is free.
     alike(

@@ -584,7 +584,10 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
         .ask(&["module", "promote", "report"])
         .expect_status(125)
         .stderr;
-    assert!(wrong.contains("module \"report\" should be a shadow"), "{wrong}");
+    assert!(
+        wrong.contains("module \"report\" should be a shadow"),
+        "{wrong}"
+    );
 
     let told = daemon.tell(&["module", "promote", "namespace-only"]);
     assert!(

@@ -143,8 +143,7 @@ fn job_supplied_module_uses_configured_limits() {
     );
     let done = told(&["tenant.max_modules=0"]).expect_status(125);
     assert!(
-        done.stderr
-            .contains("would have more than 0 modules"),
+        done.stderr.contains("would have more than 0 modules"),
         "{}",
         done.stderr
     );
