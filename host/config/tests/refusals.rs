@@ -564,15 +564,16 @@ fn every_setting_that_stands_beside_a_c_name_exists() {
 
 #[test]
 fn generated_documents_match_settings_table() {
-    let docs_dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let docs_dir =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference");
     for (file, verb, text) in [
         ("peal.example.toml", "example", docs::example()),
-        ("configuration.md", "reference", docs::reference()),
+        ("settings.md", "reference", docs::reference()),
     ] {
         let there = std::fs::read_to_string(docs_dir.join(file)).unwrap_or_default();
         assert!(
             there == text,
-            "docs/{file} is stale: cargo run -p peal -- config {verb} > docs/{file}"
+            "{file} is stale: cargo run -p peal -- config {verb} > docs/src/reference/{file}"
         );
     }
 }

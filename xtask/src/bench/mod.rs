@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: measures Peal beside the C library and bare wasmtime, in the same run on
-//! the same machine. `docs/bench.md` explains the output.
+//! the same machine. `docs/src/reference/benchmarks.md` explains the output.
 mod arm;
 mod attacking;
 mod launch;
@@ -36,7 +36,7 @@ Examples:
   cargo xtask bench                      everything; keep the machine quiet meanwhile
   cargo xtask bench --quick chain step   a first look at the chains, in seconds
   cargo xtask bench fence --rounds 9     more rounds where the spread is wide
-  cargo xtask bench --json bench.json    also for scripts (docs/bench.md says what is in it)
+  cargo xtask bench --json bench.json    also for scripts (docs/src/reference/benchmarks.md says what is in it)
 
 A row that misses what it must be says \"fail\", and the command succeeds all the same: it tells, it does not judge.
 Where libpmix cannot be had, what needs it is left out and said to be.";

@@ -1,4 +1,4 @@
-//! Results as a table and as JSON. `docs/bench.md` describes both.
+//! Results as a table and as JSON. `docs/src/reference/benchmarks.md` describes both.
 use super::{
     plan::{Must, Plan, ResultRow},
     samples::{Samples, Spread},

@@ -1,7 +1,7 @@
 //! Module tests: the inputs of cases are passed to a module, offline and reproducibly, and the
 //! results are compared.
 //!
-//! `docs/trials.md` describes the format of cases. The steps are:
+//! `docs/src/modules/module-tests.md` describes the format of cases. The steps are:
 //!
 //! ```text
 //! CaseFile::read   TOML (case.rs, case_parse.rs), or a recording (recording.rs)

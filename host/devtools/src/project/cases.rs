@@ -19,7 +19,7 @@ fn part(role: Role) -> &'static str {
 }
 
 /// Description of the case format, for readers who have only the project.
-const TOLD: &str = include_str!("../../../../docs/trials.md");
+const TOLD: &str = include_str!("../../../../docs/src/modules/module-tests.md");
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
