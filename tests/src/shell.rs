@@ -4,6 +4,20 @@ use crate::{guests, program, root};
 use std::{env, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 use tempfile::TempDir;
 
+/// The beginning of every script. `wait_for_server` returns when a server of the script answers.
+const BEGINNING: &str = "\
+set -euo pipefail
+trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
+wait_for_server() {
+    for attempt in $(seq 300); do
+        if peal status >/dev/null 2>&1; then return; fi
+        sleep 0.1
+    done
+    echo 'no server answers' >&2
+    return 1
+}
+";
+
 /// A directory for a shell. Its commands begin in `work`, where each component of `cargo xtask guests` and the program `app` are.
 pub struct Shell {
     dir: TempDir,
@@ -40,9 +54,7 @@ impl Shell {
 
     /// The command that runs this script, which stops at the first failure and leaves nothing running.
     pub fn script(&self, commands: &str) -> Command {
-        let script = format!(
-            "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n{commands}"
-        );
+        let script = format!("{BEGINNING}{commands}");
         let peal = program("peal");
         let mut path = vec![peal.parent().unwrap().to_owned()];
         path.extend(env::split_paths(&env::var_os("PATH").unwrap()));

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The comment that keeps tests from running the next block, with the reason. `tests/tests/book.rs` reads it as well.
+/// The comment that keeps tests from running the next block, with the reason. `tests/tests/project/book.rs` reads it as well.
 const IGNORES: &str = "<!-- test ignores: ";
 
 /// Prints how many blocks are run and how many are not, and why.

@@ -86,7 +86,7 @@ impl ReferenceServer {
         let configuration = format!(
             "[store]\npath = \"store.db\"\n[audit]\npath = \"audit.db\"\non_failure = \"continue\"\n\
              [[sink]]\nname = \"board\"\nfile.path = {:?}\n\
-             [[module]]\nname = \"complete\"\npath = {module:?}\nlevels = \"both\"\nlimits.host_calls = 1\n",
+             [[module]]\nname = \"complete\"\npath = {module:?}\nevent_classes = \"both\"\nlimits.host_calls = 1\n",
             dir.join("board.log")
         );
         fs::write(dir.join("peal.toml"), configuration).context("writing peal.toml")?;
