@@ -258,7 +258,7 @@ impl PeerRegistrations {
 
     /// Returns true if events of this class and code are covered; without a code, those of every
     /// code.
-    pub(crate) fn hears(&self, class: Class, code: Option<Status>) -> bool {
+    pub(crate) fn covers_code(&self, class: Class, code: Option<Status>) -> bool {
         let has =
             |codes: &CodeFilters| codes.all || code.is_some_and(|code| codes.some.contains(&code));
         self.0

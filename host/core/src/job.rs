@@ -127,7 +127,7 @@ impl TrackedJob {
         }
     }
 
-    pub(crate) fn census(&self) -> JobProgress {
+    pub(crate) fn progress(&self) -> JobProgress {
         let mut census = JobProgress {
             spec: self.spec.clone(),
             expected: 0,
@@ -150,19 +150,19 @@ impl TrackedJob {
     pub(crate) fn started(&mut self, rank: Rank, pid: u32) {
         let starts = self.starts.entry(rank).or_default();
         let before = std::mem::replace(starts, starts.saturating_add(1));
-        self.say(rank, key::PMIX_REINCARNATION, Some(Value::Uint32(before)));
-        self.say(rank, key::PMIX_PROC_PID, Some(Value::Pid(pid)));
+        self.set_value(rank, key::PMIX_REINCARNATION, Some(Value::Uint32(before)));
+        self.set_value(rank, key::PMIX_PROC_PID, Some(Value::Pid(pid)));
     }
 
     /// Records that a rank is about to be restarted, from a checkpoint if there is one
     /// (`PMIX_JOB_CTRL_RESTART`).
     pub(crate) fn restarts(&mut self, rank: Rank, checkpoint: Option<&str>) {
-        self.say(
+        self.set_value(
             rank,
             key::PMIX_JOB_CTRL_RESTART,
             checkpoint.map(Value::string),
         );
-        self.say(rank, key::PMIX_PROC_PID, None);
+        self.set_value(rank, key::PMIX_PROC_PID, None);
     }
 
     /// Adds a process set to the data of a rank.
@@ -179,19 +179,19 @@ impl TrackedJob {
             }
         });
         let names = DataArray::strings(known.chain([name.clone()]));
-        self.say(rank, key::PMIX_PSET_NAMES, Some(Value::DataArray(names)));
+        self.set_value(rank, key::PMIX_PSET_NAMES, Some(Value::DataArray(names)));
     }
 
     /// Returns a value from the data of a rank.
     pub(crate) fn value(&self, rank: Rank, key: KeyName) -> Option<&Value> {
         let proc = Proc::new(self.info.nspace.clone(), rank);
-        said_of(&self.info, &proc)
+        kvals_of(&self.info, &proc)
             .find(|kval| kval.key == key)
             .map(|kval| &kval.value)
     }
 
     /// Sets or removes a value in the data of a rank.
-    pub(crate) fn say(&mut self, rank: Rank, key: KeyName, value: Option<Value>) {
+    pub(crate) fn set_value(&mut self, rank: Rank, key: KeyName, value: Option<Value>) {
         for entry in &mut Arc::make_mut(&mut self.info).entries {
             if let JobEntry::Rank(of, kvals) = entry
                 && *of == rank
@@ -211,18 +211,18 @@ impl TrackedJob {
 pub(crate) fn values_of(info: &JobInfo, proc: &Proc) -> RankData {
     RankData {
         proc: proc.clone(),
-        kvals: said_of(info, proc).cloned().collect(),
+        kvals: kvals_of(info, proc).cloned().collect(),
     }
 }
 
 /// Returns true if the host environment's data of a rank contain a key. For the job, also those of
 /// its nodes, applications and sessions count.
-pub(crate) fn says(info: &JobInfo, proc: &Proc, key: &Key) -> bool {
-    said_of(info, proc).any(|kval| kval.key == *key || members(kval).any(|info| info.key == *key))
+pub(crate) fn has_value(info: &JobInfo, proc: &Proc, key: &Key) -> bool {
+    kvals_of(info, proc).any(|kval| kval.key == *key || members(kval).any(|info| info.key == *key))
 }
 
 /// Returns true if the host environment's data of any rank contain a key.
-pub(crate) fn says_of_ranks(info: &JobInfo, key: &Key) -> bool {
+pub(crate) fn has_rank_value(info: &JobInfo, key: &Key) -> bool {
     let of_ranks = info.entries.iter().filter_map(|entry| match entry {
         JobEntry::Rank(_, kvals) => Some(kvals),
         JobEntry::Job(_) => None,
@@ -260,7 +260,7 @@ pub(crate) fn procs_of(info: &JobInfo) -> impl Iterator<Item = Proc> {
     })
 }
 
-fn said_of<'a>(info: &'a JobInfo, proc: &Proc) -> impl Iterator<Item = &'a Kval> {
+fn kvals_of<'a>(info: &'a JobInfo, proc: &Proc) -> impl Iterator<Item = &'a Kval> {
     let rank = proc.rank;
     info.entries.iter().flat_map(move |entry| match entry {
         JobEntry::Rank(of, kvals) if *of == rank => kvals.as_slice(),

@@ -35,7 +35,7 @@ impl TerminationRequest {
 /// Returns the effective request among the results of one chain, with its step: the last one. Later
 /// handlers see the requests of earlier ones, and a handler that must decide can be placed last, or
 /// end the chain.
-pub fn last_wish(steps: &[ChainResult]) -> Option<(&ChainResult, TerminationRequest)> {
+pub fn last_request(steps: &[ChainResult]) -> Option<(&ChainResult, TerminationRequest)> {
     steps.iter().rev().find_map(|step| {
         let wish = step.infos.iter().rev().find_map(TerminationRequest::of)?;
         Some((step, wish))
@@ -98,7 +98,7 @@ mod tests {
                 Some(("moody", TerminationRequest::NoTermination)),
             ),
         ] {
-            let found = last_wish(&steps);
+            let found = last_request(&steps);
             assert_eq!(
                 found.map(|(step, wish)| (&*step.name, wish)),
                 expected,

@@ -1,4 +1,4 @@
-//! Who is connected with whom, and who hears when somebody goes: the server, stepped by hand, against a list of assemblages.
+//! Connected procs and their notification, compared with a list of assemblages.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! What becomes of job-control requests: the ledger, checkpoints, preemption, cancelling.
+//! Job-control requests: the ledger, checkpoints, preemption, cancelling.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -100,7 +100,7 @@ impl Stage {
         self.server.tick(self.now)
     }
 
-    /// The names and states of all requests that somebody may know of.
+    /// Returns the names and states of all requests that a user may see.
     fn states(&self, identity: UserIdentity) -> Vec<(String, String)> {
         let query = Query {
             keys: vec![Some(key::PMIX_JOB_CTRL_ID.0.into())],
@@ -109,7 +109,7 @@ impl Stage {
         let Some(Info {
             value: Value::DataArray(requests),
             ..
-        }) = self.server.told_of_controls(identity, &[query])
+        }) = self.server.query_controls(identity, &[query])
         else {
             panic!("it is known")
         };
@@ -148,7 +148,7 @@ impl Stage {
     }
 }
 
-/// What the requester is told, and the words of it.
+/// Returns the status and the reason of a reply.
 fn answer(actions: &[Action]) -> (Status, String) {
     let mut replies = actions.iter().filter_map(|action| match action {
         Action::Reply {
@@ -168,7 +168,7 @@ fn answer(actions: &[Action]) -> (Status, String) {
     )
 }
 
-/// What the host environment is asked to do.
+/// Returns the actions that the host environment is to carry out.
 fn asked_of_host(actions: &[Action]) -> Vec<(ControlId, JobAction, Vec<Proc>)> {
     let upcall = |action: &Action| match action {
         Action::Upcall(Upcall::JobControl { id, control, .. }) => {
@@ -179,7 +179,7 @@ fn asked_of_host(actions: &[Action]) -> Vec<(ControlId, JobAction, Vec<Proc>)> {
     actions.iter().filter_map(upcall).collect()
 }
 
-/// The events that are raised, by their codes, with those whom they are for.
+/// Returns the codes and targets of the raised events.
 fn raised(actions: &[Action]) -> Vec<(Status, Vec<Proc>)> {
     let chain = |action: &Action| match action {
         Action::Chain { event, .. } => {
@@ -757,7 +757,7 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
     );
 }
 
-/// What may happen while checkpoints are made.
+/// A step while checkpoints are made.
 #[derive(Clone, Debug)]
 enum Step {
     /// A checkpoint of these ranks, which may take so many seconds.
@@ -783,7 +783,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// What there is to know of one checkpoint, told without a ledger: who is waited for, who failed, and when it ends.
+/// A model of one checkpoint without a ledger: the awaited procs, the failed ones, and the end.
 #[derive(Debug)]
 struct Known {
     waits_for: BTreeSet<u32>,

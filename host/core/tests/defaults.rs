@@ -1,4 +1,4 @@
-//! The table of defaults, row by row as the design has it, and against an independent model.
+//! Built-in rules, case by case and compared with an independent model.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -27,7 +27,7 @@ fn proc(job: &str) -> Proc {
     Proc::new(Nspace::new(job).unwrap(), Rank(0))
 }
 
-/// A proc of a job that belongs to this user; of nobody known here without one.
+/// Returns a proc of a job with this owner; an unknown one without.
 fn target(job: &str, owner: Option<u32>) -> TargetProc {
     TargetProc {
         proc: proc(job),
@@ -35,7 +35,7 @@ fn target(job: &str, owner: Option<u32>) -> TargetProc {
     }
 }
 
-/// What the built-in rule answers a requester of this user.
+/// Returns the built-in rule's answer to a requester of this user.
 fn ask(uid: Option<u32>, what: RuleSubject<'_>, targets: &[TargetProc]) -> Result<(), Status> {
     let me = proc("me");
     let case = RuleRequest {

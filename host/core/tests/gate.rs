@@ -43,7 +43,7 @@ fn proc(job: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(job).unwrap(), Rank(rank))
 }
 
-/// What is known of whoever is at the door, and what they say.
+/// Returns the data of a connecting peer and its infos.
 fn peer() -> (PeerInfo, Vec<Info>) {
     (
         PeerInfo {

@@ -185,7 +185,7 @@ fn answers(actions: &[Action]) -> Vec<Status> {
     actions.iter().filter_map(status).collect()
 }
 
-/// Who of Alice's procs hears what.
+/// Returns the events that each of Alice's procs receives.
 fn heard(stage: &Stage, actions: &[Action]) -> Vec<(usize, Arc<Event>)> {
     let told = |action: &Action| match action {
         Action::Deliver { peer, event } => Some((

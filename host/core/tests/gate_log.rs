@@ -1,4 +1,4 @@
-//! Log requests at the gate: who really asks, what policies see of it, and what they make of it.
+//! Log requests at the policy gate: their requester, the policies' view of them, and amendments.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

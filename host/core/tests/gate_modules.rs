@@ -1,4 +1,5 @@
-//! What hosted modules ask for at the gate, the groups that policies are told, and monitors and nodes that they are asked about.
+//! Requests of hosted modules at the policy gate, the groups that policies see, and policies of
+//! monitors and provisioning.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -54,7 +55,7 @@ fn kill() -> Vec<Info> {
     vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))]
 }
 
-/// As whom the host environment is asked for control, and of whom; nothing if it is not.
+/// Returns the source and the targets of the job-control upcall, if there is one.
 fn controlled(actions: &[Action]) -> Option<(String, Vec<Proc>)> {
     match actions {
         [
@@ -72,7 +73,7 @@ fn controlled(actions: &[Action]) -> Option<(String, Vec<Proc>)> {
     }
 }
 
-/// Why it was denied, and what the module is answered.
+/// Returns the reason of the denial and the status for the module.
 fn denied(actions: &[Action]) -> (String, Status) {
     let [Action::Denied(denial), Action::Reply { to, reply }] = actions else {
         panic!("{actions:?}")
@@ -245,11 +246,11 @@ fn log_of_a_module_names_only_permitted_procs() {
     );
     assert_eq!(
         log(&user, Some("bob")),
-        (user.speaks_as(), Some(ALICE)),
+        (user.requester(), Some(ALICE)),
         "not as somebody else's"
     );
     let job = Owner::Namespace(nspace("alice"));
-    assert_eq!(log(&job, Some("bob")), (job.speaks_as(), Some(ALICE)));
+    assert_eq!(log(&job, Some("bob")), (job.requester(), Some(ALICE)));
 }
 
 #[test]
@@ -267,7 +268,7 @@ fn policies_see_unix_groups_of_requester_and_monitor() {
         },
     ]
     .into();
-    server.belongs(peer, groups.clone());
+    server.set_unix_groups(peer, groups.clone());
     let monitor = Info::new(key::PMIX_MONITOR_HEARTBEAT, Value::Bool(true));
     let time = |seconds| {
         vec![Info::new(
@@ -320,7 +321,7 @@ fn policies_see_unix_groups_of_requester_and_monitor() {
     assert_eq!(request.groups, groups);
 }
 
-/// What comes of a request for nodes before policies that say this.
+/// Returns the verdict on a request for nodes after policies with these answers.
 fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
     let mut chain = PolicyChain::default();
     for (at, (outcome, text)) in said.iter().enumerate() {

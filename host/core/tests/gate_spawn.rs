@@ -1,4 +1,5 @@
-//! What is to be spawned, at the gate: what policies see of it, and that nothing of it reaches the host before their verdict.
+//! Spawn requests at the policy gate: the policies' view of them. Nothing reaches the host
+//! environment before the verdict.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Where log requests go: channels, their order, when it is enough, and what the requester is told.
+//! Routing of log requests: channels, their order, `PMIX_LOG_ONCE`, and the status of the reply.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -55,7 +55,8 @@ fn modules(channels: &[KeyName]) -> AvailableChannels {
     }
 }
 
-/// What was tried, by whom, and the status in the end, where each channel answers as the table says, and all others not at all.
+/// Returns the channels that were tried with their destinations, and the final status, where
+/// channels answer as the table says.
 fn log_as(
     settings: &LogSettings,
     data: Vec<Info>,

@@ -1,4 +1,4 @@
-//! What a log request asks of the host: once, a time, and no duplicates.
+//! Directives of log requests for the server: once, timestamps, and duplicate suppression.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -138,7 +138,7 @@ fn later_directives_override_and_missing_value_means_true() {
     );
 }
 
-/// The time with which a request comes before its channels.
+/// Returns the timestamp with which a request reaches its channels.
 fn stamped(timestamp: Option<u64>, directives: Vec<Info>) -> Option<u64> {
     let asked = LogRequest {
         timestamp,

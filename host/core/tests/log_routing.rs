@@ -45,7 +45,7 @@ struct Case {
     /// The channels that data name, and whether that info is flagged as required.
     data: Vec<(usize, bool)>,
     offered: Vec<usize>,
-    /// What the host environment says that it is.
+    /// The channels that the host environment reports.
     of_host: Vec<usize>,
     order: Vec<(usize, bool)>,
     once: Option<bool>,
@@ -106,11 +106,12 @@ fn cases() -> impl Strategy<Value = Case> {
         )
 }
 
-/// What the model says of one case.
+/// The model of one case.
 struct Model<'a>(&'a Case);
 
 impl Model<'_> {
-    /// What data name: the site's own channel is payload where nobody serves it.
+    /// Returns the channels that the data name. The site's own channel is payload if no module
+    /// serves it.
     fn named(&self) -> impl Iterator<Item = (usize, bool)> {
         self.0
             .data
@@ -119,7 +120,7 @@ impl Model<'_> {
             .filter(|(channel, _)| *channel != BOARD || self.0.offered.contains(channel))
     }
 
-    /// The channels that are meant, in their order.
+    /// Returns the selected channels, in order.
     fn meant(&self) -> Vec<usize> {
         let Case {
             offered,
@@ -156,7 +157,8 @@ impl Model<'_> {
         self.0.once.unwrap_or(self.0.site_once)
     }
 
-    /// Whether the channel at this place is tried: always, unless one is enough and one before it has written.
+    /// Returns true if the channel at this position is tried: always, unless one channel is enough
+    /// and an earlier one has written.
     fn is_tried(&self, at: usize) -> bool {
         let meant = self.meant();
         let written =
@@ -164,7 +166,7 @@ impl Model<'_> {
         self.is_required(meant[at]) || !self.is_once() || !(0..at).any(written)
     }
 
-    /// What a channel comes to: one that nobody may be asked about is missing, whatever it would have answered.
+    /// Returns the result of a channel. It is missing if no destination may be tried.
     fn answer(&self, channel: usize) -> Answer {
         if self.writers(channel).is_empty() {
             Answer::Missing
@@ -173,7 +175,7 @@ impl Model<'_> {
         }
     }
 
-    /// Whom a channel could be given to, in this order.
+    /// Returns the possible destinations of a channel, in order.
     fn writers(&self, channel: usize) -> Vec<LogDestination> {
         let LogArrival {
             origin, gateway, ..
@@ -194,7 +196,7 @@ impl Model<'_> {
         writers
     }
 
-    /// Who is really asked: those behind one who knows the channel are not.
+    /// Returns the destinations that are tried: none after one that knows the channel.
     fn asked(&self, channel: usize) -> Vec<LogDestination> {
         let mut writers = self.writers(channel);
         if self.0.answers[channel] != Answer::Missing {
@@ -211,7 +213,7 @@ impl Model<'_> {
             .collect()
     }
 
-    /// What the requester is told: the table in the design, section 5.
+    /// Returns the status of the reply.
     fn status(&self) -> Status {
         let tried = self.tried();
         let answer = |channel: &usize| self.answer(*channel);
@@ -241,7 +243,7 @@ impl Model<'_> {
     }
 }
 
-/// What was tried, by whom, and what the requester was told.
+/// Returns the channels that were tried with their destinations, and the status of the reply.
 fn routed(case: &Case) -> (Vec<(Key, LogDestination)>, Status) {
     let named = case.data.iter().map(|(channel, required)| {
         let flags = if *required {

@@ -1,4 +1,4 @@
-//! Requests to be monitored: what they are read as, and what each mistake is told. RFC "Job control and monitoring".
+//! Parsing of monitor requests, and the error of each mistake. RFC "Job control and monitoring".
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

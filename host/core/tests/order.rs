@@ -326,11 +326,11 @@ fn affected_proc_filter_applies_to_events_naming_procs() {
     assert!(!chain.run(event(-1)).is_empty());
 }
 
-/// What a handler of the model asks for, beside codes.
+/// The directives of a handler of the model, beside its codes.
 #[derive(Clone, Copy, Debug)]
 struct Filter {
     levels: ClassFilter,
-    /// If any, the rank of job `j` whose events it is for; 9 stands for all of that job.
+    /// The rank of job `j` whose events it is for, if any; 9 stands for all of that job.
     source: Option<u32>,
     /// If any, the rank of job `j` that must be affected; 9 stands for any of that job.
     affected: Option<u32>,

@@ -436,7 +436,7 @@ fn any_said() -> impl Strategy<Value = PolicyAnswer> {
 }
 
 proptest! {
-    /// The model folds from the end: who is last decides only if nobody before it did.
+    /// The model folds from the end: a later policy decides only if no earlier one did.
     #[test]
     fn verdict_is_that_of_first_deciding_policy(
         policies in prop::collection::vec((any::<bool>(), any_said()), 0..6),

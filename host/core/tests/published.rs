@@ -1,4 +1,4 @@
-//! Published data against an independent model: a list of all that was ever published, of which each question reads what is left.
+//! Published data, compared with a model: a list of all publications, filtered for each lookup.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -19,7 +19,7 @@ const LIMITS: PublishLimits = PublishLimits {
     waits: 4,
 };
 
-/// Who there is: two jobs of one user, of two procs each, and one of another.
+/// The procs: two jobs of one user, of two procs each, and one of another user.
 const WHO: [(&str, u32, u32); 5] = [
     ("one", 0, 1000),
     ("one", 1, 1000),
@@ -97,7 +97,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// One thing that was published. Whoever gives the custom range means the second proc of each job.
+/// One publication. A custom range means the second proc of each job.
 #[derive(Clone, Debug)]
 struct Was {
     who: usize,
@@ -140,7 +140,8 @@ struct Model {
 }
 
 impl Model {
-    /// What a lookup finds now, by key, or nothing if that is not enough; what is to be read once is gone.
+    /// Returns the result of a lookup by key, none if it has to wait. Data for the first read are
+    /// removed.
     fn find(&mut self, lookup: &Op) -> Option<Vec<u32>> {
         let Op::Lookup {
             who,
@@ -246,7 +247,7 @@ fn values(found: &[peal_model::Pdata]) -> Vec<u32> {
         .collect()
 }
 
-/// Does the same to both, and compares what they say.
+/// Applies a step to both, and compares the results.
 fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
     match op {
         Op::Publish {

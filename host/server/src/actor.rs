@@ -148,7 +148,7 @@ impl Actor {
 
     /// The server is about to stop: what it would have told of later it tells now.
     pub(crate) fn tell_losses(&mut self) {
-        let losses = self.state.tell_losses();
+        let losses = self.state.report_losses();
         self.act_all(losses);
     }
 
@@ -231,7 +231,7 @@ impl Actor {
         };
         let (answer, actions) = match welcome {
             Ok((peer, actions)) => {
-                self.state.belongs(peer, groups);
+                self.state.set_unix_groups(peer, groups);
                 self.outboxes.insert(peer, outbox);
                 if let (ConnectionKind::Client, Some(pid)) = (kind, process)
                     && self.host.process_of(&proc) == ProcessLookup::Unknown

@@ -32,7 +32,7 @@ impl Actor {
 
     /// It is not any more.
     pub(crate) fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
-        let losses = self.state.tell_losses_of(nspace);
+        let losses = self.state.report_losses_of(nspace);
         self.act_all(losses);
         self.fabric.forgets(self.id, nspace);
         self.host.job_removed(nspace);

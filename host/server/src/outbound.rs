@@ -71,9 +71,9 @@ impl Actor {
                 let identity = self.state.identity(&source);
                 let known = match (&request, identity) {
                     (Request::Query { queries }, Some(identity)) => {
-                        let controls = self.state.told_of_controls(identity, queries).into_iter();
-                        let groups = self.state.told_of_groups(identity, queries);
-                        let sets = self.state.told_of_process_sets(identity, queries);
+                        let controls = self.state.query_controls(identity, queries).into_iter();
+                        let groups = self.state.query_groups(identity, queries);
+                        let sets = self.state.query_process_sets(identity, queries);
                         let supported = supported::told(queries, self.host.supported());
                         let channels = self.log_channels(&source, queries);
                         controls

@@ -60,7 +60,8 @@ impl Groups {
         let until = now + self.settings.result_retention;
         match what {
             GroupTransition::Formed(formed) => {
-                self.lobby.nobody_is_late(key, GroupOperation::Construct);
+                self.collectives
+                    .forget_failures(key, GroupOperation::Construct);
                 let known = LocalGroup {
                     instance: *instance,
                     formed: formed.clone(),
@@ -72,7 +73,10 @@ impl Groups {
                     self.steps.push(GroupAction::Learn(formed.clone()));
                     self.known.insert(key.clone(), known);
                 }
-                for (to, part) in self.lobby.answered(key, GroupOperation::Construct, before) {
+                for (to, part) in self
+                    .collectives
+                    .answered(key, GroupOperation::Construct, before)
+                {
                     if part.refusal.is_none() && formed.members.contains(&part.proc) {
                         self.answer(to, GroupCallResult::formed(key, formed.clone()));
                     } else {
@@ -89,9 +93,11 @@ impl Groups {
                 late,
                 called,
             } => {
-                let answered = self.lobby.answered(key, GroupOperation::Construct, |part| {
-                    before(part) && what.answers(part)
-                });
+                let answered = self
+                    .collectives
+                    .answered(key, GroupOperation::Construct, |part| {
+                        before(part) && what.answers(part)
+                    });
                 let had: BTreeSet<Proc> = answered
                     .iter()
                     .map(|(_, part)| &part.proc)
@@ -109,20 +115,30 @@ impl Groups {
                     whom,
                     answered: had,
                 };
-                self.lobby
-                    .remember(key, GroupOperation::Construct, failure.clone(), whom, until);
-                self.lobby.disband(key, GroupOperation::Construct);
+                self.collectives.remember(
+                    key,
+                    GroupOperation::Construct,
+                    failure.clone(),
+                    whom,
+                    until,
+                );
+                self.collectives.disband(key, GroupOperation::Construct);
                 self.fail(key, GroupOperation::Construct, answered, failure);
                 self.pass_all_on(now);
             }
             GroupTransition::Dissolved => {
                 self.forget(key);
-                for (to, _) in self.lobby.answered(key, GroupOperation::Destruct, before) {
+                for (to, _) in self
+                    .collectives
+                    .answered(key, GroupOperation::Destruct, before)
+                {
                     self.answer(to, GroupCallResult::Done);
                 }
             }
             GroupTransition::NotDissolved(failure) => {
-                let answered = self.lobby.answered(key, GroupOperation::Destruct, before);
+                let answered = self
+                    .collectives
+                    .answered(key, GroupOperation::Destruct, before);
                 if let Some(known) = self.known.get_mut(key) {
                     known.instance = *instance;
                     let had: BTreeSet<Proc> =
@@ -138,7 +154,7 @@ impl Groups {
                         whom: Whom::Awaited(awaited),
                         answered: had,
                     };
-                    self.lobby.remember(
+                    self.collectives.remember(
                         key,
                         GroupOperation::Destruct,
                         failure.clone(),
@@ -167,7 +183,7 @@ impl Groups {
         };
         known.instance = instance;
         known.gone.insert(proc.clone());
-        self.lobby.left(key, proc);
+        self.collectives.left(key, proc);
         let here: Vec<Proc> = known
             .members_at(self.me, &self.directory)
             .cloned()
@@ -216,7 +232,7 @@ impl Groups {
         let estranged = self
             .known
             .remove(key)
-            .map(|known| self.estranged(&known))
+            .map(|known| self.unshared_jobs(&known))
             .unwrap_or_default();
         if !estranged.is_empty() {
             self.steps.push(GroupAction::Forget(estranged));
@@ -236,7 +252,11 @@ impl Groups {
             (&failure.refusal, operation, waited.is_empty())
         {
             let procs = waited.iter().map(|(_, part)| part.proc.clone()).collect();
-            self.tell(procs, code::PMIX_GROUP_CONSTRUCT_ABORT, refusal.told(key));
+            self.tell(
+                procs,
+                code::PMIX_GROUP_CONSTRUCT_ABORT,
+                refusal.event_infos(key),
+            );
         }
         for (to, _) in waited {
             self.answer(to, GroupCallResult::failed(key, failure.clone()));

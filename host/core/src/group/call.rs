@@ -27,7 +27,7 @@ pub struct ConstructRequest {
     /// The role in which it takes part.
     pub role: ConstructRole,
     /// The directives for the group.
-    pub wishes: ConstructDirectives,
+    pub directives: ConstructDirectives,
     /// Further members (`PMIX_GROUP_ADD_MEMBERS`).
     pub additions: Vec<Proc>,
     /// The order of the members (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
@@ -46,7 +46,7 @@ impl ConstructRequest {
         let (additions, infos) = (Vec::new(), Vec::new());
         ConstructRequest {
             role,
-            wishes: ConstructDirectives::default(),
+            directives: ConstructDirectives::default(),
             additions,
             order: None,
             infos,

@@ -26,7 +26,7 @@ impl Groups {
                 self.watches.add(nspace, from)
             }
             GroupMessage::Watch(_) => {}
-            GroupMessage::Lost(proc) => self.tell_lost(&[proc]),
+            GroupMessage::Lost(proc) => self.report_lost(&[proc]),
             GroupMessage::Upward(upward) => self.coordinate(from, upward, now),
             GroupMessage::Report(report) => self.reported(from, report, now),
             GroupMessage::Down(outcome) => self.apply(outcome, now),
@@ -41,7 +41,7 @@ impl Groups {
                         .iter()
                         .any(|(proc, after)| part.proc == *proc && part.after == *after)
                 };
-                let refused = self.lobby.answered(&key, operation, meant);
+                let refused = self.collectives.answered(&key, operation, meant);
                 self.fail(&key, operation, refused, &failure);
             }
             GroupMessage::Tell { procs, code, infos } => self.tell(procs, code, infos),
@@ -107,7 +107,7 @@ impl Groups {
         what: impl FnOnce(&mut CoordinatorState, &CoordinatorContext<'_>) -> Vec<CoordinatorAction>,
     ) {
         let Groups {
-            board,
+            state: board,
             directory,
             settings,
             ..

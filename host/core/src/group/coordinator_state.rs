@@ -5,7 +5,7 @@ use super::{
     Earliest, FailureResponse, Formed, GroupDecision, GroupFailure, GroupKey, GroupOperation,
     GroupTransition, Members, Participation, ServerId,
     directory::ProcLocation,
-    established::{Dissolving, EstablishedGroup},
+    established::{EstablishedGroup, PendingDestruct},
     forming::{GroupNotification, PendingConstruct},
     message::about,
     refusal::RecentRefusals,
@@ -57,7 +57,7 @@ impl CoordinatorAction {
 #[derive(Debug)]
 pub(super) struct CoordinatorState {
     me: ServerId,
-    seats: BTreeMap<GroupKey, GroupState>,
+    groups: BTreeMap<GroupKey, GroupState>,
     told: BTreeMap<GroupKey, SentDecisions>,
     /// Times at which the sent decisions of a group are forgotten, unless more have been sent
     /// since.
@@ -72,7 +72,7 @@ pub(super) struct CoordinatorState {
 
 impl CoordinatorState {
     pub(super) fn new(me: ServerId) -> CoordinatorState {
-        let (seats, told, fading, due) = (
+        let (groups, told, fading, due) = (
             BTreeMap::new(),
             BTreeMap::new(),
             VecDeque::new(),
@@ -81,7 +81,7 @@ impl CoordinatorState {
         let (refused, decided) = (RecentRefusals::default(), Vec::new());
         CoordinatorState {
             me,
-            seats,
+            groups,
             told,
             fading,
             due,
@@ -159,12 +159,12 @@ impl CoordinatorState {
             .as_ref()
             .is_some_and(|construct| construct.role == ConstructRole::Member);
         let is_full = self.is_full(key, at);
-        match (&part.construct, self.seats.get_mut(key)) {
+        match (&part.construct, self.groups.get_mut(key)) {
             // An added proc has the same result as the leaders that add it.
             (Some(_), None) if is_member && !is_full => {
                 let mut forming = PendingConstruct::new(deadline);
                 forming.refuse(refusal);
-                self.seats
+                self.groups
                     .insert(key.clone(), GroupState::Forming(Box::new(forming)));
             }
             (Some(construct), Some(GroupState::Forming(forming)))
@@ -182,7 +182,7 @@ impl CoordinatorState {
                 if !is_member && self.refused.one_more(key.uid, at.now) =>
             {
                 let mut called: BTreeSet<Proc> = [part.proc].into();
-                if let Some(GroupState::Forming(forming)) = self.seats.remove(key) {
+                if let Some(GroupState::Forming(forming)) = self.groups.remove(key) {
                     called.extend(forming.called().cloned());
                 }
                 self.decide(
@@ -199,7 +199,7 @@ impl CoordinatorState {
             (None, Some(GroupState::Standing(standing)))
                 if standing.members.has(&part.proc) && self.refused.one_more(key.uid, at.now) =>
             {
-                standing.dissolving = None;
+                standing.destruct = None;
                 let servers = standing.servers(at.directory);
                 self.decide(
                     at,
@@ -229,13 +229,13 @@ impl CoordinatorState {
             return self.refuse(from, key, parts, failure);
         }
         match self
-            .seats
+            .groups
             .entry(key.clone())
             .or_insert_with(|| GroupState::forming(deadline))
         {
             GroupState::Forming(forming) => {
                 forming.deadline = forming.deadline.min(deadline);
-                forming.note_wishes(&parts);
+                forming.add_directives(&parts);
                 for part in parts {
                     forming.join(part, at);
                 }
@@ -247,12 +247,12 @@ impl CoordinatorState {
     /// Returns true if a user's number of groups is at its limit and none has this name.
     fn is_full(&self, key: &GroupKey, at: &CoordinatorContext<'_>) -> bool {
         let own = || {
-            self.seats
+            self.groups
                 .keys()
                 .filter(|other| other.uid == key.uid)
                 .count()
         };
-        !self.seats.contains_key(key) && own() >= at.settings.max_per_user
+        !self.groups.contains_key(key) && own() >= at.settings.max_per_user
     }
 
     fn destruct(
@@ -262,20 +262,20 @@ impl CoordinatorState {
         parts: Vec<Participation>,
         deadline: MonotonicTime,
     ) {
-        match self.seats.get_mut(key) {
+        match self.groups.get_mut(key) {
             Some(GroupState::Standing(standing)) => {
                 let EstablishedGroup {
                     members,
-                    dissolving,
+                    destruct: dissolving,
                     ..
                 } = standing;
-                let dissolving = dissolving.get_or_insert_with(|| Dissolving {
+                let dissolving = dissolving.get_or_insert_with(|| PendingDestruct {
                     missing: members.clone(),
                     deadline,
                 });
                 dissolving.deadline = dissolving.deadline.min(deadline);
                 for part in parts {
-                    dissolving.missing.tick(&part.proc);
+                    dissolving.missing.check_off(&part.proc);
                 }
             }
             _ => self.refuse(from, key, parts, GroupFailure::unknown(key)),
@@ -319,7 +319,7 @@ impl CoordinatorState {
             .into_iter()
             .filter(|member| at.directory.whereabouts(member) == ProcLocation::Lives);
         let members: Vec<Proc> = living.collect();
-        if members.is_empty() || self.seats.contains_key(key) || self.is_full(key, at) {
+        if members.is_empty() || self.groups.contains_key(key) || self.is_full(key, at) {
             return Vec::new();
         }
         let servers = at.directory.homes(members.iter());
@@ -348,7 +348,7 @@ impl CoordinatorState {
             GroupTransition::Formed(formed.clone()),
         );
         let standing = EstablishedGroup::new(instance, formed.members.named().clone());
-        self.seats
+        self.groups
             .insert(key.clone(), GroupState::Standing(standing));
     }
 
@@ -359,7 +359,7 @@ impl CoordinatorState {
         at: &CoordinatorContext<'_>,
     ) -> Vec<CoordinatorAction> {
         for key in self.keys() {
-            if let Some(GroupState::Forming(forming)) = self.seats.get_mut(&key) {
+            if let Some(GroupState::Forming(forming)) = self.groups.get_mut(&key) {
                 forming.knows_job(nspace, at);
                 self.settle(&key, at);
             }
@@ -375,7 +375,7 @@ impl CoordinatorState {
     ) -> Vec<CoordinatorAction> {
         for key in self.keys() {
             for proc in procs {
-                match self.seats.get_mut(&key) {
+                match self.groups.get_mut(&key) {
                     Some(GroupState::Forming(forming)) => forming.remove_terminated(proc, at),
                     Some(GroupState::Standing(_)) => {
                         self.lose(&key, proc, DepartureReason::Failed, at)
@@ -408,16 +408,16 @@ impl CoordinatorState {
         change: DepartureReason,
         at: &CoordinatorContext<'_>,
     ) {
-        let Some(GroupState::Standing(standing)) = self.seats.get_mut(key) else {
+        let Some(GroupState::Standing(standing)) = self.groups.get_mut(key) else {
             return;
         };
         // The server of the departing member is notified, too.
         let mut servers = standing.servers(at.directory);
-        if !standing.members.tick(proc) {
+        if !standing.members.check_off(proc) {
             return;
         }
-        if let Some(dissolving) = &mut standing.dissolving {
-            dissolving.missing.tick(proc);
+        if let Some(dissolving) = &mut standing.destruct {
+            dissolving.missing.check_off(proc);
         }
         servers.extend(at.directory.home(&proc.nspace));
         let is_empty = standing.members.is_empty();
@@ -427,8 +427,8 @@ impl CoordinatorState {
             Some(servers),
             GroupTransition::Changed(proc.clone(), change),
         );
-        match self.seats.get_mut(key) {
-            _ if is_empty => drop(self.seats.remove(key)),
+        match self.groups.get_mut(key) {
+            _ if is_empty => drop(self.groups.remove(key)),
             Some(GroupState::Standing(standing)) => standing.instance = instance,
             _ => {}
         }
@@ -442,7 +442,7 @@ impl CoordinatorState {
         saying: FailureResponse,
         at: &CoordinatorContext<'_>,
     ) -> Vec<CoordinatorAction> {
-        if let Some(GroupState::Forming(forming)) = self.seats.get_mut(key) {
+        if let Some(GroupState::Forming(forming)) = self.groups.get_mut(key) {
             forming.resolve_failure(by, saying);
         }
         self.settle(key, at);
@@ -458,7 +458,7 @@ impl CoordinatorState {
         for key in self.keys() {
             self.settle(&key, at);
         }
-        self.due = self.seats.values().filter_map(GroupState::due).collect();
+        self.due = self.groups.values().filter_map(GroupState::due).collect();
         self.taken()
     }
 
@@ -488,13 +488,13 @@ impl CoordinatorState {
     /// Ends operations that are complete, have failed or are late.
     fn settle(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
         self.end_if_settled(key, at);
-        if let Some(due) = self.seats.get(key).and_then(GroupState::due) {
+        if let Some(due) = self.groups.get(key).and_then(GroupState::due) {
             self.due.lower(due);
         }
     }
 
     fn end_if_settled(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
-        match self.seats.get_mut(key) {
+        match self.groups.get_mut(key) {
             Some(GroupState::Forming(forming)) => {
                 let prospects = if forming.news.is_empty() {
                     BTreeSet::new()
@@ -508,16 +508,16 @@ impl CoordinatorState {
             }
             Some(GroupState::Standing(standing)) => {
                 let is_late = standing
-                    .dissolving
+                    .destruct
                     .as_ref()
                     .is_some_and(|dissolving| dissolving.deadline <= at.now);
                 if standing.is_dissolved() {
                     let servers = Some(standing.servers(at.directory));
-                    self.seats.remove(key);
+                    self.groups.remove(key);
                     self.decide(at, key, servers, GroupTransition::Dissolved);
                 } else if is_late {
                     let servers = Some(standing.servers(at.directory));
-                    let dissolving = standing.dissolving.take();
+                    let dissolving = standing.destruct.take();
                     let missing = dissolving
                         .iter()
                         .flat_map(|dissolving| dissolving.missing.iter());
@@ -532,11 +532,11 @@ impl CoordinatorState {
     }
 
     fn settle_forming(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
-        let Some(GroupState::Forming(forming)) = self.seats.get(key) else {
+        let Some(GroupState::Forming(forming)) = self.groups.get(key) else {
             return;
         };
         if forming.is_deserted() {
-            self.seats.remove(key);
+            self.groups.remove(key);
             return;
         }
         let Some(settled) = forming.settled(at.now) else {
@@ -558,7 +558,7 @@ impl CoordinatorState {
             }
             Err(failure) => {
                 let (called, late) = (forming.called().cloned().collect(), forming.late_ones());
-                self.seats.remove(key);
+                self.groups.remove(key);
                 self.decide(
                     at,
                     key,
@@ -641,13 +641,16 @@ impl CoordinatorState {
 
     /// Adds a group that was established before the takeover.
     pub(super) fn inherit(&mut self, key: GroupKey, standing: EstablishedGroup) {
-        self.seats.insert(key, GroupState::Standing(standing));
+        self.groups.insert(key, GroupState::Standing(standing));
     }
 
     /// Removes members that have ended from the groups that were established before the takeover.
-    pub(super) fn bury_ended(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
+    pub(super) fn remove_ended_members(
+        &mut self,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
         for key in self.keys() {
-            let Some(GroupState::Standing(standing)) = self.seats.get(&key) else {
+            let Some(GroupState::Standing(standing)) = self.groups.get(&key) else {
                 continue;
             };
             let gone = |member: &&Proc| at.directory.whereabouts(member) != ProcLocation::Lives;
@@ -659,12 +662,12 @@ impl CoordinatorState {
     }
 
     fn keys(&self) -> Vec<GroupKey> {
-        self.seats.keys().cloned().collect()
+        self.groups.keys().cloned().collect()
     }
 
     /// Returns true if no state is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.seats.is_empty() && self.told.is_empty() && self.refused.is_empty()
+        self.groups.is_empty() && self.told.is_empty() && self.refused.is_empty()
     }
 }
 
@@ -678,7 +681,7 @@ impl GroupState {
         match self {
             GroupState::Forming(forming) => Some(forming.due()),
             GroupState::Standing(standing) => standing
-                .dissolving
+                .destruct
                 .as_ref()
                 .map(|dissolving| dissolving.deadline),
         }

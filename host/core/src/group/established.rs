@@ -68,12 +68,12 @@ impl LocalGroup {
 pub(super) struct EstablishedGroup {
     pub(super) instance: DecisionSeq,
     pub(super) members: RemainingProcs,
-    pub(super) dissolving: Option<Dissolving>,
+    pub(super) destruct: Option<PendingDestruct>,
 }
 
 /// A pending destruct.
 #[derive(Debug)]
-pub(super) struct Dissolving {
+pub(super) struct PendingDestruct {
     /// Members that have not called it.
     pub(super) missing: RemainingProcs,
     pub(super) deadline: MonotonicTime,
@@ -84,13 +84,13 @@ impl EstablishedGroup {
         EstablishedGroup {
             instance,
             members: members.into(),
-            dissolving: None,
+            destruct: None,
         }
     }
 
     /// Returns true if all remaining members have called destruct.
     pub(super) fn is_dissolved(&self) -> bool {
-        self.dissolving
+        self.destruct
             .as_ref()
             .is_some_and(|dissolving| dissolving.missing.is_empty())
     }

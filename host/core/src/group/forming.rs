@@ -52,8 +52,8 @@ pub(super) struct PendingConstruct {
     /// All expected members.
     invited: BTreeSet<Proc>,
     /// Number of leaders that called and ended, and without which the construct continues.
-    buried: usize,
-    wishes: ConstructDirectives,
+    ended_leaders: usize,
+    directives: ConstructDirectives,
     order: Option<Vec<Proc>>,
     leader: Option<Proc>,
     asked: Option<(FailureArbiter, MonotonicTime)>,
@@ -77,8 +77,8 @@ impl PendingConstruct {
             missing: BTreeSet::new(),
             unknown: BTreeSet::new(),
             invited: BTreeSet::new(),
-            buried: 0,
-            wishes: ConstructDirectives::default(),
+            ended_leaders: 0,
+            directives: ConstructDirectives::default(),
             order: None,
             leader: None,
             asked: None,
@@ -92,7 +92,7 @@ impl PendingConstruct {
 
     /// Collects the directives of callers. Must precede `join`, because the directives determine
     /// whether an ended proc fails the construct, and who decides about that.
-    pub(super) fn note_wishes(&mut self, parts: &[Participation]) {
+    pub(super) fn add_directives(&mut self, parts: &[Participation]) {
         for part in parts {
             let Some(construct) = part
                 .construct
@@ -101,7 +101,7 @@ impl PendingConstruct {
             else {
                 continue;
             };
-            self.wishes = self.wishes.and(construct.wishes);
+            self.directives = self.directives.and(construct.wishes);
             if construct.wishes.leads && self.leader.is_none() {
                 self.leader = Some(part.proc.clone());
             }
@@ -258,7 +258,7 @@ impl PendingConstruct {
     /// Handles a proc that has ended. If no expected member is left, the remaining callers, which
     /// name no other proc, wait for another leader.
     pub(super) fn remove_terminated(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
-        self.miss(proc, at);
+        self.decide_about_loss(proc, at);
         let is_left_to_nobody =
             self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
         if is_left_to_nobody {
@@ -278,7 +278,7 @@ impl PendingConstruct {
 
     /// Decides about the loss of a proc. If the directives do not tolerate it, the leader is asked;
     /// without a leader the construct fails.
-    fn miss(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
+    fn decide_about_loss(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
         self.refused.remove(proc);
         let was_missing = self.missing.remove(proc);
         let construct = self.joined.remove(proc);
@@ -290,9 +290,9 @@ impl PendingConstruct {
             construct.as_ref().map(|construct| &construct.role),
             Some(ConstructRole::Bootstrap(_))
         ) {
-            self.buried += 1;
+            self.ended_leaders += 1;
         }
-        let borne = self.wishes.fault_tolerant || (was_missing && self.wishes.optional);
+        let borne = self.directives.fault_tolerant || (was_missing && self.directives.optional);
         let led = self.leader.as_ref() == Some(proc);
         if led {
             self.leader = None;
@@ -426,7 +426,7 @@ impl PendingConstruct {
             None => false,
             Some(LeaderDiscovery::Collective(_)) => true,
             Some(LeaderDiscovery::Bootstrap(count)) => {
-                self.leading().count() + self.buried >= *count
+                self.leading().count() + self.ended_leaders >= *count
             }
         }
     }
@@ -451,7 +451,7 @@ impl PendingConstruct {
 
     fn formed(&self) -> Result<Formed, GroupFailure> {
         if let Some(LeaderDiscovery::Bootstrap(count)) = self.method
-            && self.leading().count() + self.buried > count
+            && self.leading().count() + self.ended_leaders > count
         {
             return Err(GroupFailure::conflict(format_args!(
                 "more leaders have called than the {count} announced"
@@ -504,7 +504,7 @@ impl PendingConstruct {
                 .filter_map(|(_, construct)| construct.data.clone())
                 .collect(),
             jobs: jobs.into_values().cloned().collect(),
-            notifies: self.wishes.notify,
+            notifies: self.directives.notify,
             whole_jobs: self.whole_jobs.iter().filter(is_whole).cloned().collect(),
             context_id: None,
             members,
@@ -513,7 +513,7 @@ impl PendingConstruct {
 
     /// Returns true if a context id is requested.
     pub(super) fn wants_context_id(&self) -> bool {
-        self.wishes.context_id
+        self.directives.context_id
     }
 
     /// Returns the failure of a timeout, with the procs that have not called.
@@ -534,7 +534,7 @@ impl PendingConstruct {
             Some(LeaderDiscovery::Bootstrap(count)) if awaited.is_empty() => {
                 format!(
                     "{} of {count} leaders have called",
-                    self.leading().count() + self.buried
+                    self.leading().count() + self.ended_leaders
                 )
             }
             Some(_) => format!("procs that have not called: {}", awaited.join(", ")),

@@ -28,7 +28,7 @@ impl Groups {
                 .into_iter()
                 .flatten()
                 .collect();
-            self.tell_lost(&all);
+            self.report_lost(&all);
             self.watches.forget_job(&nspace);
         }
         let procs = self.directory.server_left(server);
@@ -60,7 +60,7 @@ impl Groups {
         let procs = self.directory.remove(nspace);
         self.watches.forget_job(nspace);
         for proc in &procs {
-            self.lobby.leave(proc);
+            self.collectives.leave(proc);
         }
         self.broadcast(&GroupMessage::JobGone(nspace.clone()));
         self.remove_terminated(&procs, now);
@@ -72,7 +72,7 @@ impl Groups {
     pub fn ended(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = now;
         if self.directory.end(proc) {
-            self.lobby.leave(proc);
+            self.collectives.leave(proc);
             self.up(CoordinatorRequest::Ended(proc.clone()), now);
             self.pass_all_on(now);
         }

@@ -102,7 +102,7 @@ impl LocalCollective {
 
     /// Stops waiting for a proc.
     fn tick(&mut self, proc: &Proc) {
-        self.awaited.as_mut().map(|awaited| awaited.tick(proc));
+        self.awaited.as_mut().map(|awaited| awaited.check_off(proc));
     }
 
     /// Takes the participations that go to the coordinator: those that wait for no other local
@@ -214,7 +214,7 @@ impl LocalCollectives {
         party.led |= part
             .construct
             .as_ref()
-            .is_some_and(|construct| construct.wishes.leads);
+            .is_some_and(|construct| construct.directives.leads);
         party.tick(&part.proc);
         party.waiting.push(WaitingCaller { to, part });
     }
@@ -361,7 +361,7 @@ impl LocalCollectives {
     }
 
     /// Forgets the failures of an operation that has succeeded since.
-    pub(super) fn nobody_is_late(&mut self, key: &GroupKey, operation: GroupOperation) {
+    pub(super) fn forget_failures(&mut self, key: &GroupKey, operation: GroupOperation) {
         self.late.of_mut(operation).remove(key);
     }
 

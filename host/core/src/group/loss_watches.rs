@@ -73,7 +73,7 @@ impl Groups {
     }
 
     /// Reports lost procs of other servers to the caller.
-    pub(super) fn tell_lost(&mut self, procs: &[Proc]) {
+    pub(super) fn report_lost(&mut self, procs: &[Proc]) {
         for proc in procs
             .iter()
             .filter(|proc| self.watches.watched.contains(&proc.nspace))

@@ -160,14 +160,14 @@ pub struct Groups {
     /// All servers, this one included.
     servers: BTreeSet<ServerId>,
     directory: JobDirectory,
-    lobby: LocalCollectives,
+    collectives: LocalCollectives,
     /// Groups with local members.
     known: BTreeMap<GroupKey, LocalGroup>,
     /// Recent decisions, for the next coordinator.
     past: BTreeMap<DecisionSeq, (MonotonicTime, GroupDecision)>,
     /// The last decision that was applied.
     seen: DecisionSeq,
-    board: CoordinatorState,
+    state: CoordinatorState,
     takeover: Option<Takeover>,
     /// Requests for a coordinator that this server is not yet.
     early: Vec<(ServerId, CoordinatorRequest)>,
@@ -188,11 +188,11 @@ impl Groups {
             clock: MonotonicTime::default(),
             servers: [me].into(),
             directory: JobDirectory::default(),
-            lobby: LocalCollectives::default(),
+            collectives: LocalCollectives::default(),
             known: BTreeMap::new(),
             past: BTreeMap::new(),
             seen: DecisionSeq::default(),
-            board: CoordinatorState::new(me),
+            state: CoordinatorState::new(me),
             takeover: None,
             early: Vec::new(),
             own: VecDeque::new(),
@@ -231,7 +231,7 @@ impl Groups {
         let deadline = now + timeout.unwrap_or(self.settings.timeout);
         let operation = GroupOperation::of(part.construct.as_deref());
         let Groups {
-            lobby,
+            collectives: lobby,
             directory,
             known,
             me,
@@ -244,7 +244,7 @@ impl Groups {
                 (None, None) => NamedProcs::default(),
             }
         });
-        let ready = self.lobby.ready(&key, operation);
+        let ready = self.collectives.ready(&key, operation);
         self.pass_on(ready, now);
         self.taken()
     }
@@ -343,7 +343,7 @@ impl Groups {
 
     /// Returns an unused context id for a group that procs form by invitation.
     pub fn context_id(&mut self) -> u64 {
-        self.board.context_id()
+        self.state.context_id()
     }
 
     /// Passes on a proc's response to a failure in a construct.
@@ -385,9 +385,9 @@ impl Groups {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
         }
-        self.lobby.expire(now);
+        self.collectives.expire(now);
         self.pass_all_on(now);
-        self.lobby.forget(now);
+        self.collectives.forget(now);
         let memory = self.settings.result_retention;
         while let Some(first) = self
             .past
@@ -422,8 +422,8 @@ impl Groups {
     /// Describes remaining state, for tests that expect none.
     pub fn leftovers(&self) -> Option<String> {
         let left = [
-            (!self.lobby.is_empty(), "calls"),
-            (!self.board.is_empty(), "coordinator state"),
+            (!self.collectives.is_empty(), "calls"),
+            (!self.state.is_empty(), "coordinator state"),
             (!self.known.is_empty(), "groups"),
             (!self.past.is_empty(), "past decisions"),
             (!self.early.is_empty(), "messages for a coordinator"),
@@ -455,10 +455,10 @@ impl Groups {
             return Err(GroupFailure::died(&part.proc));
         }
         let refused = part.refusal.as_ref().map(GroupRefusal::failure);
-        if self.lobby.holds(key, operation, &part.proc) {
+        if self.collectives.holds(key, operation, &part.proc) {
             return Err(refused.unwrap_or_else(|| GroupFailure::duplicate_call(key)));
         }
-        self.lobby.reject_late(key, operation, part, now)?;
+        self.collectives.reject_late(key, operation, part, now)?;
         let known = self.known.get(key);
         if let Some(failure) = refused {
             // Other participants wait for a refused proc if it could take part.
@@ -475,16 +475,16 @@ impl Groups {
             (Some(_), None)
                 if part
                     .names()
-                    .is_some_and(|named| self.lobby.is_named(key, named)) =>
+                    .is_some_and(|named| self.collectives.is_named(key, named)) =>
             {
                 Ok(())
             }
-            (Some(construct), None) => self.makes_sense(construct),
+            (Some(construct), None) => self.check_possible(construct),
         }
     }
 
     /// Refuses constructs that this server knows to be impossible.
-    fn makes_sense(&self, construct: &ConstructRequest) -> Result<(), GroupFailure> {
+    fn check_possible(&self, construct: &ConstructRequest) -> Result<(), GroupFailure> {
         let named: &[Proc] = match &construct.role {
             ConstructRole::Leader(named) => named,
             ConstructRole::Bootstrap(_) | ConstructRole::Member => &[],
@@ -493,7 +493,7 @@ impl Groups {
             if self.directory.is_no_rank(proc) {
                 return Err(GroupFailure::unknown_proc(proc));
             }
-            if construct.wishes.local_only && !self.directory.is_at(&proc.nspace, self.me) {
+            if construct.directives.local_only && !self.directory.is_at(&proc.nspace, self.me) {
                 return Err(GroupFailure::not_local(proc));
             }
         }
@@ -512,7 +512,7 @@ impl Groups {
 
     /// Sends the contributions that are ready, of all groups, to the coordinator.
     fn pass_all_on(&mut self, now: MonotonicTime) {
-        let ready = self.lobby.all_ready();
+        let ready = self.collectives.all_ready();
         self.pass_on(ready, now);
     }
 
@@ -553,7 +553,7 @@ impl Groups {
             .past
             .first_key_value()
             .map(|(_, (at, _))| *at + self.settings.result_retention);
-        self.due = [self.lobby.deadline(), self.board.deadline(), past]
+        self.due = [self.collectives.deadline(), self.state.deadline(), past]
             .into_iter()
             .flatten()
             .min();

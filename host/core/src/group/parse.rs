@@ -70,7 +70,7 @@ pub fn read(
     };
     let mut bootstrap = None;
     let ConstructRequest {
-        wishes,
+        directives: wishes,
         additions,
         order,
         infos,

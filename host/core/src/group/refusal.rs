@@ -41,7 +41,7 @@ impl GroupRefusal {
     }
 
     /// Returns the infos of an event about the refusal, because replies carry a status only.
-    pub(super) fn told(&self, group: &GroupKey) -> Vec<Info> {
+    pub(super) fn event_infos(&self, group: &GroupKey) -> Vec<Info> {
         let head = [
             Info::new(
                 key::PMIX_GROUP_ID,

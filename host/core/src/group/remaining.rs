@@ -34,7 +34,7 @@ impl RemainingProcs {
     }
 
     /// Checks a proc off. Returns true if it remained.
-    pub(super) fn tick(&mut self, proc: &Proc) -> bool {
+    pub(super) fn check_off(&mut self, proc: &Proc) -> bool {
         let Some(place) = self
             .named
             .place_of(proc)
@@ -91,7 +91,7 @@ mod tests {
             // Some procs by chance, then all that remain.
             for rank in ticked.iter().chain(&named) {
                 prop_assert_eq!(roll.has(&proc(rank)), set.contains(&proc(rank)));
-                prop_assert_eq!(roll.tick(&proc(rank)), set.remove(&proc(rank)));
+                prop_assert_eq!(roll.check_off(&proc(rank)), set.remove(&proc(rank)));
                 prop_assert_eq!(roll.is_empty(), set.is_empty());
                 prop_assert!(roll.iter().eq(&set));
             }

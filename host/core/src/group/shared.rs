@@ -58,7 +58,7 @@ impl Groups {
     }
 
     /// Returns the remote jobs of a former group that share no other group with this server.
-    pub(super) fn estranged(&self, known: &LocalGroup) -> Vec<Nspace> {
+    pub(super) fn unshared_jobs(&self, known: &LocalGroup) -> Vec<Nspace> {
         let is_shared = |nspace: &Nspace| {
             self.known
                 .values()

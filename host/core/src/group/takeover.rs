@@ -42,7 +42,7 @@ impl Groups {
                 .map(|(_, outcome)| outcome.clone())
                 .collect(),
             open: self
-                .lobby
+                .collectives
                 .open()
                 .into_iter()
                 .map(|open| open.with_time_left(now))
@@ -69,7 +69,7 @@ impl Groups {
             return;
         };
         reports.retain(|server, _| self.servers.contains(server));
-        self.board = CoordinatorState::new(self.me);
+        self.state = CoordinatorState::new(self.me);
         for (server, report) in &reports {
             for (nspace, (facts, ended)) in &report.jobs {
                 self.directory.add(nspace.clone(), *server, *facts);
@@ -80,10 +80,10 @@ impl Groups {
         }
         let past = all_past(&reports);
         for (key, standing) in standing(&reports, &past) {
-            self.board.inherit(key, standing);
+            self.state.inherit(key, standing);
         }
         self.tell_again(&reports, &past, now);
-        self.decide(now, CoordinatorState::bury_ended);
+        self.decide(now, CoordinatorState::remove_ended_members);
         for (server, report) in reports {
             for open in report.open {
                 self.decide(now, |board, at| board.contribute(server, open, at));
@@ -115,7 +115,7 @@ impl Groups {
                 outcome.what.is_for_all() || concerned.contains(&outcome.key)
             };
             for outcome in past.values().filter(concerns) {
-                self.board.tells(
+                self.state.tells(
                     outcome,
                     Some(&[*server].into()),
                     now + self.settings.told_for(),
@@ -178,7 +178,7 @@ fn standing(
             GroupTransition::Changed(proc, _) => {
                 groups.entry(key.clone()).and_modify(|known| {
                     known.instance = *instance;
-                    known.members.tick(proc);
+                    known.members.check_off(proc);
                 });
             }
         }

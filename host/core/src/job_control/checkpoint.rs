@@ -54,7 +54,7 @@ impl Checkpoint {
 
     /// Moves procs that could not be reached on to their next method. Procs without another method
     /// have failed.
-    pub(crate) fn could_not_be_told(&mut self, not_done: &[NotDone]) -> Vec<Trigger> {
+    pub(crate) fn try_next_methods(&mut self, not_done: &[NotDone]) -> Vec<Trigger> {
         self.next_for(
             not_done
                 .iter()
@@ -90,7 +90,7 @@ impl Checkpoint {
     }
 
     /// Records a proc's report of success or failure.
-    pub(crate) fn told_by(&mut self, proc: &Proc, status: Status, reason: Option<&str>) {
+    pub(crate) fn record_report(&mut self, proc: &Proc, status: Status, reason: Option<&str>) {
         if self.waiting.remove(proc).is_some() && status != code::PMIX_SUCCESS {
             let reason = reason.unwrap_or("the checkpoint failed").to_owned();
             self.failed.push(NotDone {

@@ -67,7 +67,7 @@ pub enum TopDirectory {
 
 impl Cleanup {
     /// Checks that no path is both removed and ignored, or both a file and a directory.
-    pub(super) fn contradicts_nothing(&self) -> Result<(), JobControlError> {
+    pub(super) fn check_consistency(&self) -> Result<(), JobControlError> {
         let all = self.files.iter().chain(&self.directories);
         let ignored = all.into_iter().find(|path| {
             path.file_name()

@@ -419,7 +419,7 @@ impl JobControlLedger {
     }
 
     /// Describes the requests that a user may see: those of this name, or all.
-    pub(crate) fn told(&self, identity: UserIdentity, name: Option<&str>) -> Vec<Info> {
+    pub(crate) fn describe(&self, identity: UserIdentity, name: Option<&str>) -> Vec<Info> {
         let theirs = |entry: &&LedgerEntry| {
             identity.uid == 0 || entry.identity.is_some_and(|own| own.uid == identity.uid)
         };

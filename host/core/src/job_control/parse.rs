@@ -199,7 +199,7 @@ impl DirectiveSet {
         self,
         targets: impl FnOnce() -> Result<Vec<Proc>, JobControlError>,
     ) -> Result<RequestedAction, JobControlError> {
-        self.each_where_it_belongs()?;
+        self.check_context()?;
         let DirectiveSet {
             verb,
             declaration,
@@ -243,7 +243,7 @@ impl DirectiveSet {
     }
 
     /// Checks that each directive belongs to the requested action, because others would be ignored.
-    fn each_where_it_belongs(&self) -> Result<(), JobControlError> {
+    fn check_context(&self) -> Result<(), JobControlError> {
         let declared = [
             (
                 self.declaration.preemptible.is_some(),
@@ -370,7 +370,7 @@ impl CleanupDirectives {
             top,
             ignored,
         };
-        cleanup.contradicts_nothing()?;
+        cleanup.check_consistency()?;
         Ok(cleanup)
     }
 }

@@ -67,7 +67,8 @@ fn filing(check: u64, drops: u32, traces: FileChanges) -> NewMonitor {
 /// The last beats of procs that the book has not been told yet.
 type Noted = BTreeMap<Proc, MonotonicTime>;
 
-/// Who is told to be silent at which time, from one time to another; nobody looks late. What was noted is told as late as it may be.
+/// Returns the procs that count as silent and the times, from one time to another, without late
+/// checks. Recorded heartbeats are reported as late as allowed.
 fn run(
     book: &mut MonitorTable,
     noted: &mut Noted,
@@ -92,7 +93,7 @@ fn run(
     }
 }
 
-/// The same numbers every time.
+/// A random number generator with a fixed seed.
 struct Dice(u64);
 
 impl Dice {
@@ -201,7 +202,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A watch as the model sees it: from when to when, and how long its proc may be silent.
+/// A monitor of the model: its begin and end, and how long its proc may be silent.
 #[derive(Debug)]
 struct Life {
     rank: u32,

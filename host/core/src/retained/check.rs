@@ -60,7 +60,7 @@ impl Retained {
             assert_eq!(self.demand.at(at) as usize, needed, "{at:?}");
             assert_eq!(self.kept.contains_key(&at), needed > 0, "{at:?}");
         }
-        assert!(self.chores.is_empty());
+        assert!(self.spill_actions.is_empty());
     }
 
     /// Checks the invariants that hold when all peers are gone.

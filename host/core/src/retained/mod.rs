@@ -103,7 +103,7 @@ pub(crate) struct Retained {
     lost: u64,
     /// Events that were lost to procs and not reported to them yet.
     lost_to: BTreeMap<Proc, CodeCounts>,
-    chores: Vec<SpillAction>,
+    spill_actions: Vec<SpillAction>,
 }
 
 impl Retained {
@@ -122,7 +122,7 @@ impl Retained {
             spilled: 0,
             lost: 0,
             lost_to: BTreeMap::new(),
-            chores: Vec::new(),
+            spill_actions: Vec::new(),
         }
     }
 
@@ -293,7 +293,7 @@ impl Retained {
             .map(charge)
             .is_none_or(|charged| charged.is_ok())
         {
-            self.chores.push(SpillAction::Spill(at, event));
+            self.spill_actions.push(SpillAction::Spill(at, event));
         } else {
             // The event is lost. Each recipient is notified when its delivery reaches the event.
             kept.owner = SpillOwner::NOBODY;
@@ -319,10 +319,10 @@ impl Retained {
             let Some((first, last)) = stored else {
                 continue;
             };
-            match self.chores.last_mut() {
+            match self.spill_actions.last_mut() {
                 // Consecutive deletions are merged into one action.
                 Some(SpillAction::Forget(_, end)) if end.precedes(first) => *end = last,
-                _ => self.chores.push(SpillAction::Forget(first, last)),
+                _ => self.spill_actions.push(SpillAction::Forget(first, last)),
             }
         }
     }
@@ -339,12 +339,12 @@ impl Retained {
                 self.release(at, at);
             }
         }
-        self.ring.tell(at, peer);
-        self.pass_by(peer, at);
+        self.ring.mark_delivered(at, peer);
+        self.skip(peer, at);
     }
 
     /// Records that a connection skips an event, independent of its proc.
-    pub(crate) fn pass_by(&mut self, peer: PeerId, at: Seq) {
+    pub(crate) fn skip(&mut self, peer: PeerId, at: Seq) {
         let Some(reader) = self.readers.get_mut(&peer) else {
             return;
         };
@@ -394,8 +394,8 @@ impl Retained {
     }
 
     /// Removes a connection that is no longer active.
-    pub(crate) fn part(&mut self, peer: PeerId) {
-        self.arrive(peer);
+    pub(crate) fn remove_peer(&mut self, peer: PeerId) {
+        self.end_lagging(peer);
         self.ring.forget(peer);
     }
 
@@ -413,8 +413,8 @@ impl Retained {
     }
 
     /// Takes the pending actions on the spill, in order.
-    pub(crate) fn take_chores(&mut self) -> Vec<SpillAction> {
-        mem::take(&mut self.chores)
+    pub(crate) fn take_spill_actions(&mut self) -> Vec<SpillAction> {
+        mem::take(&mut self.spill_actions)
     }
 
     /// Returns the number of events that the ring ejected.

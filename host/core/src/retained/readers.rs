@@ -50,7 +50,7 @@ impl Retained {
     /// Starts a connection at the oldest retained event, because it has registered. Returns true if
     /// it was not lagging before.
     pub(crate) fn begin(&mut self, peer: PeerId, uid: u32, missed: u64) -> bool {
-        let is_new = self.fall_behind(peer, uid);
+        let is_new = self.mark_lagging(peer, uid);
         if let Some(reader) = self.readers.get_mut(&peer) {
             reader.cursor = Seq::FIRST;
             reader.missed += missed;
@@ -60,8 +60,8 @@ impl Retained {
 
     /// Marks a connection as lagging from the next event on. Returns true if it was not lagging
     /// before.
-    pub(crate) fn fall_behind(&mut self, peer: PeerId, uid: u32) -> bool {
-        if self.is_behind(peer) {
+    pub(crate) fn mark_lagging(&mut self, peer: PeerId, uid: u32) -> bool {
+        if self.is_lagging(peer) {
             return false;
         }
         let reader = LaggingPeer {
@@ -75,14 +75,14 @@ impl Retained {
     }
 
     /// Ends the lagging of a connection that has received everything.
-    pub(crate) fn arrive(&mut self, peer: PeerId) {
+    pub(crate) fn end_lagging(&mut self, peer: PeerId) {
         if let Some(reader) = self.readers.remove(&peer) {
             self.let_go(&reader.held);
         }
     }
 
     /// Returns true if a connection is lagging.
-    pub(crate) fn is_behind(&self, peer: PeerId) -> bool {
+    pub(crate) fn is_lagging(&self, peer: PeerId) -> bool {
         self.readers.contains_key(&peer)
     }
 

@@ -69,7 +69,7 @@ impl Ring {
     }
 
     /// Records that a peer has received an event, if it is in the ring.
-    pub(super) fn tell(&mut self, at: Seq, peer: PeerId) {
+    pub(super) fn mark_delivered(&mut self, at: Seq, peer: PeerId) {
         if let Some(event) = self.events.get_mut(&at) {
             event.told.insert(peer);
         }

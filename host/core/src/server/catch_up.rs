@@ -72,7 +72,7 @@ impl ServerState {
             .get(&peer)
             .filter(|peer| peer.standing == ConnectionState::Active)
             .map(|peer| peer.identity.uid);
-        let is_new = uid.is_some_and(|uid| self.retained.fall_behind(peer, uid));
+        let is_new = uid.is_some_and(|uid| self.retained.mark_lagging(peer, uid));
         if is_new {
             vec![Action::Pause { peer }]
         } else {
@@ -137,7 +137,7 @@ impl ServerState {
             batch,
             recalled,
         };
-        let (events, ended) = feeding.go_on(cursor);
+        let (events, ended) = feeding.take_events(cursor);
         let ended = match ended {
             // The client reads what precedes the spilled event while its contents are fetched
             // later.
@@ -161,27 +161,27 @@ impl ServerState {
             .map(|event| Action::Deliver { peer: id, event })
             .collect();
         match end {
-            None => self.retained.arrive(id),
+            None => self.retained.end_lagging(id),
             Some((next, waits, action)) => {
                 self.retained.wait(id, next, waits);
                 actions.push(action);
             }
         }
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Appends the pending actions for spilled events, and those of monitors that have ended.
-    pub(super) fn settled(&mut self, mut actions: Vec<Action>) -> Vec<Action> {
+    pub(super) fn with_pending_actions(&mut self, mut actions: Vec<Action>) -> Vec<Action> {
         actions.extend(
             self.retained
-                .take_chores()
+                .take_spill_actions()
                 .into_iter()
                 .map(|chore| match chore {
                     SpillAction::Spill(at, event) => Action::Spill { at, event },
                     SpillAction::Forget(first, last) => Action::Forget { first, last },
                 }),
         );
-        actions.extend(self.watches_ended());
+        actions.extend(self.end_monitors());
         actions
     }
 }
@@ -198,7 +198,7 @@ struct Feeding<'a> {
 
 impl Feeding<'_> {
     /// Takes events from a cursor on until the batch ends. The events count as delivered.
-    fn go_on(&mut self, mut cursor: Seq) -> (Vec<Arc<Event>>, BatchEnd) {
+    fn take_events(&mut self, mut cursor: Seq) -> (Vec<Arc<Event>>, BatchEnd) {
         let mut events = Vec::new();
         while let Some(next) = self.log.next_for(self.id, &self.peer.proc, cursor) {
             if !self.batch.look() {
@@ -207,7 +207,7 @@ impl Feeding<'_> {
             cursor = next.at.next();
             let coverage = self.coverage(&next);
             if coverage == Coverage::Uncovered {
-                self.log.pass_by(self.id, next.at);
+                self.log.skip(self.id, next.at);
                 continue;
             }
             let event = match (self.log.content(next.at), self.recalled.remove(&next.at)) {
@@ -218,14 +218,14 @@ impl Feeding<'_> {
                 }
                 (None, None) => return (events, BatchEnd::Spilled(next.at)),
             };
-            if !self.is_for_it(&next, coverage, &event) {
-                self.log.pass_by(self.id, next.at);
+            if !self.is_recipient(&next, coverage, &event) {
+                self.log.skip(self.id, next.at);
                 continue;
             }
             if !self.batch.take(next.bytes) {
                 return (events, BatchEnd::Full(next.at));
             }
-            events.push(self.told_what_it_missed(&next.head, event));
+            events.push(self.add_missed_count(&next.head, event));
             self.log.settle(self.id, &self.peer.proc, next.at);
         }
         (events, BatchEnd::CaughtUp)
@@ -267,7 +267,7 @@ impl Feeding<'_> {
     }
 
     /// Decides the same with the event's contents, where the summary leaves it open.
-    fn is_for_it(&self, next: &NextRetained, coverage: Coverage, event: &Event) -> bool {
+    fn is_recipient(&self, next: &NextRetained, coverage: Coverage, event: &Event) -> bool {
         let (is_meant, is_covered) = (
             next.claim == DeliveryReason::Entitled,
             coverage == Coverage::Covered,
@@ -281,7 +281,7 @@ impl Feeding<'_> {
     }
 
     /// Adds to the event the number of missed events of its class that were not reported yet.
-    fn told_what_it_missed(&mut self, head: &EventSummary, event: Arc<Event>) -> Arc<Event> {
+    fn add_missed_count(&mut self, head: &EventSummary, event: Arc<Event>) -> Arc<Event> {
         let ConnectedPeer {
             proc, interests, ..
         } = self.peer;
@@ -289,14 +289,14 @@ impl Feeding<'_> {
             Class::Environment => self.log.take_missed(self.id),
             Class::JobSpecific => self
                 .log
-                .take_lost(proc, |code| interests.hears(head.class, Some(code))),
+                .take_lost(proc, |code| interests.covers_code(head.class, Some(code))),
         };
-        missing(event, missed)
+        with_missed(event, missed)
     }
 }
 
 /// Adds the number of missed events of the same class to an event.
-pub(super) fn missing(event: Arc<Event>, missed: u64) -> Arc<Event> {
+pub(super) fn with_missed(event: Arc<Event>, missed: u64) -> Arc<Event> {
     if missed == 0 {
         return event;
     }

@@ -41,7 +41,7 @@ impl ServerState {
             return vec![reply(by.to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         let deadline = timeout(infos).map(|after| by.at + after);
-        self.meet(
+        self.join_collective(
             purpose,
             procs,
             FenceArrival {
@@ -77,7 +77,7 @@ impl ServerState {
         let what = match purpose {
             Purpose::Connect => {
                 let mut construct = ConstructRequest::of(ConstructRole::Leader(procs.clone()));
-                if let Err(error) = self.brings(&proc, &mut construct) {
+                if let Err(error) = self.add_contribution(&proc, &mut construct) {
                     return vec![reply(to, error.status())];
                 }
                 Some(Arc::new(construct))
@@ -99,7 +99,7 @@ impl ServerState {
             },
             at,
         );
-        self.stepped(steps)
+        self.carry_out(steps)
     }
 
     /// Adds the owners to the procs that a connect names, on this server or on others.
@@ -118,7 +118,11 @@ impl ServerState {
     }
 
     /// Completes a connect that all participants called. It fails if one of them has ended.
-    pub(super) fn connected(&mut self, finished: CompletedFence, status: Status) -> Vec<Action> {
+    pub(super) fn complete_connect(
+        &mut self,
+        finished: CompletedFence,
+        status: Status,
+    ) -> Vec<Action> {
         let CompletedFence {
             procs,
             arrived,
@@ -156,7 +160,11 @@ impl ServerState {
 
     /// Completes a disconnect that all remaining participants called. Ended participants had left
     /// the assemblage already.
-    pub(super) fn parted(&mut self, finished: CompletedFence, status: Status) -> Vec<Action> {
+    pub(super) fn complete_disconnect(
+        &mut self,
+        finished: CompletedFence,
+        status: Status,
+    ) -> Vec<Action> {
         self.assemblages.disconnect(&finished.procs);
         let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
             code::PMIX_SUCCESS
@@ -171,7 +179,7 @@ impl ServerState {
     }
 
     /// Fails pending connects with a proc that has ended.
-    pub(super) fn unconnectable(&mut self, proc: &Proc) -> Vec<Action> {
+    pub(super) fn fail_connects(&mut self, proc: &Proc) -> Vec<Action> {
         self.fences
             .unconnectable(proc)
             .into_iter()
@@ -181,7 +189,7 @@ impl ServerState {
 
     /// Notifies connected procs of other jobs that a proc ended without finalizing. Procs of its
     /// own job are notified by the host environment.
-    pub(super) fn tell_connected(&mut self, proc: &Proc, reach: UserScope) -> Vec<Action> {
+    pub(super) fn notify_connected(&mut self, proc: &Proc, reach: UserScope) -> Vec<Action> {
         let others = self.assemblages.leave(proc);
         let others: Vec<Proc> = others
             .into_iter()

@@ -91,7 +91,7 @@ impl ServerState {
             Collect::Nothing
         };
         let deadline = timeout(infos).map(|after| now + after);
-        self.meet(
+        self.join_collective(
             Purpose::Fence,
             procs,
             FenceArrival {
@@ -104,7 +104,7 @@ impl ServerState {
     }
 
     /// Adds a proc to a collective of these procs. Starts the collective if it is the first.
-    pub(super) fn meet(
+    pub(super) fn join_collective(
         &mut self,
         purpose: Purpose,
         procs: NamedProcs,
@@ -242,8 +242,8 @@ impl ServerState {
                 .rev()
                 .map(|to| reply(to, status))
                 .collect(),
-            Purpose::Connect => self.connected(finished, status),
-            Purpose::Disconnect => self.parted(finished, status),
+            Purpose::Connect => self.complete_connect(finished, status),
+            Purpose::Disconnect => self.complete_disconnect(finished, status),
         }
     }
 
@@ -331,7 +331,7 @@ impl ServerState {
         } else {
             let knows = match sought {
                 Some(sought) => {
-                    self.modex.has(proc, Some(sought)) || job::says(info, proc, &sought.key)
+                    self.modex.has(proc, Some(sought)) || job::has_value(info, proc, &sought.key)
                 }
                 // The requester has the host environment's values of a proc already.
                 None => self.modex.has(proc, None) || !proc.rank.is_valid(),
@@ -346,7 +346,7 @@ impl ServerState {
         // Clients of OpenPMIx 4.2 use the wildcard rank for the host environment's values of procs
         // of other jobs.
         let of_ranks =
-            proc.rank == rank::PMIX_RANK_WILDCARD && job::says_of_ranks(info, &sought?.key);
+            proc.rank == rank::PMIX_RANK_WILDCARD && job::has_rank_value(info, &sought?.key);
         of_ranks.then(|| job::all_values(info).map(SharedData::from).collect())
     }
 }

@@ -2,7 +2,7 @@
 use super::{
     Action, ConnectedPeer, ConnectionState, EventBudget, HostRegistrationId, PeerId, RequestId,
     ServerState, Upcall,
-    catch_up::missing,
+    catch_up::with_missed,
     host_registrations::{ClientRegistration, DemandChange, Granted},
     reply,
 };
@@ -108,7 +108,7 @@ impl ServerState {
             .err()
             .filter(|status| *status != code::PMIX_ERR_NOT_SUPPORTED);
         let (wishes, unwanted) = self.demand.answered(id, refusal.is_none());
-        let mut actions: Vec<Action> = given_back(unwanted).collect();
+        let mut actions: Vec<Action> = registration_upcalls(unwanted).collect();
         for wish in wishes {
             match refusal {
                 None => actions.extend(self.registered(wish)),
@@ -117,7 +117,7 @@ impl ServerState {
                     let keeps = |code| {
                         interests.is_some_and(|interests| interests.asks_for_environment(code))
                     };
-                    actions.extend(given_back(self.demand.give_up(&wish, keeps)));
+                    actions.extend(registration_upcalls(self.demand.give_up(&wish, keeps)));
                     actions.push(reply(wish.to, status));
                 }
             }
@@ -142,7 +142,7 @@ impl ServerState {
         };
         let missed = if levels.include(Class::Environment) {
             self.retained.missed(&codes, |code| {
-                peer.interests.hears(Class::Environment, code)
+                peer.interests.covers_code(Class::Environment, code)
             })
         } else {
             0
@@ -161,13 +161,13 @@ impl ServerState {
             peer.interests.forget(&codes);
         }
         // A client that withdraws an undecided registration need not wait for the decision.
-        let undecided = self.strike_held(peer, &codes);
+        let undecided = self.remove_held_codes(peer, &codes);
         let (idle, unwanted) = self.demand.forget(peer, &codes);
         let answers = undecided
             .into_iter()
             .chain(idle)
             .map(|to| reply(to, code::PMIX_SUCCESS));
-        answers.chain(given_back(unwanted)).collect()
+        answers.chain(registration_upcalls(unwanted)).collect()
     }
 
     /// Registers the host environment for codes (none: every code) of events with range
@@ -195,11 +195,11 @@ impl ServerState {
             range: Range::Rm,
             infos,
         });
-        self.tell_host(event, self.settings.allowance)
+        self.notify_host(event, self.settings.allowance)
     }
 
     /// Passes an event to the host environment if it registered for the event.
-    fn tell_host(&self, event: Arc<Event>, allowance: EventBudget) -> Vec<Action> {
+    fn notify_host(&self, event: Arc<Event>, allowance: EventBudget) -> Vec<Action> {
         let is_heard = self.host.want(&event);
         if is_heard {
             vec![Action::Upcall(Upcall::Notify { event, allowance })]
@@ -210,7 +210,7 @@ impl ServerState {
 
     /// Checks that the host environment registered for an event of range `PMIX_RANGE_RM`. OpenPMIx
     /// refuses such events without a host environment.
-    fn check_host_hears(&self, event: &Event) -> Result<(), Status> {
+    fn check_host_registered(&self, event: &Event) -> Result<(), Status> {
         let is_lost = event.range == Range::Rm && !self.host.want(event);
         if is_lost {
             Err(code::PMIX_ERR_NOT_SUPPORTED)
@@ -275,7 +275,7 @@ impl ServerState {
         allowance: EventBudget,
     ) -> Result<Vec<Action>, Status> {
         self.check(&mut event)?;
-        self.check_host_hears(&event)?;
+        self.check_host_registered(&event)?;
         Ok(match raiser {
             RaisingOwner::Tenant(identity) => {
                 self.enter_event(RaiseRequest::Handler(allowance), event, Some(identity))
@@ -303,7 +303,7 @@ impl ServerState {
         match raising {
             RaiseRequest::Client(to, at) => {
                 let heard = || {
-                    self.check_host_hears(&event)
+                    self.check_host_registered(&event)
                         .and_then(|()| self.check_targets_exist(&event, reach))
                 };
                 if !is_acted_on(event.code)
@@ -345,7 +345,7 @@ impl ServerState {
         if Size::of_event(event).bytes > self.settings.max_event_bytes {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
-        contradicts_nothing(event)
+        check_consistency(event)
     }
 
     pub(super) fn distribute(
@@ -355,7 +355,7 @@ impl ServerState {
         allowance: EventBudget,
     ) -> Vec<Action> {
         if event.range == Range::Rm {
-            return self.tell_host(event, allowance);
+            return self.notify_host(event, allowance);
         }
         let mut actions = self.spread_here(event.clone(), reach, allowance);
         if audience::leaves_node(&event) {
@@ -386,18 +386,18 @@ impl ServerState {
     /// Notifies procs of the same user that a proc has ended without finalizing. Only registrations
     /// for this code receive it: leaders of invitations wait for it. Modules and other procs learn
     /// of ends by other events.
-    pub(super) fn tell_of_end(&mut self, proc: &Proc, reach: UserScope) -> Vec<Action> {
+    pub(super) fn notify_of_end(&mut self, proc: &Proc, reach: UserScope) -> Vec<Action> {
         let event = Event {
             code: code::PMIX_PROC_TERMINATED,
             source: None,
             range: Range::Session,
-            infos: end_of(proc),
+            infos: end_infos(proc),
         };
         self.deliver_here(&Arc::new(event), reach)
     }
 
     /// Notifies the leader of an invitation of invited procs that have ended or finalized before.
-    pub(super) fn tell_of_absence(&mut self, leader: &Proc, invited: &[Proc]) -> Vec<Action> {
+    pub(super) fn notify_of_absence(&mut self, leader: &Proc, invited: &[Proc]) -> Vec<Action> {
         let reach = UserScope::of(self.identity(leader));
         let mut actions = Vec::new();
         for proc in invited
@@ -412,7 +412,7 @@ impl ServerState {
             .collect::<Vec<_>>()
         {
             let leader = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(leader.clone()));
-            let infos = [end_of(&proc), vec![leader]].concat();
+            let infos = [end_infos(&proc), vec![leader]].concat();
             let event = Event {
                 code: code::PMIX_PROC_TERMINATED,
                 source: None,
@@ -437,12 +437,12 @@ impl ServerState {
             .iter()
             .filter(hears)
             .map(|(id, _)| *id)
-            .partition(|id| self.retained.is_behind(*id));
+            .partition(|id| self.retained.is_lagging(*id));
         let owed = match head.class {
             Class::JobSpecific => self.targets_beside(event, &aim, reach, &told),
             Class::Environment => Vec::new(),
         };
-        let delivered = marked(event);
+        let delivered = mark_forwarded(event);
         let mut actions = Vec::with_capacity(told.len());
         for id in &told {
             let event = self.with_lost(*id, head.class, delivered.clone());
@@ -454,7 +454,7 @@ impl ServerState {
             .collect();
         self.retained
             .keep(delivered, head, reach, EventRecipients { told, late, owed });
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Adds to an event the number of events about the proc's job that were lost before, if any.
@@ -466,10 +466,10 @@ impl ServerState {
         else {
             return event;
         };
-        let lost = self
-            .retained
-            .take_lost(&peer.proc, |code| peer.interests.hears(class, Some(code)));
-        missing(event, lost)
+        let lost = self.retained.take_lost(&peer.proc, |code| {
+            peer.interests.covers_code(class, Some(code))
+        });
+        with_missed(event, lost)
     }
 
     /// Returns the procs that an event is meant for and that may register later, without those that
@@ -520,7 +520,7 @@ fn is_acted_on(code: Status) -> bool {
 }
 
 /// Returns the infos of an event about a proc's end.
-fn end_of(proc: &Proc) -> Vec<Info> {
+fn end_infos(proc: &Proc) -> Vec<Info> {
     vec![
         Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
         Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
@@ -529,7 +529,7 @@ fn end_of(proc: &Proc) -> Vec<Info> {
 }
 
 /// Returns the upcalls for codes that no client needs any more.
-pub(super) fn given_back(changes: Vec<DemandChange>) -> impl Iterator<Item = Action> {
+pub(super) fn registration_upcalls(changes: Vec<DemandChange>) -> impl Iterator<Item = Action> {
     changes.into_iter().map(|change| {
         Action::Upcall(match change {
             DemandChange::Register(id, codes) => Upcall::RegisterEvents { id, codes },
@@ -539,7 +539,7 @@ pub(super) fn given_back(changes: Vec<DemandChange>) -> impl Iterator<Item = Act
 }
 
 /// Marks an event of a proc as one that has passed a server.
-fn marked(event: &Arc<Event>) -> Arc<Event> {
+fn mark_forwarded(event: &Arc<Event>) -> Arc<Event> {
     if event.source.is_none() {
         return event.clone();
     }
@@ -552,7 +552,7 @@ fn marked(event: &Arc<Event>) -> Arc<Event> {
 
 /// Checks that an event does not contradict itself: range local to its process although sent, or
 /// inconsistent targets.
-fn contradicts_nothing(event: &Event) -> Result<(), Status> {
+fn check_consistency(event: &Event) -> Result<(), Status> {
     let names_targets = event.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_some();
     match event.range {
         Range::Undef | Range::ProcLocal => Err(code::PMIX_ERR_BAD_PARAM),

@@ -68,7 +68,7 @@ impl ServerState {
                 directives,
                 ..question
             };
-            return self.ask(question, asker, GatedOperation::Group(asked));
+            return self.hold_for_policies(question, asker, GatedOperation::Group(asked));
         }
         // One proc per job suffices: all procs of a job have one owner, and members of a user's
         // group belong to that user.
@@ -121,7 +121,7 @@ impl ServerState {
                 directives: event.infos.clone(),
                 ..question
             };
-            return self.ask(
+            return self.hold_for_policies(
                 question,
                 asker,
                 GatedOperation::Invitation {

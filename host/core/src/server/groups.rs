@@ -36,7 +36,7 @@ pub struct GroupStatus {
 
 impl GroupStatus {
     /// Returns the whole state as an info for a query.
-    fn told(&self) -> Info {
+    fn to_info(&self) -> Info {
         let infos = [
             Some(Info::new(
                 key::PMIX_GROUP_ID,
@@ -87,7 +87,7 @@ impl ServerState {
         now: MonotonicTime,
     ) -> Vec<Action> {
         match self.group_call(to, source, request, None, now) {
-            Ok(steps) => self.stepped(steps),
+            Ok(steps) => self.carry_out(steps),
             Err(error) => vec![reply(to, error.status())],
         }
     }
@@ -102,7 +102,7 @@ impl ServerState {
     ) -> Vec<Action> {
         let status = refusal.status;
         match self.group_call(to, refusal.proc.clone(), request, Some(refusal), now) {
-            Ok(steps) => self.stepped(steps),
+            Ok(steps) => self.carry_out(steps),
             // An invalid request starts no collective, so there are no participants to notify.
             Err(_) => vec![reply(to, status)],
         }
@@ -134,7 +134,7 @@ impl ServerState {
                     mut construct,
                     timeout,
                 } = group::read(&proc, procs, directives)?;
-                self.brings(&proc, &mut construct)?;
+                self.add_contribution(&proc, &mut construct)?;
                 (key, Some(Arc::new(construct)), timeout)
             }
             Request::GroupDestruct {
@@ -161,7 +161,7 @@ impl ServerState {
 
     /// Adds the proc's values and job to its contribution, for procs at other servers. Values in
     /// the request that are not committed yet are committed.
-    pub(super) fn brings(
+    pub(super) fn add_contribution(
         &mut self,
         proc: &Proc,
         construct: &mut group::ConstructRequest,
@@ -200,7 +200,7 @@ impl ServerState {
         let steps = match event.code {
             code::PMIX_GROUP_INVITED => {
                 let invited = named_in(event);
-                let mut actions = self.tell_of_absence(source, &invited);
+                let mut actions = self.notify_of_absence(source, &invited);
                 actions.extend(self.with_groups(|groups| groups.watch(&invited)));
                 return actions;
             }
@@ -237,7 +237,7 @@ impl ServerState {
             }
             _ => return Vec::new(),
         };
-        self.stepped(steps)
+        self.carry_out(steps)
     }
 
     /// Returns the members of a group that an event of one of them reaches.
@@ -253,7 +253,7 @@ impl ServerState {
 
     /// Returns true for a job-control request for a context id. The leader of an invitation sends
     /// it without targets (`PMIX_GROUP_ASSIGN_CONTEXT_ID`), because no server forms such a group.
-    pub(super) fn asks_for_context_id(request: &Request) -> bool {
+    pub(super) fn is_context_id_request(request: &Request) -> bool {
         let Request::JobControl {
             targets,
             directives,
@@ -403,7 +403,7 @@ impl ServerState {
     }
 
     /// Answers queries about groups: their number, names, members, or the whole state of each.
-    pub fn told_of_groups(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
+    pub fn query_groups(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
         let groups = self.groups_of_user(identity.uid);
         let mut told = Vec::new();
         for query in queries {
@@ -427,7 +427,7 @@ impl ServerState {
                         Value::DataArray(names),
                     ));
                 } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP) && meant.is_none() {
-                    let all = groups.iter().map(GroupStatus::told);
+                    let all = groups.iter().map(GroupStatus::to_info);
                     told.push(Info::new(
                         key::PMIX_QUERY_GROUP_MEMBERSHIP,
                         Value::DataArray(DataArray::infos(all)),
@@ -456,10 +456,10 @@ impl ServerState {
         what: impl FnOnce(&mut Groups) -> Vec<GroupAction>,
     ) -> Vec<Action> {
         let steps = what(&mut self.groups);
-        self.stepped(steps)
+        self.carry_out(steps)
     }
 
-    pub(super) fn stepped(&mut self, steps: Vec<GroupAction>) -> Vec<Action> {
+    pub(super) fn carry_out(&mut self, steps: Vec<GroupAction>) -> Vec<Action> {
         let (mut actions, mut told) = (Vec::new(), None);
         for step in steps {
             match step {
@@ -486,7 +486,7 @@ impl ServerState {
                     }
                 }
                 GroupAction::Lost { proc, uid } => {
-                    actions.extend(self.tell_of_end(&proc, UserScope::User(uid)))
+                    actions.extend(self.notify_of_end(&proc, UserScope::User(uid)))
                 }
                 GroupAction::Forget(jobs) => {
                     jobs.iter().for_each(|nspace| self.modex.drop_job(nspace))

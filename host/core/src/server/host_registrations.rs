@@ -12,7 +12,7 @@ pub struct HostRegistrationId(u64);
 
 /// An event code, or every code, that clients need from the host environment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Want {
+enum EventDemand {
     /// Every code: a default registration.
     All,
     /// One code.
@@ -44,29 +44,29 @@ pub(super) struct ClientRegistration {
     pub(super) affected: Vec<Proc>,
 }
 
-impl Want {
-    fn of(code: &Status) -> Want {
+impl EventDemand {
+    fn of(code: &Status) -> EventDemand {
         if *code == Status::DEFAULT_HANDLER {
-            Want::All
+            EventDemand::All
         } else {
-            Want::Code(*code)
+            EventDemand::Code(*code)
         }
     }
 
     /// Returns the code by which a deregistration names it.
     fn code(self) -> Status {
         match self {
-            Want::All => Status::DEFAULT_HANDLER,
-            Want::Code(code) => code,
+            EventDemand::All => Status::DEFAULT_HANDLER,
+            EventDemand::Code(code) => code,
         }
     }
 }
 
 impl ClientRegistration {
-    fn wants(&self) -> impl Iterator<Item = Want> {
-        let all = self.codes.is_empty().then_some(Want::All);
+    fn wants(&self) -> impl Iterator<Item = EventDemand> {
+        let all = self.codes.is_empty().then_some(EventDemand::All);
         all.into_iter()
-            .chain(self.codes.iter().copied().map(Want::Code))
+            .chain(self.codes.iter().copied().map(EventDemand::Code))
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) enum Granted {
 /// All registrations with the host environment, and the clients that wait for its answers.
 #[derive(Debug, Default)]
 pub(super) struct HostRegistrations {
-    asked: BTreeMap<Want, HostRegistration>,
+    asked: BTreeMap<EventDemand, HostRegistration>,
     waiting: Vec<PendingRegistration>,
     next: u64,
 }
@@ -113,7 +113,7 @@ impl HostRegistrations {
         let (mut new, mut on) = (Vec::new(), BTreeSet::new());
         let covers_all = self
             .asked
-            .get(&Want::All)
+            .get(&EventDemand::All)
             .is_some_and(|all| all.progress == HostRegistrationState::Standing);
         for want in wish.wants() {
             let asked = self.asked.entry(want).or_insert_with(|| {
@@ -171,7 +171,7 @@ impl HostRegistrations {
             waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing)
         });
         let wishes = settled.map(|waiting| waiting.wish).collect();
-        (wishes, self.given_back(&unwanted))
+        (wishes, self.deregister_unneeded(&unwanted))
     }
 
     #[cfg(test)]
@@ -202,12 +202,12 @@ impl HostRegistrations {
             waiting.wish.to.peer == peer && remove_codes(&mut waiting.wish.codes, codes)
         });
         let idle = of_peer.map(|waiting| waiting.wish.to).collect();
-        let unwanted: Vec<Want> = codes
+        let unwanted: Vec<EventDemand> = codes
             .iter()
-            .map(Want::of)
-            .filter(|want| self.leave(peer, *want))
+            .map(EventDemand::of)
+            .filter(|want| self.remove_demand(peer, *want))
             .collect();
-        (idle, self.given_back(&unwanted))
+        (idle, self.deregister_unneeded(&unwanted))
     }
 
     /// Withdraws a refused registration. The connection gives up the codes that it neither has
@@ -219,7 +219,7 @@ impl HostRegistrations {
         keeps: impl Fn(Status) -> bool,
     ) -> Vec<DemandChange> {
         let peer = wish.to.peer;
-        let others: BTreeSet<Want> = self
+        let others: BTreeSet<EventDemand> = self
             .waiting
             .iter()
             .filter(|other| other.wish.to.peer == peer)
@@ -228,29 +228,29 @@ impl HostRegistrations {
         let gone = wish
             .wants()
             .filter(|want| !others.contains(want) && !keeps(want.code()));
-        let gone: Vec<Want> = gone.collect();
-        let unwanted: Vec<Want> = gone
+        let gone: Vec<EventDemand> = gone.collect();
+        let unwanted: Vec<EventDemand> = gone
             .into_iter()
-            .filter(|want| self.leave(peer, *want))
+            .filter(|want| self.remove_demand(peer, *want))
             .collect();
-        self.given_back(&unwanted)
+        self.deregister_unneeded(&unwanted)
     }
 
     /// Removes all registrations of a connection that is no longer active. Returns the changes for
     /// codes that no client needs any more.
-    pub(super) fn part(&mut self, peer: PeerId) -> Vec<DemandChange> {
+    pub(super) fn remove_peer(&mut self, peer: PeerId) -> Vec<DemandChange> {
         self.waiting.retain(|waiting| waiting.wish.to.peer != peer);
-        let wants: Vec<Want> = self.asked.keys().copied().collect();
-        let unwanted: Vec<Want> = wants
+        let wants: Vec<EventDemand> = self.asked.keys().copied().collect();
+        let unwanted: Vec<EventDemand> = wants
             .into_iter()
-            .filter(|want| self.leave(peer, *want))
+            .filter(|want| self.remove_demand(peer, *want))
             .collect();
-        self.given_back(&unwanted)
+        self.deregister_unneeded(&unwanted)
     }
 
     /// Removes a connection from a code. Returns true if it was the last one and the host
     /// environment must be told.
-    fn leave(&mut self, peer: PeerId, want: Want) -> bool {
+    fn remove_demand(&mut self, peer: PeerId, want: EventDemand) -> bool {
         let Some(asked) = self.asked.get_mut(&want) else {
             return false;
         };
@@ -266,13 +266,13 @@ impl HostRegistrations {
 
     /// Returns the changes that give up codes. If the registration for every code is given up, the
     /// codes that it covered are registered first, so that no event is missed in between.
-    fn given_back(&mut self, unwanted: &[Want]) -> Vec<DemandChange> {
+    fn deregister_unneeded(&mut self, unwanted: &[EventDemand]) -> Vec<DemandChange> {
         let mut changes = Vec::new();
-        if unwanted.contains(&Want::All) {
+        if unwanted.contains(&EventDemand::All) {
             changes.extend(self.ask_for_covered());
         }
         let some = Some(codes(unwanted)).filter(|codes| !codes.is_empty());
-        let all = unwanted.contains(&Want::All).then(Codes::new);
+        let all = unwanted.contains(&EventDemand::All).then(Codes::new);
         changes.extend(some.into_iter().chain(all).map(DemandChange::Deregister));
         changes
     }
@@ -306,11 +306,11 @@ pub(super) fn remove_codes(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) ->
     asked.is_empty()
 }
 
-fn codes(wants: &[Want]) -> Codes {
+fn codes(wants: &[EventDemand]) -> Codes {
     wants
         .iter()
         .filter_map(|want| {
-            if let Want::Code(code) = want {
+            if let EventDemand::Code(code) = want {
                 Some(*code)
             } else {
                 None

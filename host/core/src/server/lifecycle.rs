@@ -74,11 +74,11 @@ impl ServerState {
         if returned {
             actions.extend(self.with_groups(|groups| groups.back(proc)));
         }
-        Ok((self.seat(proc, claimed), actions))
+        Ok((self.add_connection(proc, claimed), actions))
     }
 
     /// Adds a connection of an admitted peer.
-    pub(super) fn seat(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
+    pub(super) fn add_connection(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
         let (standing, interests) = (ConnectionState::Active, PeerRegistrations::default());
@@ -103,7 +103,7 @@ impl ServerState {
     }
 
     /// Sets the Unix groups of a connection's process, as the kernel reports them.
-    pub fn belongs(&mut self, id: PeerId, groups: Arc<[UnixGroup]>) {
+    pub fn set_unix_groups(&mut self, id: PeerId, groups: Arc<[UnixGroup]>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.groups = groups;
         }
@@ -153,15 +153,15 @@ impl ServerState {
         {
             return actions;
         }
-        actions.extend(self.dismiss(to.peer));
+        actions.extend(self.deactivate(to.peer));
         actions.extend(self.tool_left(to.peer));
         if self.leave(&source, ProcPhase::Finalized) {
             self.assemblages.leave(&source);
             actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
-            actions.extend(self.departed(&source, now));
+            actions.extend(self.handle_departure(&source, now));
             actions.push(Action::Upcall(Upcall::ClientFinalized(source)));
         }
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Handles a closed connection. Its registrations, pending gets and fences go with it. A proc
@@ -175,10 +175,10 @@ impl ServerState {
         self.fences.forget(peer);
         actions.extend(self.tool_left(peer));
         if gone.standing == ConnectionState::Active && self.leave(&gone.proc, ProcPhase::Lost) {
-            actions.extend(self.lost(&gone.proc, now));
+            actions.extend(self.handle_loss(&gone.proc, now));
             self.drop_values_of_ended(&gone.proc.nspace);
         }
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Records the processes of ranks that the host environment has started (`PMIX_PROC_PID`).
@@ -210,17 +210,17 @@ impl ServerState {
         let mut actions = match life {
             Some(life @ ProcPhase::Expected) => {
                 *life = ProcPhase::Lost;
-                let departed = self.departed(proc, now);
-                [departed, self.tell_of_loss(proc)].concat()
+                let departed = self.handle_departure(proc, now);
+                [departed, self.notify_of_loss(proc)].concat()
             }
             Some(life @ ProcPhase::Connected(_)) => {
                 *life = ProcPhase::Lost;
-                self.lost(proc, now)
+                self.handle_loss(proc, now)
             }
             Some(life @ ProcPhase::Finalized) => {
                 *life = ProcPhase::Terminated;
                 let gathered = self.gather_complete(|fences| fences.leave(proc));
-                self.settled(gathered)
+                self.with_pending_actions(gathered)
             }
             Some(ProcPhase::Terminated | ProcPhase::Lost) | None => Vec::new(),
         };
@@ -242,7 +242,11 @@ impl ServerState {
                 UserScope::Everybody,
                 self.settings.allowance,
             );
-            actions.extend(spread.into_iter().map(|action| consulting(proc, action)));
+            actions.extend(
+                spread
+                    .into_iter()
+                    .map(|action| with_consultation(proc, action)),
+            );
         }
         actions
     }
@@ -273,7 +277,7 @@ impl ServerState {
             .collect();
         let mut actions: Vec<Action> = theirs
             .into_iter()
-            .flat_map(|peer| self.dismiss(peer))
+            .flat_map(|peer| self.deactivate(peer))
             .collect();
         self.retained.free_proc(proc);
         self.modex.drop_proc(proc);
@@ -298,22 +302,22 @@ impl ServerState {
                 .into_iter()
                 .map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)),
         );
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Notifies local and remote procs that a proc ended without finalizing.
-    fn tell_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
+    fn notify_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
         let reach = UserScope::of(self.identity(proc));
-        let mut actions = self.tell_of_end(proc, reach);
-        actions.extend(self.tell_connected(proc, reach));
+        let mut actions = self.notify_of_end(proc, reach);
+        actions.extend(self.notify_connected(proc, reach));
         actions.extend(self.with_groups(|groups| groups.lost(proc)));
         actions
     }
 
     /// Handles the loss of a connected proc that had not finalized.
-    fn lost(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
-        let mut actions = self.departed(proc, now);
-        actions.extend(self.tell_of_loss(proc));
+    fn handle_loss(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
+        let mut actions = self.handle_departure(proc, now);
+        actions.extend(self.notify_of_loss(proc));
         actions.push(Action::Upcall(Upcall::ClientLost(proc.clone())));
         actions.extend(self.lose(proc, now));
         actions
@@ -358,7 +362,7 @@ impl ServerState {
 
     /// Handles the departure of a proc. Frees what was retained for it and continues what waits for
     /// it, except fences if the proc may initialize again.
-    fn departed(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
+    fn handle_departure(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         self.retained.free_proc(proc);
         self.monitors.end_proc(proc);
         let mut unanswered = self.modex.give_up(proc);
@@ -370,7 +374,7 @@ impl ServerState {
             .into_iter()
             .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
             .collect();
-        actions.extend(self.unconnectable(proc));
+        actions.extend(self.fail_connects(proc));
         let may_return = self.life(proc) == Some(ProcPhase::Finalized);
         actions.extend(self.gather_complete(|fences| match may_return {
             true => fences.finalized(proc),
@@ -378,7 +382,7 @@ impl ServerState {
         }));
         actions.extend(self.checkpoint_lost(proc));
         actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Gathers the fences that a change completes.
@@ -394,7 +398,7 @@ impl ServerState {
 }
 
 /// Turns the chain action of an event into one whose chains are consulted about a proc.
-fn consulting(about: &Proc, action: Action) -> Action {
+fn with_consultation(about: &Proc, action: Action) -> Action {
     match action {
         Action::Chain {
             event,

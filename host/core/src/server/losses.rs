@@ -45,36 +45,36 @@ impl ServerState {
     pub(super) fn lose(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         self.losses
             .add(proc, now + self.settings.connection_loss_window);
-        self.told_losses(now)
+        self.report_due_losses(now)
     }
 
     /// Raises the event if the loss window is over.
-    pub(super) fn told_losses(&mut self, now: MonotonicTime) -> Vec<Action> {
+    pub(super) fn report_due_losses(&mut self, now: MonotonicTime) -> Vec<Action> {
         if self.losses.due.is_some_and(|due| due <= now) {
-            self.tell_losses()
+            self.report_losses()
         } else {
             Vec::new()
         }
     }
 
     /// Raises the events for all pending losses, as before a server stops.
-    pub fn tell_losses(&mut self) -> Vec<Action> {
+    pub fn report_losses(&mut self) -> Vec<Action> {
         let lost = mem::take(&mut self.losses).by_job;
         lost.into_values()
-            .flat_map(|procs| self.lost_together(&procs))
+            .flat_map(|procs| self.loss_actions(&procs))
             .collect()
     }
 
     /// Raises the events for the pending losses of one job. Must precede the job's removal, because
     /// the owner is unknown afterwards.
-    pub fn tell_losses_of(&mut self, nspace: &Nspace) -> Vec<Action> {
+    pub fn report_losses_of(&mut self, nspace: &Nspace) -> Vec<Action> {
         let lost = self.losses.take_job(nspace);
-        self.lost_together(&lost)
+        self.loss_actions(&lost)
     }
 
     /// Runs the chains for lost procs. The host environment has its upcalls already. Other procs
     /// are notified when the host environment knows how each proc ended.
-    fn lost_together(&self, procs: &[Proc]) -> Vec<Action> {
+    fn loss_actions(&self, procs: &[Proc]) -> Vec<Action> {
         let tell = |procs: &[Proc]| {
             let reach = UserScope::of(procs.first().and_then(|proc| self.identity(proc)));
             Action::Chain {

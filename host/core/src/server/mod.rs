@@ -210,7 +210,7 @@ impl ServerState {
         );
         self.jobs.insert(nspace.clone(), TrackedJob::new(spec));
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Removes a job and the values of its procs, with losses that no event has reported
@@ -243,7 +243,7 @@ impl ServerState {
         let given_back: Vec<Action> = theirs
             .collect::<Vec<_>>()
             .into_iter()
-            .flat_map(|peer| self.dismiss(peer))
+            .flat_map(|peer| self.deactivate(peer))
             .collect();
         self.retained.free_job(nspace);
         let waiting = self
@@ -259,12 +259,12 @@ impl ServerState {
             .chain(undefined)
             .collect();
         actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Makes a connection inactive. Its registrations go, and those with the host environment that
     /// only it needed.
-    fn dismiss(&mut self, id: PeerId) -> Vec<Action> {
+    fn deactivate(&mut self, id: PeerId) -> Vec<Action> {
         if let Some(peer) = self.peers.get_mut(&id) {
             (peer.standing, peer.interests) = (ConnectionState::Left, PeerRegistrations::default());
         }
@@ -273,9 +273,9 @@ impl ServerState {
 
     /// Removes the registrations of a connection.
     fn unregister(&mut self, id: PeerId) -> Vec<Action> {
-        self.retained.part(id);
+        self.retained.remove_peer(id);
         self.drop_held_registrations(id);
-        events::given_back(self.demand.part(id)).collect()
+        events::registration_upcalls(self.demand.remove_peer(id)).collect()
     }
 
     /// Sets the defaults of the hooks, which hold where no policy decides.
@@ -295,7 +295,7 @@ impl ServerState {
 
     /// Returns the progress of all jobs, in the order of their names.
     pub fn jobs(&self) -> impl Iterator<Item = JobProgress> {
-        self.jobs.values().map(TrackedJob::census)
+        self.jobs.values().map(TrackedJob::progress)
     }
 
     /// Returns the counters.
@@ -350,7 +350,7 @@ impl ServerState {
                 self.enter_group(to, source, request, now)
             }
             Request::Get { proc, infos, key } => self.get(to, &source, (proc, key), &infos, now),
-            request if ServerState::asks_for_context_id(&request) => self.allot_context_id(to),
+            request if ServerState::is_context_id_request(&request) => self.allot_context_id(to),
             Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => self.client_notifies(
                 to,
@@ -411,11 +411,11 @@ impl ServerState {
             .into_iter()
             .chain(self.fences.expire(now));
         let mut actions: Vec<Action> = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect();
-        actions.extend(self.told_losses(now));
+        actions.extend(self.report_due_losses(now));
         actions.extend(self.expire_controls(now));
-        actions.extend(self.watch_over(now));
+        actions.extend(self.tick_monitors(now));
         actions.extend(self.with_groups(|groups| groups.tick(now)));
-        self.settled(actions)
+        self.with_pending_actions(actions)
     }
 
     /// Returns the time at which [`ServerState::tick`] has something to do next.

@@ -22,7 +22,7 @@ struct ModulePrincipal {
 impl Owner {
     /// Returns the proc that the modules of this owner act as: the job itself, a reserved namespace
     /// for a user, none for the site.
-    pub fn speaks_as(&self) -> Option<Proc> {
+    pub fn requester(&self) -> Option<Proc> {
         let nspace = match self {
             Owner::Site => return None,
             Owner::User(uid) => Nspace::new(&format!("user-{uid}@peal")).ok()?,
@@ -134,7 +134,7 @@ impl ServerState {
                 spec.identity
             }
         };
-        let requester = owner.speaks_as();
+        let requester = owner.requester();
         let site = || Some(Proc::new(Nspace::new(SITE).ok()?, rank::PMIX_RANK_UNDEF));
         Some(ModulePrincipal {
             source: requester.clone().or_else(site)?,

@@ -97,13 +97,13 @@ impl ServerState {
             Monitor::Beat => self.monitors.beat_soon(source),
             Monitor::Cancel(which) => {
                 self.monitors.cancel(source, &which)?;
-                let mut actions = self.watches_ended();
+                let mut actions = self.end_monitors();
                 actions.push(reply(to, code::PMIX_SUCCESS));
                 return Ok(actions);
             }
             Monitor::Watch(mut watch) => {
                 let event = Arc::make_mut(&mut watch.alert);
-                self.check(event).map_err(wrong)?;
+                self.check(event).map_err(event_error)?;
                 event.infos.push(Info::new(BY_SERVER, Value::Bool(true)));
                 let path = if let LivenessSource::File { path, .. } = &watch.signs {
                     Some(path.clone())
@@ -122,7 +122,7 @@ impl ServerState {
             }
             Monitor::Usage(mut sampling) => {
                 self.check(Arc::make_mut(&mut sampling.update))
-                    .map_err(wrong)?;
+                    .map_err(event_error)?;
                 let usage = sampling.usage.clone();
                 let watch = self
                     .monitors
@@ -176,9 +176,9 @@ impl ServerState {
         };
         let mut actions = match refused {
             None => self.answer(to, Reply::Status(code::PMIX_SUCCESS)),
-            Some((status, why)) => self.answer(to, told(status, why)),
+            Some((status, why)) => self.answer(to, refusal_reply(status, why)),
         };
-        actions.extend(self.watches_ended());
+        actions.extend(self.end_monitors());
         actions
     }
 
@@ -203,7 +203,9 @@ impl ServerState {
                     infos,
                 },
             ),
-            (Some(SampleUse::Answer(to)), Err((status, why))) => self.answer(to, told(status, why)),
+            (Some(SampleUse::Answer(to)), Err((status, why))) => {
+                self.answer(to, refusal_reply(status, why))
+            }
             (Some(SampleUse::Update { requester, update }), Ok(infos)) => {
                 let mut update = Event::clone(&update);
                 update.infos.extend(infos);
@@ -217,17 +219,19 @@ impl ServerState {
             // Updates are periodic: a failed measurement is skipped.
             (Some(SampleUse::Update { .. }), Err(_)) | (None, _) => Vec::new(),
         };
-        actions.extend(self.watches_ended());
+        actions.extend(self.end_monitors());
         actions
     }
 
     /// Carries out the monitor actions that are due.
-    pub(super) fn watch_over(&mut self, now: MonotonicTime) -> Vec<Action> {
+    pub(super) fn tick_monitors(&mut self, now: MonotonicTime) -> Vec<Action> {
         let due = self.monitors.tick(now);
-        due.into_iter().flat_map(|due| self.is_due(due)).collect()
+        due.into_iter()
+            .flat_map(|due| self.carry_out_due(due))
+            .collect()
     }
 
-    fn is_due(&mut self, due: MonitorAction) -> Vec<Action> {
+    fn carry_out_due(&mut self, due: MonitorAction) -> Vec<Action> {
         match due {
             MonitorAction::Alert { requester, alert } => self.alert(&requester, alert),
             MonitorAction::Look(watch) => vec![Action::CheckFile {
@@ -273,7 +277,7 @@ impl ServerState {
     }
 
     /// Cleans up after monitors that have ended: closes files, answers waiting requesters.
-    pub(super) fn watches_ended(&mut self) -> Vec<Action> {
+    pub(super) fn end_monitors(&mut self) -> Vec<Action> {
         let ended = self.monitors.take_ended();
         let mut actions = Vec::new();
         for EndedMonitor {
@@ -291,7 +295,7 @@ impl ServerState {
             if let Some(to) = waiting {
                 actions.extend(self.answer(
                     to,
-                    told(code::PMIX_ERR_JOB_CANCELED, "the monitor was cancelled"),
+                    refusal_reply(code::PMIX_ERR_JOB_CANCELED, "the monitor was cancelled"),
                 ));
             }
         }
@@ -300,7 +304,7 @@ impl ServerState {
 }
 
 /// Maps the status of an event that cannot be raised to a monitor error.
-fn wrong(status: Status) -> MonitorError {
+fn event_error(status: Status) -> MonitorError {
     if status == code::PMIX_ERR_OUT_OF_RESOURCE {
         MonitorError::TooLarge
     } else {
@@ -308,7 +312,7 @@ fn wrong(status: Status) -> MonitorError {
     }
 }
 
-fn told(status: Status, why: impl std::fmt::Display) -> Reply {
+fn refusal_reply(status: Status, why: impl std::fmt::Display) -> Reply {
     Reply::Infos {
         status,
         infos: vec![policy::reason(why)],
@@ -318,6 +322,6 @@ fn told(status: Status, why: impl std::fmt::Display) -> Reply {
 fn refusal(to: RequestId, status: Status, why: &MonitorError) -> Action {
     Action::Reply {
         to,
-        reply: told(status, why),
+        reply: refusal_reply(status, why),
     }
 }

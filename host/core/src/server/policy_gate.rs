@@ -256,7 +256,7 @@ impl ServerState {
                 ),
             };
             let groups = self.groups_of(to.peer);
-            return self.ask(
+            return self.hold_for_policies(
                 PolicyRequest {
                     groups,
                     infos,
@@ -339,7 +339,7 @@ impl ServerState {
             ..question
         };
         let asker = DenialRecipient::new(hook, requester, identity, DenialReply::Status(to));
-        self.judge(asked, asker, GatedOperation::Log { to, request })
+        self.decide_or_hold(asked, asker, GatedOperation::Log { to, request })
     }
 
     /// Handles an event of a client or of a tenant's handler: distributes it, holds it for its
@@ -366,7 +366,7 @@ impl ServerState {
             ..question
         };
         let asker = DenialRecipient::new(Hook::Event, event.source.clone(), identity, refusal);
-        self.judge(request, asker, GatedOperation::Event { raising, event })
+        self.decide_or_hold(request, asker, GatedOperation::Event { raising, event })
     }
 
     /// Handles a registration for events: registers it or holds it for the policies of events.
@@ -395,18 +395,18 @@ impl ServerState {
             ..question
         };
         let asker = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
-        self.ask(request, asker, GatedOperation::Registration { to, codes })
+        self.hold_for_policies(request, asker, GatedOperation::Registration { to, codes })
     }
 
     /// Has a request decided by the policies of its hook or, without policies, by the default.
-    pub(super) fn judge(
+    pub(super) fn decide_or_hold(
         &mut self,
         request: PolicyRequest,
         asker: DenialRecipient,
         what: GatedOperation,
     ) -> Vec<Action> {
         if self.gate.policed.contains(&asker.hook) {
-            return self.ask(request, asker, what);
+            return self.hold_for_policies(request, asker, what);
         }
         let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
         let asker = asker.about(&request.targets);
@@ -420,7 +420,7 @@ impl ServerState {
         )
     }
 
-    pub(super) fn ask(
+    pub(super) fn hold_for_policies(
         &mut self,
         request: PolicyRequest,
         asker: DenialRecipient,
@@ -487,7 +487,11 @@ impl ServerState {
 
     /// Removes codes from the undecided registrations of a connection. Returns the requests that
     /// have no code left.
-    pub(super) fn strike_held(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> Vec<RequestId> {
+    pub(super) fn remove_held_codes(
+        &mut self,
+        peer: PeerId,
+        codes: &BTreeSet<Status>,
+    ) -> Vec<RequestId> {
         let mut idle = Vec::new();
         for (id, held) in &mut self.gate.held {
             if let GatedOperation::Registration { to, codes: asked } = &mut held.what

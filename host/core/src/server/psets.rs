@@ -47,7 +47,7 @@ impl ServerState {
             key::PMIX_PSET_MEMBERS,
             Value::procs(pset.members.iter().cloned()),
         );
-        Ok(self.tell_of_set(uid, code::PMIX_PROCESS_SET_DEFINE, pset, vec![members]))
+        Ok(self.raise_pset_event(uid, code::PMIX_PROCESS_SET_DEFINE, pset, vec![members]))
     }
 
     /// Deletes the sets of a removed job's procs.
@@ -55,12 +55,18 @@ impl ServerState {
         let gone = self.psets.drop_job(nspace);
         gone.into_iter()
             .flat_map(|(uid, pset)| {
-                self.tell_of_set(uid, code::PMIX_PROCESS_SET_DELETE, pset, Vec::new())
+                self.raise_pset_event(uid, code::PMIX_PROCESS_SET_DELETE, pset, Vec::new())
             })
             .collect()
     }
 
-    fn tell_of_set(&mut self, uid: u32, code: Status, pset: Pset, more: Vec<Info>) -> Vec<Action> {
+    fn raise_pset_event(
+        &mut self,
+        uid: u32,
+        code: Status,
+        pset: Pset,
+        more: Vec<Info>,
+    ) -> Vec<Action> {
         let mut infos = vec![
             Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
             Info::new(key::PMIX_PSET_NAME, Value::String(Some(pset.name))),
@@ -80,7 +86,7 @@ impl ServerState {
     }
 
     /// Answers queries about the process sets of the requester's user.
-    pub fn told_of_process_sets(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
+    pub fn query_process_sets(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
         let sets: Vec<&Pset> = self.psets.of(identity.uid).collect();
         let mut told = Vec::new();
         for query in queries {

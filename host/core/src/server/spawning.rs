@@ -54,7 +54,7 @@ impl ServerState {
         };
         let asker =
             DenialRecipient::new(Hook::Spawn, requester, identity, DenialReply::Spawned(to));
-        self.judge(
+        self.decide_or_hold(
             request,
             asker,
             GatedOperation::Spawn(GatedSpawn { to, source, apps }),

@@ -122,7 +122,7 @@ fn nspace() -> Nspace {
     Nspace::new("job").unwrap()
 }
 
-/// What other servers bring to a fence of this one alone.
+/// The contribution of other servers to a fence of this one alone.
 fn nothing() -> FenceContribution {
     FenceContribution {
         data: Vec::new(),

@@ -75,7 +75,7 @@ impl ServerState {
             return Err(ConnectionRefusal::NameTaken(proc.clone()));
         }
         self.check_tool_shares(identity.uid)?;
-        let peer = self.seat(proc, identity);
+        let peer = self.add_connection(proc, identity);
         self.tools
             .0
             .insert(proc.clone(), ConnectedTool { peer, identity });
@@ -114,7 +114,7 @@ impl ServerState {
         let mut actions: Vec<Action> = evicted
             .collect::<Vec<_>>()
             .into_iter()
-            .flat_map(|peer| self.dismiss(peer))
+            .flat_map(|peer| self.deactivate(peer))
             .collect();
         self.modex.drop_job(nspace);
         self.monitors.end_job(nspace);

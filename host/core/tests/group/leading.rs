@@ -1,4 +1,5 @@
-//! Who may do without whom: leaders (`PMIX_GROUP_LEADER`), optional and fault-tolerant constructs, and groups of one node.
+//! Missing participants: leaders (`PMIX_GROUP_LEADER`), optional and fault-tolerant constructs, and
+//! groups of one node.
 use super::sim::{Heard, Order, Sim, nspace, proc};
 use peal_core::group::{
     ConstructDirectives, ConstructRequest, ConstructRole, FailureResponse, GroupCallResult,
@@ -7,7 +8,7 @@ use peal_model::{Proc, Status, code};
 
 fn named(procs: &[Proc], wishes: ConstructDirectives) -> ConstructRequest {
     ConstructRequest {
-        wishes,
+        directives: wishes,
         ..ConstructRequest::of(ConstructRole::Leader(procs.iter().cloned().collect()))
     }
 }

@@ -1,4 +1,5 @@
-//! Groups on several servers, simulated: what is decided, by how many messages, and that all agree whoever dies.
+//! Simulation of groups on several servers: decisions, numbers of messages, and agreement after any
+//! loss.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +20,7 @@ use peal_model::{Proc, code};
 use scenario::Weather;
 use sim::{Order, Sim, nspace, proc};
 
-/// How many cases are tried, and from which number on.
+/// Returns the seeds of the cases to try.
 fn cases(usual: u64) -> std::ops::Range<u64> {
     let number = |name, usual| {
         std::env::var(name)
@@ -62,7 +63,7 @@ fn unnoticed_death_is_detected() {
 fn leader(named: &[Proc]) -> ConstructRequest {
     let role = ConstructRole::Leader(named.iter().cloned().collect());
     ConstructRequest {
-        wishes: ConstructDirectives {
+        directives: ConstructDirectives {
             context_id: true,
             ..ConstructDirectives::default()
         },

@@ -16,7 +16,7 @@ impl Random {
         (self.next() % n.max(1) as u64) as usize
     }
 
-    /// Whether something happens that does so many times in a hundred.
+    /// Returns true in this percentage of calls.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.next() % 100 < chance
     }
@@ -27,7 +27,7 @@ impl Random {
         }
     }
 
-    /// So many of these.
+    /// Picks this number of items.
     pub fn some<T: Clone>(&mut self, items: &[T], many: usize) -> Vec<T> {
         let mut items = items.to_vec();
         self.shuffle(&mut items);

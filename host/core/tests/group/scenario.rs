@@ -1,4 +1,5 @@
-//! Random groups, methods, orders, delays, calls made twice, and deaths at any step: everybody who is left ends in the same way.
+//! Random groups, methods, orders, delays, duplicate calls and losses at any step: all survivors
+//! have the same result.
 use super::{
     random::Random,
     sim::{Made, Order, Sim, proc},
@@ -13,12 +14,12 @@ use std::{
     sync::Arc,
 };
 
-/// Something that is done at some time.
+/// A step at some time.
 #[derive(Debug, Clone)]
 enum Deed {
     Construct(Proc, String, ConstructRequest, Option<u64>),
     Destruct(Proc, String, Option<u64>),
-    /// A construct, or destruct, of somebody who may not.
+    /// A construct or destruct of a refused proc.
     Refuse(Proc, String, Option<ConstructRequest>),
     Leave(Proc, String),
     Die(Proc),
@@ -27,7 +28,7 @@ enum Deed {
     Pass(u64),
 }
 
-/// A group as it is planned.
+/// A planned group.
 #[derive(Debug)]
 struct Plan {
     name: String,
@@ -35,20 +36,20 @@ struct Plan {
     added: Vec<Proc>,
     wishes: ConstructDirectives,
     order: Option<Vec<Proc>>,
-    /// Who of them may not take part.
+    /// The refused one of them.
     refused: Option<Proc>,
-    /// Whether nothing contradicts anything.
+    /// True if the plan has no contradictions.
     is_sound: bool,
 }
 
 impl Plan {
-    /// Whether a call is made by one of those who are meant.
+    /// Returns true if a call is made by a planned member.
     fn is_of(&self, made: &Made) -> bool {
         let is_outsider = made.is_refused && self.refused.as_ref() != Some(&made.proc);
         made.group == self.name && (made.construct.is_none() || !is_outsider)
     }
 
-    /// What anybody was told that was formed, whether or not they are left.
+    /// Returns the formed group that any caller was told of, dead or alive.
     fn formed(&self, sim: &Sim) -> Option<Arc<Formed>> {
         sim.made
             .iter()
@@ -60,18 +61,18 @@ impl Plan {
     }
 }
 
-/// What may happen.
+/// The losses that may happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weather {
-    /// Nobody dies.
+    /// None.
     Calm,
-    /// Procs and servers do.
+    /// Procs and servers end.
     Storm,
-    /// Procs do, and nobody notices.
+    /// Procs end unnoticed.
     Blind,
 }
 
-/// One case; an error says what is wrong.
+/// Runs one case. An error describes the violation.
 pub fn run(seed: u64, order: Order, weather: Weather) -> Result<(), String> {
     let mut random = Random(seed);
     let servers = if random.percent(50) {
@@ -243,7 +244,7 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
             .map(|(_, p)| p.clone());
         let leads = plan.wishes.leads && n == 0;
         let construct = ConstructRequest {
-            wishes: ConstructDirectives {
+            directives: ConstructDirectives {
                 leads,
                 ..plan.wishes
             },
@@ -285,7 +286,7 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
     deeds
 }
 
-/// How one group ended for one who is left.
+/// The result of one group for one survivor.
 type Ending = Result<Arc<Formed>, Status>;
 
 fn ending(answer: &GroupCallResult) -> Ending {
@@ -295,7 +296,8 @@ fn ending(answer: &GroupCallResult) -> Ending {
     }
 }
 
-/// Everybody alive who called first has one answer, and those for one group are the same.
+/// Checks that each surviving first caller has one answer, and that the answers for one group are
+/// equal.
 fn constructs_agree(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     for plan in plans {
         let of_plan = |made: &&Made| {
@@ -359,7 +361,8 @@ fn memberships_agree(sim: &Sim) -> Result<(), String> {
     Ok(())
 }
 
-/// Where nobody dies and nothing contradicts anything, there is a group, of those who were meant, unless somebody had too little time.
+/// Checks that plans without losses or contradictions form their groups, unless the time was too
+/// short.
 fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     for plan in plans
         .iter()
@@ -396,7 +399,8 @@ fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     Ok(())
 }
 
-/// Where one of those who are meant may not take part, there is no group, unless that one has died. Whoever is told that hears why.
+/// Checks that a refused member prevents the group unless it has died, and that its notifications
+/// carry the reason.
 fn nothing_comes_of_what_somebody_may_not(
     sim: &Sim,
     plans: &[Plan],
@@ -462,12 +466,12 @@ fn is_refusal(failure: &GroupFailure) -> bool {
     failure.refusal.is_some() && failure.status == code::PMIX_ERR_NO_PERMISSIONS
 }
 
-/// What may come before anything else.
+/// Statuses that may precede any other result.
 fn may_be(status: Status) -> bool {
     status == code::PMIX_ERR_TIMEOUT || aborted(status)
 }
 
-/// Where deaths are borne, none has a construct come to nothing.
+/// Checks that tolerated losses fail no construct.
 fn those_who_bear_deaths_do(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     for plan in plans
         .iter()
@@ -486,12 +490,12 @@ fn those_who_bear_deaths_do(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever leads may have it aborted at any time.
+/// Returns true for an abort, which a leader may request at any time.
 fn aborted(status: Status) -> bool {
     status == code::PMIX_GROUP_CONSTRUCT_ABORT
 }
 
-/// Members call for the end of their groups, some of them leave or die meanwhile: all who called and are left have the same answer.
+/// Checks destructs while members leave or die: all surviving callers have the same answer.
 fn dissolve(
     sim: &mut Sim,
     random: &mut Random,

@@ -18,46 +18,46 @@ use std::{
 
 pub const UID: u32 = 1000;
 
-/// What is on its way.
+/// A message in transit.
 #[derive(Debug)]
 enum Parcel {
     Message(GroupMessage),
-    /// Nothing comes any more: whoever sent is gone.
+    /// No message follows, because the sender is gone.
     Left,
 }
 
-/// A call and what came of it.
+/// A call and its result.
 #[derive(Debug, Clone)]
 pub struct Made {
     pub proc: Proc,
     pub group: String,
     pub construct: Option<Arc<ConstructRequest>>,
-    /// Whether the same proc waited for the same already.
+    /// True if the same proc waited for the same operation already.
     pub is_second: bool,
     pub is_refused: bool,
     pub answers: Vec<GroupCallResult>,
 }
 
-/// An event of a group that somebody heard.
+/// An event of a group that a proc received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heard {
     pub proc: Proc,
     pub code: Status,
     pub group: String,
-    /// Whom it is about.
+    /// The affected proc.
     pub about: Proc,
-    /// Who is in it from then on, if that is said.
+    /// The members after the event, if it names them.
     pub members: Vec<Proc>,
 }
 
-/// Which message arrives next.
+/// The choice of the message that arrives next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Any.
     Random,
-    /// That of the last link.
+    /// The message of the last link.
     Reversed,
-    /// That of the first.
+    /// The message of the first link.
     First,
 }
 
@@ -66,7 +66,7 @@ pub struct Sim {
     pub now: u64,
     pub servers: BTreeMap<ServerId, Groups>,
     pub alive: BTreeSet<Proc>,
-    /// Where each job is.
+    /// The server of each job.
     pub homes: BTreeMap<Nspace, ServerId>,
     links: BTreeMap<(ServerId, ServerId), VecDeque<Parcel>>,
     pub made: Vec<Made>,
@@ -101,7 +101,7 @@ pub fn proc(server: u32, rank: u32) -> Proc {
     Proc::new(nspace(server), Rank(rank))
 }
 
-/// What a policy says of whoever it refuses; not a status that anything else has.
+/// A refusal with a status that nothing else uses.
 pub fn refusal(proc: &Proc) -> GroupRefusal {
     GroupRefusal {
         proc: proc.clone(),
@@ -118,7 +118,7 @@ pub fn group_key(name: &str) -> GroupKey {
 }
 
 impl Sim {
-    /// So many servers, each with one job of so many procs.
+    /// Creates servers with one job of this number of procs each.
     pub fn new(servers: u32, procs: u32, seed: u64, order: Order) -> Sim {
         let mut sim = Sim {
             random: Random(seed),
@@ -200,7 +200,8 @@ impl Sim {
         }
     }
 
-    /// What a coordinator decides everybody hears of in that order; one that takes over tells some of it again.
+    /// Checks that servers receive the decisions of a coordinator in order. A new coordinator sends
+    /// some of them again.
     fn tells_in_order(&mut self, at: ServerId, to: ServerId, message: &GroupMessage) {
         let GroupMessage::Down(outcome) = message else {
             return;
@@ -240,7 +241,7 @@ impl Sim {
         }));
     }
 
-    /// A job more.
+    /// Adds a job.
     pub fn job_added(&mut self, server: u32, job: u32, procs: u32) {
         self.step(ServerId(server), |groups, _| {
             groups.job_added(
@@ -269,7 +270,7 @@ impl Sim {
         self.call(proc, group, Some(Arc::new(construct)), timeout, None);
     }
 
-    /// Somebody calls who may not.
+    /// Makes a call that policies refuse.
     pub fn refuse(&mut self, proc: &Proc, group: &str, construct: Option<ConstructRequest>) {
         self.call(
             proc,
@@ -346,7 +347,7 @@ impl Sim {
         }
     }
 
-    /// A proc leaves and has told these members by an event of its own.
+    /// Lets a proc leave that has notified these members by an event of its own.
     pub fn depart(&mut self, proc: &Proc, group: &str, notified: &[Proc]) {
         let notified = notified.iter().cloned().collect();
         self.step(self.home(proc), |groups, now| {
@@ -430,7 +431,7 @@ impl Sim {
         while self.deliver() {}
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn pass(&mut self, milliseconds: u64) {
         self.now += milliseconds;
         let due: Vec<ServerId> = self
@@ -442,7 +443,8 @@ impl Sim {
         due.into_iter().for_each(|id| self.step(id, Groups::tick));
     }
 
-    /// Goes on until nothing is on its way and nobody alive waits for an answer, or says who still does when that cannot be any more.
+    /// Delivers messages until none is in transit and no living proc waits for an answer. Returns
+    /// an error if some wait for ever.
     pub fn come_to_rest(&mut self) -> Result<(), String> {
         let until = self.now + 2 * 60_000 + 10 * 5_000;
         loop {
@@ -465,7 +467,7 @@ impl Sim {
             .filter(|made| made.answers.is_empty() && self.alive.contains(&made.proc))
     }
 
-    /// Everybody ends; whether nothing is left of anything.
+    /// Ends all procs and checks that nothing is left.
     pub fn ends(mut self) -> Result<(), String> {
         self.overlooks_deaths = false;
         self.alive.clone().iter().for_each(|proc| self.die(proc));

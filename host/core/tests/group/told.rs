@@ -1,4 +1,4 @@
-//! What members are told: their order, and who is left.
+//! Notifications of members: their order, and the remaining members.
 use super::{
     leader,
     sim::{Order, Sim, group_key, nspace, proc},
@@ -8,7 +8,7 @@ use peal_core::group::{
 };
 use peal_model::{Proc, Status, code};
 
-/// Has these construct a group, each wanting an order of members; what each is answered.
+/// Constructs a group whose callers request an order of members, and returns each result.
 fn construct(
     sim: &mut Sim,
     named: &[Proc],
@@ -110,9 +110,9 @@ fn remaining_participants_hear_failed_and_remaining_procs() {
     let all = [1, 2, 3].map(|server| proc(server, 0));
     let leads = leader(&all);
     let construct = ConstructRequest {
-        wishes: ConstructDirectives {
+        directives: ConstructDirectives {
             notify: true,
-            ..leads.wishes
+            ..leads.directives
         },
         ..leads
     };
@@ -147,9 +147,9 @@ fn proc_waiting_for_dead_leaders_is_added_by_next_construct() {
     );
     let leads = leader(&[proc(2, 0), proc(3, 0)]);
     let bears_deaths = ConstructRequest {
-        wishes: ConstructDirectives {
+        directives: ConstructDirectives {
             fault_tolerant: true,
-            ..leads.wishes
+            ..leads.directives
         },
         ..leads
     };
@@ -225,14 +225,14 @@ fn job_stands_whole_where_it_was_named_so_and_all_are_members() {
         let leads = leader(named);
         let wishes = ConstructDirectives {
             fault_tolerant: tolerant,
-            ..leads.wishes
+            ..leads.directives
         };
         for proc in [proc(1, 0), proc(1, 1), proc(2, 0)] {
             sim.construct(
                 &proc,
                 "g",
                 ConstructRequest {
-                    wishes,
+                    directives: wishes,
                     ..leads.clone()
                 },
                 None,

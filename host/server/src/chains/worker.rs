@@ -228,7 +228,7 @@ impl ChainWorker {
             } = notification;
             let event = Event {
                 code,
-                source: self.owner.speaks_as(),
+                source: self.owner.requester(),
                 range,
                 infos,
             };

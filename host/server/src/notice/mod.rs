@@ -10,7 +10,7 @@ pub use reached::ReachedJobs;
 use peal_core::{
     job_control::JobControlOperation,
     owner::Owner,
-    termination::{TerminationRequest, last_wish},
+    termination::{TerminationRequest, last_request},
 };
 use peal_model::{ChainResult, Event, Nspace, Proc, Size, Status};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct Wished {
 impl Wished {
     /// What an owner's chain says, if it says anything.
     pub(crate) fn by(chain: &ChainResults) -> Option<Wished> {
-        let (step, wish) = last_wish(&chain.steps)?;
+        let (step, wish) = last_request(&chain.steps)?;
         Some(Wished {
             wish,
             owner: chain.owner.clone(),

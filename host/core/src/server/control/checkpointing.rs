@@ -46,16 +46,16 @@ impl ServerState {
             given.by.to,
             JobControlOperation::Checkpoint(order.checkpoint),
         );
-        let id = self.entered(
+        let id = self.record_request(
             given,
             operation,
             targets,
             RequestStage::Running(PendingWork::Checkpoint(checkpoint)),
             Vec::new(),
         )?;
-        let mut actions = self.accepted(id, to);
-        actions.extend(self.pull(id, triggers));
-        actions.extend(self.go_on(id));
+        let mut actions = self.reply_accepted(id, to);
+        actions.extend(self.request_checkpoints(id, triggers));
+        actions.extend(self.advance_control(id));
         Ok(actions)
     }
 
@@ -94,24 +94,28 @@ impl ServerState {
             checkpoint,
             unprepared,
         };
-        let id = self.entered(
+        let id = self.record_request(
             given,
             operation,
             targets.clone(),
             RequestStage::Running(work),
             Vec::new(),
         )?;
-        let mut actions = self.accepted(id, to);
+        let mut actions = self.reply_accepted(id, to);
         let seconds = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
         let more = vec![Info::new(job_control::GRACE, Value::Uint32(seconds))];
-        actions.extend(self.tell(id, code::PMIX_JCTRL_PREEMPT_ALERT, &targets, more));
-        actions.extend(self.pull(id, triggers));
-        actions.extend(self.go_on(id));
+        actions.extend(self.raise_for(id, code::PMIX_JCTRL_PREEMPT_ALERT, &targets, more));
+        actions.extend(self.request_checkpoints(id, triggers));
+        actions.extend(self.advance_control(id));
         Ok(actions)
     }
 
     /// Requests checkpoints from procs by their declared methods.
-    pub(super) fn pull(&mut self, id: ControlId, triggers: Vec<Trigger>) -> Vec<Action> {
+    pub(super) fn request_checkpoints(
+        &mut self,
+        id: ControlId,
+        triggers: Vec<Trigger>,
+    ) -> Vec<Action> {
         let Some(entry) = self.ledger.get(id) else {
             return Vec::new();
         };
@@ -127,7 +131,7 @@ impl ServerState {
                         key::PMIX_JOB_CTRL_CHECKPOINT,
                         Value::string(&name),
                     )];
-                    actions.extend(self.tell(id, code, &procs, more));
+                    actions.extend(self.raise_for(id, code, &procs, more));
                 }
                 CheckpointMethod::Signal(number) => {
                     let (action, directives) = (JobAction::Signal(number), directives.clone());
@@ -169,7 +173,7 @@ impl ServerState {
         let meant: Vec<ControlId> = awaiting.into_iter().filter(is_meant).collect();
         self.each_checkpoint(meant, |entry| {
             if let Some(checkpoint) = entry.checkpoint_mut() {
-                checkpoint.told_by(proc, status, reason);
+                checkpoint.record_report(proc, status, reason);
             }
         })
     }
@@ -198,13 +202,13 @@ impl ServerState {
         let mut actions = Vec::new();
         for id in of {
             self.ledger.change(id, &mut change);
-            actions.extend(self.go_on(id));
+            actions.extend(self.advance_control(id));
         }
         actions
     }
 
     /// Continues a request if it waits for no proc any more.
-    pub(super) fn go_on(&mut self, id: ControlId) -> Vec<Action> {
+    pub(super) fn advance_control(&mut self, id: ControlId) -> Vec<Action> {
         let next = self.ledger.change(id, |entry| match &entry.stage {
             RequestStage::Running(PendingWork::Checkpoint(checkpoint)) if checkpoint.is_over() => {
                 entry.not_done = checkpoint.failed().to_vec();

@@ -1,5 +1,5 @@
 //! End of job-control requests, and the notifications of it.
-use super::answered;
+use super::reply_infos;
 use crate::{
     job_control::{self, ControlId, JobControlEnd, NotDone, PendingWork, RequestStage, STATUS},
     server::{Action, ServerState},
@@ -36,10 +36,10 @@ impl ServerState {
         }];
         if let RequestStage::Running(PendingWork::Host(Some(to))) = before {
             let not_done = entry.not_done.iter().map(NotDone::info).collect();
-            actions.push(answered(to, status, not_done));
+            actions.push(reply_infos(to, status, not_done));
         } else if let Some(requester) = requester {
             let more = [vec![Info::new(STATUS, Value::Status(status))], told].concat();
-            actions.extend(self.tell(id, Status::PEAL_JOB_CONTROL_ENDED, &[requester], more));
+            actions.extend(self.raise_for(id, Status::PEAL_JOB_CONTROL_ENDED, &[requester], more));
         }
         actions.extend(self.mail(id));
         actions
@@ -112,7 +112,7 @@ impl ServerState {
 
     /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may
     /// see, or the one named.
-    pub fn told_of_controls(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
+    pub fn query_controls(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
         let asks = |query: &&Query| {
             query
                 .keys
@@ -125,7 +125,7 @@ impl ServerState {
             .qualifiers
             .value_of(key::PMIX_JOB_CTRL_ID)
             .and_then(Value::as_str);
-        let requests = self.ledger.told(identity, name);
+        let requests = self.ledger.describe(identity, name);
         Some(Info::new(
             key::PMIX_JOB_CTRL_ID,
             Value::DataArray(DataArray::infos(requests)),

@@ -41,7 +41,11 @@ impl ServerState {
         let to = by.to;
         self.begin_control(by, targets, directives)
             .unwrap_or_else(|error| {
-                vec![answered(to, error.status(), vec![policy::reason(&error)])]
+                vec![reply_infos(
+                    to,
+                    error.status(),
+                    vec![policy::reason(&error)],
+                )]
             })
     }
 
@@ -84,7 +88,7 @@ impl ServerState {
                     .into_iter()
                     .flat_map(|id| self.end(id, JobControlEnd::Cancelled))
                     .collect();
-                actions.push(answered(given.by.to, status, cancellation.committed));
+                actions.push(reply_infos(given.by.to, status, cancellation.committed));
                 Ok(actions)
             }
             RequestedAction::Declare {
@@ -105,7 +109,7 @@ impl ServerState {
                         identity,
                         cleanup,
                     }),
-                    None => answered(to, code::PMIX_SUCCESS, Vec::new()),
+                    None => reply_infos(to, code::PMIX_SUCCESS, Vec::new()),
                 }])
             }
         }
@@ -162,7 +166,7 @@ impl ServerState {
         };
         let infos = vec![policy::reason(why)];
         // The ledger refuses only requests that are still running, and this one has ended.
-        let _ = self.entered(
+        let _ = self.record_request(
             given,
             operation,
             targets.to_vec(),
@@ -205,7 +209,7 @@ impl ServerState {
         let (source, to) = (given.by.requester.clone(), given.by.to);
         let is_long = matches!(action, JobAction::Restart { .. });
         let work = PendingWork::Host((!is_long).then_some(to));
-        let id = self.entered(
+        let id = self.record_request(
             given,
             JobControlOperation::Act(action),
             targets,
@@ -213,7 +217,7 @@ impl ServerState {
             Vec::new(),
         )?;
         let mut actions = if is_long {
-            self.accepted(id, to)
+            self.reply_accepted(id, to)
         } else {
             self.mail(id)
         };
@@ -226,7 +230,7 @@ impl ServerState {
     }
 
     /// Records a request in the ledger.
-    fn entered(
+    fn record_request(
         &mut self,
         given: ControlContext,
         operation: JobControlOperation,
@@ -270,17 +274,17 @@ impl ServerState {
     }
 
     /// Answers with the name of the request, by which its requester can query it.
-    fn accepted(&mut self, id: ControlId, to: RequestId) -> Vec<Action> {
+    fn reply_accepted(&mut self, id: ControlId, to: RequestId) -> Vec<Action> {
         let name = self
             .ledger
             .get(id)
             .map(|entry| Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)));
-        let answer = answered(to, code::PMIX_SUCCESS, name.into_iter().collect());
+        let answer = reply_infos(to, code::PMIX_SUCCESS, name.into_iter().collect());
         std::iter::once(answer).chain(self.mail(id)).collect()
     }
 
     /// Raises an event for procs that a request concerns.
-    fn tell(
+    fn raise_for(
         &mut self,
         id: ControlId,
         code: Status,
@@ -337,13 +341,13 @@ impl ServerState {
             }
             _ => Ok(entry
                 .checkpoint_mut()
-                .map(|checkpoint| checkpoint.could_not_be_told(&not_done))
+                .map(|checkpoint| checkpoint.try_next_methods(&not_done))
                 .unwrap_or_default()),
         });
         match left {
             Some(Ok(triggers)) => {
-                let mut actions = self.pull(id, triggers);
-                actions.extend(self.go_on(id));
+                let mut actions = self.request_checkpoints(id, triggers);
+                actions.extend(self.advance_control(id));
                 actions
             }
             Some(Err(end)) => self.end(id, end),
@@ -360,7 +364,7 @@ struct ControlContext {
     directives: Vec<Info>,
 }
 
-fn answered(to: RequestId, status: Status, infos: Vec<Info>) -> Action {
+fn reply_infos(to: RequestId, status: Status, infos: Vec<Info>) -> Action {
     Action::Reply {
         to,
         reply: Reply::Infos { status, infos },

@@ -1,5 +1,5 @@
 //! Provisioning of nodes, by policies of the `provision` hook.
-use super::{ControlContext, ControlRequester, answered};
+use super::{ControlContext, ControlRequester, reply_infos};
 use crate::{
     job_control::{
         ControlId, JobControlEnd, JobControlError, JobControlOperation, RequestStage, nodes,
@@ -27,20 +27,20 @@ impl ServerState {
         let nodes = nodes::expand(&description, MAX_NODES)?;
         let (by, directives) = (given.by.clone(), given.directives.clone());
         if let Some((status, reasons)) = self.no_provisioner(&by) {
-            return Ok(vec![answered(by.to, status, reasons)]);
+            return Ok(vec![reply_infos(by.to, status, reasons)]);
         }
         let operation = JobControlOperation::Provision {
             nodes: description,
             image: image.clone(),
         };
-        let id = self.entered(
+        let id = self.record_request(
             given,
             operation,
             Vec::new(),
             RequestStage::Accepted,
             Vec::new(),
         )?;
-        let mut actions = self.accepted(id, by.to);
+        let mut actions = self.reply_accepted(id, by.to);
         actions.extend(self.ask_for_nodes(&by, Provision { nodes, image }, id, directives));
         Ok(actions)
     }
@@ -90,7 +90,7 @@ impl ServerState {
         // The requester has a reply already; the end of the request is reported by an event.
         let (requester, identity) = (by.requester.clone(), by.identity);
         let asker = DenialRecipient::new(hook, requester, identity, DenialReply::Silent);
-        self.ask(request, asker, GatedOperation::Provision(id))
+        self.hold_for_policies(request, asker, GatedOperation::Provision(id))
     }
 
     /// Returns the status and reasons if no policy provides nodes and the built-in rule denies.

@@ -1,4 +1,4 @@
-//! What gets are answered that programs of some releases make.
+//! Answers to gets that programs of some releases make.
 use super::*;
 use peal_model::{DataArray, InfoFlags};
 

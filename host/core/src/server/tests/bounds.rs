@@ -1,4 +1,5 @@
-//! What one client asks for takes neither memory nor time from others, and is gone with whoever asked.
+//! Requests of one client take neither memory nor time from others, and leave nothing when the
+//! client has gone.
 use super::*;
 use crate::policy::{DecidedBy, Verdict};
 

@@ -1,4 +1,5 @@
-//! What the host environment is asked for on behalf of clients, and when they are told that they are registered.
+//! Registrations with the host environment on behalf of clients, and their acknowledgement to the
+//! clients.
 use super::*;
 use crate::server::HostRegistrationId;
 use proptest::prelude::*;
@@ -7,7 +8,7 @@ use std::collections::BTreeSet;
 const JOB_ONLY: (KeyName, bool) = (key::PMIX_EVENT_JOB_LEVEL, true);
 const ENVIRONMENT: (KeyName, bool) = (key::PMIX_EVENT_ENVIRO_LEVEL, true);
 
-/// A server whose host environment answers when the test says so.
+/// A server whose host environment answers when the test decides.
 struct Proxy {
     stage: Stage,
     asked: Vec<(HostRegistrationId, Vec<Status>)>,
@@ -77,7 +78,8 @@ impl Proxy {
         self.take(actions);
     }
 
-    /// The codes (none: all) of which somebody is registered for events of the environment.
+    /// Returns the codes (none: every code) for which any client is registered for environment
+    /// events.
     fn wanted(&self) -> Vec<Vec<i32>> {
         let is_wanted = |code: &i32| {
             let mut peers = self.stage.server.peers.values();
@@ -226,7 +228,7 @@ fn registration_withdrawn_before_grant_is_not_granted() {
     assert_eq!(proxy.given_back, [statuses_of(&[-1])]);
 }
 
-/// Who hears an event of the environment of rank 1.
+/// Returns the ranks that receive an environment event of rank 1.
 fn heard(stage: &mut Stage) -> Vec<usize> {
     let actions = stage.notify(1, -1, Range::Local, Vec::new());
     hearers(stage, &actions)
@@ -330,8 +332,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    /// Whatever happens: what the host was asked for and has not been given back is what somebody is registered for or is
-    /// waiting for; each is asked for once at a time, nobody is answered twice, and nobody who is there is forgotten.
+    /// After any steps, the registrations with the host environment are those that some client has
+    /// or waits for. Each is requested once at a time, no request is answered twice, and none is
+    /// forgotten.
     #[test]
     fn host_knows_codes_registered_by_clients(ops in ops()) {
         let mut proxy = Proxy::of(3);

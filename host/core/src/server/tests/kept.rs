@@ -10,7 +10,7 @@ struct Late {
     stage: Stage,
 }
 
-/// What one connection is told, by numbers.
+/// The deliveries to one connection, by numbers.
 #[derive(Debug, Default, PartialEq)]
 struct Heard {
     numbers: Vec<u32>,
@@ -53,7 +53,8 @@ impl Late {
             .collect()
     }
 
-    /// What these actions tell the second proc, and what follows when it reads all of that.
+    /// Returns the deliveries of these actions to the second proc, and of what follows when it
+    /// reads all of them.
     fn heard(&mut self, mut actions: Vec<Action>) -> Heard {
         let (peer, mut heard) = (self.stage.peers[1], Heard::default());
         loop {

@@ -1,4 +1,5 @@
-//! Any life of jobs, connections and events, compared with a model that says who must hear what, and who must not.
+//! Random lives of jobs, connections and events, compared with a model of required and forbidden
+//! deliveries.
 use super::*;
 use crate::class::{Class, ClassFilter};
 use peal_model::Infos;
@@ -55,7 +56,7 @@ struct Client {
     last: Option<usize>,
     /// Spread while it asked for them, ever.
     due: BTreeSet<usize>,
-    /// Those of them that it has asked for all the time since then.
+    /// Events among them that it has been registered for ever since.
     must: BTreeSet<usize>,
     open: Open,
 }
@@ -90,7 +91,7 @@ fn some_proc(index: u8) -> (Proc, UserIdentity) {
     all[index as usize % all.len()].clone()
 }
 
-/// Whom an event is for, told as the Standard tells it.
+/// Returns true if an event is for a proc, by the words of the Standard.
 fn is_for(event: &Event, proc: &Proc) -> bool {
     if event.source.as_ref() == Some(proc) {
         return false;
@@ -530,7 +531,7 @@ impl World {
         }
     }
 
-    /// Lets everybody catch up, then looks whether anybody lacks something.
+    /// Lets all connections catch up, then checks that none lacks an event.
     fn settle(&mut self) {
         for round in 0.. {
             if self
@@ -576,7 +577,7 @@ impl World {
         }
     }
 
-    /// Everybody goes: nothing is left.
+    /// Ends all procs and checks that nothing is left.
     fn end(mut self) {
         for client in std::mem::take(&mut self.clients) {
             let actions = self.server.disconnected(client.id, MonotonicTime(0));

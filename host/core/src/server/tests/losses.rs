@@ -68,9 +68,9 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
     lose(&mut stage, 0, 0);
     lose(&mut stage, 1, 0);
     stage.server.disconnected(peer, MonotonicTime(0));
-    assert_eq!(told(&stage.server.tell_losses_of(&other)), [[0]]);
+    assert_eq!(told(&stage.server.report_losses_of(&other)), [[0]]);
     assert!(told(&stage.server.remove_job(&other)).is_empty());
-    assert_eq!(told(&stage.server.tell_losses()), [[0, 1]]);
+    assert_eq!(told(&stage.server.report_losses()), [[0, 1]]);
     assert_eq!(stage.server.deadline(), None);
 }
 

@@ -53,14 +53,14 @@ impl Stage {
         status(&self.monitor(rank, (key::PMIX_MONITOR_CANCEL, id), &[]))
     }
 
-    /// What happens when this is the time.
+    /// Advances the time and returns the actions.
     fn at(&mut self, now: u64) -> Vec<Action> {
         self.now = MonotonicTime(now);
         self.server.tick(self.now)
     }
 }
 
-/// What goes through the chains, once.
+/// Returns the event that runs through the chains.
 fn chained(actions: &[Action]) -> Option<&peal_model::Event> {
     let mut events = actions.iter().filter_map(|action| match action {
         Action::Chain { event, .. } => Some(&**event),

@@ -1,4 +1,4 @@
-//! Procs that an event reaches, and events that reach nobody.
+//! Recipients of events, and events without any.
 use super::*;
 
 const NEWS: i32 = -3001;
@@ -7,7 +7,7 @@ fn other() -> Nspace {
     Nspace::new("other").unwrap()
 }
 
-/// A job of two procs, and another of as many ranks for its user or somebody else.
+/// Returns a job of two procs, and another one of the same size for this user.
 fn two_jobs(owner: UserIdentity) -> Stage {
     let mut stage = Stage::of(2);
     stage

@@ -1,7 +1,7 @@
-//! Procs that the host environment starts again as who they were.
+//! Restarts of procs by the host environment.
 use super::*;
 
-/// What a rank is told of the checkpoint from which it goes on.
+/// Returns the checkpoint that the data of a rank name for its restart.
 fn told(stage: &mut Stage, of: u32) -> Vec<Value> {
     let (_, actions) = stage.ask(0, Request::JobData);
     let [

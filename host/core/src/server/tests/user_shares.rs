@@ -1,4 +1,5 @@
-//! Tests of the shares of users: what procs and tools of one user have together is bounded, and goes with them.
+//! Tests of user shares: the values and tools of one user together are bounded, and are released
+//! with them.
 use super::*;
 
 /// The memory that all values of a user may take, in bytes.
