@@ -16,6 +16,7 @@ pub mod mpi;
 pub mod projects;
 pub mod raw_client;
 pub mod rng;
+pub mod shell;
 pub mod shell_job;
 pub mod spawn;
 pub mod text_form;

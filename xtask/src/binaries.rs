@@ -1,4 +1,5 @@
-//! Runs the binaries of the host's tests, several at a time: many tests wait for something, so that one binary alone leaves cores idle.
+//! Runs of the host's test binaries, several at a time: many tests wait for something, so that one
+//! binary alone leaves cores idle.
 use crate::{command::cargo, ignored::Ignored};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -15,19 +16,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The binary of the tests of one target.
+/// Test binary of one target.
 struct TestBinary {
-    /// The name of its file, without the hash.
+    /// File name without the hash.
     name: String,
     program: PathBuf,
-    /// The directory of its package, in which cargo runs it.
+    /// Directory of the package, in which cargo runs the tests.
     package: PathBuf,
 }
 
-/// The binaries of all tests of the host.
+/// Test binaries of the host.
 pub struct TestBinaries(VecDeque<TestBinary>);
 
-/// The end of a binary.
+/// Result of a binary.
 struct Ended {
     name: String,
     took: Duration,
@@ -36,9 +37,11 @@ struct Ended {
     result: Result<()>,
 }
 
-/// Runs the binaries in this environment. Prints what each printed when it has ended, and counts the tests that were ignored.
+/// Runs the binaries in this environment. Prints the output of each when it has ended, and counts
+/// the ignored tests.
 ///
 /// # Errors
+///
 /// Names the binaries that failed, once all have run.
 pub fn run_all(
     root: &Path,
@@ -46,7 +49,8 @@ pub fn run_all(
     variables: &[(&str, OsString)],
 ) -> Result<Ignored> {
     let queue = Mutex::new(binaries.0);
-    // Each binary runs as many tests at a time as there are cores, and one binary more keeps the cores busy while tests wait.
+    // Each binary runs as many tests at a time as there are cores. One more binary keeps the cores
+    // busy while tests wait.
     let at_once = thread::available_parallelism().map_or(1, NonZero::get) + 1;
     let outputs = root.join("target/test-output");
     fs::create_dir_all(&outputs).with_context(|| format!("creating {}", outputs.display()))?;
@@ -97,7 +101,7 @@ pub fn run_all(
     Ok(ignored)
 }
 
-/// Compiles the binaries with cargo's own progress, and finds them in what it tells.
+/// Compiles the binaries with cargo's own progress, and finds them in its messages.
 pub fn build(root: &Path) -> Result<TestBinaries> {
     let mut command = cargo(root);
     command.args([
@@ -128,7 +132,7 @@ pub fn build(root: &Path) -> Result<TestBinaries> {
 }
 
 impl TestBinary {
-    /// The binary that a message of cargo tells of, if it tells of one.
+    /// Returns the binary of a message of cargo, if there is one.
     fn of(message: &Value) -> Option<TestBinary> {
         let text = |pointer: &str| message.pointer(pointer)?.as_str();
         if text("/reason")? != "compiler-artifact"
@@ -162,8 +166,9 @@ impl TestBinary {
         }
     }
 
-    /// Runs it, in the search path for libraries that cargo gave us, with its output in a file. A pipe would have to be read to its end,
-    /// and a process that a test left behind may hold it.
+    /// Runs the binary with its output in a file, and with the library path that cargo set for this
+    /// process. A pipe would have to be read to its end, and a process that a test left behind may
+    /// hold it open.
     fn run_into(&self, file: &Path, variables: &[(&str, OsString)]) -> Result<()> {
         let output = File::create(file).with_context(|| format!("creating {}", file.display()))?;
         let mut command = Command::new(&self.program);

@@ -1,5 +1,5 @@
-//! Compiles the C programs in `tests/c`, which are linked with the real `libpmix`, into `target/c`; those of the benchmarks
-//! into `target/c/bench`.
+//! Compilation of the C programs: those in `tests/c`, which are linked with the real `libpmix`,
+//! into `target/c`, and those of the bench into `target/c/bench`.
 use crate::command::{run, run_quietly};
 use anyhow::{Context, Result};
 use std::{
@@ -10,13 +10,14 @@ use std::{
     time::SystemTime,
 };
 
-/// Why parts that need the C programs are left out, and what to do about it.
+/// Message for parts that are left out because they need the C programs.
 pub const NOT_AVAILABLE: &str = "not available: install libpmix-dev";
 
-/// The program that the demo shows.
+/// Name of the program that the demo shows.
 pub const HELLO: &str = "hello";
 
-/// Compiles what is newer than its program and returns the directory of the programs; none where there is no `libpmix`.
+/// Compiles sources that are newer than their program, and returns the directory of the programs;
+/// `None` without `libpmix`.
 pub fn build(root: &Path) -> Result<Option<PathBuf>> {
     let Some(flags) = flags() else {
         return Ok(None);
@@ -32,7 +33,7 @@ pub fn build(root: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(programs))
 }
 
-/// Compiles [`HELLO`] alone. Whether there is a `libpmix` to link it with.
+/// Compiles [`HELLO`] alone. Returns false without `libpmix`.
 pub fn build_hello(root: &Path) -> Result<bool> {
     let Some(flags) = flags() else {
         return Ok(false);
@@ -46,7 +47,7 @@ pub fn build_hello(root: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// What is linked into other programs by `LD_PRELOAD`, and is no program itself.
+/// Source that becomes a library for `LD_PRELOAD` rather than a program.
 const PRELOADED: &str = "nodelay";
 
 fn compile(
@@ -89,7 +90,7 @@ fn compile(
     Ok(())
 }
 
-/// What the compiler must be told of `libpmix`, which is installed if need be and possible.
+/// Returns the compiler flags for `libpmix`, which is installed if needed and possible.
 fn flags() -> Option<String> {
     let ask = || {
         run_quietly(Command::new("cc").arg("--version")).ok()?;
@@ -107,7 +108,7 @@ fn flags() -> Option<String> {
     })
 }
 
-/// The files of a directory, by name; none if it is not there.
+/// Returns the files of a directory, sorted by name; none if it does not exist.
 fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     if !directory.exists() {
         return Ok(Vec::new());
@@ -124,7 +125,8 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// When a file was changed; nothing if it is not there, which is before all else.
+/// Returns the time of a file's last change; `None`, which is before all times, if it does not
+/// exist.
 pub fn changed(file: &Path) -> Option<SystemTime> {
     fs::metadata(file).and_then(|data| data.modified()).ok()
 }

@@ -1,15 +1,15 @@
-//! Running other programs, so that a failure names the command that failed, and what a person sees of it.
+//! Runs of other programs, with errors that name the command.
 use anyhow::{Context, Result, bail};
 use std::{env, ffi::OsString, path::Path, process::Command, time::Instant};
 
-/// The cargo that runs this.
+/// Returns the command of the cargo that runs this program.
 pub fn cargo(dir: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(dir);
     command
 }
 
-/// Runs a command that speaks for itself.
+/// Runs a command with its own output.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()
@@ -20,7 +20,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command whose words matter only when it fails, and returns what it wrote to its standard output.
+/// Runs a command and returns its standard output. Its standard error is shown only if it fails.
 pub fn run_quietly(command: &mut Command) -> Result<String> {
     let output = command
         .output()
@@ -37,7 +37,7 @@ pub fn run_quietly(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The command as a person would type it.
+/// Formats a command as it would be typed.
 fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program())
         .file_name()
@@ -49,7 +49,7 @@ fn shown(command: &Command) -> String {
     words.join(" ")
 }
 
-/// One step under its heading, and how long it took.
+/// Runs one step, and prints its heading and its time.
 pub fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("\n== {name}");
     let start = Instant::now();

@@ -1,15 +1,15 @@
-//! `cargo xtask demo`: a small job under Peal, with its events handled by sandboxed components.
+//! `cargo xtask demo`: a small job under Peal, whose events are handled by sandboxed components.
 use crate::{c_programs, graphs, guests, mpi};
 use anyhow::{Context, Result, ensure};
 use std::{path::Path, process::Command};
 
-/// One thing to look at.
+/// Scene of the demo.
 struct Scene<'a> {
-    /// What the newcomer is about to see.
+    /// Text before the scene.
     intro: &'a str,
-    /// What `peal` is told, as typed from the root of the repository.
+    /// Arguments of `peal`, as typed at the root of the repository.
     words: String,
-    /// The exit status that it ends with.
+    /// Expected exit status.
     status: i32,
 }
 
@@ -31,7 +31,7 @@ impl Scene<'_> {
     }
 }
 
-/// Builds everything, then shows one scene after the other.
+/// Builds the programs, and runs one scene after the other.
 pub fn run(root: &Path) -> Result<()> {
     if !root.join("target/debug/peal").exists() {
         println!(
@@ -40,7 +40,7 @@ pub fn run(root: &Path) -> Result<()> {
         );
     }
     graphs::build_programs(root)?;
-    // What the scenes show, and no more: components in other languages and the other C programs are for the tests.
+    // Only the components and programs of the scenes are built; the others are for the tests.
     guests::build_rust(root)?;
     let job = if c_programs::build_hello(root)? {
         c_job()
@@ -80,7 +80,7 @@ pub fn run(root: &Path) -> Result<()> {
     ];
     scenes.iter().try_for_each(|scene| scene.play(root))?;
     match mpi::program(root)? {
-        Some(_) => mourning().iter().try_for_each(|scene| scene.play(root)),
+        Some(_) => mpi_scenes().iter().try_for_each(|scene| scene.play(root)),
         None => {
             println!(
                 "\nWith Open MPI (mpicc) here there would be an MPI job to see, one rank of which dies."
@@ -90,8 +90,8 @@ pub fn run(root: &Path) -> Result<()> {
     }
 }
 
-/// An MPI job of which a rank dies, twice.
-fn mourning() -> [Scene<'static>; 2] {
+/// Returns the scenes of an MPI job of which a rank dies.
+fn mpi_scenes() -> [Scene<'static>; 2] {
     let attach =
         "target/debug/peal attach --handler target/guests/complete.wasm -- target/c/mpi die";
     [
@@ -113,14 +113,14 @@ fn mourning() -> [Scene<'static>; 2] {
     ]
 }
 
-/// The program to run: one in C, linked with the real `libpmix`.
+/// Returns the job's program: one in C, linked with the real `libpmix`.
 fn c_job() -> String {
     let name = c_programs::HELLO;
     println!("\nThe job is tests/c/{name}.c, an ordinary C program linked with libpmix.");
     format!("target/c/{name}")
 }
 
-/// The program to run where there is no `libpmix`: one that uses Peal's own client.
+/// Returns the job's program without `libpmix`: one with Peal's own client.
 fn own_job() -> String {
     println!(
         "\nThe job uses Peal's own client. One in C with the real libpmix is {}.",

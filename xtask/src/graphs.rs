@@ -1,10 +1,11 @@
-//! The programs that the demo shows and the tests run, and the crates that each of the two builds. A crate whose features differ
-//! between the two is compiled twice, and with it everything that stands on it.
+//! Programs of the demo and the tests, and the crates that each of the two builds. A crate with
+//! different features in the two is compiled twice, with all crates that depend on it.
 use crate::command::{cargo, run, run_quietly};
 use anyhow::{Result, ensure};
 use std::{collections::BTreeSet, path::Path};
 
-/// The packages whose programs the demo shows and the tests run. `xtask` is one of them, so that its crates serve the others.
+/// Packages whose programs the demo shows and the tests run. `xtask` is one of them, so that its
+/// crates serve the others.
 const PROGRAMS: [&str; 3] = ["peal", "peal-tests", "xtask"];
 
 /// Builds the programs that the demo shows and the tests run, with cargo's own progress.
@@ -15,10 +16,12 @@ pub fn build_programs(root: &Path) -> Result<()> {
     run(cargo(root).arg("build").args(packages).arg("--bins"))
 }
 
-/// Fails if the demo, or `cargo xtask` itself, builds a crate with other features than the tests do.
+/// Checks that the demo and `cargo xtask` itself build all crates with the same features as the
+/// tests.
 ///
 /// # Errors
-/// Names each such crate, and where features are pinned.
+///
+/// Names each crate that differs, and the place where features are pinned.
 pub fn check(root: &Path) -> Result<()> {
     let tests = crates(root, &["--workspace"])?;
     let demo: Vec<&str> = PROGRAMS
@@ -41,7 +44,8 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Each crate with its version and its features, as `cargo tree` resolves them for these packages.
+/// Returns each crate with its version and features, as `cargo tree` resolves them for these
+/// packages.
 fn crates(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
     let mut tree = cargo(root);
     tree.args([
@@ -56,7 +60,7 @@ fn crates(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
     ])
     .args(selection);
     let lines = run_quietly(&mut tree)?;
-    // A path or a mark in brackets says nothing about what is compiled.
+    // Words in brackets, such as paths, do not affect what is compiled.
     let is_told = |word: &&str| !word.starts_with('(') && !word.ends_with(')');
     Ok(lines
         .lines()

@@ -1,5 +1,6 @@
-//! Builds the components that ship with Peal into `target/guests/<name>.wasm`: those in Rust, `guests/<kind>/<name>` with crate
-//! `peal-<name>`, all at once, and those in other languages one by one, each with its language's tools.
+//! Builds of the components that ship with Peal, into `target/guests/<name>.wasm`. Those in Rust
+//! are `guests/<kind>/<name>` with the crate `peal-<name>`, and are built at once. Those in other
+//! languages are built one by one, each with its language's tools.
 use crate::command::{self, cargo};
 use anyhow::{Context, Result};
 use peal_build::{
@@ -13,12 +14,13 @@ use std::{
     process::Command,
 };
 
-/// Where cargo builds the guests; theirs is a workspace of its own.
+/// Returns cargo's target directory for the guests, which are a workspace of their own.
 pub fn target_dir(root: &Path) -> PathBuf {
     root.join("target/guests-build")
 }
 
-/// Where the tools of other languages are put: what is asked of the user's own is never changed.
+/// Returns the build tools of other languages. They are installed below `target`, so that the
+/// user's own are never changed.
 pub fn tools(root: &Path) -> BuildTools {
     BuildTools {
         dir: root.join("target/tools"),
@@ -26,8 +28,8 @@ pub fn tools(root: &Path) -> BuildTools {
     }
 }
 
-/// Builds all guests and returns the directory of the components. What has not changed stays untouched. Those in languages whose
-/// tools are not to be had are left out, which is said.
+/// Builds all guests, and returns the directory of the components. Unchanged ones are not written.
+/// Languages without tools are left out, with a message.
 pub fn build(root: &Path) -> Result<PathBuf> {
     let components = build_rust(root)?;
     for dir in guests(&root.join("guests"), MANIFEST)? {
@@ -64,8 +66,8 @@ pub fn build_rust(root: &Path) -> Result<PathBuf> {
     Ok(components)
 }
 
-/// A failure is that of the guest, unless there are no tools for it: then it is said and the component taken away, so that no
-/// test runs an old one.
+/// Builds a guest in another language. If its tools are missing, prints a message and removes the
+/// component, so that no test runs an old one.
 fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     let work = root.join("target/guests-other").join(name(dir));
     let project = Project::open(dir)?.with_target(work.clone());
@@ -103,7 +105,8 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     }
 }
 
-/// Whether nothing here can build it, which is no fault of the sources: installing failed, or there is nothing to install with.
+/// Returns true if the build tools are missing, which is not an error of the sources: an
+/// installation failed, or is impossible.
 fn tools_are_missing(error: &peal_build::BuildError) -> bool {
     use peal_build::BuildError as Error;
     match error {
@@ -115,10 +118,10 @@ fn tools_are_missing(error: &peal_build::BuildError) -> bool {
     }
 }
 
-/// What changes when one of the files below some directories does.
+/// Returns a hash of the files below some directories.
 fn fingerprint(dirs: &[&Path]) -> Result<String> {
     let mut hash = DefaultHasher::new();
-    // What makes the component of them counts as well.
+    // The code that builds the component counts too.
     env!("CARGO_PKG_VERSION").hash(&mut hash);
     include_str!("../../host/build/src/python.rs").hash(&mut hash);
     include_str!("../../host/build/src/js.rs").hash(&mut hash);
@@ -144,7 +147,8 @@ fn fingerprint_dir(dir: &Path, hash: &mut DefaultHasher) -> Result<()> {
         {
             continue;
         }
-        // Not where it is: a copy of the sources may share what was built.
+        // The path above the file name does not count, so that a copy of the sources may share the
+        // results.
         path.file_name().hash(hash);
         if path.is_dir() {
             fingerprint_dir(&path, hash)?;
@@ -157,7 +161,7 @@ fn fingerprint_dir(dir: &Path, hash: &mut DefaultHasher) -> Result<()> {
     Ok(())
 }
 
-/// The guests that have this file: directories two levels down.
+/// Returns the guests that have this file: directories two levels down.
 fn guests(guests: &Path, file: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for kind in directories(guests)? {
@@ -197,7 +201,7 @@ fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A command on the guests' workspace that compiles for this machine.
+/// Returns a cargo command on the guests' workspace that compiles for this machine.
 pub fn cargo_on_host(root: &Path) -> Command {
     let mut command = cargo(&root.join("guests"));
     command.env("CARGO_TARGET_DIR", target_dir(root));

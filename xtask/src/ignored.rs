@@ -1,4 +1,4 @@
-//! Counts the tests that libtest reports as ignored, by their reasons, while what it prints passes on.
+//! Counts of the tests that libtest reports as ignored, by reason, while its output is passed on.
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
@@ -8,12 +8,16 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The number of ignored tests for each reason.
+/// Number of ignored tests for each reason.
 #[derive(Default, PartialEq, Debug)]
 pub struct Ignored(BTreeMap<String, usize>);
 
 impl Ignored {
-    /// Runs tests, prints what they print, and counts. Fails when they do, having said what was ignored.
+    /// Runs tests, passes on their output, and counts.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tests fail; the error holds the counts.
     pub fn count(tests: &mut Command) -> Result<Ignored> {
         let mut child = tests
             .stdout(Stdio::piped())
@@ -40,7 +44,7 @@ impl Ignored {
         Ok(ignored)
     }
 
-    /// Tells whether some were ignored because nobody had looked yet for what they need.
+    /// Returns true if tests were ignored because their needs were not recorded yet.
     pub fn has_unrecorded_needs(&self) -> bool {
         self.0
             .keys()

@@ -1,4 +1,4 @@
-//! Asks the kernel of this machine what it can.
+//! Checks of what the kernel of this machine supports.
 use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Whether it keeps all of the wall around a server (`host/confinement`): Landlock and seccomp.
+/// Returns true if the kernel supports the whole confinement of a server (`host/confinement`):
+/// Landlock and seccomp.
 pub fn confines() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.handle_access(AccessFs::from_all(ABI::V5));
@@ -19,13 +20,14 @@ pub fn confines() -> bool {
     rules.is_ok() && status.contains("\nSeccomp:")
 }
 
-/// Whether it tells of TCP sockets by netlink: it is asked which of them listen, and may answer with an error.
+/// Returns true if the kernel reports TCP sockets by netlink. It is asked for the listening ones,
+/// and may answer with an error.
 pub fn tells_of_sockets() -> bool {
-    /// `SOCK_DIAG_BY_FAMILY`.
+    /// Message type `SOCK_DIAG_BY_FAMILY`.
     const KIND: u16 = 20;
-    /// `NLM_F_REQUEST | NLM_F_DUMP`.
+    /// Flags `NLM_F_REQUEST | NLM_F_DUMP`.
     const FLAGS: u16 = 0x301;
-    /// The beginning of `struct inet_diag_req_v2`: `AF_INET`, `IPPROTO_TCP`.
+    /// Beginning of `struct inet_diag_req_v2`: `AF_INET`, `IPPROTO_TCP`.
     const FAMILY: [u8; 4] = [2, 6, 0, 0];
     const LISTEN: u32 = 1 << 10;
     const ERROR: u16 = 2;
@@ -54,24 +56,25 @@ pub fn tells_of_sockets() -> bool {
         send(&socket, &request, SendFlags::empty())?;
         recv(&socket, &mut answer, RecvFlags::empty())
     });
-    // Behind the length stands the kind of the answer.
+    // The type of the answer follows the length.
     answered.is_ok()
         && answer
             .get(4..6)
             .is_some_and(|kind| kind != ERROR.to_ne_bytes())
 }
 
-/// Whether it has control groups of version 2, and lets this process make one below its own.
+/// Returns true if there are control groups of version 2, and this process may create one below its
+/// own.
 pub fn has_control_groups() -> bool {
     let made = control_group().map(|own| own.join(format!("peal-needs-{}", std::process::id())));
     made.is_some_and(|made| {
         let can_be_frozen = fs::create_dir(&made).is_ok() && made.join("cgroup.freeze").exists();
-        // Nobody was put into it.
+        // The group is empty, so it can be removed.
         can_be_frozen && fs::remove_dir(&made).is_ok()
     })
 }
 
-/// The directory of this process's control group.
+/// Returns the directory of this process's control group.
 fn control_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let mut mounts = mounts

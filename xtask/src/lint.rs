@@ -1,13 +1,13 @@
-//! `cargo xtask lint`: checks what needs no test to be seen wrong.
+//! `cargo xtask lint`: static checks.
 use crate::{
     codegen,
     command::{self, cargo, step},
-    graphs, guests,
+    docs, graphs, guests,
 };
 use anyhow::Result;
 use std::path::Path;
 
-/// Checks everything, what takes least time first.
+/// Runs all checks, the quickest first.
 pub fn run(root: &Path) -> Result<()> {
     step("generated code", || codegen::check(root))?;
     step("features of the demo and the tests", || graphs::check(root))?;
@@ -17,6 +17,7 @@ pub fn run(root: &Path) -> Result<()> {
 
 fn format(root: &Path) -> Result<()> {
     command::run(cargo(root).args(["fmt", "--all", "--check"]))?;
+    command::run(cargo(&root.join("xtask/book")).args(["fmt", "--all", "--check"]))?;
     command::run(cargo(&root.join("guests")).args(["fmt", "--all", "--check"]))
 }
 
@@ -25,6 +26,11 @@ fn lints(root: &Path) -> Result<()> {
     command::run(
         cargo(root)
             .args(["clippy", "--workspace", "--all-targets"])
+            .args(deny),
+    )?;
+    command::run(
+        docs::cargo_of_book(root, "clippy")
+            .arg("--all-targets")
             .args(deny),
     )?;
     command::run(

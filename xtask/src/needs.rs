@@ -8,17 +8,17 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A thing that some tests need.
+/// Thing that some tests need.
 struct Need {
-    /// Its name, as in `#[needs(..)]`.
+    /// Name, as in `#[needs(..)]`.
     name: &'static str,
-    /// The reason for which tests are ignored without it.
+    /// Reason for which tests are ignored without it.
     reason: &'static str,
     is_here: bool,
 }
 
-/// Records which needs are met, for `tests/needs/build.rs`, and prints those that are not. The record changes only with what is in it:
-/// a change of the file has the tests built anew.
+/// Records which needs are met, for `tests/needs/build.rs`, and prints those that are not. The file
+/// is written only if its contents change, since a new file makes cargo build the tests again.
 pub fn record(root: &Path) -> Result<()> {
     let mut text = String::new();
     for Need {
@@ -175,7 +175,7 @@ fn find(root: &Path) -> Result<Vec<Need>> {
     ])
 }
 
-/// Whether this program is here and ends well.
+/// Returns true if this program exists and succeeds.
 fn runs(program: &str, args: &[&str]) -> bool {
     let mut command = Command::new(program);
     command
@@ -186,12 +186,12 @@ fn runs(program: &str, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Finds out whether a process can have a network of its own.
+/// Returns true if a process can have a network of its own.
 fn can_isolate_network(is_root: bool) -> bool {
     is_root && runs("unshare", &["--net", "ip", "link", "set", "lo", "up"])
 }
 
-/// Whether a process can have a file system of its own.
+/// Returns true if a process can have a file system of its own.
 fn can_mount(is_root: bool) -> bool {
     let user: &[&str] = if is_root { &[] } else { &["--map-root-user"] };
     runs(

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: looks for faults that the tests do not know of, for as long as one likes.
+//! `cargo xtask soak`: searches for faults that the tests do not find, for a chosen time.
 use crate::{
     c_programs,
     command::{cargo, run, run_quietly},
@@ -14,20 +14,20 @@ const KILLS: u32 = 100;
 const FLOOD: u32 = 1_000_000;
 const GROUPS: u32 = 100_000;
 
-/// How long and from where.
+/// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub struct Soak {
-    /// How long each fuzz target runs, and how long a server is attacked with fuzzed requests, in seconds
+    /// Run each fuzz target, and an attack by fuzzed requests, for this time in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Where the random numbers start; as printed by a run that is to be repeated
+    /// Start the random numbers here; a run prints its seed, by which it can be repeated
     #[arg(long)]
     seed: Option<u32>,
 }
 
 impl Soak {
-    /// Fuzzes what reads bytes from outside, beginning with the recorded messages; then attacks servers with fuzzed
-    /// requests, and runs the property tests with many cases.
+    /// Fuzzes the code that reads bytes from outside, starting with recorded messages. Then attacks
+    /// servers with fuzzed requests, and runs the property tests with many cases.
     pub fn run(&self, root: &Path) -> Result<()> {
         let seed = self.seed.map_or_else(seed_of_the_moment, Ok)?;
         println!("seed {seed}");
@@ -50,7 +50,7 @@ impl Soak {
         for target in FUZZ_TARGETS {
             println!("\n== fuzzing {target} for {} s, seed {seed}", self.seconds);
             let mut fuzz = cargo(root);
-            // The sanitizers are for nightly compilers; this lets any other one use them.
+            // The sanitizers need a nightly compiler; this variable lets other compilers use them.
             fuzz.env("RUSTC_BOOTSTRAP", "1").args([
                 "fuzz",
                 "run",
@@ -151,7 +151,7 @@ impl Soak {
     }
 }
 
-/// Never zero, which libFuzzer takes for "any".
+/// Returns a seed from the clock. It is never zero, which libFuzzer takes for "any".
 fn seed_of_the_moment() -> Result<u32> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

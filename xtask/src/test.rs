@@ -48,7 +48,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let variables = prepare_variables(root)?;
     if !args.is_empty() {
         let ignored = step("tests of the host", || {
-            // One run tells of all that fails.
+            // One run reports all failures.
             Ignored::count(
                 cargo(root)
                     .args(["test", "--workspace", "--no-fail-fast"])
@@ -84,7 +84,8 @@ fn tell_end(ignored: &Ignored, start: Instant) {
     );
 }
 
-/// A package that has one of these programs. Without it the tests that need one are ignored.
+/// Installs a package that has one of these programs, if they are missing. Without it, the tests
+/// that need one are ignored.
 fn provide(package: &str, programs: &[&str]) {
     let is_there = |name: &&str| {
         Command::new(name)

@@ -1,6 +1,6 @@
-//! Gets what Peal is tested against into `target/tools/peers`: for the sinks rsyslog from Debian's packages, unpacked and not installed,
-//! so that no daemon starts on this machine and nobody need be root; and an SMTP server from PyPI, in an
-//! environment of its own; and MPI ([`mpi`]).
+//! Peers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog from Debian's
+//! packages, unpacked but not installed, so that no daemon starts and root is not needed; and an
+//! SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]).
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -9,7 +9,8 @@ use std::{
     process::Command,
 };
 
-/// What rsyslog is made of, beside what every Debian has: the daemon, its TLS, and libraries that only it needs.
+/// Packages of rsyslog that a Debian system may lack: the daemon, its TLS, and libraries that only
+/// it needs.
 const PACKAGES: [&str; 5] = [
     "rsyslog",
     "rsyslog-gnutls",
@@ -18,16 +19,16 @@ const PACKAGES: [&str; 5] = [
     "liblognorm5",
 ];
 
-/// The release of the SMTP server that everything here was tried with.
+/// Version of the SMTP server that Peal was tested with.
 const AIOSMTPD: &str = "aiosmtpd==1.4.6";
 
-/// Where they are.
+/// Returns the directory of the peers.
 pub fn directory(root: &Path) -> PathBuf {
     root.join("target/tools/peers")
 }
 
-/// Gets what is missing and returns the directory of the peers. What is not to be had is said here, and once more by the tests
-/// that miss it.
+/// Gets the missing peers, and returns their directory. Unavailable ones are printed here, and by
+/// the tests that need them.
 pub fn get(root: &Path) -> Result<PathBuf> {
     let peers = directory(root);
     fs::create_dir_all(&peers).with_context(|| format!("creating {}", peers.display()))?;
@@ -51,7 +52,7 @@ fn rsyslog(peers: &Path) -> Result<()> {
         return Ok(());
     }
     println!("unpacking rsyslog into {} (once, 4 MB)", unpacked.display());
-    // Where packages cannot be asked for by us, they may have been before.
+    // Without the right to update the lists of packages, they may still be present from before.
     if peal_build::apt_is_available() {
         run_quietly(Command::new("apt-get").args(["-q", "update"]))?;
     }
@@ -81,7 +82,8 @@ fn rsyslog(peers: &Path) -> Result<()> {
     })
 }
 
-/// Makes a directory whole beside its place, so that what was interrupted is begun anew.
+/// Makes a directory under another name and renames it when complete, so that an interrupted
+/// attempt starts again.
 pub fn made_whole(place: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let work = place.with_extension("new");
     if work.exists() {

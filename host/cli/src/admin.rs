@@ -1,4 +1,4 @@
-//! Verbs on a running server go through its admin socket: which socket that is, and asking on it.
+//! Requests on the admin socket of a running server, and the choice of that socket.
 use crate::{
     args::{ServerArgs, ShutdownArgs},
     config,
@@ -13,10 +13,10 @@ use std::{
     process::ExitCode,
 };
 
-/// The usual socket of root's server.
+/// Default socket of root's server.
 const SYSTEM: &str = "/run/peal/admin.sock";
 
-/// Where a server listens that nobody told where.
+/// Returns the default socket of a server of this user.
 pub fn usual_socket() -> PathBuf {
     if geteuid().is_root() {
         return SYSTEM.into();
@@ -28,12 +28,13 @@ pub fn usual_socket() -> PathBuf {
     dir.join("admin.sock")
 }
 
-/// A directory of this user's own, where the system provides none. Others could have made it first.
+/// Returns a directory of this user for systems that provide none. Another user could have created
+/// it first.
 fn private_dir() -> PathBuf {
     std::env::temp_dir().join(format!("peal-{}", geteuid().as_raw()))
 }
 
-/// Asks the server that is meant, and returns its reply. That it refuses is an error.
+/// Sends a request to the chosen server, and returns its reply. A refusal is an error.
 pub fn ask(at: ServerArgs, call: &AdminRequest) -> Result<(AdminReply, Answers)> {
     let mut answers = admin::ask(&socket(at)?, call).map_err(explained)?;
     match answers.reply()? {
@@ -42,7 +43,7 @@ pub fn ask(at: ServerArgs, call: &AdminRequest) -> Result<(AdminReply, Answers)>
     }
 }
 
-/// What went wrong, and what whoever typed the command can do.
+/// Adds a hint for the user to an error.
 fn explained(error: AskError) -> Error {
     let hint = match &error {
         AskError::Connect { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
@@ -62,7 +63,7 @@ fn explained(error: AskError) -> Error {
     anyhow!("{}\n{hint}", crate::error_text(&Error::new(error)))
 }
 
-/// Where a server is looked for that nothing names, and why there.
+/// Describes the default socket and the reason for its directory.
 fn usual_place() -> String {
     let why = match (geteuid().is_root(), std::env::var_os("XDG_RUNTIME_DIR")) {
         (true, _) => "for root",
@@ -72,12 +73,12 @@ fn usual_place() -> String {
     format!("{} {why}", usual_socket().display())
 }
 
-/// What to say of a reply to something else.
+/// Returns the error for a reply of another kind than the request.
 pub fn unexpected<T>(reply: &AdminReply) -> Result<T> {
-    bail!("the server answered something else: {reply:?}")
+    bail!("the server sent an unexpected reply: {reply:?}")
 }
 
-/// `peal drain` and `peal stop`.
+/// Runs `peal drain` or `peal stop`.
 pub fn end(args: ShutdownArgs, call: AdminRequest) -> Result<ExitCode> {
     let (reply, answers) = ask(args.at, &call)?;
     match reply {
@@ -90,7 +91,8 @@ pub fn end(args: ShutdownArgs, call: AdminRequest) -> Result<ExitCode> {
     }
 }
 
-/// The socket that is meant: what the command line or the configuration says, else one's own, else root's.
+/// Returns the socket of the command line or the configuration, else that of this user, else that
+/// of root.
 fn socket(at: ServerArgs) -> Result<PathBuf> {
     if let Some(path) = at.socket {
         return Ok(path);
@@ -104,7 +106,7 @@ fn socket(at: ServerArgs) -> Result<PathBuf> {
     }
     if usual.starts_with(private_dir()) && is_of_another_user(&private_dir()) {
         bail!(
-            "{:?} belongs to somebody else, so no server is looked for there: say which by --socket",
+            "{:?} belongs to another user; name the server by --socket",
             private_dir()
         );
     }

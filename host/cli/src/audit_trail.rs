@@ -1,11 +1,11 @@
-//! The audit trail of a server, as its configuration wants it.
+//! Audit trail of a server, opened by its configuration.
 use crate::config;
 use anyhow::Result;
 use peal_audit::{AuditSettings, AuditTrail, CheckpointSyslog, Destinations};
 use peal_config::{Config, Durability, Problems, Resolved};
 use std::path::PathBuf;
 
-/// Opens the trail, if there is to be one.
+/// Opens the audit trail if the configuration has one.
 pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
     let (config, audit) = (&resolved.config, &resolved.config.audit);
     let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
@@ -47,7 +47,7 @@ pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
     Ok(Some(AuditTrail::open(settings)?))
 }
 
-/// Where the key of the trail is.
+/// Returns the path of the key of the trail.
 pub fn key_path(config: &Config) -> Option<PathBuf> {
     let audit = &config.audit;
     audit.key.clone().or_else(|| {

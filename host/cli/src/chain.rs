@@ -1,4 +1,5 @@
-//! `peal chain show`: the order in force in the hosted chains, and why each handler stands where it does.
+//! `peal chain show`: order of the handlers in the chains of a server, and the reason for each
+//! position.
 use crate::{
     admin,
     args::{ChainShow, ServerArgs},
@@ -21,7 +22,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Prints the chains, or how an event would pass them.
+/// Prints the chains, or how an event would pass through them.
 pub fn show(args: ChainShow) -> Result<ExitCode> {
     let ChainShow {
         at,
@@ -59,7 +60,8 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The jobs that the server knows, with their users: whether an event concerns a user depends on that.
+/// Returns the jobs of the server with their users. Whether an event concerns a user depends on
+/// them.
 fn jobs(at: ServerArgs) -> Result<Vec<(Nspace, u32)>> {
     let (reply, _) = admin::ask(at, &AdminRequest::Jobs)?;
     let AdminReply::Jobs { jobs } = reply else {
@@ -70,25 +72,25 @@ fn jobs(at: ServerArgs) -> Result<Vec<(Nspace, u32)>> {
         .collect()
 }
 
-/// Why a handler does not see an event.
+/// Reason why a handler does not receive an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PassedOver {
-    /// It does not concern the procs of the chain's owner.
+    /// The event does not concern the procs of the chain's owner.
     Owner,
-    /// It has another code.
+    /// The handler is registered for other codes.
     Code,
-    /// It is not for handlers of all codes.
+    /// The event is marked non-default, and the handler is a default registration.
     NonDefault,
-    /// It is of another class.
+    /// The handler is registered for the other class.
     Class,
-    /// It comes from somebody else.
+    /// The event has another source than the handler accepts.
     Source,
-    /// It affects others.
+    /// The event affects none of the handler's procs.
     NotAffected,
 }
 
 impl PassedOver {
-    /// Why, if it does not.
+    /// Returns the reason why a registration does not match an event, if it does not.
     fn why(registration: &Registration, event: &Event) -> Option<PassedOver> {
         let is_for = |codes: &EventCodes| match codes {
             EventCodes::Single(code) => *code == event.code,
@@ -100,7 +102,7 @@ impl PassedOver {
             codes if !is_for(codes) => Some(PassedOver::Code),
             EventCodes::Default if event.is_non_default() => Some(PassedOver::NonDefault),
             _ if !registration.levels.include(Class::of(event)) => match registration.levels {
-                // Of an event without infos it is not known whether it names procs.
+                // An event without infos may still be one that names procs.
                 ClassFilter::JobSpecific if event.infos.is_empty() => {
                     PassedOver::why(&in_both_classes(registration), event)
                 }
@@ -144,19 +146,19 @@ impl fmt::Display for PassedOver {
     }
 }
 
-/// A handler, and what is to be said of it.
+/// Row of the table: a handler, its position and its registration.
 struct Row<'a> {
-    /// Which one it is of those that run.
+    /// Position among the handlers that run.
     position: Result<usize, PassedOver>,
     owner: Owner,
     handler: &'a ChainHandler,
     registration: Registration,
-    /// Whether it runs only if the event names procs, which was not said.
+    /// True if the handler runs only if the event names procs, which the command line left open.
     depends_on_class: bool,
 }
 
-/// What is to be said of all handlers. As far as an event reaches everybody: how far policies let it reach is known only when it
-/// is raised.
+/// Returns a row for each handler. The event is taken to reach all users: policies decide its user
+/// scope only when it is raised.
 fn rows<'a>(
     chains: &'a [Chain],
     event: Option<&Event>,
@@ -191,7 +193,7 @@ fn rows<'a>(
 }
 
 impl Row<'_> {
-    /// Why it stands where it does.
+    /// Returns the reason for the position.
     fn stands(&self) -> String {
         let category = self.registration.codes.category();
         match &self.registration.place {
@@ -219,7 +221,7 @@ impl Row<'_> {
             .collect()
     }
 
-    /// What else there is to say of it.
+    /// Returns further properties of the handler.
     fn remarks(&self) -> String {
         let codes = if self.handler.codes.is_empty() {
             "all codes".to_owned()
@@ -276,7 +278,7 @@ impl Row<'_> {
     }
 }
 
-/// A line for each handler. Names come from modules, which are others' work.
+/// Writes a line for each handler. Names come from modules, so they are escaped.
 fn write(out: &mut impl Write, rows: &[Row<'_>]) -> io::Result<()> {
     let cells: Vec<[String; 6]> = rows
         .iter()

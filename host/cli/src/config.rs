@@ -1,4 +1,4 @@
-//! The configuration of a verb: where it comes from, and what the server makes of it.
+//! Configuration of a command: its sources, and the settings that are made of it.
 use crate::args::ConfigArgs;
 use peal_audit::{RecordFailurePolicy, TrailRetention};
 use peal_config::{
@@ -26,7 +26,8 @@ use rustix::{
 };
 use std::{path::PathBuf, time::Duration};
 
-/// Reads all layers; `options` are those of the verb that are settings too, and come last.
+/// Reads all layers of the configuration. `options` are the command-line options that are settings
+/// too; they come last.
 pub fn load(
     args: ConfigArgs,
     options: impl IntoIterator<Item = SettingOverride>,
@@ -34,20 +35,22 @@ pub fn load(
     sources(args, options).load()
 }
 
-/// Reads the settings of these sections alone: what is wrong elsewhere keeps no command from its work.
+/// Reads only the settings of these sections, so that errors in other sections do not stop the
+/// command.
 pub fn load_sections(args: ConfigArgs, sections: &[&str]) -> Result<Config, Problems> {
     Ok(self::sources(args, []).load_sections(sections)?.config)
 }
 
-/// A configuration of which at least the settings can be used.
+/// Configuration whose settings, at least, are valid.
 pub struct Readable {
-    /// The settings and, if these can be used, the modules.
+    /// Settings and, if they are valid, modules.
     pub resolved: Resolved,
-    /// What is wrong with what is said of modules, if it is.
+    /// Problems of the modules' configuration, if any.
     pub modules: Result<(), Problems>,
 }
 
-/// Reads all layers, or where only what they say of modules is wrong all but that.
+/// Reads all layers. If only the modules' configuration is invalid, returns the settings with the
+/// problems.
 pub fn load_for_server(
     args: ConfigArgs,
     options: impl IntoIterator<Item = SettingOverride>,
@@ -68,7 +71,8 @@ pub fn load_for_server(
     }
 }
 
-/// Tells everything for which a server would not start under this configuration, as far as it is seen without starting modules.
+/// Returns every problem because of which a server would not start, as far as it can be found
+/// without starting modules.
 pub fn check(args: ConfigArgs) -> ConfigCheck {
     let ConfigCheck {
         resolved,
@@ -94,7 +98,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
     ConfigCheck { resolved, problems }
 }
 
-/// Whose members may administer beside root and the server's own user.
+/// Returns the Unix group whose members may administer, beside root and the server's own user.
 pub fn admin_group(resolved: &Resolved) -> Result<Option<AdminGroup>, Problem> {
     let key = "admin.group";
     let wrong = |error| Problem::new(resolved.origin(key).clone(), format!("{key}: {error}"));
@@ -108,14 +112,15 @@ pub fn admin_group(resolved: &Resolved) -> Result<Option<AdminGroup>, Problem> {
         .map_err(wrong)
 }
 
-/// What follows where decisions cannot be recorded; nothing where there is no audit trail. Whoever wants one must say.
+/// Returns the policy for decisions that cannot be recorded; `None` without an audit trail. With an
+/// audit trail the setting is mandatory.
 pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>, Problem> {
     let (audit, key) = (&resolved.config.audit, "audit.on_failure");
     match (&audit.path, audit.on_failure) {
         (None, _) => Ok(None),
         (Some(_), Some(AuditFailure::Deny)) => Ok(Some(RecordFailurePolicy::Deny)),
         (Some(_), Some(AuditFailure::Continue)) => Ok(Some(RecordFailurePolicy::Continue)),
-        // What was given and is wrong has been told.
+        // An invalid value has been reported already.
         (Some(_), None) if *resolved.origin(key) != ProblemOrigin::BuiltIn => Ok(None),
         (Some(_), None) => Err(Problem::new(
             resolved.origin("audit.path").clone(),
@@ -127,10 +132,10 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>,
     }
 }
 
-/// The days for which decisions stay where nothing is said.
+/// Default of the days for which decisions are kept.
 const DECISION_DAYS: u32 = 7;
 
-/// The times for which records of the audit trail are kept.
+/// Returns the retention times of the audit trail.
 pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
     let audit = &resolved.config.audit;
     let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
@@ -170,7 +175,7 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
     })
 }
 
-/// Where the configuration of a verb comes from.
+/// Returns the sources of a command's configuration.
 pub fn sources(
     args: ConfigArgs,
     options: impl IntoIterator<Item = SettingOverride>,
@@ -184,17 +189,18 @@ pub fn sources(
     }
 }
 
-/// The resources of this system that settings may not exceed.
+/// Returns the resources of this system that settings must not exceed.
 fn system_resources() -> SystemResources {
     let memory = sysinfo();
     SystemResources {
-        // None stands for no limit.
+        // `None` means no limit.
         open_files: getrlimit(Resource::Nofile).maximum,
         memory_bytes: Some(memory.totalram.saturating_mul(memory.mem_unit.into())),
     }
 }
 
-/// What procs may register to be removed behind them, below these directories if it is not wherever they may.
+/// Returns the limits of cleanup registrations; `within`, if set, confines them to these
+/// directories.
 pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> CleanupSettings {
     let run = &config.run;
     let (max_paths, max_entries, max_depth) = (
@@ -210,17 +216,17 @@ pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> Cleanu
     }
 }
 
-/// How much procs may publish.
+/// Returns the limits of published data.
 pub fn publish_limits(config: &Config) -> published::PublishLimits {
     let publish = &config.publish;
     published::PublishLimits {
         items: publish.max_items_per_user,
-        bytes: publish.max_bytes,
+        bytes: publish.max_bytes_per_user,
         waits: publish.max_pending_lookups_per_user,
     }
 }
 
-/// The limits and times of the server.
+/// Returns the limits and times of the server.
 pub fn server_settings(config: &Config) -> ServerSettings {
     let (server, events) = (&config.server, &config.events);
     let mut wire = ServerSettings::default().wire;
@@ -277,9 +283,9 @@ pub fn server_settings(config: &Config) -> ServerSettings {
                 result_retention: config.group.result_retention,
                 max_per_user: config.group.max_per_user,
             },
-            max_controls: config.control.max_requests,
-            checkpoint_timeout: config.control.checkpoint_timeout,
-            preempt_grace: config.control.preempt_grace,
+            max_controls: config.job_control.max_requests,
+            checkpoint_timeout: config.job_control.checkpoint_timeout,
+            preempt_grace: config.job_control.preempt_grace,
             ..peal_core::server::StateSettings::default()
         },
         max_connections: server.max_connections,
@@ -311,8 +317,8 @@ pub fn server_settings(config: &Config) -> ServerSettings {
     }
 }
 
-/// Where tools find the server; nothing if they may not come. Only a server that is there for more than its own jobs can be
-/// the system's.
+/// Returns the places of the rendezvous files; `None` if tools are not allowed. Only a server that
+/// serves more than its own jobs can be the system server.
 pub fn tool_settings(config: &Config, serves: Serves) -> Option<RendezvousSettings> {
     let tools = &config.tools;
     let mut settings = RendezvousSettings::default();
@@ -330,7 +336,7 @@ pub fn tool_settings(config: &Config, serves: Serves) -> Option<RendezvousSettin
     tools.enable.then_some(settings)
 }
 
-/// The limits of the store.
+/// Returns the limits of the store.
 pub fn store_settings(config: &Config) -> StoreSettings {
     let store = &config.store;
     let records = RecordLimits {
@@ -345,7 +351,7 @@ pub fn store_settings(config: &Config) -> StoreSettings {
     }
 }
 
-/// What holds where no policy decides.
+/// Returns the verdicts for hooks without a policy's decision.
 pub fn defaults(policy: &peal_config::Policy) -> Defaults {
     let mut defaults = Defaults::default();
     for hook in Hook::ALL {
@@ -359,7 +365,7 @@ pub fn defaults(policy: &peal_config::Policy) -> Defaults {
     defaults
 }
 
-/// The number of requests that may wait for log channels.
+/// Returns the limits of queued log requests.
 fn log_queue(log: &peal_config::Log) -> QueueLimits {
     QueueLimits {
         requests: log.max_queue_requests,
@@ -369,7 +375,8 @@ fn log_queue(log: &peal_config::Log) -> QueueLimits {
     }
 }
 
-/// In which order log channels are tried, and what is a duplicate. A name that is too long for a key names no channel.
+/// Returns the order of the log channels and the rule for duplicates. A name that is too long for a
+/// key names no channel.
 fn log(log: &peal_config::Log) -> LogSettings {
     let entry = |ordered: &OrderedChannel| {
         let need = match ordered.requirement {
@@ -393,7 +400,8 @@ fn log(log: &peal_config::Log) -> LogSettings {
 mod tests {
     use super::*;
 
-    /// The rooms below have defaults of their own, for whoever uses them without a configuration.
+    /// The configured crates have default values of their own, for use without a configuration.
+    /// They must agree with the defaults of the settings.
     #[test]
     fn settings_table_has_defaults_of_configured_crates() {
         let server = server_settings(&Config::default());

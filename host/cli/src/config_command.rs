@@ -1,4 +1,4 @@
-//! `peal config`: what is wrong with the configuration, what holds, and where that comes from.
+//! `peal config`: checks and shows the configuration and its origins.
 use crate::{
     args::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs},
     config::{self, Readable},
@@ -8,10 +8,10 @@ use peal_config::{ConfigCheck, Problems, docs};
 use peal_model::counted;
 use std::{io::Write, process::ExitCode};
 
-/// The configuration is wrong.
+/// Exit status if the configuration is invalid.
 const WRONG: u8 = 1;
 
-/// Does what is asked.
+/// Runs the command.
 pub fn run(command: ConfigCommand) -> Result<ExitCode> {
     let mut out = crate::output::stdout();
     match command {
@@ -23,7 +23,7 @@ pub fn run(command: ConfigCommand) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells everything that is wrong.
+/// Prints all problems.
 fn check(out: &mut impl Write, args: ConfigCheckArgs) -> Result<ExitCode> {
     let ConfigCheckArgs {
         file,
@@ -64,7 +64,7 @@ fn check(out: &mut impl Write, args: ConfigCheckArgs) -> Result<ExitCode> {
     })
 }
 
-/// Prints the settings, and the modules if these can be used.
+/// Prints the settings, and the modules if they are valid.
 fn show(out: &mut impl Write, args: ConfigShowArgs) -> Result<()> {
     let Readable { resolved, modules } = config::load_for_server(args.config, [])?;
     let view = resolved.view();

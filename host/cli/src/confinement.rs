@@ -1,4 +1,5 @@
-//! The wall of `peal serve`: what a server has to reach by its configuration, which the kernel then confines it to.
+//! Confinement of `peal serve`: the paths that a server needs by its configuration, to which the
+//! kernel confines it.
 use crate::{
     audit_trail,
     config::{self, Readable},
@@ -18,8 +19,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the C library reads below `/etc`, which is shut unless an admin says otherwise: who users and groups are, what time it is,
-/// where hosts are.
+/// Files below `/etc` that the C library reads for users, groups, time zones and host names. The
+/// rest of `/etc` is closed unless the admin opens it.
 const SYSTEM: [&str; 8] = [
     "/etc/group",
     "/etc/host.conf",
@@ -31,9 +32,9 @@ const SYSTEM: [&str; 8] = [
     "/etc/resolv.conf",
 ];
 
-/// Raises the wall, if there is to be one, and says who looks into processes then. `files` are those by which the server runs,
-/// `socket` where it is administrated.
-pub fn raise(
+/// Confines this process if the configuration says so, and returns the observer of processes for
+/// that case. `files` are the configuration files, `socket` is the admin socket.
+pub fn confine(
     readable: &Readable,
     files: &[PathBuf],
     socket: &Path,
@@ -43,9 +44,9 @@ pub fn raise(
         return Ok((None, ProcessObserver::default()));
     }
     let observer = observer::start()?;
-    let raised = wall(readable, files, socket)
+    let raised = needed_access(readable, files, socket)
         .raise()
-        .context("cannot raise the wall")?;
+        .context("cannot confine the server")?;
     let (files, calls) = (raised.files, raised.calls);
     match (config.confinement.mode, files, calls) {
         (_, EnforcementLevel::Whole, EnforcementLevel::Whole) => {}
@@ -60,7 +61,7 @@ pub fn raise(
         _ => tracing::warn!(
             files = extent(files),
             calls = extent(calls),
-            "this kernel does not keep the whole wall"
+            "confinement incomplete: not supported by this kernel"
         ),
     }
     Ok((Some(raised), observer))
@@ -74,8 +75,8 @@ fn extent(standing: EnforcementLevel) -> &'static str {
     }
 }
 
-/// What a server needs that has this configuration.
-fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
+/// Returns the paths that a server of this configuration needs.
+fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
     let shut: Vec<PathBuf> = config
@@ -86,7 +87,8 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
         .collect();
     leave_open(Path::new("/"), &shut, &mut read);
     let mut write = BTreeSet::from(["/dev/null".into(), directory(socket)]);
-    // A file that is replaced by another, as editors do, is another file: its directory is what stays.
+    // Editors replace a file by another one, which a rule for the old file does not cover. The rule
+    // is therefore for the directory.
     read.extend(files.iter().map(|path| {
         if path.is_dir() {
             path.clone()
@@ -104,7 +106,7 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
             };
             into.insert(path);
         }
-        // Its signature, and what takes its place.
+        // The directory of the component is read too: it holds the signature and later versions.
         read.extend(Some(directory(&module.settings.path)).filter(|dir| dir != Path::new("/")));
     }
     write.extend(writable(config));
@@ -131,19 +133,20 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     }
 }
 
-/// All below a directory but what is shut. What comes later beside something shut stays shut, too.
+/// Adds everything below a directory except the shut paths. Entries that are created later beside a
+/// shut path stay shut, too.
 fn leave_open(path: &Path, shut: &[PathBuf], open: &mut BTreeSet<PathBuf>) {
     if shut.iter().all(|shut| !shut.starts_with(path)) {
         open.insert(path.to_owned());
     } else if !shut.iter().any(|shut| shut == path) {
         let entries = path.read_dir().into_iter().flatten().flatten();
-        // A link leads to what is open elsewhere, or is shut.
+        // The target of a symbolic link is opened or shut by its own path.
         let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
         real.for_each(|entry| leave_open(&entry.path(), shut, open));
     }
 }
 
-/// A module's component, and the directories that it is lent.
+/// Returns the component of a module, and the directories that it may access.
 fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
     let lent = module
         .files
@@ -152,7 +155,8 @@ fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
     lent.chain([(module.path.clone(), FilesMode::Read)])
 }
 
-/// What the server itself writes. Its directories are made here where it would make them later.
+/// Returns the paths that the server itself writes. Directories that it would create later are
+/// created here, since a rule needs an existing path.
 fn writable(config: &Config) -> Vec<PathBuf> {
     let (store, audit) = (&config.store.path, &config.audit.path);
     let records = [
@@ -174,7 +178,8 @@ fn writable(config: &Config) -> Vec<PathBuf> {
             .unwrap_or_else(std::env::temp_dir),
     );
     if let Some(code) = peal_modules::code_dir(&config.sandbox) {
-        // Whoever opens it looks at it closely, and says what is wrong with it.
+        // Errors are ignored here: the code that opens the directory checks it and reports what is
+        // wrong.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(&code);
         write.push(code);
     }
@@ -193,8 +198,8 @@ fn directory(path: &Path) -> PathBuf {
         .to_owned()
 }
 
-/// What is wrong with modules that a running server cannot reach behind its wall.
-pub fn shut_out(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec<Problem> {
+/// Returns the problems of modules whose files the confinement of a running server blocks.
+pub fn blocked_files(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec<Problem> {
     modules
         .iter()
         .flat_map(|module| of_module(raised, module))
@@ -213,7 +218,7 @@ fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
         } else {
             "module.files"
         };
-        // What is not there is missed by whoever looks for it.
+        // A missing file is reported by the code that opens it.
         (!lets && path.exists()).then(|| {
             let path = path.display();
             let name = &module.settings.name;

@@ -1,6 +1,7 @@
-//! The text of an error and of its causes, as commands print it.
+//! Text of an error and of its causes, as commands print it.
 
-/// An error and its causes, each told once: many errors name their cause in their own words.
+/// Returns the text of an error and its causes, each once: many errors contain the text of their
+/// cause.
 pub fn error_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -13,7 +14,7 @@ pub fn error_text(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether a text has told this cause: at its end, or behind a colon and as a whole.
+/// Returns true if a text contains this cause: at its end, or as a whole behind a colon.
 fn tells(text: &str, cause: &str) -> bool {
     let is_whole =
         |behind: &str| !behind.starts_with(|next: char| next.is_alphanumeric() || next == ' ');

@@ -1,14 +1,15 @@
-//! The signals that are sent to who runs programs: which end these, and which mean something to them alone.
+//! Signals to `peal run` and `peal attach`: those that end the job, and those that are forwarded to
+//! procs.
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
 
-/// What a signal to `peal` means, by its number.
+/// Meaning of a signal to `peal`, with its number.
 pub enum UserSignal {
-    /// The job, or program, shall end.
+    /// End of the job or program.
     End(i32),
-    /// It is for the procs.
+    /// Signal for the procs.
     Forward(i32),
 }
 
@@ -21,13 +22,13 @@ const END: [SignalKind; 4] = [
 ];
 const FORWARD: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_defined2()];
 
-/// Those that arrive.
+/// Stream of arriving signals.
 pub struct Interrupts {
     wishes: mpsc::Receiver<UserSignal>,
 }
 
 impl Interrupts {
-    /// Listens to signals, except those that whoever started us wants ignored (as `nohup` does).
+    /// Listens to signals, except those that the parent has set to be ignored (as `nohup` does).
     pub fn new() -> std::io::Result<Interrupts> {
         let ignored = ignored_signals();
         let (tell, wishes) = mpsc::channel(16);
@@ -49,22 +50,22 @@ impl Interrupts {
         Ok(Interrupts { wishes })
     }
 
-    /// The next of them.
+    /// Returns the next signal.
     pub async fn next(&mut self) -> UserSignal {
         match self.wishes.recv().await {
             Some(wish) => wish,
-            // Every signal is ignored.
+            // All signals are ignored.
             None => std::future::pending().await,
         }
     }
 
-    /// Waits until the user wants an end.
+    /// Waits for a signal that ends the job.
     pub async fn end(&mut self) {
         while let UserSignal::Forward(_) = self.next().await {}
     }
 }
 
-/// The signals that are ignored, as bits from that of signal 1 up.
+/// Returns the ignored signals as bits, the lowest for signal 1.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! `peal log`: has a running server log something, as a tool.
+//! `peal log`: a log request to a running server, as a tool.
 use crate::{args::Log, event, node, tool};
 use anyhow::{Context, Result, bail};
 use peal_client::ClientError;
@@ -10,22 +10,22 @@ use std::{
     process::ExitCode,
 };
 
-/// The longest message that is read, in bytes.
+/// Limit of a message's length, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// It was not logged, or not everywhere.
+/// Exit status if the message was not logged by all channels.
 const NOT_LOGGED: u8 = 1;
 
-/// What `--json` prints.
+/// Result in the form of `--json`.
 #[derive(Serialize)]
 struct Outcome {
     status: i32,
     name: Option<&'static str>,
-    /// What became of each channel, by its key, where not all went well.
+    /// Statuses of the channels by key, if some failed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     channels: BTreeMap<String, i32>,
 }
 
-/// Has it logged, and says how that went.
+/// Sends the log request, and prints the result.
 pub fn run(mut args: Log) -> Result<ExitCode> {
     let message = message(args.message.take())?;
     let (data, directives) = (data(&args, &message)?, directives(&args));
@@ -110,7 +110,7 @@ fn message(given: Option<String>) -> Result<String> {
     Ok(text)
 }
 
-/// A copy for each channel that is named, and what goes to all of them.
+/// Returns a copy of the message for each named channel, and the data for all of them.
 fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
     let mut channels: Vec<&Key> = args.channels.iter().collect();
     channels.extend(

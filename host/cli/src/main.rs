@@ -1,4 +1,4 @@
-//! `peal`: one verb per thing a person does.
+//! `peal`: command-line tool, with one subcommand for each task.
 mod admin;
 mod args;
 mod attach;
@@ -48,7 +48,8 @@ use std::{
     process::ExitCode,
 };
 
-/// Peal itself failed: a bad configuration, a module that does not load (as `env` and `timeout` do it).
+/// Exit status if Peal itself failed, for example by an invalid configuration or module (as `env`
+/// and `timeout` have it).
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A command line that is wrong in a way that its parser cannot tell.
+/// Returns the error for a command line that is invalid in a way that clap cannot check.
 fn usage_error(problem: impl Display) -> anyhow::Error {
     Args::command()
         .error(ErrorKind::ValueValidation, problem)
@@ -108,17 +109,18 @@ fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The meaning of a status that says nothing more to whoever asked.
+/// Explanation of a status that comes without a reason.
 const REASON_IN_TRACE: &str =
     "the reason is in the trace of the server, which its administrators can read";
 
-/// Tells whoever reads our standard error. If nobody does, there is nobody to tell.
+/// Prints lines to standard error. A write error is ignored, since there is no other place to
+/// report it.
 fn print_line(text: &str) {
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 
-/// A text without what could end a line or move the cursor.
+/// Escapes the control characters of a text, which could end a line or move the cursor.
 fn plain(text: &str) -> String {
     text.chars()
         .flat_map(|of| {

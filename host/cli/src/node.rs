@@ -1,4 +1,5 @@
-//! What every verb that runs a server shares: from the configuration to a server that listens.
+//! Server parts that all commands with a server share, from the configuration to a listening
+//! server.
 use crate::{
     audit_trail,
     compiler::CompilerProcesses,
@@ -31,10 +32,10 @@ use std::{
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 
-/// The message while modules are loaded.
+/// Message while modules are loaded.
 const LOADING: &str = "loading modules: a component that was not seen before is compiled, an interpreter of Python for some 15 s";
 
-/// All that can go wrong before a server is there has not.
+/// Server before its start, after everything that can fail.
 pub struct PreparedServer {
     me: Proc,
     observer: ProcessObserver,
@@ -43,27 +44,27 @@ pub struct PreparedServer {
     refused: Option<Problems>,
 }
 
-/// A server that listens.
+/// Server that listens.
 pub struct LocalServer {
-    /// The server.
+    /// Server.
     pub server: Server,
-    /// Its host environment.
+    /// Host environment.
     pub host: Arc<EmbeddedHostEnvironment>,
-    /// By whom its modules are changed.
+    /// Deployer of the modules.
     pub deployer: Deployer,
-    /// What its channels write to.
+    /// Sinks of the log channels.
     pub sinks: Arc<Sinks>,
-    /// What outlives it, if that is wanted.
+    /// Store, if configured.
     pub store: Option<Arc<Store>>,
-    /// Who keeps the records of jobs there.
+    /// Recorder of jobs, if there is a store.
     pub keeper: Option<JobRecorder>,
-    /// The audit trail, if there is one.
+    /// Audit trail, if configured.
     pub audit: Option<AuditTrail>,
-    /// What is wrong with the modules of the configuration, if those that ran last stand in for them.
+    /// Problems of the configured modules, if those that ran last are used instead.
     pub refused: Option<Problems>,
 }
 
-/// What there must be before there are modules.
+/// Parts that exist before the modules are loaded.
 struct Ground {
     notices: Notices,
     host: Arc<EmbeddedHostEnvironment>,
@@ -122,7 +123,7 @@ impl Ground {
     }
 }
 
-/// What procs use, as the host that runs them sees it.
+/// Resource usage of procs, measured by the host environment.
 struct HostUsageSource(Arc<EmbeddedHostEnvironment>);
 
 impl UsageSource for HostUsageSource {
@@ -132,8 +133,9 @@ impl UsageSource for HostUsageSource {
 }
 
 impl PreparedServer {
-    /// Loads, compiles and starts the modules of the configuration and those that a job brings, and opens the store. The server will
-    /// be called `me`; the record of the job says that it was started by `command`.
+    /// Loads, compiles and starts the modules of the configuration and the job-supplied handlers,
+    /// and opens the store. The server will be named `me`; the record of the job has the result of
+    /// `command`.
     pub fn for_job(
         resolved: &Resolved,
         me: &str,
@@ -158,8 +160,8 @@ impl PreparedServer {
         })
     }
 
-    /// The same without a job. If the configuration says of modules what cannot be used, those that ran last are taken where a
-    /// store knows them, and what is wrong is told.
+    /// Prepares a server without a job. If the modules' configuration is invalid, the modules that
+    /// ran last are taken from the store, if there is one, and the problems are printed.
     pub fn for_server(
         resolved: &Readable,
         me: &str,
@@ -173,10 +175,11 @@ impl PreparedServer {
             Err(problems) => Err(problems.clone()),
         };
         if resolved.config.store.path.is_none() {
-            // Nothing else could be used: what is wrong is told before anything is touched.
+            // There is no substitute for the modules, so the problems are returned before anything
+            // is changed.
             wanted.as_ref().map(drop).map_err(Problems::clone)?;
         }
-        // By what a job was started only whoever started it knows.
+        // The commands of jobs are not known: their launcher is another program.
         let config = &resolved.config;
         let within = (config.confinement.mode != ConfinementMode::Off)
             .then(|| config.confinement.cleanup_roots.clone());
@@ -205,22 +208,22 @@ impl PreparedServer {
     }
 }
 
-/// Handlers without a server, and what they stand on.
+/// Handlers without a server, and the parts that they need.
 pub struct StandaloneHandlers {
-    /// The handlers.
+    /// Chain of the handlers.
     pub chain: StandaloneChain,
-    /// What they want beyond their answers.
+    /// Requests of the handlers.
     pub wanted: mpsc::Receiver<HandlerRequest>,
-    /// What they write to.
+    /// Sinks of the log channels.
     pub sinks: Arc<Sinks>,
-    /// Who keeps the records of jobs, if that is wanted.
+    /// Recorder of jobs, if there is a store.
     pub keeper: Option<JobRecorder>,
-    /// What the modules were loaded with.
+    /// Loader of the modules.
     pub beginning: StartupModules,
 }
 
 impl StandaloneHandlers {
-    /// Starts the handlers of what was prepared, for a proc of a job that another server runs.
+    /// Starts the prepared handlers, for a proc of a job that another server runs.
     pub fn start(prepared: PreparedServer, job: Nspace, config: &Config) -> StandaloneHandlers {
         let PreparedServer {
             begun: StartedModules { hosted, beginning },
@@ -251,12 +254,14 @@ impl StandaloneHandlers {
     }
 }
 
-/// How many tasks have a turn before the thread looks which sockets have become ready. While one client floods the server there
-/// is always a task that is; with the usual 61 turns everybody else would wait for them.
+/// Number of tasks that run before the thread polls its sockets. While one client floods the
+/// server, a task is always ready; with the default of 61, all other clients would wait for those
+/// tasks.
 const BETWEEN_LOOKS: u32 = 4;
 
-/// What servers run on: one thread. A message passes from a connection to the state and on to another connection, and each
-/// hand-over to another thread would take longer than all that is done about it. Guests and files have threads of their own.
+/// Creates the runtime of a server, which has one thread. A message passes from a connection to the
+/// state and on to another connection. A switch to another thread would take longer than all of its
+/// processing. Guests and files have threads of their own.
 pub fn runtime() -> Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder
@@ -266,7 +271,8 @@ pub fn runtime() -> Result<Runtime> {
         .context("cannot start the runtime")
 }
 
-/// Does what a tool does, and ends with it: a terminal that takes nothing, or a server that says nothing, must not keep us.
+/// Runs the work of a tool. Blocking tasks are not waited for: a terminal or server that does not
+/// respond must not keep the process alive.
 pub fn as_tool<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime()?;
     let done = runtime.block_on(work);
@@ -275,7 +281,7 @@ pub fn as_tool<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 impl LocalServer {
-    /// Starts the server of what was prepared.
+    /// Starts a prepared server.
     pub async fn start(prepared: PreparedServer, config: &Config) -> Result<LocalServer> {
         let PreparedServer {
             me,
@@ -326,7 +332,7 @@ impl LocalServer {
         })
     }
 
-    /// Serves metrics, if that is wanted.
+    /// Serves metrics if configured.
     pub async fn metrics_endpoint(&self, config: &Config) -> Result<Option<MetricsEndpoint>> {
         Ok(match config.metrics.listen {
             Some(address) => Some(MetricsEndpoint::start(address, self.server.metrics()).await?),
@@ -352,28 +358,26 @@ fn open_sinks(resolved: &Resolved, store: Option<&Arc<Store>>) -> Result<Sinks> 
     Sinks::open(settings, store).context("cannot open the sinks")
 }
 
-/// Has written what happened to jobs until now.
+/// Waits until the recorder has written all entries.
 pub async fn finish_records(keeper: Option<JobRecorder>) {
     let Some(keeper) = keeper else { return };
     if let Err(error) = tokio::task::spawn_blocking(move || keeper.finish()).await {
-        tracing::error!(%error, "the records of jobs may not be complete");
+        tracing::error!(%error, "job recorder failed, records may not be complete");
     }
 }
 
-/// Has what waits in sinks delivered, for as long as procs have to read what they are owed. What is not is lost, or in the store.
+/// Closes the sinks. Pending output is delivered within the drain time; the rest is lost or stays
+/// in the store.
 pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
     let deadline = config.server.drain_timeout;
     match tokio::task::spawn_blocking(move || sinks.close(deadline)).await {
         Ok(busy) if busy.is_empty() => {}
-        Ok(busy) => tracing::warn!(
-            ?busy,
-            "these sinks had more to deliver than there was time for"
-        ),
-        Err(error) => tracing::error!(%error, "the sinks could not be closed"),
+        Ok(busy) => tracing::warn!(?busy, "sinks closed with undelivered messages"),
+        Err(error) => tracing::error!(%error, "sinks not closed"),
     }
 }
 
-/// A name that no other process gives, also where process ids begin anew in every container.
+/// Returns a name that no other process returns, even in containers that have equal process ids.
 pub fn unique(prefix: &str) -> String {
     let random = RandomState::new().hash_one(SystemTime::now());
     format!(
@@ -383,7 +387,7 @@ pub fn unique(prefix: &str) -> String {
     )
 }
 
-/// Every proc takes two or three files; what the system allows at most is enough for most jobs.
+/// Raises the limit of open files to the maximum: each proc needs two or three.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(
@@ -393,6 +397,6 @@ fn raise_file_limit() {
             ..limit
         },
     ) {
-        tracing::debug!(%error, "the number of open files stays limited");
+        tracing::debug!(%error, "limit of open files not raised");
     }
 }

@@ -1,5 +1,6 @@
-//! The process beside `peal serve` that looks into other processes, as the server itself cannot behind its wall: who the tools are
-//! that connect, and whether two connections of one proc come from the same process.
+//! Process observer of `peal serve`: the confined server itself cannot look into other processes.
+//! The observer finds the user of a tool's connection, and whether two connections of one proc come
+//! from the same process.
 use anyhow::{Context, Result};
 use peal_server::ProcessObserver;
 use std::{
@@ -11,7 +12,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-/// Starts it, for as long as this process lives.
+/// Starts the observer, which lives as long as this process.
 pub fn start() -> Result<ProcessObserver> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
     let mut command = Command::new("/proc/self/exe");
@@ -21,22 +22,22 @@ pub fn start() -> Result<ProcessObserver> {
         .current_dir("/")
         .stdin(OwnedFd::from(theirs))
         .stdout(Stdio::null());
-    // Whoever ends the server from a terminal lets those who are connected finish.
+    // An interrupt from a terminal drains the server, which needs the observer for that time.
     command.process_group(0);
-    // It ends when we do, since the socket is closed then; nobody waits for it before.
+    // The child is not waited for: it ends with this process, since its socket is closed then.
     command
         .spawn()
-        .context("cannot start the process that looks into others")?;
+        .context("cannot start the process observer")?;
     Ok(ProcessObserver::beside(ours)?)
 }
 
-/// Is that process.
+/// Runs the observer.
 pub fn observe() -> Result<ExitCode> {
     peal_confinement::refuse_calls().context("cannot refuse system calls")?;
     let asked = io::stdin()
         .as_fd()
         .try_clone_to_owned()
-        .context("its questions come on standard input")?;
+        .context("requests come on standard input")?;
     peal_server::observe(asked.into())?;
     Ok(ExitCode::SUCCESS)
 }

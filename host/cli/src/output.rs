@@ -1,24 +1,24 @@
 //! Standard output of commands that print something and end.
 //!
-//! A reader may stop at any time, as `head` does. The rest of the output is then discarded: the command finishes its work and ends with
-//! the exit status of that work.
+//! The reader may close the pipe at any time, as `head` does. The rest of the output is then
+//! discarded. The command finishes its work and returns the exit status of that work.
 use std::io::{self, StdoutLock, Write};
 
-/// Whether anything still reads an output.
+/// State of an output's reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PipeReader {
     Present,
     Gone,
 }
 
-/// An output whose reader may leave.
+/// Output whose reader may close the pipe.
 #[derive(Debug)]
 pub struct PrintTarget<W> {
     to: W,
     reader: PipeReader,
 }
 
-/// Standard output, held until this is dropped.
+/// Locks standard output until the result is dropped.
 pub fn stdout() -> PrintTarget<StdoutLock<'static>> {
     PrintTarget::new(io::stdout().lock())
 }
@@ -31,12 +31,12 @@ impl<W: Write> PrintTarget<W> {
         }
     }
 
-    /// Whether the reader has left: a command that prints without end may end.
+    /// Returns true if the reader has closed the pipe: a command with endless output may end.
     pub fn is_closed(&self) -> bool {
         self.reader == PipeReader::Gone
     }
 
-    /// The outcome of a write, in which a reader that has left is no error.
+    /// Returns the result of a write; a closed pipe is not an error.
     fn unless_closed<T>(&mut self, written: io::Result<T>, discarded: T) -> io::Result<T> {
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -70,7 +70,7 @@ impl<W: Write> Write for PrintTarget<W> {
 mod tests {
     use super::*;
 
-    /// Fails after so many writes.
+    /// Writer that fails after this number of writes.
     struct Failing(usize, io::ErrorKind);
 
     impl Write for Failing {

@@ -1,4 +1,4 @@
-//! The process of a server before it starts: it writes no core files, and its environment is not another user's.
+//! Set-up of a server's process: no core files, and no environment of another user.
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, getuid, setrlimit};
 use std::{
@@ -8,16 +8,18 @@ use std::{
     process::Command,
 };
 
-/// The largest core file, in bytes. At none the kernel writes no file; at one byte it runs no program that keeps cores, either.
+/// Limit of a core file, in bytes. At zero the kernel writes no file; at one byte it does not run a
+/// core handler either.
 const CORE_BYTES: u64 = 1;
 
-/// The variables in which programs that change the user (sudo, pkexec, doas) say on whose behalf they did.
+/// Variables in which sudo, pkexec and doas store the user that ran them.
 const REQUESTERS: [&str; 3] = ["SUDO_UID", "PKEXEC_UID", "DOAS_USER"];
 
-/// The values of these variables that stand for root.
+/// Values of these variables that mean root.
 const ROOT: [&str; 2] = ["0", "root"];
 
-/// The variables that are kept of another user's environment: they name no file that the server would read or write.
+/// Variables that are kept of another user's environment: they name no file that the server would
+/// read or write.
 const KEPT: [&str; 9] = [
     "COLORTERM",
     "LANG",
@@ -30,13 +32,14 @@ const KEPT: [&str; 9] = [
     "WATCHDOG_USEC",
 ];
 
-/// The prefix of other variables that are kept.
+/// Prefix of further variables that are kept.
 const KEPT_PREFIX: &str = "LC_";
 
-/// The place of programs where another user's environment would say so.
+/// Value of `PATH` in the place of another user's.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Forbids core files of this process and of those that it starts: there are keys, passwords and what procs said in its memory.
+/// Forbids core files of this process and its children: their memory holds keys, passwords and data
+/// of procs.
 pub fn forbid_core_files() -> Result<()> {
     let most = getrlimit(Resource::Core)
         .maximum
@@ -48,8 +51,9 @@ pub fn forbid_core_files() -> Result<()> {
     setrlimit(Resource::Core, limit).context("cannot forbid core files")
 }
 
-/// Starts this program anew, in the same process, where its environment is that of a user whose rights it does not have. Settings,
-/// directories of temporary files and places of caches would be that user's to choose.
+/// Executes this program again, in the same process, if its environment is that of a user with
+/// other rights. Otherwise that user could choose the settings, the directory of temporary files
+/// and the caches.
 pub fn leave_foreign_environment() -> Result<()> {
     let (is_root, is_lent) = (geteuid().is_root(), getuid() != geteuid());
     let variables: Vec<(OsString, OsString)> = env::vars_os().collect();
@@ -89,7 +93,7 @@ pub fn leave_foreign_environment() -> Result<()> {
     Err(command.exec()).context("cannot start this program anew in another environment")
 }
 
-/// True if another user than root started this process, which runs as root.
+/// Returns true if a user other than root started this process, which runs as root.
 fn has_requester(variables: &[(OsString, OsString)]) -> bool {
     let requesters = variables
         .iter()

@@ -1,4 +1,5 @@
-//! `peal reload` and `SIGHUP`: the configuration is read again; what can change in a running server does, the rest is named.
+//! `peal reload` and `SIGHUP`: the configuration is read again. Changes that a running server can
+//! take are applied; the others are reported.
 use crate::{
     admin,
     args::{ConfigArgs, ServerArgs},
@@ -19,34 +20,34 @@ use peal_server::{
 };
 use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
-/// The configuration of a running server, and what of it can change.
+/// Configuration of a running server, and the parts that a reload can change.
 pub struct Reloading {
-    /// Where it comes from.
+    /// Sources of the configuration.
     pub sources: ConfigArgs,
-    /// What the verb's own options say.
+    /// Settings given by command-line options.
     pub given: Vec<SettingOverride>,
-    /// What holds; settings that need a restart stay as they were at the start.
+    /// Settings in force; those that need a restart stay as they were at the start.
     pub current: Config,
-    /// Where metrics are served.
+    /// Endpoint of the metrics.
     pub endpoint: Option<MetricsEndpoint>,
-    /// What is served there.
+    /// Metrics of the server.
     pub metrics: Arc<Metrics>,
-    /// The server.
+    /// Handle of the server.
     pub server: ServerHandle,
-    /// By whom its modules are changed.
+    /// Deployer of the modules.
     pub deployer: Deployer,
-    /// The files that were read last, also if they made no sense.
+    /// Files that were read last, even if they were invalid.
     pub looked_at: Vec<PathBuf>,
-    /// What keeps it from reaching what was not named at its start.
+    /// Confinement, which blocks paths that were not named at the start.
     pub wall: Option<ActiveConfinement>,
-    /// The sinks that were opened at its start.
+    /// Sinks that were opened at the start.
     pub sinks: Vec<Sink>,
-    /// Where it is told that the configuration cannot be used.
+    /// State shown by `peal status`, which holds a refused configuration.
     pub troubles: Troubles,
 }
 
 impl Reloading {
-    /// Reads the configuration again. If anything is wrong with it, nothing changes.
+    /// Reads the configuration again. An invalid one changes nothing.
     pub async fn reload(&mut self, prompt: ReloadTrigger) -> Result<ReloadReport> {
         let new = config::load(self.sources.clone(), self.given.clone())?;
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
@@ -54,7 +55,7 @@ impl Reloading {
         let shut_out = self
             .wall
             .as_ref()
-            .map(|raised| confinement::shut_out(raised, &new.modules))
+            .map(|raised| confinement::blocked_files(raised, &new.modules))
             .unwrap_or_default();
         if !shut_out.is_empty() {
             return Err(self
@@ -63,14 +64,15 @@ impl Reloading {
                 .into());
         }
         let wanted = new.config;
-        // What can fail comes before anything is changed.
+        // Steps that can fail come before the first change.
         let endpoint = match wanted.metrics.listen {
             Some(address) if wanted.metrics != self.current.metrics => {
                 Some(MetricsEndpoint::start(address, self.metrics.clone()).await?)
             }
             _ => None,
         };
-        // Who must have signed what holds at once, for these modules already. Where state is kept stays as it was at the start.
+        // The signature rules apply at once, to these modules already. The other settings, such as
+        // those of the store, stay as they were at the start.
         let config = Config {
             modules: wanted.modules.clone(),
             ..self.current.clone()
@@ -127,14 +129,14 @@ impl Reloading {
         Ok(reloaded)
     }
 
-    /// Has what users installed read, so that it runs as well when it is ready.
+    /// Starts to read the modules that users install; they run as soon as they are ready.
     pub fn look_at_users(&mut self) {
         self.deployer.look_at_users(&self.current);
     }
 
-    /// A job has come or gone.
+    /// Passes the present jobs to the deployer, after a job was added or removed.
     pub async fn follow_jobs(&mut self) {
-        // A server that ends says nothing of them, which does not mean that they are gone.
+        // A server that is ending returns `None`, which does not mean that there are no jobs.
         let Some(jobs) = self.server.jobs().await else {
             return;
         };
@@ -143,7 +145,7 @@ impl Reloading {
             .await;
     }
 
-    /// The files by which the server runs, and those that could join them.
+    /// Returns the files of the configuration, and the paths where further ones could be added.
     pub fn files(&self) -> Vec<PathBuf> {
         named(&self.sources, &self.given)
             .into_iter()
@@ -151,13 +153,13 @@ impl Reloading {
             .collect()
     }
 
-    /// Where users install modules.
+    /// Returns the directories in which users install modules.
     pub fn user_files(&self) -> Vec<PathBuf> {
-        peal_modules::watched(self.current.deploy.user_dir.as_deref())
+        peal_modules::watched(self.current.deploy.user_modules_dir.as_deref())
     }
 }
 
-/// The files that a configuration is read from, whether they are there or not.
+/// Returns the paths that a configuration is read from, whether they exist or not.
 pub fn named(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathBuf> {
     let main = config::sources(sources.clone(), given.to_vec()).main_file();
     let drop_ins = main
@@ -167,13 +169,13 @@ pub fn named(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathBuf> {
     main.iter().cloned().chain(drop_ins).collect()
 }
 
-/// The files of a configuration that was read, and of its modules.
+/// Returns the files of a configuration that was read, and of its modules.
 pub fn looked_at(read: &Resolved) -> Vec<PathBuf> {
     let components = read.modules.iter().map(|entry| entry.settings.path.clone());
     components.chain(read.files.iter().cloned()).collect()
 }
 
-/// The keys of the settings that differ.
+/// Returns the keys of the settings that differ.
 fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
     let differs = |setting: &&Setting<Config>| setting.value(old) != setting.value(new);
     Config::ALL
@@ -183,7 +185,7 @@ fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
         .collect()
 }
 
-/// Has a running server read its configuration again, and tells what came of it.
+/// Requests a reload from a running server, and prints the report.
 pub fn ask(at: ServerArgs) -> Result<ExitCode> {
     let (reply, _) = admin::ask(at, &AdminRequest::Reload)?;
     let AdminReply::Reloaded(reloaded) = reply else {

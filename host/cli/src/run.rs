@@ -1,4 +1,4 @@
-//! `peal run`: an embedded server, one job, and its end.
+//! `peal run`: starts an embedded server and one job, and waits for its end.
 use crate::{
     args::{AppArgs, Run},
     config,
@@ -19,14 +19,14 @@ use rustix::process::Signal;
 use std::{process::ExitCode, time::Duration};
 use tokio::time::Instant;
 
-/// The program is there and cannot be executed; it is not there: as shells have it.
+/// Exit statuses of a program that cannot be executed and of one that is missing, as in shells.
 pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
 
-/// The job took longer than it was given: as `timeout` has it.
+/// Exit status at the time limit, as `timeout` has it.
 const TIMED_OUT: u8 = 124;
 
-/// Runs a job and passes its exit status on.
+/// Runs a job, and returns its exit status.
 pub fn run(mut args: Run) -> Result<ExitCode> {
     let apps = args.apps()?;
     let on_abort = args
@@ -37,13 +37,14 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let config = &resolved.config;
     let me = node::unique("peal");
     let nspace = Nspace::of_job(&format!("{me}@1"))?;
-    // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
+    // Modules are compiled and started before anything else, so that an invalid one ends the
+    // command before the job starts.
     let brought = JobHandlers {
         nspace: nspace.clone(),
         handlers: std::mem::take(&mut args.handlers),
     };
     let notices = Notices::default();
-    let transcript = args.events.then(|| notices.listen(transcript::is_told));
+    let transcript = args.events.then(|| notices.listen(transcript::is_shown));
     let request = request(&args, &apps, config, nspace.clone())?;
     let command = request.command();
     let prepared = PreparedServer::for_job(
@@ -56,21 +57,40 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
         let node = LocalServer::start(prepared, config).await?;
-        // The job runs as well without.
+        // The job does not depend on the endpoint.
         let endpoint = node.metrics_endpoint(config).await;
-        let _endpoint = endpoint.inspect_err(|error| tracing::warn!(%error, "nobody can read the metrics of this job"));
-        let LocalServer { server, host, deployer, sinks, keeper, .. } = node;
-        // The modules of a job stay as they are; and nobody else must keep the host, whose end ends the transcript.
+        let _endpoint =
+            endpoint.inspect_err(|error| tracing::warn!(%error, "metrics of the job not served"));
+        let LocalServer {
+            server,
+            host,
+            deployer,
+            sinks,
+            keeper,
+            ..
+        } = node;
+        // The modules of a job do not change. The deployer holds a reference to the host
+        // environment, whose drop ends the transcript.
         drop(deployer);
-        // A thread of its own: a terminal that takes nothing must not keep anything from the job's record.
+        // The transcript has a thread of its own: a terminal that accepts no output must not delay
+        // the job's record.
         let transcript = tokio::task::spawn_blocking(|| transcript.map(print_transcript));
         host.serve(server.handle(), &server.uri().to_string());
-        // Before the job starts: from then on a signal must not end us without it.
+        // Signals are handled before the job starts: from then on a signal must not end this
+        // process without the job.
         let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
         let _tools = config::tool_settings(config, Serves::Itself).and_then(|settings| {
-            let tools = Rendezvous::publish(&settings, server.uri(), std::slice::from_ref(&request.nspace));
-            // The job runs as well without.
-            tools.inspect_err(|error| tracing::warn!(%error, "tools cannot find this job by themselves")).ok()
+            let tools = Rendezvous::publish(
+                &settings,
+                server.uri(),
+                std::slice::from_ref(&request.nspace),
+            );
+            // The job does not depend on the rendezvous files.
+            tools
+                .inspect_err(
+                    |error| tracing::warn!(%error, "rendezvous files of the job not written"),
+                )
+                .ok()
         });
         let ended = match host.launch(request).await {
             Ok(job) => {
@@ -84,18 +104,18 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
             node::close_sinks(sinks, config).await;
             host.flush().await;
             node::finish_records(keeper).await;
-            // Nobody is left then who could tell more.
+            // The last sender of notices goes with the host environment.
             drop(host);
             transcript.await?;
             anyhow::Ok(())
         };
         tokio::select! {
             written = last_words => written?,
-            () = interrupts.end() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
+            () = interrupts.end() => tracing::warn!("interrupted: pending events dropped"),
         }
         anyhow::Ok(ended)
     })?;
-    // Output that nobody reads, after an interrupt, must not keep us.
+    // After an interrupt, unread output must not keep the process alive.
     runtime.shutdown_background();
     Ok(exit(&nspace, ended))
 }
@@ -137,7 +157,7 @@ fn application(app: &AppArgs) -> Result<AppRequest> {
                 variable.name.display()
             ));
         }
-        // What is there is inherited.
+        // A variable that is set is inherited.
         Some(EnvironmentSetting::Set(
             variable.name.clone(),
             variable.value.clone()?,
@@ -151,7 +171,7 @@ fn application(app: &AppArgs) -> Result<AppRequest> {
     })
 }
 
-/// How the configuration wants jobs to be kept.
+/// Returns the job options of the configuration.
 fn keeping(config: &Config) -> JobOptions {
     JobOptions {
         on_abort: match config.run.on_abort {
@@ -174,7 +194,7 @@ fn keeping(config: &Config) -> JobOptions {
     }
 }
 
-/// How a job ended, and whether that was because its time was over.
+/// End of a job: in time, or at its time limit.
 enum Ended {
     InTime(JobExit),
     Late(Duration),
@@ -182,8 +202,8 @@ enum Ended {
     Failed,
 }
 
-/// Waits for the end of the job and of those that it has spawned; a signal that would end us ends them first, and so does the end of
-/// their time or the failure of their server.
+/// Waits for the end of the job and of the jobs that it spawned. Termination signals, the time
+/// limit and a failure of the server end them first.
 async fn wait(
     mut job: RunningJob,
     host: &EmbeddedHostEnvironment,
@@ -232,20 +252,17 @@ async fn wait(
     }
 }
 
-/// Tells what happens, on a thread that may wait for terminals; ends when nobody can tell any more.
+/// Prints notices, on a thread that may block on a terminal, until the last sender is gone.
 pub fn print_transcript(mut told: Listener) {
     while let Some(heard) = told.blocking_recv() {
         match heard {
             ListenerItem::Notice(notice) => transcript::print(&notice),
-            ListenerItem::Missed(lost) => tracing::warn!(
-                lost,
-                "who reads the transcript does not keep up: notices are lost"
-            ),
+            ListenerItem::Missed(lost) => tracing::warn!(lost, "transcript lags, notices lost"),
         }
     }
 }
 
-/// Says how the job ended where that was not in order, and passes its exit status on.
+/// Prints how the job ended if it failed, and returns its exit status.
 fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
     match ended {
         Ok(Ended::Late(limit)) => {
@@ -282,7 +299,7 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
                     message.escape_debug()
                 ));
             } else if let Some((proc, how)) = &end.first_abnormal {
-                // That it is abnormal, its status does not say.
+                // Status zero does not show that this exit is abnormal.
                 let left = if *how == ProcExit::Exited(0) {
                     " without having finalized"
                 } else {
@@ -290,7 +307,7 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
                 };
                 crate::print_line(&format!("rank {}{} {how}{left}", proc.rank, which(proc)));
             }
-            // Only eight bits reach our parent; what is not zero must not become zero.
+            // The parent receives only the low eight bits; a failure must not become zero.
             let low = u8::try_from(end.exit_status & 0xff).unwrap_or(1);
             ExitCode::from(if low == 0 && end.exit_status != 0 {
                 1

@@ -1,4 +1,4 @@
-//! `peal serve`: a server for the jobs and tools of its node, from its start to its end.
+//! `peal serve`: a server for the jobs and tools of its node.
 use crate::{
     admin,
     args::ServeArgs,
@@ -22,7 +22,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// Serves until it is told to stop.
+/// Serves until a signal or an admin request ends it.
 pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
@@ -34,7 +34,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         .collect();
     let readable = config::load_for_server(args.at.config.clone(), given.clone())?;
     let config = readable.resolved.config.clone();
-    // First of all, so that of two servers the second one touches nothing of the first one's.
+    // The socket is claimed first, so that a second server changes nothing of the first one's.
     let claim = SocketClaim::new(
         &config
             .admin
@@ -44,9 +44,9 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     )?;
     let socket = claim.path().to_owned();
     let files = reload::named(&args.at.config, &given);
-    // Behind the wall nothing can be started.
+    // A confined process cannot start programs.
     let compilers = compiler::start(&config)?;
-    let (wall, observer) = confinement::raise(&readable, &files, &socket)?;
+    let (wall, observer) = confinement::confine(&readable, &files, &socket)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
@@ -99,7 +99,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             sinks,
             troubles,
         };
-        let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.settle));
+        let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
         crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
@@ -123,12 +123,12 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         };
         tokio::select! {
             () = last_words => {}
-            () = signals.end() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
+            () = signals.end() => tracing::warn!("interrupted during shutdown: pending events dropped"),
         }
         channel.close().await;
         anyhow::Ok(ending)
     })?;
-    // Guests that are still at work must not keep us.
+    // Running guests must not keep the process alive.
     runtime.shutdown_background();
     match ending {
         ServeEnd::Wanted => Ok(ExitCode::SUCCESS),
@@ -140,12 +140,12 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     }
 }
 
-/// The reason for which a server ends.
+/// Reason for the end of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ServeEnd {
-    /// A signal, or an administrator.
+    /// A signal or an admin request.
     Wanted,
-    /// A panic, behind which nothing of its state is sound.
+    /// A panic, after which the server's state is not reliable.
     Failure,
 }
 
@@ -157,7 +157,7 @@ fn socket_option(path: &std::path::Path) -> SettingOverride {
     )
 }
 
-/// Carries out what signals and administrators want, until the server is to end.
+/// Carries out signals and admin requests, until the server has to end.
 async fn supervise(
     server: &mut Server,
     channel: &AdminChannel,
@@ -175,11 +175,11 @@ async fn supervise(
             wish = signals.next() => match wish {
                 SignalMeaning::End if draining => ProcessCommand::Stop,
                 SignalMeaning::End => ProcessCommand::Drain,
-                // Nobody waits for what comes of it.
+                // There is no requester that waits for the report.
                 SignalMeaning::Reload => ProcessCommand::Reload(oneshot::channel().0),
             },
             () = changed(&mut watches.files), if !draining => {
-                // Whoever changed them is told on our standard error.
+                // The result was printed to standard error.
                 let _ = reload(&mut reloading, ReloadTrigger::Files, manager, ServiceState::Ready).await;
                 watches.follow(&reloading);
                 continue;
@@ -203,7 +203,7 @@ async fn supervise(
                 manager.tell(ServiceState::Draining);
             }
             ProcessCommand::Reload(tell) => {
-                // Whoever asked may have gone.
+                // The requester may have gone.
                 let then = if draining {
                     ServiceState::Draining
                 } else {
@@ -230,7 +230,7 @@ async fn supervise(
     }
 }
 
-/// Waits until files have changed that are watched.
+/// Waits until watched files have changed.
 async fn changed(watch: &mut Option<Watch>) {
     match watch {
         Some(watch) => watch.changed().await,
@@ -238,7 +238,8 @@ async fn changed(watch: &mut Option<Watch>) {
     }
 }
 
-/// The watched directories, apart from each other: users who are busy with their files have nothing but these read.
+/// Watched paths, in two sets: frequent changes by users must not cause a reload of the
+/// configuration.
 struct ConfigWatches {
     /// The configuration and the site's modules.
     files: Option<Watch>,
@@ -298,11 +299,11 @@ async fn reload(
     done
 }
 
-/// What a signal means.
+/// Meaning of a signal.
 enum SignalMeaning {
-    /// The server shall end, once those who are connected have finished.
+    /// End of the server, after its connections have ended.
     End,
-    /// The configuration shall be read again.
+    /// Reload of the configuration.
     Reload,
 }
 
@@ -329,7 +330,7 @@ impl Signals {
         }
     }
 
-    /// Waits until somebody wants an end.
+    /// Waits for a signal that ends the server.
     async fn end(&mut self) {
         while let SignalMeaning::Reload = self.next().await {}
     }

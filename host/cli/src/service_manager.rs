@@ -1,4 +1,5 @@
-//! What the service manager is told: by a thread of its own, since one that does not listen must not keep the server waiting.
+//! Notifications to the service manager. They are sent by a thread of their own, since a manager
+//! that does not read must not delay the server.
 use peal_server::ServerHandle;
 use sd_notify::NotifyState;
 use std::{
@@ -8,29 +9,29 @@ use std::{
     time::Duration,
 };
 
-/// How much may wait until the manager listens.
+/// Capacity of the queue of notifications.
 const WAITING: usize = 64;
 
-/// What it is told.
+/// Notification to the service manager.
 #[derive(Clone, Copy, Debug)]
 pub enum ServiceState {
     /// The server serves.
     Ready,
-    /// It reads its configuration again.
+    /// The server reads its configuration again.
     Reloading,
-    /// It waits for the last connection to end.
+    /// The server waits for its last connection to end.
     Draining,
-    /// It ends.
+    /// The server ends.
     Stopping,
-    /// It answers.
+    /// The server is alive.
     Alive,
 }
 
-/// systemd, or whoever else started us and wants to know.
+/// Service manager: systemd, or another one that set `NOTIFY_SOCKET`.
 pub struct Manager(Option<SyncSender<ServiceState>>);
 
 impl Manager {
-    /// Starts the thread, where there is somebody to tell.
+    /// Starts the thread if there is a service manager.
     pub fn new() -> Manager {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Manager(None);
@@ -39,27 +40,32 @@ impl Manager {
         let started = thread::Builder::new()
             .name("peal-manager".to_owned())
             .spawn(move || work(&told));
-        let failed = started
-            .inspect_err(|error| tracing::warn!(%error, "the service manager is told nothing"));
+        let failed = started.inspect_err(
+            |error| tracing::warn!(%error, "service manager not notified: thread not started"),
+        );
         Manager(failed.is_ok().then_some(tell))
     }
 
-    /// Tells how the server is; nobody if too much waits.
+    /// Queues a notification; it is dropped if the queue is full.
     pub fn tell(&self, state: ServiceState) {
         if let Some(tell) = &self.0
             && tell.try_send(state).is_err()
         {
-            tracing::debug!(?state, "the service manager does not listen");
+            tracing::debug!(
+                ?state,
+                "notification to the service manager dropped: queue full"
+            );
         }
     }
 }
 
-/// The part of the watchdog's time after which the manager is told again, so that one late message does no harm.
+/// Divisor of the watchdog's time that gives the interval of notifications, so that one late
+/// notification does no harm.
 const WATCHDOG_SHARE: u32 = 3;
 
 impl Manager {
-    /// Tells the manager again and again that the server answers, where it wants to know (`WatchdogSec=` of systemd). It hears nothing
-    /// from a server that no longer answers, and starts it anew.
+    /// Notifies the manager periodically while the server is alive, if its watchdog is enabled
+    /// (`WatchdogSec=` of systemd). Without notifications, the manager restarts the server.
     pub async fn keep_alive(&self, server: ServerHandle) -> Infallible {
         let Some(limit) = sd_notify::watchdog_enabled().filter(|_| self.0.is_some()) else {
             return std::future::pending().await;
@@ -95,7 +101,7 @@ fn work(told: &Receiver<ServiceState>) {
             },
         };
         if let Err(error) = done {
-            tracing::warn!(%error, ?state, "the service manager cannot be told how the server is");
+            tracing::warn!(%error, ?state, "notification to the service manager failed");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `peal status` and `peal stats`: how a running server is, and what it counts and measures.
+//! `peal status` and `peal stats`: state and metrics of a running server.
 use crate::{admin, args::QueryArgs, plain};
 use anyhow::Result;
 use peal_server::{
@@ -10,10 +10,10 @@ use std::{
     process::ExitCode,
 };
 
-/// Something is wrong with a server that runs.
+/// Exit status if the running server has a problem.
 const TROUBLE: u8 = 1;
 
-/// Prints how a server is.
+/// Prints the state of a server.
 pub fn status(args: QueryArgs) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.at, &AdminRequest::Status)?;
     let AdminReply::Status(status) = reply else {
@@ -45,7 +45,7 @@ pub fn status(args: QueryArgs) -> Result<ExitCode> {
     Ok(status_code(&status))
 }
 
-/// Whether all is well.
+/// Returns the exit status of a server's state.
 fn status_code(status: &ServerStatus) -> ExitCode {
     if status.troubles.is_empty() {
         ExitCode::SUCCESS
@@ -54,7 +54,8 @@ fn status_code(status: &ServerStatus) -> ExitCode {
     }
 }
 
-/// Lines, those after the first below the beginning of the first. What modules and users said may be in them.
+/// Indents the lines after the first. Texts of modules and users may be in them, so they are
+/// escaped.
 fn plain_lines(text: &str) -> String {
     text.lines()
         .map(plain)
@@ -62,7 +63,7 @@ fn plain_lines(text: &str) -> String {
         .join("\n             ")
 }
 
-/// Prints what a server counts and measures.
+/// Prints the metrics of a server.
 pub fn stats(args: QueryArgs) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.at, &AdminRequest::Stats)?;
     let AdminReply::Stats(snapshot) = reply else {
@@ -78,7 +79,7 @@ pub fn stats(args: QueryArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line for each number: how much, which, and what that means.
+/// Writes a line for each metric: value, name and help.
 fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut lines = Vec::new();
     for family in &snapshot.families {
@@ -113,7 +114,7 @@ fn amount(amount: Amount) -> String {
     }
 }
 
-/// Labels as Prometheus writes them. Names come from users.
+/// Formats labels as Prometheus does. The values come from users, so they are escaped.
 fn labels(sample: &MetricSample) -> String {
     let labels: Vec<String> = sample
         .labels

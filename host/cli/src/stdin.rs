@@ -1,4 +1,4 @@
-//! Passes on what is piped or typed into `peal run` to those of its procs that shall read it.
+//! Standard input of `peal run`, forwarded to the procs that read it.
 use peal_launcher::{Inputs, StdinTarget};
 use peal_model::Bytes;
 use std::{
@@ -8,10 +8,11 @@ use std::{
 };
 use tokio::runtime::Handle;
 
-/// How much is read at once, in bytes.
+/// Size of the read buffer, in bytes.
 const READ: usize = 64 * 1024;
 
-/// Reads on a thread of its own until there is no more, or nobody left who would take it: a terminal may say nothing for ever.
+/// Reads on a thread of its own until the end of the input or until no proc reads it any more: a
+/// read from a terminal may block forever.
 pub fn feed(inputs: Arc<Inputs>, readers: StdinTarget) {
     let runtime = Handle::current();
     let is_wanted = readers != StdinTarget::Nobody && may_read();
@@ -25,25 +26,26 @@ pub fn feed(inputs: Arc<Inputs>, readers: StdinTarget) {
         runtime.block_on(inputs.push(None, None));
     };
     if let Err(error) = thread::Builder::new().name("stdin".to_owned()).spawn(pump) {
-        tracing::error!(%error, "the job can read nothing");
+        tracing::error!(%error, "standard input not forwarded: thread not started");
     }
 }
 
-/// What is read next, if anything is.
+/// Returns the next bytes; `None` at the end.
 fn read(buffer: &mut [u8]) -> Option<&[u8]> {
     loop {
         match io::stdin().read(buffer) {
             Ok(count) => return buffer.get(..count).filter(|read| !read.is_empty()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot read what the job shall read");
+                tracing::warn!(%error, "standard input not read");
                 return None;
             }
         }
     }
 }
 
-/// Whether reading would not stop us: a terminal stops who reads in the background.
+/// Returns true if a read would not stop this process: a terminal stops background processes that
+/// read.
 fn may_read() -> bool {
     let stdin = io::stdin();
     !stdin.is_terminal()

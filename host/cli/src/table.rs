@@ -1,16 +1,17 @@
-//! Tables for people: columns as wide as what stands in them. Names come from others, so nothing in them ends a line or moves the cursor.
+//! Tables for people, with columns as wide as their cells. Cells are escaped, since names come from
+//! users and modules.
 use crate::plain;
 
-/// How a column stands.
+/// Alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Its cells begin below each other: texts.
+    /// Left, for texts.
     Left,
-    /// They end below each other: numbers.
+    /// Right, for numbers.
     Right,
 }
 
-/// Lines of a head and rows, each with its end.
+/// Formats a head and rows as lines with their line ends.
 pub fn table<const N: usize>(head: [(&str, Side); N], rows: &[[String; N]]) -> String {
     let heads = head.map(|(name, _)| name.to_owned());
     let lines: Vec<[String; N]> = std::iter::once(&heads)

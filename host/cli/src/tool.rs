@@ -1,12 +1,12 @@
-//! Coming to a server as a tool, and what to say where that does not succeed.
+//! Attachment to a server as a tool, with hints after a failure.
 use anyhow::{Error, Result, anyhow};
 use peal_client::{AttachTarget, AvailableServer, ClientError, Places, Tool, ToolSettings};
 use std::{fmt::Write, path::Path};
 
-/// The variables that say where servers leave their files, the first that is set.
+/// Variables that name the directory of the rendezvous files; the first that is set applies.
 const DIRECTORY: [&str; 4] = ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"];
 
-/// Attaches to the server that is meant. What servers left that were killed is passed over.
+/// Attaches to the chosen server. Rendezvous files of killed servers are ignored.
 pub async fn attach(settings: ToolSettings) -> Result<Tool> {
     let (places, client) = (settings.places.clone(), settings.clone());
     let error = match Tool::init(settings).await {
@@ -26,7 +26,7 @@ pub async fn attach(settings: ToolSettings) -> Result<Tool> {
     Err(explained(error, &places).await)
 }
 
-/// Attaches to the server that is meant or, where none is named and there are several, to all of them.
+/// Attaches to the chosen server; to all servers if none is named and there are several.
 pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
     let places = settings.places.clone();
     let error = match Tool::init(settings.clone()).await {
@@ -55,7 +55,8 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
     }
 }
 
-/// The servers that have left files and whose processes are there. Where none is, they may be those of another container.
+/// Returns the servers whose process exists. If none exists, returns all, since they may be those
+/// of another container.
 async fn alive(places: &Places) -> Vec<AvailableServer> {
     let servers = places.servers().await.unwrap_or_default();
     let is_alive = |server: &&AvailableServer| {
@@ -67,7 +68,7 @@ async fn alive(places: &Places) -> Vec<AvailableServer> {
     if alive.is_empty() { servers } else { alive }
 }
 
-/// What went wrong, and what whoever typed the command can do.
+/// Adds a hint for the user to an error.
 async fn explained(error: ClientError, places: &Places) -> Error {
     let hint = match &error {
         ClientError::NoServer { .. } => format!(
@@ -94,7 +95,7 @@ async fn explained(error: ClientError, places: &Places) -> Error {
     anyhow!("{error}\n{hint}")
 }
 
-/// Where servers are looked for, and why there.
+/// Describes the directory of the rendezvous files and its origin.
 fn place(places: &Places) -> String {
     let directory = places.directory.display();
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -107,7 +108,7 @@ fn place(places: &Places) -> String {
     }
 }
 
-/// How each of these servers is named, a line for each.
+/// Lists these servers, one a line, by the option that names each.
 fn candidates(servers: &[AvailableServer]) -> String {
     let mut text = String::new();
     for AvailableServer {
@@ -122,7 +123,7 @@ fn candidates(servers: &[AvailableServer]) -> String {
             .as_ref()
             .map(|at| format!(", since {at}"))
             .unwrap_or_default();
-        // A string takes whatever is written.
+        // A write to a string cannot fail.
         let _ = write!(
             text,
             "\n  {name}  ({}{})",

@@ -1,4 +1,5 @@
-//! What is traced on standard error: warnings, what `trace.filter` says, or what `PEAL_LOG` says, which overrides it.
+//! Trace on standard error. Its filter is `warn`, or that of `trace.filter`, or that of `PEAL_LOG`,
+//! which overrides it.
 use anyhow::{Context, Result};
 use peal_config::{Config, Setting};
 use std::{ffi::OsString, sync::OnceLock};
@@ -13,13 +14,13 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// The variable that overrides the configuration.
+/// Variable that overrides the configuration.
 const VARIABLE: &str = "PEAL_LOG";
 
-/// Where the filter can be changed.
+/// Handle by which the filter can be changed.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// Begins to trace, before the configuration is known.
+/// Starts the trace, before the configuration is known.
 pub fn set_up() -> Result<()> {
     use std::io::IsTerminal;
     let filter = match overriding() {
@@ -35,45 +36,47 @@ pub fn set_up() -> Result<()> {
         .with(CacheRaces)
         .with(lines)
         .init();
-    // It is set up once.
+    // This function is called once, so the cell is empty.
     let _ = FILTER.set(handle);
     Ok(())
 }
 
-/// Leaves out what the engine's cache of compiled code says when another process has just written the same: one of them is enough.
+/// Filter that drops warnings of the engine's code cache about files that another process has just
+/// written. One copy is enough.
 struct CacheRaces;
 
-/// The crate of that cache, and what the system calls a file that another process has just made, or put in its place.
+/// Crate of that cache, and the system errors for a file that another process has just created or
+/// replaced.
 const CACHE_CRATE: &str = "wasmtime_internal_cache";
 const RACE_ERRORS: [&str; 2] = ["(os error 17)", "(os error 2)"];
 
 impl<S: Subscriber> Layer<S> for CacheRaces {
     fn event_enabled(&self, event: &Event<'_>, _: LayerContext<'_, S>) -> bool {
-        // Only what comes by way of `log` is from there.
+        // Events of the `log` crate have this target.
         if event.metadata().target() != "log" {
             return true;
         }
-        let mut said = Said::default();
+        let mut said = LogMessage::default();
         event.record(&mut said);
         !said.is_cache_race()
     }
 }
 
-/// What a message of a crate that knows `log` alone says, and which crate that is.
+/// Message of an event of the `log` crate, and the crate that it came from.
 #[derive(Default)]
-struct Said {
+struct LogMessage {
     target: String,
     message: String,
 }
 
-impl Said {
+impl LogMessage {
     fn is_cache_race(&self) -> bool {
         self.target.starts_with(CACHE_CRATE)
             && RACE_ERRORS.iter().any(|error| self.message.contains(error))
     }
 }
 
-impl Visit for Said {
+impl Visit for LogMessage {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
@@ -89,7 +92,7 @@ impl Visit for Said {
     }
 }
 
-/// What overrides the configuration; one that is empty does not.
+/// Returns the overriding filter; an empty variable does not override.
 fn overriding() -> Option<OsString> {
     std::env::var_os(VARIABLE).filter(|text| !text.is_empty())
 }
@@ -104,16 +107,16 @@ fn parsed(text: &OsString) -> Result<EnvFilter> {
     })
 }
 
-/// Whether a filter of the configuration holds.
+/// Effect of the configured filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterSource {
-    /// From now on.
+    /// It applies from now on.
     Yes,
     /// `PEAL_LOG` overrides it.
     Overridden,
 }
 
-/// Traces what the configuration says.
+/// Applies the filter of the configuration.
 pub fn follow(filter: &str) -> Result<FilterSource> {
     if overriding().is_some() {
         return Ok(FilterSource::Overridden);
@@ -130,7 +133,7 @@ mod tests {
 
     #[test]
     fn only_races_of_the_cache_are_left_out() {
-        let said = |target: &str, message: &str| Said {
+        let said = |target: &str, message: &str| LogMessage {
             target: target.to_owned(),
             message: message.to_owned(),
         };

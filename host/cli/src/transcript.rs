@@ -1,14 +1,14 @@
-//! Tells on standard error what happens in a job, in terms that a newcomer understands.
+//! Transcript of a job on standard error, in words for newcomers.
 use peal_core::{owner::Owner, termination::TerminationRequest};
 use peal_model::{ChainResult, Event, Proc, Value, code, counted};
 use peal_server::{ChainResults, Notice, Wished};
 use std::io::Write;
 
-/// How much of a text is shown, in characters.
+/// Limit of a text's length, in characters.
 const LONGEST: usize = 200;
 
-/// Whether there is anything to tell of a notice.
-pub fn is_told(notice: &Notice) -> bool {
+/// Returns true for notices that the transcript shows.
+pub fn is_shown(notice: &Notice) -> bool {
     !matches!(notice, Notice::EventEntered(_))
 }
 
@@ -22,7 +22,7 @@ pub fn print(notice: &Notice) {
         Notice::ProcConnected(proc) => format!("{} connected\n", rank(proc)),
         Notice::ProcFinalized(proc) => format!("{} left in order\n", rank(proc)),
         Notice::ProcEnded { proc, end } => format!("{} {end}\n", rank(proc)),
-        // What is told of an event is what became of it.
+        // The transcript shows only the result of an event.
         Notice::EventEntered(_) => return,
         Notice::Passed { event, results, .. } => passed(event, results),
         Notice::Wished { nspace, wished } => format!("job {nspace} {}\n", decided(wished)),
@@ -47,7 +47,7 @@ pub fn print(notice: &Notice) {
         }
     };
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
-    // Nobody reads our standard error: there is nobody to tell.
+    // A write error has no other place to be reported.
     let _ = std::io::stderr().write_all(lines.as_bytes());
 }
 
@@ -78,7 +78,11 @@ fn passed(event: &Event, results: &[ChainResults]) -> String {
 }
 
 fn handled(owner: &Owner, event: &Event, steps: &[ChainResult]) -> String {
-    let mut text = format!("{}, through {}'s chain:\n", headline(event), whose(owner));
+    let mut text = format!(
+        "{}, through {}'s chain:\n",
+        headline(event),
+        owner_name(owner)
+    );
     for step in steps {
         text.push_str(&format!("  {} answers {}", name(step), step.status));
         for info in &step.infos {
@@ -96,7 +100,7 @@ fn handled(owner: &Owner, event: &Event, steps: &[ChainResult]) -> String {
     text
 }
 
-fn whose(owner: &Owner) -> &'static str {
+fn owner_name(owner: &Owner) -> &'static str {
     match owner {
         Owner::Site => "the site",
         Owner::User(_) => "the user",
@@ -108,7 +112,7 @@ fn decided(wished: &Wished) -> String {
     let by = format!(
         "handler \"{}\" of {}",
         plain(&wished.handler),
-        whose(&wished.owner)
+        owner_name(&wished.owner)
     );
     match wished.wish {
         TerminationRequest::Termination => format!("is to end: {by} wants termination"),
@@ -124,12 +128,12 @@ fn name(step: &ChainResult) -> String {
     }
 }
 
-/// A text of a program or component, with nothing in it that could end a line or move the cursor.
+/// Escapes a text of a program or component, so that it cannot end a line or move the cursor.
 fn plain(text: &str) -> String {
     text.escape_debug().take(LONGEST).collect()
 }
 
-/// A value in few characters, none of which can move the cursor.
+/// Formats a value in few characters, none of which can move the cursor.
 fn short(value: &Value) -> String {
     value.to_string().chars().take(LONGEST).collect()
 }

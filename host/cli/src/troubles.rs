@@ -1,4 +1,4 @@
-//! What is wrong with a server that serves all the same, as `peal status` tells it.
+//! Problems of a server that continues to serve, as `peal status` shows them.
 use peal_audit::AuditTrail;
 use peal_model::counted;
 use peal_modules::ModuleTroubles;
@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time for which a failed write of the audit trail is told although later ones succeed.
+/// Time for which a failed write of the audit trail is shown although later ones succeed.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// Where it is seen what is wrong. Nothing of it waits for anything.
+/// Sources of the problems. None of them blocks.
 #[derive(Clone)]
 pub struct Troubles {
-    /// Why the configuration as it is now is not what runs.
+    /// Reason why the present configuration is not in force.
     configuration: Arc<Mutex<Option<String>>>,
     audit: Option<AuditTrail>,
     store: Option<Arc<Store>>,
@@ -23,7 +23,7 @@ pub struct Troubles {
 }
 
 impl Troubles {
-    /// Of a server with this trail, this store and these modules.
+    /// Creates the list for a server with this trail, this store and these modules.
     pub fn new(
         audit: Option<AuditTrail>,
         store: Option<Arc<Store>>,
@@ -37,7 +37,7 @@ impl Troubles {
         }
     }
 
-    /// Keeps why the configuration cannot be used; nothing if it runs.
+    /// Sets the reason why the configuration is not in force; `None` if it is.
     pub fn configured(&self, refused: Option<String>) {
         *self
             .configuration
@@ -45,7 +45,7 @@ impl Troubles {
             .unwrap_or_else(PoisonError::into_inner) = refused;
     }
 
-    /// All that is wrong now, the worst first.
+    /// Returns all present problems, the worst first.
     pub fn list(&self) -> Vec<Trouble> {
         let written = self
             .audit

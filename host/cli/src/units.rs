@@ -1,9 +1,9 @@
-//! Amounts as people read them: rounded, with their units. Programs get the numbers.
+//! Amounts for people: rounded, with units. Programs get the plain numbers.
 
-/// The letters of amounts of bytes, each 1024 times the one before.
+/// Units of bytes, each 1024 times the previous one.
 const BYTES: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
 
-/// An amount of bytes.
+/// Formats an amount of bytes.
 pub fn bytes(count: f64) -> String {
     let mut amount = count;
     let mut units = BYTES.iter().peekable();
@@ -20,12 +20,12 @@ pub fn bytes(count: f64) -> String {
     format!("{count:.0} B")
 }
 
-/// An amount of megabytes, as the Standard counts memory.
+/// Formats an amount of megabytes, the unit of the Standard for memory.
 pub fn megabytes(count: f64) -> String {
     bytes(count * 1024.0 * 1024.0)
 }
 
-/// A span of seconds.
+/// Formats a time in seconds.
 pub fn seconds(count: f64) -> String {
     let whole = count.max(0.0) as u64;
     match whole {
@@ -35,7 +35,7 @@ pub fn seconds(count: f64) -> String {
     }
 }
 
-/// The name of a user, or the number of one who has none.
+/// Returns the name of a user, or the uid of a user without a name.
 pub fn user(uid: u32) -> String {
     let user = nix::unistd::User::from_uid(uid.into());
     user.ok()

@@ -1,5 +1,5 @@
-//! A message about work that takes its time: on a terminal a line that is gone when the work is done, elsewhere a line for work that
-//! takes longer than two seconds.
+//! Message about long work: on a terminal a line that is removed at the end, elsewhere a line if
+//! the work takes longer than two seconds.
 use std::{
     io::{self, IsTerminal, Write},
     sync::{
@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long work goes on before it is told on a terminal, and how often the line is drawn.
+/// Time before the line is shown on a terminal, and the interval of its updates.
 const ON_TERMINAL: Duration = Duration::from_millis(300);
-/// How long it goes on before it is told elsewhere.
+/// Time before the line is shown elsewhere.
 const ELSEWHERE: Duration = Duration::from_secs(2);
 
-/// Tells what is being done until it is dropped.
+/// Message that is shown until it is dropped.
 pub struct WaitMessage {
     what: Arc<Mutex<String>>,
     end: Option<mpsc::Sender<()>>,
@@ -23,11 +23,11 @@ pub struct WaitMessage {
 }
 
 impl WaitMessage {
-    /// A message that says this.
+    /// Shows a message with this text.
     pub fn new(what: impl Into<String>) -> WaitMessage {
         let (what, (end, ended)) = (Arc::new(Mutex::new(what.into())), mpsc::channel());
         let told = what.clone();
-        // The work is done as well where nobody can tell of it.
+        // The work does not depend on the message.
         let teller = thread::Builder::new()
             .name("wait-message".to_owned())
             .spawn(move || tell(&told, &ended))
@@ -39,7 +39,7 @@ impl WaitMessage {
         }
     }
 
-    /// Says something else from now on.
+    /// Changes the text.
     pub fn say(&self, what: impl Into<String>) {
         *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
     }
@@ -48,7 +48,7 @@ impl WaitMessage {
 impl Drop for WaitMessage {
     fn drop(&mut self) {
         self.end = None;
-        // It has nothing to return.
+        // The thread returns nothing.
         let _ = self.teller.take().map(JoinHandle::join);
     }
 }
@@ -60,7 +60,7 @@ fn tell(what: &Mutex<String>, ended: &mpsc::Receiver<()>) {
     while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         let what = what.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if is_terminal {
-            // Where nobody reads it nobody misses it.
+            // A write error has no effect on the work.
             let _ = write!(
                 io::stderr(),
                 "\r\u{1b}[2Kpeal: {what} ({} s)",

@@ -1,25 +1,28 @@
-//! Which servers there are on this node that we might connect to (`PMIX_QUERY_AVAIL_SERVERS`): their files say so, so no server is asked.
+//! List of the servers on this node that a client may connect to (`PMIX_QUERY_AVAIL_SERVERS`). It
+//! is read from their rendezvous files; no server is asked.
 use crate::{ClientError, Places, rendezvous::RendezvousEntry};
 use peal_model::UserIdentity;
 use peal_wire::{Release, ServerUri};
 
-/// A server that has left a file for tools, and what else the file says. Servers of older releases say less.
+/// Server with a rendezvous file for tools, and the other contents of that file. Files of older
+/// releases hold less.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AvailableServer {
-    /// Its name (`PMIX_SERVER_NSPACE`, `PMIX_SERVER_RANK`) and address, by which a tool can attach to it.
+    /// Name (`PMIX_SERVER_NSPACE`, `PMIX_SERVER_RANK`) and address, by which a tool can attach.
     pub uri: ServerUri,
-    /// Its release (`PMIX_VERSION_INFO`).
+    /// Release (`PMIX_VERSION_INFO`).
     pub release: Option<Release>,
-    /// Its process (`PMIX_SERVER_PIDINFO`).
+    /// Process id (`PMIX_SERVER_PIDINFO`).
     pub pid: Option<u32>,
-    /// As whom it runs (`PMIX_USERID`, `PMIX_GRPID`).
+    /// User and group of the server process (`PMIX_USERID`, `PMIX_GRPID`).
     pub identity: Option<UserIdentity>,
-    /// Since when, as it has written it (`PMIX_SERVER_START_TIME`).
+    /// Start time as the server wrote it (`PMIX_SERVER_START_TIME`).
     pub started: Option<String>,
 }
 
 impl Places {
-    /// The servers of this host whose files are root's or ours, each once. One that was killed may be among them.
+    /// Returns the servers of this node whose files belong to root or to the caller, each once. The
+    /// list may hold a server that was killed, since its file stays.
     pub async fn servers(&self) -> Result<Vec<AvailableServer>, ClientError> {
         let places = self.clone();
         let looked = tokio::task::spawn_blocking(move || places.every()).await;

@@ -1,8 +1,8 @@
-//! The calls of the API, by the request that each of them is on the wire.
+//! Calls of the API, identified by their request on the wire.
 use peal_model::CommandCode;
 use std::fmt;
 
-/// A call, as errors name it.
+/// Call of the API, as errors name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Call(pub CommandCode);
 
@@ -32,7 +32,7 @@ impl fmt::Display for Call {
             CommandCode::GroupLeave => "PMIx_Group_leave",
             CommandCode::ResolvePeers => "PMIx_Resolve_peers",
             CommandCode::ResolveNode => "PMIx_Resolve_nodes",
-            // Not made by this client.
+            // This client does not make the other calls.
             other => return write!(f, "{other:?}"),
         })
     }

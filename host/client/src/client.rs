@@ -1,4 +1,4 @@
-//! The client, as a program uses it: coming and going, and the data of its job.
+//! Client of a program: connection, the end of it, and the data of the client's job.
 use crate::{
     Call, ClientError, ClientSettings, Environment, ServerInfo,
     data::{self, KnownData},
@@ -8,7 +8,7 @@ use crate::{
     queue::{Arrivals, EventQueue},
     recent::RecentEvents,
     server_connection::{ConnectTarget, Connected, ServerConnection},
-    session::{ClientSession, Company, handle_events},
+    session::{ClientSession, ServerPresence, handle_events},
     singleton,
 };
 use peal_model::{
@@ -24,10 +24,10 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// A proc's connection to its PMIx server. Clones are cheap and share everything; when the last one is dropped the
-/// connection is closed, and a proc that has not finalized is lost to its server.
+/// Connection of a proc to its PMIx server. Clones are cheap and share all state. The drop of the
+/// last clone closes the connection; a server regards a proc that has not finalized as lost.
 ///
-/// Every call has a time limit: one of the [`ClientSettings`], or the one of [`Client::within`].
+/// Every call has a time limit: that of the [`ClientSettings`], or that of [`Client::within`].
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -42,7 +42,8 @@ struct Inner {
 }
 
 impl Client {
-    /// Connects to the server that this process's environment names, and takes the job data from it (`PMIx_Init`).
+    /// Connects to the server that the environment of this process names, and gets the job data
+    /// (`PMIx_Init`).
     pub async fn init() -> Result<Client, ClientError> {
         Client::connect(&Environment::read()?).await
     }
@@ -52,7 +53,8 @@ impl Client {
         Client::connect_with(environment, ClientSettings::default()).await
     }
 
-    /// The same with other times and bounds.
+    /// Connects to the server that this environment names, with other time limits and bounds than
+    /// the default ones.
     pub async fn connect_with(
         environment: &Environment,
         settings: ClientSettings,
@@ -66,7 +68,7 @@ impl Client {
         Client::start(environment.me.clone(), to, settings).await
     }
 
-    /// Connects for the first time. The server may give us another name than we have.
+    /// Connects for the first time. The server may assign another name than `me`.
     pub(crate) async fn start(
         me: Proc,
         to: ConnectTarget,
@@ -81,7 +83,7 @@ impl Client {
         match bounded(
             CommandCode::JobData,
             Some(limit),
-            link.whose(),
+            link.server_info(),
             link.ask(Request::JobData),
         )
         .await?
@@ -100,7 +102,7 @@ impl Client {
         ))
     }
 
-    /// A client that never has a server, and knows this.
+    /// Creates a client that never has a server.
     pub(crate) fn without_server(
         me: Proc,
         known: KnownData,
@@ -135,8 +137,9 @@ impl Client {
         Client { inner, limit: None }
     }
 
-    /// The same client, whose calls may take so long: `client.within(second).get(..)`. A call that is over its time fails
-    /// with [`ClientError::TimedOut`]; what the server still does about it is not undone.
+    /// Returns the same client with this time limit for its calls: `client.within(second).get(..)`.
+    /// A call that takes longer fails with [`ClientError::TimedOut`]. Effects that the call has on
+    /// the server afterwards are not undone.
     pub fn within(&self, limit: Duration) -> Client {
         Client {
             inner: self.inner.clone(),
@@ -144,17 +147,17 @@ impl Client {
         }
     }
 
-    /// Who we are.
+    /// Returns the name of this proc.
     pub fn me(&self) -> &Proc {
         &self.session().me
     }
 
-    /// The server that calls go to; none if the connection to it is lost.
+    /// Returns the server that calls go to; `None` if the connection to it is lost.
     pub fn server(&self) -> Option<Proc> {
         self.session().server()
     }
 
-    /// The other procs of our job.
+    /// Returns the other procs of this proc's job.
     pub fn peers(&self) -> Vec<Proc> {
         data::peers(
             self.me(),
@@ -162,12 +165,13 @@ impl Client {
         )
     }
 
-    /// Keeps a value to be handed over by the next commit (`PMIx_Put`).
+    /// Keeps a value for the next commit (`PMIx_Put`).
     pub fn put(&self, scope: Scope, key: Key, value: Value) {
         lock(&self.inner.posted).put(scope, Kval { key, value });
     }
 
-    /// Hands over what was put (`PMIx_Commit`). If that fails, or the caller gives up, the next commit tries again.
+    /// Sends the values of all puts since the last commit (`PMIx_Commit`). If the commit fails or
+    /// the caller cancels it, the next commit sends them again.
     pub async fn commit(&self) -> Result<(), ClientError> {
         let taken = lock(&self.inner.posted).take();
         let mut uncommitted = Uncommitted {
@@ -198,8 +202,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until these procs have called it too; none means our whole job (`PMIx_Fence`). A group stands for its members by its name
-    /// ([`crate::Group::all`]).
+    /// Waits until all of these procs have called it; an empty slice means the whole job
+    /// (`PMIx_Fence`). The name of a group stands for its members ([`crate::Group::all`]).
     pub async fn fence(&self, procs: &[Proc], infos: &[Info]) -> Result<(), ClientError> {
         let procs = if procs.is_empty() {
             vec![Proc::all(self.me().nspace.clone())]
@@ -214,9 +218,11 @@ impl Client {
         .map(drop)
     }
 
-    /// A value of a proc, or of a job for its wildcard rank (`PMIx_Get`). Asks the server for what is not known yet, unless
-    /// `PMIX_OPTIONAL` says not to, and with `PMIX_GET_REFRESH_CACHE` for what is known too, which may have changed since. With
-    /// [`crate::Group::qualifier`], it is what a member said of itself in that group.
+    /// Returns a value of a proc, or of a job for its wildcard rank (`PMIx_Get`). The server is
+    /// asked for a value that is not known yet, unless `PMIX_OPTIONAL` is set. With
+    /// `PMIX_GET_REFRESH_CACHE` it is asked for a known value too, which may have changed. With
+    /// [`crate::Group::qualifier`], the value is the one that a member gave about itself in that
+    /// group.
     pub async fn get(
         &self,
         proc: &Proc,
@@ -262,8 +268,9 @@ impl Client {
         })
     }
 
-    /// Leaves in order (`PMIx_Finalize`): every server that there is is told, and the handlers are dropped. One that is being
-    /// called is not waited for. Clones of this client can make no calls any more.
+    /// Finalizes the client (`PMIx_Finalize`): notifies every connected server and drops the
+    /// handlers. A handler that runs at this time is not waited for. Clones of this client can make
+    /// no more calls.
     pub async fn finalize(self) -> Result<(), ClientError> {
         let links = self.session().detach_all();
         let mut outcome = Ok(());
@@ -272,7 +279,7 @@ impl Client {
             let left = bounded(
                 CommandCode::Finalize,
                 self.answer_limit(),
-                link.whose(),
+                link.server_info(),
                 finalize,
             )
             .await;
@@ -283,12 +290,12 @@ impl Client {
         outcome
     }
 
-    /// Values that this proc put for procs of other nodes, committed or not.
+    /// Returns the values that this proc put for procs of other nodes, committed or not.
     pub(crate) fn posted_for_others(&self) -> Vec<Kval> {
         lock(&self.inner.posted).for_others()
     }
 
-    /// What is known without asking. Not to be held while something is waited for.
+    /// Locks the data that is known without a request. The guard must not be held across an await.
     pub(crate) fn known(&self) -> MutexGuard<'_, KnownData> {
         lock(&self.inner.known)
     }
@@ -297,9 +304,10 @@ impl Client {
         &self.inner.session
     }
 
-    /// Asks the server that calls go to, and waits for the answer as long as that call may take.
+    /// Sends a request to the server that calls go to, and waits for the reply within the limit of
+    /// that call.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply, ClientError> {
-        if self.session().company == Company::Nobody {
+        if self.session().presence == ServerPresence::Never {
             return singleton::answer(self.me(), &request);
         }
         let (command, limit) = (request.command(), self.limit_of(&request));
@@ -307,12 +315,12 @@ impl Client {
         self.bounded(command, limit, link.ask(request)).await
     }
 
-    /// How long the server may take for a call that waits for nobody else.
+    /// Returns the time limit of a call that does not wait for other procs.
     pub(crate) fn answer_limit(&self) -> Option<Duration> {
         Some(self.limit.unwrap_or(self.session().settings.answer_timeout))
     }
 
-    /// The limit of [`Client::within`], if there is one.
+    /// Returns the limit set by [`Client::within`], if any.
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.limit
     }
@@ -359,12 +367,16 @@ impl Client {
         limit: Option<Duration>,
         call: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        let server = self.session().link(command).ok().map(|link| link.whose());
+        let server = self
+            .session()
+            .link(command)
+            .ok()
+            .map(|link| link.server_info());
         bounded(command, limit, server, call).await
     }
 }
 
-/// One thread: a client's handlers see its events one after the other.
+/// Creates the handlers with a pool of one thread, so that they see the events one after the other.
 fn handlers(settings: &ClientSettings) -> Result<ClientHandlers, ClientError> {
     let threads = PoolSettings {
         threads: NonZeroUsize::MIN,
@@ -375,7 +387,7 @@ fn handlers(settings: &ClientSettings) -> Result<ClientHandlers, ClientError> {
     Ok(ClientHandlers::new(pool, recent, settings.handler_timeout))
 }
 
-/// Waits no longer than may be for what this server is to answer.
+/// Waits for a call to this server, at most for `limit`.
 pub(crate) async fn bounded<T>(
     command: CommandCode,
     limit: Option<Duration>,
@@ -393,7 +405,8 @@ pub(crate) async fn bounded<T>(
     tokio::time::timeout(limit, call).await.unwrap_or(Err(late))
 }
 
-/// What is being committed: unless that succeeds it is put back before what was put since.
+/// Values of a commit in progress. Unless the commit succeeds, the drop puts them back before later
+/// puts.
 struct Uncommitted<'a> {
     of: &'a Inner,
     put: Vec<(Scope, Kval)>,
@@ -406,7 +419,7 @@ impl Drop for Uncommitted<'_> {
 }
 
 impl Drop for Inner {
-    /// Without the event task nothing holds the connections any more.
+    /// Stops the event task, which otherwise keeps the connections open.
     fn drop(&mut self) {
         self.events.abort();
     }

@@ -1,10 +1,11 @@
-//! Procs of several jobs that stand for one another: connect, disconnect.
+//! Connect and disconnect of procs of several jobs.
 use crate::{Call, Client, ClientError};
 use peal_model::{CommandCode, Info, Proc, Reply, Request};
 
 impl Client {
-    /// Connects with these procs, ourselves among them, when all have called it (`PMIx_Connect`). From then on we know the job data of
-    /// their jobs and may get what they have put, and hear when one of them ends without having disconnected.
+    /// Connects these procs, which must include the caller, when all of them have called it
+    /// (`PMIx_Connect`). Afterwards the caller knows the job data of their jobs and can get the
+    /// values that they put. It receives an event when one of them ends without a disconnect.
     pub async fn connect_procs(&self, procs: &[Proc], infos: &[Info]) -> Result<(), ClientError> {
         let connect = Request::Connect {
             procs: procs.to_vec(),
@@ -23,7 +24,7 @@ impl Client {
         }
     }
 
-    /// Parts from procs with which we have connected, when all of them have called it (`PMIx_Disconnect`).
+    /// Disconnects from connected procs when all of them have called it (`PMIx_Disconnect`).
     pub async fn disconnect_procs(
         &self,
         procs: &[Proc],

@@ -1,5 +1,5 @@
-//! Control of procs in types: what can be asked for, and the directives that say so (`PMIx_Job_control`, RFC "Job control and monitoring").
-//! In [`crate::controlled`] is what comes back.
+//! Typed requests for job control, and the directives that encode them (`PMIx_Job_control`, RFC
+//! "Job control and monitoring"). [`crate::job_control_result`] holds the results.
 use crate::{Client, ClientError, JobControlResult};
 use peal_core::job_control::{
     CheckpointMethod, Depth, GRACE, PREEMPT, RequestSelector, Subdirectories, TopDirectory,
@@ -12,77 +12,84 @@ use std::{
     time::Duration,
 };
 
-/// What is to be done to procs, or to be known of the requester.
+/// Action on procs, or declaration about the requester.
 ///
-/// PAUSE, RESUME, SIGNAL, TERMINATE, KILL and CANCEL are answered when it has been done; CHECKPOINT, RESTART, PROVISION and a preemption when they
-/// are accepted: [`Client::control_status`] tells of their end.
+/// The server answers PAUSE, RESUME, SIGNAL, TERMINATE, KILL and CANCEL when the action is
+/// complete. It answers CHECKPOINT, RESTART, PROVISION and preemption when it has accepted them;
+/// [`Client::control_status`] returns their further state.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Control {
-    /// Stop them from running until they are resumed (`PMIX_JOB_CTRL_PAUSE`).
+    /// Stops the procs until they are resumed (`PMIX_JOB_CTRL_PAUSE`).
     Pause,
-    /// Let them run again (`PMIX_JOB_CTRL_RESUME`).
+    /// Resumes paused procs (`PMIX_JOB_CTRL_RESUME`).
     Resume,
-    /// Send them a signal of this number, 1 to 64 (`PMIX_JOB_CTRL_SIGNAL`).
+    /// Sends the procs a signal of this number, 1 to 64 (`PMIX_JOB_CTRL_SIGNAL`).
     Signal(u8),
-    /// Ask them to end, and end them if they do not (`PMIX_JOB_CTRL_TERMINATE`).
+    /// Asks the procs to end, and kills those that do not (`PMIX_JOB_CTRL_TERMINATE`).
     Terminate,
-    /// End them at once (`PMIX_JOB_CTRL_KILL`).
+    /// Kills the procs at once (`PMIX_JOB_CTRL_KILL`).
     Kill,
-    /// Have them save their state (`PMIX_JOB_CTRL_CHECKPOINT`).
+    /// Requests that the procs save their state (`PMIX_JOB_CTRL_CHECKPOINT`).
     Checkpoint {
-        /// What the checkpoint shall be called.
+        /// Name of the checkpoint.
         name: String,
-        /// By which way they are told; none: the first that they have declared and the host supports.
+        /// Method by which the procs are notified. `None`: the first that they have declared and
+        /// the host environment supports.
         method: Option<CheckpointMethod>,
-        /// How long they have, in whole seconds (`PMIX_TIMEOUT`: `PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT` has the key of the signal); none: as
-        /// long as the server gives.
+        /// Time for the checkpoint, in whole seconds; `None`: the default of the server. It is sent
+        /// as `PMIX_TIMEOUT`, since `PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT` has the same key string as
+        /// the signal.
         timeout: Option<Duration>,
     },
-    /// End them, and start them again as who they were (`PMIX_JOB_CTRL_RESTART`).
+    /// Ends the procs, and starts them again under the same names (`PMIX_JOB_CTRL_RESTART`).
     Restart {
-        /// The checkpoint from which they are to go on; none: from their beginning.
+        /// Checkpoint from which the procs continue; `None`: they start from the beginning.
         checkpoint: Option<String>,
     },
-    /// Let requests go that are not done (`PMIX_JOB_CTRL_CANCEL`).
+    /// Cancels requests that are not complete (`PMIX_JOB_CTRL_CANCEL`).
     Cancel(RequestSelector),
-    /// Prepare nodes (`PMIX_JOB_CTRL_PROVISION`).
+    /// Prepares nodes (`PMIX_JOB_CTRL_PROVISION`).
     Provision {
-        /// Their names, which may have ranges in them, as in `node[01-16]`.
+        /// Names of the nodes, which may contain ranges, as in `node[01-16]`.
         nodes: String,
-        /// What is to be on them (`PMIX_JOB_CTRL_PROVISION_IMAGE`).
+        /// Image for the nodes (`PMIX_JOB_CTRL_PROVISION_IMAGE`).
         image: Option<String>,
     },
-    /// Have them make room: they are alerted, have a grace period, and then it is done to them. They must be preemptible.
+    /// Preempts the procs: they receive an alert, have a grace period, and then the action is
+    /// carried out. They must be preemptible.
     Preempt {
-        /// What is done.
+        /// Action after the grace period.
         action: Preemption,
-        /// How long they have, in whole seconds; none: as long as the server gives.
+        /// Grace period in whole seconds; `None`: the default of the server.
         grace: Option<Duration>,
     },
-    /// Declare that the requester's job can be preempted (`PMIX_JOB_CTRL_PREEMPTIBLE`). Nobody is a target of that.
+    /// Declares that the requester's job can be preempted (`PMIX_JOB_CTRL_PREEMPTIBLE`). The
+    /// request takes no targets.
     Preemptible,
-    /// Declare by which ways the requester can be told to make a checkpoint, the best first (`PMIX_JOB_CTRL_CHECKPOINT_METHOD`).
+    /// Declares the methods by which the requester can be told to make a checkpoint, the best first
+    /// (`PMIX_JOB_CTRL_CHECKPOINT_METHOD`).
     CheckpointMethods(Vec<CheckpointMethod>),
-    /// Have files and directories removed when the targets have ended (`PMIX_REGISTER_CLEANUP`, `PMIX_REGISTER_CLEANUP_DIR`).
+    /// Removes files and directories when the targets have ended (`PMIX_REGISTER_CLEANUP`,
+    /// `PMIX_REGISTER_CLEANUP_DIR`).
     Cleanup(CleanupRequest),
 }
 
-/// What is done to procs that are to make room.
+/// Action on preempted procs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preemption {
-    /// They are paused.
+    /// Pauses the procs.
     Pause,
-    /// They are asked to end, and ended if they do not.
+    /// Asks the procs to end, and kills those that do not.
     Terminate,
-    /// They are ended at once.
+    /// Kills the procs at once.
     Kill,
 }
 
 impl Preemption {
-    /// All there are.
+    /// All actions.
     pub const ALL: [Preemption; 3] = [Preemption::Pause, Preemption::Terminate, Preemption::Kill];
 
-    /// Its word.
+    /// Returns the name of the action in the directive.
     pub fn name(self) -> &'static str {
         match self {
             Preemption::Pause => "pause",
@@ -92,31 +99,31 @@ impl Preemption {
     }
 }
 
-/// What is to be removed when procs have ended. Paths must be absolute.
+/// Files and directories that are removed when procs have ended. Paths must be absolute.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CleanupRequest {
-    /// Files.
+    /// Files to remove.
     pub files: Vec<PathBuf>,
-    /// Directories, with what is in them.
+    /// Directories to remove, with their contents.
     pub directories: Vec<PathBuf>,
-    /// How deep it goes in the directories (`PMIX_CLEANUP_RECURSIVE`).
+    /// Depth of the removal in the directories (`PMIX_CLEANUP_RECURSIVE`).
     pub depth: Depth,
-    /// What of the directories is removed (`PMIX_CLEANUP_EMPTY`).
+    /// Subdirectories that are removed (`PMIX_CLEANUP_EMPTY`).
     pub subdirectories: Subdirectories,
-    /// Whether the directories themselves go (`PMIX_CLEANUP_LEAVE_TOPDIR`).
+    /// Fate of the directories themselves (`PMIX_CLEANUP_LEAVE_TOPDIR`).
     pub top: TopDirectory,
-    /// Names of what is left alone (`PMIX_CLEANUP_IGNORE`).
+    /// Names that are not removed (`PMIX_CLEANUP_IGNORE`).
     pub ignored: Vec<OsString>,
 }
 
-/// A request, and what its requester calls it.
+/// Job-control request with the id that its requester gave it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlRequest {
-    /// What is asked for.
+    /// Requested action.
     pub control: Control,
-    /// Its name (`PMIX_JOB_CTRL_ID`), by which it can be asked about and cancelled.
+    /// Id of the request (`PMIX_JOB_CTRL_ID`), by which it can be queried and cancelled.
     pub id: Option<String>,
-    /// Directives that have no type here.
+    /// Further directives, for which this crate has no type.
     pub more: Vec<Info>,
 }
 
@@ -131,7 +138,8 @@ impl From<Control> for ControlRequest {
 }
 
 impl ControlRequest {
-    /// The same with a directive that has no type here, such as `PMIX_LOG_EMAIL`, which has mail sent when it is asked for and when it has ended.
+    /// Adds a directive for which this crate has no type. An example is `PMIX_LOG_EMAIL`, which
+    /// sends mail at the request and when it has ended.
     pub fn with(mut self, directive: Info) -> ControlRequest {
         self.more.push(directive);
         self
@@ -139,7 +147,7 @@ impl ControlRequest {
 }
 
 impl Control {
-    /// The same as a request of this name.
+    /// Turns the action into a request with this id.
     pub fn called(self, id: impl Into<String>) -> ControlRequest {
         ControlRequest {
             id: Some(id.into()),
@@ -147,7 +155,7 @@ impl Control {
         }
     }
 
-    /// The directives that ask for it.
+    /// Returns the directives that encode the action.
     pub fn directives(&self) -> Vec<Info> {
         match self {
             Control::Pause => vec![set(key::PMIX_JOB_CTRL_PAUSE)],
@@ -208,7 +216,11 @@ impl Control {
 }
 
 impl CleanupRequest {
-    /// Refuses what would become other paths: commas separate paths, and there is no way to quote one.
+    /// Checks the paths for commas, which separate paths in the directives and cannot be quoted.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::CommaInPath`] for the first path or name with a comma.
     fn check(&self) -> Result<(), ClientError> {
         let names = self
             .ignored
@@ -261,9 +273,10 @@ impl CleanupRequest {
 }
 
 impl Client {
-    /// Controls procs (`PMIx_Job_control`); without targets, our own job. [`Controlled::not_done`] names those to whom it was not done,
-    /// if it was done to others; where it was done to nobody, [`ClientError::Refused`] holds the reasons. What has no type here can be asked
-    /// for by [`Client::job_control`].
+    /// Controls procs (`PMIx_Job_control`); without targets, the caller's own job. If the action
+    /// failed for some of the procs, [`JobControlResult::not_done`] names them. If it failed for
+    /// all, [`ClientError::Refused`] holds the reasons. [`Client::job_control`] takes actions for
+    /// which this crate has no type.
     ///
     /// ```no_run
     /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
@@ -273,7 +286,7 @@ impl Client {
     /// let methods = [CheckpointMethod::Event(code::PMIX_JCTRL_CHECKPOINT), CheckpointMethod::Signal(12)];
     /// client.control(&[], Control::CheckpointMethods(methods.to_vec())).await?;
     /// client.control(&client.peers(), Control::Pause).await?;
-    /// // Not waited for: the answer is looked at when it is needed.
+    /// // Not awaited: the result is used when it is needed.
     /// let resumed = tokio::spawn({
     ///     let client = client.clone();
     ///     async move { client.control(&client.peers(), Control::Resume).await }
@@ -298,18 +311,18 @@ impl Client {
         directives.extend(id.map(|id| text(key::PMIX_JOB_CTRL_ID, &id)));
         directives.extend(more);
         match self.job_control(targets, &directives).await {
-            Ok(infos) => Ok(JobControlResult::told(infos)),
+            Ok(infos) => Ok(JobControlResult::from_infos(infos)),
             Err(ClientError::Refused {
                 status: code::PMIX_ERR_PARTIAL_SUCCESS,
                 infos,
                 ..
-            }) => Ok(JobControlResult::told(infos)),
+            }) => Ok(JobControlResult::from_infos(infos)),
             Err(error) => Err(error),
         }
     }
 }
 
-/// How a proc is told to make a checkpoint.
+/// Encodes a checkpoint method as a directive.
 fn told(method: CheckpointMethod) -> Info {
     match method {
         CheckpointMethod::Event(code) => {
@@ -319,7 +332,7 @@ fn told(method: CheckpointMethod) -> Info {
     }
 }
 
-/// As the Standard has it: no text stands for all.
+/// Encodes the selected requests as the Standard does: a null string means all.
 pub(crate) fn which_value(which: &RequestSelector) -> Value {
     match which {
         RequestSelector::Named(id) => Value::string(id),
@@ -343,12 +356,12 @@ fn signal(key: KeyName, number: u8) -> Info {
     Info::new(key, Value::Int(i32::from(number)))
 }
 
-/// A path, whatever bytes it has.
+/// Encodes a path, which may have any bytes.
 pub(crate) fn path_value(path: &Path) -> Value {
     Value::String(Some(Text::from_bytes(path.as_os_str().as_bytes())))
 }
 
-/// A time in whole seconds: never less than was asked for.
+/// Rounds a time up to whole seconds.
 pub(crate) fn whole_seconds(time: Duration) -> u32 {
     let seconds = time
         .as_secs()

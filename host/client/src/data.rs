@@ -1,34 +1,35 @@
-//! What a client knows of its job and its peers without asking.
+//! Cache of the values of a client's job and its peers.
 use crate::{Group, group::qualified};
 use peal_model::{
     Info, JobEntry, JobInfo, Key, Kval, Proc, Rank, RankData, Size, Value, key, rank,
 };
 use std::collections::BTreeMap;
 
-/// Values by proc; those of the job are under its wildcard rank.
+/// Values by proc; those of a job are under its wildcard rank.
 #[derive(Debug)]
 pub(crate) struct KnownData {
     values: BTreeMap<Proc, BTreeMap<Key, Value>>,
-    /// What members of groups say of themselves, by the numbers of the groups.
-    said: BTreeMap<(u64, Proc), Vec<Info>>,
-    /// Who was in the groups that we are in when they were formed.
+    /// Infos that group members gave about themselves, by the context id of the group.
+    member_infos: BTreeMap<(u64, Proc), Vec<Info>>,
+    /// Members of this proc's groups at the time of their construction.
     groups: BTreeMap<String, Vec<Proc>>,
-    /// How much more may be remembered, in bytes.
-    room: usize,
+    /// Remaining capacity in bytes.
+    remaining_bytes: usize,
 }
 
 impl KnownData {
-    /// Nothing yet, and room for so many bytes.
-    pub(crate) fn new(room: usize) -> KnownData {
+    /// Creates an empty cache with a capacity of `room` bytes.
+    pub(crate) fn new(remaining_bytes: usize) -> KnownData {
         KnownData {
             values: BTreeMap::new(),
-            said: BTreeMap::new(),
+            member_infos: BTreeMap::new(),
             groups: BTreeMap::new(),
-            room,
+            remaining_bytes,
         }
     }
 
-    /// Takes in the job data. What stands in arrays of nodes, applications and sessions is known by its own keys too.
+    /// Stores the job data. The members of arrays of nodes, applications and sessions are also
+    /// stored under their own keys.
     pub(crate) fn learn_job(&mut self, info: JobInfo) {
         for entry in info.entries {
             match entry {
@@ -52,25 +53,26 @@ impl KnownData {
         }
     }
 
-    /// Takes in values of a proc, as long as there is room.
+    /// Stores values of a proc while there is capacity for them.
     pub(crate) fn learn(&mut self, data: RankData) {
         let values = self.values.entry(data.proc).or_default();
         for kval in data.kvals {
             let bytes = Size::of_kval(&kval).bytes;
-            // An old value must not outlive a newer one that there is no room for.
+            // An old value must not outlive a newer one that does not fit.
             if let Some((key, value)) = values.remove_entry(&kval.key) {
-                self.room = self
-                    .room
+                self.remaining_bytes = self
+                    .remaining_bytes
                     .saturating_add(Size::of_kval(&Kval { key, value }).bytes);
             }
-            if let Some(room) = self.room.checked_sub(bytes) {
-                self.room = room;
+            if let Some(room) = self.remaining_bytes.checked_sub(bytes) {
+                self.remaining_bytes = room;
                 values.insert(kval.key, kval.value);
             }
         }
     }
 
-    /// A group is there that we are in. What its members say of themselves is remembered as long as there is room.
+    /// Stores a group of which this proc is a member, and the infos that fit of those that members
+    /// gave about themselves.
     pub(crate) fn learn_group(&mut self, group: &Group) {
         self.groups
             .insert(group.name.clone(), group.members.clone());
@@ -78,28 +80,30 @@ impl KnownData {
             group.said.iter().zip(group.context_id.into_iter().cycle())
         {
             let bytes = infos.iter().map(|info| Size::of_info(info).bytes).sum();
-            if let Some(room) = self.room.checked_sub(bytes) {
-                self.room = room;
-                self.said.insert((context_id, proc.clone()), infos.clone());
+            if let Some(room) = self.remaining_bytes.checked_sub(bytes) {
+                self.remaining_bytes = room;
+                self.member_infos
+                    .insert((context_id, proc.clone()), infos.clone());
             }
         }
     }
 
-    /// We are in that group no more. What its members said stays true of them.
+    /// Removes a group that this proc has left. The infos about its members stay, since they remain
+    /// true.
     pub(crate) fn forget_group(&mut self, group: &str) {
         self.groups.remove(group);
     }
 
-    /// Who was in a group when it was formed; nobody where we are not in it.
+    /// Returns the members of a group at its construction; empty if this proc is not a member.
     pub(crate) fn members_of(&self, group: &str) -> Vec<Proc> {
         self.groups.get(group).cloned().unwrap_or_default()
     }
 
-    /// A value, if it is known; with the number of a group, one that holds there.
+    /// Returns a known value; with a context id, the one that is qualified by that group.
     pub(crate) fn find(&self, proc: &Proc, key: &Key, context_id: Option<u64>) -> Option<Value> {
         match context_id {
             Some(id) => {
-                let said = self.said.get(&(id, proc.clone()))?;
+                let said = self.member_infos.get(&(id, proc.clone()))?;
                 said.iter()
                     .rev()
                     .find(|info| info.key == *key)
@@ -109,7 +113,7 @@ impl KnownData {
         }
     }
 
-    /// How many procs the job has.
+    /// Returns the number of procs in the job.
     pub(crate) fn job_size(&self, me: &Proc) -> Option<u32> {
         let job = Proc::new(me.nspace.clone(), rank::PMIX_RANK_WILDCARD);
         u32::try_from(
@@ -141,7 +145,8 @@ fn members(kval: &Kval) -> Vec<Kval> {
         .collect()
 }
 
-/// A value among those that a server has sent; with the number of a group, one that holds there.
+/// Finds a value among those that a server has sent; with a context id, the one that is qualified
+/// by that group.
 pub(crate) fn find(
     ranks: &[RankData],
     proc: &Proc,
@@ -158,7 +163,7 @@ pub(crate) fn find(
     }
 }
 
-/// The other procs of a job.
+/// Returns the other procs of a job of this size.
 pub(crate) fn peers(me: &Proc, size: u32) -> Vec<Proc> {
     (0..size)
         .map(Rank)

@@ -1,27 +1,27 @@
-//! What a server tells its clients through their environment (`pmix-wire.md`, section 1.1).
+//! Environment variables by which a server describes itself to its clients.
 use crate::ClientError;
 use peal_model::{Nspace, Proc, Rank};
 use peal_wire::{GDS_HASH, Release, ServerUri, variable};
 use std::ffi::OsString;
 
-/// How a client finds its server, and who it is there.
+/// Environment of a client: its server and its own name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Environment {
-    /// Who the client is.
+    /// Name of the client.
     pub me: Proc,
-    /// Where its server is.
+    /// Name and address of its server.
     pub server: ServerUri,
-    /// The server's release, if it says so.
+    /// Release of the server, if the server set it.
     pub release: Option<Release>,
 }
 
 impl Environment {
-    /// Reads this process's environment.
+    /// Reads the environment of this process.
     pub fn read() -> Result<Environment, ClientError> {
         Environment::from(std::env::var_os)
     }
 
-    /// Reads an environment.
+    /// Reads an environment by this function.
     pub fn from(
         get: impl Fn(&'static str) -> Option<OsString>,
     ) -> Result<Environment, ClientError> {

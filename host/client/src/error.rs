@@ -1,4 +1,4 @@
-//! What can go wrong for a client.
+//! Errors of a client.
 use crate::{Call, NotFormed, ServerInfo};
 use peal_core::{
     policy,
@@ -9,7 +9,7 @@ use peal_wire::{ServerUri, WireError};
 use std::{fmt::Write, path::PathBuf, time::Duration};
 use thiserror::Error;
 
-/// Why a client's call failed.
+/// Reason why a client's call failed.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// A variable of the environment is missing: the program was not started by a PMIx server.
@@ -17,227 +17,231 @@ pub enum ClientError {
         "{variable} is not set: start the program under a PMIx server, as with `peal run -n 4 -- PROGRAM`"
     )]
     NotSet {
-        /// Which one.
+        /// Name of the variable.
         variable: &'static str,
     },
-    /// A variable of the environment cannot be understood.
+    /// A variable of the environment cannot be parsed.
     #[error("{variable} is {value:?}, it should be {wanted}")]
     BadVariable {
-        /// Which one.
+        /// Name of the variable.
         variable: &'static str,
-        /// As it is.
+        /// Value of the variable.
         value: String,
-        /// What would be right.
+        /// Description of a valid value.
         wanted: &'static str,
     },
-    /// No rendezvous file leads to the server that a tool looks for.
+    /// No rendezvous file leads to the requested server.
     #[error(
-        "no file {wanted} in {}{}: is the server running, does it serve tools, and is this its directory?",
+        "no file {wanted} in {}{}: check that the server runs, serves tools and uses this directory",
         .directory.display(),
         strangers(*.passed_by)
     )]
     NoServer {
-        /// Its name.
+        /// Name of the file.
         wanted: String,
-        /// Where it was looked for.
+        /// Directory that was searched.
         directory: PathBuf,
-        /// How many files of that name belong to other users, who must not choose a tool's server.
+        /// Number of files of that name that belong to other users, who must not choose a tool's
+        /// server.
         passed_by: usize,
     },
-    /// The directory holds more than is looked through, and no file of that name was among it.
+    /// The directory holds more files than the search limit, and no file of that name was among
+    /// those searched.
     #[error("no {wanted} among the first {limit} files below {}: name the file itself", .directory.display())]
     TooMuchToSearch {
-        /// The name of the file.
+        /// Name of the file.
         wanted: String,
-        /// Where it was looked for.
+        /// Directory that was searched.
         directory: PathBuf,
-        /// How many files and directories are looked at.
+        /// Limit of the search: number of files and directories.
         limit: usize,
     },
-    /// Several servers could be meant.
-    #[error("{} could be meant by {wanted}: name one of them", listed(.found))]
+    /// More than one server fits.
+    #[error("{wanted} fits several files, {}: name one of them", listed(.found))]
     SeveralServers {
-        /// The name of the rendezvous files.
+        /// Name or prefix of the rendezvous files.
         wanted: String,
-        /// The files.
+        /// Files that fit.
         found: Vec<PathBuf>,
     },
-    /// A rendezvous file that was named cannot be read.
+    /// A named rendezvous file cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
     UnreadableFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A file is no rendezvous file.
+    /// A file is not a rendezvous file.
     #[error("{} begins with {line:?}, it should be NSPACE.RANK;tcp4://ADDRESS:PORT", .path.display())]
     BadFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its first line, or the beginning of it.
+        /// First line of the file, or the beginning of it.
         line: String,
     },
     /// The server cannot be reached.
     #[error("cannot reach the server at {server}: {source}")]
     Unreachable {
-        /// Its name and address.
+        /// Name and address of the server.
         server: ServerUri,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The server closed the connection instead of welcoming us, or said no.
-    #[error("the server at {server} refused the connection{}; its trace says why, which whoever runs it can read", said(.status))]
+    /// The server closed the connection during the handshake, or refused it with a status.
+    #[error("the server at {server} refused the connection{}; the reason is in its trace, which its admins can read", said(.status))]
     Unwelcome {
-        /// Its name and address.
+        /// Name and address of the server.
         server: ServerUri,
-        /// What it said, if anything.
+        /// Status that the server sent, if any.
         status: Option<Status>,
     },
-    /// The server has not answered the handshake in time.
+    /// The server did not answer the handshake in time.
     #[error("the server at {server} did not answer the handshake within {limit:?}")]
     NoWelcome {
-        /// Its name and address.
+        /// Name and address of the server.
         server: ServerUri,
-        /// How long it had.
+        /// Time limit of the handshake.
         limit: Duration,
     },
-    /// The two halves of the handshake do not fit.
+    /// The server's answer to the handshake is invalid.
     #[error("the handshake with the server at {server} failed: {source}")]
     Handshake {
-        /// Its name and address.
+        /// Name and address of the server.
         server: ServerUri,
-        /// What is wrong.
+        /// Error of the decoder.
         source: Box<WireError>,
     },
     /// There is no server: the client has finalized, or the tool has none at present.
     #[error("{call} needs a server: this client has finalized, or this tool must attach to one")]
     NoConnection {
-        /// What was called.
+        /// Call that failed.
         call: Call,
     },
-    /// There is no server and never was: the program runs alone.
-    #[error("{call} needs a server, and this program runs alone")]
+    /// The program runs without a server, and never had one.
+    #[error("{call} needs a server, and this program runs without one")]
     Alone {
-        /// What was called.
+        /// Call that failed.
         call: Call,
     },
-    /// The connection to the server is gone.
+    /// The connection to the server is lost.
     #[error("{call}: the connection to the server at {server} is lost")]
     Lost {
-        /// What was called.
+        /// Call that failed.
         call: Call,
-        /// The server's name and address.
+        /// Name and address of the server.
         server: ServerUri,
     },
-    /// The answer has not come in time. If it still comes, it is dropped.
+    /// The reply did not come in time. A later reply is dropped.
     #[error("{call} was not answered within {limit:?}{}", by(.server))]
     TimedOut {
-        /// What was called.
+        /// Call that failed.
         call: Call,
-        /// Who did not answer; nobody if there is no server any more.
+        /// Server that did not answer; `None` if there is no server any more.
         server: Option<Box<ServerInfo>>,
-        /// How long it could take.
+        /// Time limit of the call.
         limit: Duration,
     },
-    /// What was given cannot be said in the protocol.
+    /// The arguments of the call cannot be encoded in the protocol.
     #[error("{call} cannot be packed for the server at {server}: {source}")]
     Pack {
-        /// What was called.
+        /// Call that failed.
         call: Call,
-        /// The server's name and address.
+        /// Name and address of the server.
         server: ServerUri,
-        /// What is wrong.
+        /// Error of the encoder.
         source: Box<WireError>,
     },
-    /// A path or a name cannot be registered for cleanup, since commas separate them there.
+    /// A path or name with a comma cannot be registered for cleanup, since commas separate paths
+    /// there.
     #[error(
         "{path:?} cannot be registered under {key}, where a comma separates paths: register the directory that it is in"
     )]
     CommaInPath {
-        /// The path or name.
+        /// Path or name.
         path: PathBuf,
-        /// The key string.
+        /// Key string of the directive.
         key: &'static str,
     },
-    /// The answer is not as the protocol has it.
+    /// The reply cannot be decoded.
     #[error("the answer of the server at {server} to {call} cannot be unpacked: {source}")]
     Unpack {
-        /// What was called.
+        /// Call that failed.
         call: Call,
-        /// The server's name and address.
+        /// Name and address of the server.
         server: ServerUri,
-        /// What is wrong.
+        /// Error of the decoder.
         source: Box<WireError>,
     },
-    /// The server answered something else than what was asked for.
+    /// The reply is of another kind than the request.
     #[error("the server's answer to {call} does not fit the request")]
     UnfitAnswer {
-        /// What was called.
+        /// Call that failed.
         call: Call,
     },
-    /// The server answered with an error.
+    /// The server replied with an error status.
     #[error("{call} is refused by the server at {server}: {status}{}", reasons(.infos))]
     Refused {
-        /// What was called.
+        /// Call that failed.
         call: Call,
-        /// The server's name and address.
+        /// Name and address of the server.
         server: ServerUri,
-        /// The status that it gave.
+        /// Status of the reply.
         status: Status,
-        /// Why, if it says so: the reasons of a policy, for one.
+        /// Further infos of the reply, such as the reasons of a policy.
         infos: Vec<Info>,
     },
-    /// There is no such value.
+    /// The proc has no such value.
     #[error("{proc} has no value {key:?}")]
     NotFound {
-        /// Whose value.
+        /// Proc that was asked for.
         proc: Proc,
-        /// Which one.
+        /// Key that was asked for.
         key: Key,
     },
-    /// The registration is refused by the rules of order.
+    /// The registration violates the placement rules.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
-    /// There is no such registration, or no more.
+    /// There is no such registration, or it has ended.
     #[error("no handler is registered under number {}", .id.0)]
     NotRegistered {
-        /// The number.
+        /// Id of the registration.
         id: RegistrationId,
     },
     /// The tool is not attached to that server.
     #[error("this tool is not attached to {server}; it is attached to {}", listed(.attached))]
     NotAttached {
-        /// The server.
+        /// Server that was named.
         server: Proc,
-        /// The servers that there are.
+        /// Servers that the tool is attached to.
         attached: Vec<Proc>,
     },
-    /// A group to which somebody invited is not there.
+    /// A group by invitation was not formed.
     #[error("group {group:?} is not formed: {why}")]
     NotFormed {
-        /// What it should have been called.
+        /// Name of the group.
         group: String,
-        /// Why.
+        /// Reason.
         why: NotFormed,
     },
-    /// Nobody has said what became of an invitation that was accepted. It is declined after all.
-    #[error("{leader} has not said within {limit:?} what became of group {group:?}")]
+    /// The leader did not announce the result of an accepted invitation in time. The client then
+    /// declines it.
+    #[error("{leader} did not announce the result of group {group:?} within {limit:?}")]
     NotJoined {
-        /// What it should have been called.
+        /// Name of the group.
         group: String,
-        /// Who leads.
+        /// Leader of the group.
         leader: Proc,
-        /// How long was waited.
+        /// Time limit.
         limit: Duration,
     },
-    /// No thread for handlers could be started.
+    /// The thread for handlers could not be started.
     #[error("cannot start a thread for handlers: {0}")]
     Thread(std::io::Error),
 }
 
 impl ClientError {
-    /// The status that says it in the Standard's terms.
+    /// Returns the status of the Standard for this error.
     pub fn status(&self) -> Status {
         use peal_model::code::*;
         match self {
@@ -275,7 +279,7 @@ fn strangers(count: usize) -> String {
     if count == 0 {
         String::new()
     } else {
-        format!(" that is root's or your own ({count} of other users are there)")
+        format!(" of root or of this user ({count} of other users ignored)")
     }
 }
 
@@ -301,7 +305,7 @@ fn listed<T: std::fmt::Debug>(items: &[T]) -> String {
     }
 }
 
-/// A text without what could end a line or move the cursor.
+/// Escapes the control characters of a text, which could end a line or move the cursor.
 fn plain(text: &str) -> String {
     text.chars()
         .flat_map(|of| {
@@ -314,7 +318,7 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-/// What a server may say at most, in bytes, before an error message leaves out the rest.
+/// Length in bytes after which a server's reasons are cut off in an error message.
 const REASONS: usize = 1024;
 
 fn reasons(infos: &[Info]) -> String {

@@ -1,20 +1,21 @@
-//! Which events this client wants of its servers: counted by code and class, so that servers hear only of what is new or gone.
+//! Registrations of this client counted by event code and class, so that servers are told only of
+//! new and removed ones.
 use peal_core::class::{Class, ClassFilter};
 use peal_model::Status;
 use std::collections::BTreeMap;
 
-/// What a change of the registrations means for servers.
+/// Message to the servers that a change of the registrations requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ServerUpdate {
-    /// They know already.
+    /// None: the servers already send these events.
     Nothing,
-    /// They are to be asked for these codes, none meaning all, of these classes.
+    /// Registration of these codes, where none means all, for these classes.
     Register(Vec<Status>, ClassFilter),
-    /// Nobody wants these codes any more.
+    /// Deregistration of these codes.
     Deregister(Vec<Status>),
 }
 
-/// How many want events of a code, by class.
+/// Number of registrations for a code, by class.
 #[derive(Clone, Copy, Default)]
 struct ClassCounts {
     job_specific: usize,
@@ -22,7 +23,7 @@ struct ClassCounts {
 }
 
 impl ClassCounts {
-    /// The classes that somebody wants.
+    /// Returns the classes with at least one registration.
     fn levels(self) -> ClassFilter {
         match (self.job_specific > 0, self.environment > 0) {
             (true, true) => ClassFilter::Both,
@@ -44,12 +45,12 @@ impl ClassCounts {
     }
 }
 
-/// All that somebody wants.
+/// Registrations of all handlers and of the client itself, by code.
 #[derive(Default)]
 pub(crate) struct EventRegistrations(BTreeMap<Status, ClassCounts>);
 
 impl EventRegistrations {
-    /// Somebody wants these codes, none meaning all.
+    /// Adds a registration for these codes, where none means all.
     pub(crate) fn add(&mut self, codes: &[Status], levels: ClassFilter) -> ServerUpdate {
         let mut is_new = false;
         for code in counted(codes) {
@@ -65,7 +66,8 @@ impl EventRegistrations {
         }
     }
 
-    /// Somebody who wanted these does not any more. A server that still has to send one class of a code may send the other as well.
+    /// Removes a registration for these codes. A server that still has to send one class of a code
+    /// may go on sending the other class.
     pub(crate) fn remove(&mut self, codes: &[Status], levels: ClassFilter) -> ServerUpdate {
         let mut unwanted = Vec::new();
         for code in counted(codes) {
@@ -88,7 +90,7 @@ impl EventRegistrations {
         }
     }
 
-    /// What a server must be asked for that knows of nothing.
+    /// Returns the messages that register everything with a new server.
     pub(crate) fn all(&self) -> Vec<ServerUpdate> {
         let mut asks = Vec::new();
         for levels in [
@@ -111,7 +113,7 @@ impl EventRegistrations {
     }
 }
 
-/// What codes are counted as.
+/// Returns the codes as they are counted: no codes are counted as the default handler.
 fn counted(codes: &[Status]) -> &[Status] {
     if codes.is_empty() {
         &[Status::DEFAULT_HANDLER]

@@ -1,4 +1,4 @@
-//! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
+//! Handlers of the client: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
     event_registrations::{EventRegistrations, ServerUpdate},
     handler::{Handler, HandlerRequests, HandlerReturn, LateOutcome, panicked},
@@ -21,36 +21,36 @@ use std::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-/// How many registrations one component may have, as hosted ones.
+/// Limit of registrations of one component, equal to that of a component in a server.
 const MAX_REGISTRATIONS: usize = 64;
 
-/// What a registration is counted for.
+/// Codes and classes under which a registration is counted.
 struct Counted {
     codes: Vec<Status>,
     levels: ClassFilter,
 }
 
-/// Whether an event is kept for handlers that register later.
+/// Retention of an event for handlers that register later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EventRetention {
-    /// It is, as long as there is room.
+    /// Kept while there is room.
     ForLater,
-    /// Only handlers that are registered hear it.
+    /// Not kept: only present handlers receive it.
     Once,
 }
 
-/// An event that is to pass the chain.
+/// Event before its run through the chain.
 pub(crate) struct IncomingEvent {
     pub(crate) event: Event,
     pub(crate) retention: EventRetention,
 }
 
-/// A handler that is to hear recent events from before its registration.
+/// Registered handler that has yet to receive recent events from before its registration.
 struct LateHandler {
     id: RegistrationId,
-    /// Earlier events it has heard, or was not for.
+    /// First event that it has not received yet.
     next: EventNumber,
-    /// From here on it hears events with all others.
+    /// First event that it receives together with all other handlers.
     end: EventNumber,
 }
 
@@ -58,10 +58,10 @@ struct ChainState {
     chain: Registrations<Handler>,
     recent: RecentEvents,
     late: VecDeque<LateHandler>,
-    /// What each registration is counted for.
+    /// Codes and classes under which each registration is counted.
     counted: BTreeMap<RegistrationId, Counted>,
     interests: EventRegistrations,
-    /// What this client wants for itself, as long as it is there.
+    /// Codes that the client itself needs, until it finalizes.
     own: BTreeSet<Status>,
 }
 
@@ -100,28 +100,28 @@ impl ChainState {
     }
 }
 
-/// The handlers of a client and the thread on which those run that may block.
+/// Handlers of a client, and the thread for those that may block.
 pub(crate) struct ClientHandlers {
     state: Mutex<ChainState>,
     pool: Arc<GuestPool>,
-    /// How long a handler may take to complete whose answer comes later.
+    /// Time limit of a deferred handler.
     limit: Duration,
 }
 
-/// The way of an event through handlers.
+/// Run of an event through the handlers.
 pub(crate) struct EventRun {
     chain: ChainRun<Handler>,
-    /// Its number among the recent events, if it is one.
+    /// Number of the event among the recent events, if it is kept.
     number: Option<EventNumber>,
     pub(crate) hearers: Hearers,
 }
 
-/// The handlers that hear an event.
+/// Handlers that receive an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hearers {
-    /// All that are registered for it: the event is new.
+    /// All handlers registered for it: the event is new.
     All,
-    /// One that was registered after the event came.
+    /// One handler that was registered after the event came.
     LateHandler,
 }
 
@@ -142,7 +142,8 @@ impl ClientHandlers {
         }
     }
 
-    /// Adds a handler to the chain. Recent events then come to it by [`Handlers::next`], before any new one.
+    /// Adds a handler to the chain. [`ClientHandlers::next`] then passes it the recent events
+    /// before any new one.
     pub(crate) fn register(
         &self,
         codes: &[Status],
@@ -164,7 +165,7 @@ impl ClientHandlers {
         Ok((id, state.interests.add(codes, levels)))
     }
 
-    /// Takes a handler out of the chain; nothing if there is none of that number.
+    /// Removes a handler from the chain; `None` if there is none of that id.
     pub(crate) fn deregister(&self, id: RegistrationId) -> Option<ServerUpdate> {
         let mut state = lock(&self.state);
         state.chain.deregister(id)?;
@@ -172,8 +173,9 @@ impl ClientHandlers {
         Some(state.interests.remove(&codes, levels))
     }
 
-    /// This client wants events of these codes for itself, from now on: what it once heard of it must not miss, or a server would keep it.
-    pub(crate) fn want(&self, codes: &[Status]) -> ServerUpdate {
+    /// Registers these codes for the client itself, for as long as it exists. If the client
+    /// deregistered them, the server would keep such events for it.
+    pub(crate) fn register_own(&self, codes: &[Status]) -> ServerUpdate {
         let mut state = lock(&self.state);
         let new: Vec<Status> = codes
             .iter()
@@ -187,15 +189,15 @@ impl ClientHandlers {
         }
     }
 
-    /// Whether some handler is for this code by name.
-    pub(crate) fn listen_to(&self, code: Status) -> bool {
+    /// Returns true if a handler is registered for this code explicitly.
+    pub(crate) fn has_explicit_handler(&self, code: Status) -> bool {
         lock(&self.state)
             .counted
             .values()
             .any(|counted| counted.codes.contains(&code))
     }
 
-    /// Whether a registration is this component's.
+    /// Returns true if a registration belongs to this component.
     pub(crate) fn is_of(&self, id: RegistrationId, module: &Arc<Module>) -> bool {
         lock(&self.state)
             .chain
@@ -203,7 +205,7 @@ impl ClientHandlers {
             .is_some_and(|(_, handler)| handler.is(module))
     }
 
-    /// Whether a component may have one more registration.
+    /// Returns true if a component may have one more registration.
     pub(crate) fn has_room_for(&self, module: &Arc<Module>) -> bool {
         lock(&self.state)
             .chain
@@ -213,12 +215,12 @@ impl ClientHandlers {
             < MAX_REGISTRATIONS
     }
 
-    /// What a server must be asked for that knows of nothing.
-    pub(crate) fn wanted(&self) -> Vec<ServerUpdate> {
+    /// Returns the messages that register everything with a new server.
+    pub(crate) fn all_updates(&self) -> Vec<ServerUpdate> {
         lock(&self.state).interests.all()
     }
 
-    /// Forgets all handlers.
+    /// Removes all handlers.
     pub(crate) fn clear(&self) {
         let mut state = lock(&self.state);
         let (chain, _) = (
@@ -227,11 +229,13 @@ impl ClientHandlers {
         );
         (state.counted, state.interests, state.own) = Default::default();
         drop(state);
-        // The last holder of a handler runs code that is not ours: outside of the lock.
+        // The drop of the last reference to a handler may run code of the application, which must
+        // not run under the lock.
         drop(chain);
     }
 
-    /// What is to be run next: a recent event by a handler that has registered since, else this new event.
+    /// Returns the next run: a recent event for a handler that has registered since, else this new
+    /// event.
     pub(crate) fn next(&self, incoming: &mut Option<IncomingEvent>) -> Option<EventRun> {
         let mut state = lock(&self.state);
         state
@@ -239,13 +243,13 @@ impl ClientHandlers {
             .or_else(|| incoming.take().map(|incoming| state.begin(incoming)))
     }
 
-    /// The way of an event through the chain.
+    /// Starts the run of an event through the chain.
     pub(crate) fn begin(&self, incoming: IncomingEvent) -> EventRun {
         lock(&self.state).begin(incoming)
     }
 
-    /// Runs an event through the chain: here as far as nobody may block, the rest on the handlers' thread. One that a handler
-    /// has completed is for no later handler.
+    /// Runs an event through the chain: in this task while handlers cannot block, the rest on the
+    /// handlers' thread. An event that a handler has completed is not kept for later handlers.
     pub(crate) async fn run(&self, EventRun { chain, number, .. }: EventRun) -> HandlerRequests {
         let mut walked = walk(chain.advance(), HandlerRequests::default(), Walker::Runtime);
         loop {
@@ -277,21 +281,21 @@ impl ClientHandlers {
     ) -> Option<ClientChainRun> {
         let (tell, told) = oneshot::channel();
         let walked = self.pool.try_run(move || {
-            // Whoever waits may be gone with the client.
+            // The receiver may be gone with the client.
             let _ = tell.send(walk(NextHandler::Call(*call), wishes, Walker::Thread));
         });
         match walked {
             Ok(()) => told.await.ok(),
             Err(busy) => {
-                tracing::error!(%busy, "an event passes the handlers by");
+                tracing::error!(%busy, "event not handled: handlers' thread has no room");
                 None
             }
         }
     }
 
-    /// Waits for the answer of a handler, as long as that may take.
+    /// Waits for the outcome of a deferred handler, at most for the limit.
     async fn complete(&self, event: &Event, answer: LateOutcome) -> HandlerOutcome {
-        // A task of its own, whose panic is the handler's alone.
+        // A panic of the handler must end only this task of its own, not the event task.
         let mut answering = tokio::spawn(answer);
         match timeout(self.limit, &mut answering).await {
             Ok(Ok(outcome)) => outcome,
@@ -306,39 +310,39 @@ impl ClientHandlers {
 }
 
 impl Drop for ClientHandlers {
-    /// A pool waits for its threads, and a handler may wait for whoever drops the client. So the handlers' thread drops the
-    /// pool itself, when it has done everything else.
+    /// Lets the handlers' thread drop the pool, after its other work. A pool waits for its threads
+    /// when it is dropped; a handler may wait for the very code that drops the client.
     fn drop(&mut self) {
         let pool = self.pool.clone();
-        // At most one chain is before it, so there is room.
+        // At most one chain is queued before it, so the queue has room.
         let _ = self.pool.try_run(move || drop(pool));
     }
 }
 
-/// Where a chain runs.
+/// Place where a chain runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Walker {
-    /// On the runtime, which must not wait for a handler.
+    /// Task of the runtime, which must not wait for a handler.
     Runtime,
-    /// On the handlers' thread.
+    /// Thread of the handlers.
     Thread,
 }
 
-/// How the way of an event through a chain ended.
+/// Conclusion of an event's run through a chain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChainConclusion {
-    /// A handler has completed it.
+    /// A handler has completed the event.
     Completed,
     /// All handlers were called.
     Exhausted,
 }
 
-/// How far a chain came.
+/// Progress of a chain.
 enum ClientChainRun {
     Done(HandlerRequests, ChainConclusion),
-    /// To a handler that must not be called here.
+    /// The next handler may block, so it must be called on the handlers' thread.
     MayBlock(Box<PendingHandler<Handler>>, HandlerRequests),
-    /// To a handler that was called and is at work.
+    /// A deferred handler was called; its outcome is pending.
     Deferred(Box<PendingHandler<Handler>>, HandlerRequests, LateOutcome),
 }
 
@@ -365,7 +369,7 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
             }
             NextHandler::Done(finished) => {
                 let mut wishes = wishes.into_inner();
-                wishes.gone.extend(finished.spent);
+                wishes.deregistered.extend(finished.spent);
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
                 let end = if is_completed {

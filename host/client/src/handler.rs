@@ -1,4 +1,4 @@
-//! A handler of the client: a native closure or a component, and the call of it.
+//! Handlers of the client, native closures or components, and calls of them.
 use crate::{AbsenceDecision, Invited, group::InvitationAnswer};
 use peal_core::{
     chain::{ChainMember, HandlerOutcome, PendingHandler},
@@ -14,40 +14,40 @@ use std::{
     sync::Arc,
 };
 
-/// What a native handler is called with. What it asks for is done when the event has passed the chain, so that a handler
-/// never waits for what waits for it.
+/// Call of a native handler. Its requests are carried out when the event has passed the chain, so
+/// that a handler never waits for a request that waits for the handler.
 pub struct HandlerCall<'a> {
     event: &'a Event,
     steps: &'a [ChainResult],
     id: RegistrationId,
     registration: &'a Registration,
-    wishes: &'a RefCell<HandlerRequests>,
+    requests: &'a RefCell<HandlerRequests>,
 }
 
 impl HandlerCall<'_> {
-    /// The event.
+    /// Returns the event.
     pub fn event(&self) -> &Event {
         self.event
     }
 
-    /// The registration that this call is for.
+    /// Returns the registration that this call is for.
     pub fn registration(&self) -> RegistrationId {
         self.id
     }
 
-    /// Takes a handler out, this one or another; one that is not there any more is passed over.
+    /// Deregisters this handler or another one. A registration that no longer exists is ignored.
     pub fn deregister(&self, id: RegistrationId) {
-        self.wishes.borrow_mut().gone.push(id);
+        self.requests.borrow_mut().deregistered.push(id);
     }
 
-    /// What those before it returned, oldest first.
+    /// Returns the chain results of the handlers before this one, oldest first.
     pub fn steps(&self) -> &[ChainResult] {
         self.steps
     }
 
     /// Raises an event.
     pub fn notify(&self, code: Status, range: Range, infos: Vec<Info>) {
-        self.wishes
+        self.requests
             .borrow_mut()
             .raised
             .push(RaisedEvent { code, range, infos });
@@ -59,30 +59,30 @@ impl HandlerCall<'_> {
         self.notify(code, Range::Custom, infos);
     }
 
-    /// Decides what becomes of an invitation of ours that somebody does not follow.
+    /// Decides about an absent proc of this proc's own invitation.
     pub fn decide(&self, group: &str, decision: &AbsenceDecision) {
         let (code, infos) = decision.event(group);
         self.notify(code, Range::ProcLocal, infos);
     }
 
-    /// What the handler is called.
+    /// Returns the name of the handler.
     pub fn name(&self) -> &str {
         &self.registration.name
     }
 
-    /// What it gave at its registration to be given back (`PMIX_EVENT_RETURN_OBJECT`).
+    /// Returns the object that was passed at the registration (`PMIX_EVENT_RETURN_OBJECT`).
     pub fn object(&self) -> Option<&Value> {
         self.registration.object.as_ref()
     }
 
-    /// What those before it returned in the RFC's form: one info for each handler that ran, its key the handler's name, its value an array whose
-    /// first element carries the status.
+    /// Returns the chain results in the form of RFC 0002: one info for each handler that ran. Its
+    /// key is the handler's name, its value an array whose first element holds the status.
     pub fn results(&self) -> Vec<Info> {
         self.steps.iter().map(ChainResult::as_info).collect()
     }
 }
 
-/// An event that a handler raised.
+/// Event that a handler raised.
 #[derive(Debug)]
 pub(crate) struct RaisedEvent {
     pub(crate) code: Status,
@@ -90,83 +90,91 @@ pub(crate) struct RaisedEvent {
     pub(crate) infos: Vec<Info>,
 }
 
-/// What the handlers of a chain asked for.
+/// Requests of the handlers of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerRequests {
-    /// Events to be raised.
+    /// Events to raise.
     pub(crate) raised: Vec<RaisedEvent>,
-    /// Registrations that have ended: taken out by a handler, or spent.
-    pub(crate) gone: Vec<RegistrationId>,
-    /// How components want their own registrations changed.
+    /// Registrations that have ended: deregistered by a handler, or used up.
+    pub(crate) deregistered: Vec<RegistrationId>,
+    /// Changes that components request of their own registrations.
     pub(crate) changes: Vec<(Arc<Module>, RegistrationChange)>,
-    /// What the first component that says anything to an invitation says.
-    pub(crate) advice: Option<InvitationAnswer>,
+    /// Answer of the first component that answers an invitation.
+    pub(crate) invitation_answer: Option<InvitationAnswer>,
 }
 
-/// The answer of a handler that is still at work.
+/// Pending outcome of a deferred handler.
 pub(crate) type LateOutcome = Pin<Box<dyn Future<Output = HandlerOutcome> + Send>>;
 
 type Native = dyn Fn(&HandlerCall<'_>) -> HandlerOutcome + Send + Sync;
 type Deferred = dyn Fn(&HandlerCall<'_>) -> LateOutcome + Send + Sync;
 
-/// What a call of a handler led to.
+/// Result of a call of a handler.
 pub(crate) enum HandlerReturn {
-    /// Its answer.
+    /// Outcome of the handler.
     Answered(HandlerOutcome),
-    /// Its answer will come.
+    /// Pending outcome.
     Deferred(LateOutcome),
 }
 
-/// What is called for an event.
+/// Handler of events.
 #[derive(Clone)]
 pub enum Handler {
-    /// A closure, on the handlers' thread. It may block; other handlers of this client then wait.
+    /// Closure on the handlers' thread. It may block; the other handlers of this client then wait.
     Native(Arc<Native>),
-    /// A closure that never blocks. It runs where the event arrives, on the runtime, unless one before it in the chain had
-    /// to run on the handlers' thread: the way there takes longer than that of the event from its source.
+    /// Closure that never blocks. It runs in the event task of the runtime, unless an earlier
+    /// handler of the chain had to run on the handlers' thread. That saves the switch of threads,
+    /// which takes longer than the delivery of the event.
     Quick(Arc<Native>),
-    /// A closure that never blocks and whose answer comes later (RFC 0002: the callback function to be executed upon completing
-    /// the handler's actions). The chain, and other events, wait for it as long as [`crate::ClientSettings::handler_timeout`] says.
+    /// Closure that never blocks and whose outcome comes later (RFC 0002: the callback function to
+    /// be executed upon completing the handler's actions). The chain and other events wait for it,
+    /// at most for [`crate::ClientSettings::handler_timeout`].
     Deferred(Arc<Deferred>),
-    /// A component, on the handlers' thread.
+    /// Component on the handlers' thread.
     Component {
-        /// The component.
+        /// Component to call.
         module: Arc<Module>,
-        /// The tag that it gave the registration; zero where it did not make it.
+        /// Tag that the component gave the registration; zero if the component did not make it.
         tag: u32,
     },
 }
 
 impl Handler {
-    /// A closure as a handler.
+    /// Creates a handler of a closure that may block.
     pub fn native(
         handler: impl Fn(&HandlerCall<'_>) -> HandlerOutcome + Send + Sync + 'static,
     ) -> Handler {
         Handler::Native(Arc::new(handler))
     }
 
-    /// A closure that never blocks as a handler. While it runs nothing else of this client does, nor of its runtime's thread.
+    /// Creates a handler of a closure that never blocks. While it runs, neither this client nor
+    /// another task of its runtime's thread makes progress.
     pub fn non_blocking(
         handler: impl Fn(&HandlerCall<'_>) -> HandlerOutcome + Send + Sync + 'static,
     ) -> Handler {
         Handler::Quick(Arc::new(handler))
     }
 
-    /// A closure that never blocks as a handler. What it returns is awaited on the runtime, and is the handler's answer:
+    /// Creates a handler of a closure that never blocks. The returned future is awaited on the
+    /// runtime, and gives the handler's outcome:
     ///
     /// ```
-    /// # use peal_client::{Handler, Outcome};
+    /// # use peal_client::{Handler, HandlerOutcome};
     /// # use peal_model::code;
     /// # let (requests, _) = std::sync::mpsc::channel();
     /// Handler::deferred(move |call| {
     ///     let (complete, completed) = tokio::sync::oneshot::channel();
-    ///     // Whoever does the work says `complete.send(Outcome::status(..))` from any thread.
+    ///     // The work ends with `complete.send(HandlerOutcome::status(..))`, from any thread.
     ///     let _ = requests.send((call.event().clone(), complete));
-    ///     async { completed.await.unwrap_or(Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)) }
+    ///     async {
+    ///         let none = HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);
+    ///         completed.await.unwrap_or(none)
+    ///     }
     /// });
     /// ```
     ///
-    /// A handler that is not done in time has the status [`Status::PEAL_ERR_HANDLER_TIMEOUT`], and what it returned is dropped.
+    /// A handler that exceeds its time limit has the status [`Status::PEAL_ERR_HANDLER_TIMEOUT`],
+    /// and its future is dropped.
     pub fn deferred<F>(handler: impl Fn(&HandlerCall<'_>) -> F + Send + Sync + 'static) -> Handler
     where
         F: Future<Output = HandlerOutcome> + Send + 'static,
@@ -174,7 +182,7 @@ impl Handler {
         Handler::Deferred(Arc::new(move |call| Box::pin(handler(call))))
     }
 
-    /// A component as a handler.
+    /// Creates a handler of a component.
     pub fn component(module: Arc<Module>) -> Handler {
         Handler::Component { module, tag: 0 }
     }
@@ -197,7 +205,7 @@ impl Handler {
             steps: call.steps(),
             id,
             registration,
-            wishes,
+            requests: wishes,
         };
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
@@ -229,13 +237,13 @@ impl Handler {
                 if !result.controls.is_empty() || !result.reports.is_empty() {
                     tracing::warn!(
                         module = module.name(),
-                        "in a client, components neither control procs nor log"
+                        "component's job control and log requests ignored: not supported in a client"
                     );
                 }
                 let mut wishes = wishes.borrow_mut();
                 wishes.raised.extend(raised);
-                wishes.advice = wishes
-                    .advice
+                wishes.invitation_answer = wishes
+                    .invitation_answer
                     .take()
                     .or_else(|| InvitationAnswer::of(event, &result.infos));
                 wishes.changes.extend(
@@ -264,8 +272,8 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// The answer of a handler that panicked.
+/// Returns the outcome of a handler that panicked.
 pub(crate) fn panicked(event: &Event) -> HandlerOutcome {
-    tracing::error!(code = %event.code, "a handler panicked; the chain goes on");
+    tracing::error!(code = %event.code, "handler panicked, chain continues");
     HandlerOutcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
 }

@@ -1,4 +1,5 @@
-//! What comes of job control: to whom it was not done and why, and how far requests are that take their time.
+//! Results of job control: procs for which it failed with the reasons, and the state of requests in
+//! progress.
 use crate::{Client, ClientError, call::Call};
 use peal_core::{
     job_control::{ControlState, OPERATION, OUTCOME, REQUEST, STATE, STATUS},
@@ -6,19 +7,19 @@ use peal_core::{
 };
 use peal_model::{CommandCode, Info, KeyName, Proc, Query, Status, Value, code, key};
 
-/// What came of a request that was granted.
+/// Result of a granted request.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct JobControlResult {
-    /// The procs to which it was not done.
+    /// Procs for which the action failed.
     pub not_done: Vec<ProcOutcome>,
-    /// Of a cancellation of all requests, those that cannot be cancelled any more, with the reasons.
+    /// For a cancellation of all requests: those that can no longer be cancelled, with the reasons.
     pub not_cancelled: Vec<ControlStatus>,
-    /// Everything that was answered.
+    /// All infos of the reply.
     pub infos: Vec<Info>,
 }
 
 impl JobControlResult {
-    pub(crate) fn told(infos: Vec<Info>) -> JobControlResult {
+    pub(crate) fn from_infos(infos: Vec<Info>) -> JobControlResult {
         let not_done = ProcOutcome::all(&infos)
             .into_iter()
             .filter(|outcome| !outcome.status.is_success());
@@ -30,46 +31,48 @@ impl JobControlResult {
     }
 }
 
-/// What became of a request for one proc.
+/// Result of a request for one proc.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProcOutcome {
-    /// Which proc.
+    /// Name of the proc.
     pub proc: Proc,
-    /// Success, or what stood in the way.
+    /// Success, or the status of the failure.
     pub status: Status,
-    /// The same in words.
+    /// Reasons of the failure in words.
     pub reasons: Vec<String>,
 }
 
 impl ProcOutcome {
-    /// Those of an answer, that of a refused request ([`ClientError::Refused`]) too.
+    /// Returns the results by proc in a reply, which may be that of a refused request
+    /// ([`ClientError::Refused`]).
     pub fn all(infos: &[Info]) -> Vec<ProcOutcome> {
         outcomes(&infos.iter().collect::<Vec<_>>())
     }
 }
 
-/// Why something was refused or failed, in words, as Peal's servers say it.
+/// Returns the reasons of a refusal or failure in words, as Peal's servers give them.
 pub fn reasons(infos: &[Info]) -> Vec<String> {
     reasons_in(&infos.iter().collect::<Vec<_>>())
 }
 
-/// A request as the server keeps it.
+/// Request in the server's job-control ledger.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlStatus {
-    /// What its requester calls it (`PMIX_JOB_CTRL_ID`), or the server, where he does not.
+    /// Id that its requester gave it (`PMIX_JOB_CTRL_ID`), else one of the server.
     pub id: String,
-    /// How far it is.
+    /// State of the request.
     pub state: ControlState,
-    /// What was asked for, in words.
+    /// Requested action in words.
     pub action: String,
-    /// Why it is as it is.
+    /// Reasons of the state.
     pub reasons: Vec<String>,
-    /// What became of it for each proc, as far as that is told.
+    /// Results by proc, as far as the server returns them.
     pub outcomes: Vec<ProcOutcome>,
 }
 
 impl ControlStatus {
-    /// The requests that an answer says cannot be cancelled, that of a refused cancellation ([`ClientError::Refused`]) too.
+    /// Returns the requests in a reply that cannot be cancelled. The reply may be that of a refused
+    /// cancellation ([`ClientError::Refused`]).
     pub fn not_cancelled(infos: &[Info]) -> Vec<ControlStatus> {
         infos
             .iter()
@@ -100,14 +103,14 @@ impl ControlStatus {
 }
 
 impl Client {
-    /// How far a request is, by its name; nothing if the server keeps none of that name.
+    /// Returns the state of the request with this id; `None` if the server keeps no such request.
     pub async fn control_status(&self, id: &str) -> Result<Option<ControlStatus>, ClientError> {
         let which = Info::new(key::PMIX_JOB_CTRL_ID, Value::string(id));
         let told = self.control_requests(vec![which]).await?;
         Ok(told.into_iter().find(|status| status.id == id))
     }
 
-    /// How far all our requests are that the server keeps.
+    /// Returns the states of all requests of this proc that the server keeps.
     pub async fn control_statuses(&self) -> Result<Vec<ControlStatus>, ClientError> {
         self.control_requests(Vec::new()).await
     }

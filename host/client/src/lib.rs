@@ -1,10 +1,10 @@
-//! The PMIx client core on tokio: procs and tools, on the same wire as every other client.
+//! PMIx client on tokio, for procs and tools, with the wire protocol of all other clients.
 //!
-//! A proc finds its server in its environment:
+//! A proc finds its server by its environment:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), peal_client::ClientError> {
-//! use peal_client::{Client, Handler, Outcome};
+//! use peal_client::{Client, Handler, HandlerOutcome};
 //! use peal_model::{Range, Status, code};
 //! use std::time::Duration;
 //!
@@ -12,7 +12,7 @@
 //! let handler = Handler::native(|call| {
 //!     println!("{} from {:?}", call.event().code, call.event().source);
 //!     call.deregister(call.registration());
-//!     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+//!     HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
 //! });
 //! client.register(&[Status(-3001)], &[], handler).await?;
 //! client.notify(Status(-3001), Range::Namespace, Vec::new()).await?;
@@ -21,14 +21,15 @@
 //! # }
 //! ```
 //!
-//! A tool chooses its server, makes the same calls, and may choose another one when that is lost:
+//! A tool chooses its server, makes the same calls, and may attach to another server after a loss:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), peal_client::ClientError> {
-//! use peal_client::{Attach, ClientError, Control, Tool, ToolSettings};
+//! use peal_client::{AttachTarget, ClientError, Control, Tool, ToolSettings};
 //! use peal_model::{Query, key};
 //!
-//! let tool = Tool::init(ToolSettings { attach: Attach::Pid(4711), ..ToolSettings::read()? }).await?;
+//! let settings = ToolSettings { attach: AttachTarget::Pid(4711), ..ToolSettings::read()? };
+//! let tool = Tool::init(settings).await?;
 //! let query = Query { keys: vec![Some(key::PMIX_QUERY_NAMESPACES.0.into())], qualifiers: Vec::new() };
 //! for info in tool.query(&[query]).await?.infos {
 //!     println!("{info:?}");
@@ -102,6 +103,7 @@ pub use tool::{Tool, ToolSettings};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics half-way while it holds one, so what a poisoned lock guards is whole.
+    // No code panics half-way through an update under a lock, so the data of a poisoned lock is
+    // consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

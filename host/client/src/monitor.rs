@@ -1,4 +1,5 @@
-//! Being watched and watching (`PMIx_Process_monitor`, RFC "Job control and monitoring"): heartbeats, files, the use of resources.
+//! Monitoring of procs, files and resources, and heartbeats (`PMIx_Process_monitor`, RFC "Job
+//! control and monitoring").
 use crate::{
     Call, Client, ClientError,
     control::{path_value, which_value, whole_seconds},
@@ -14,19 +15,20 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-/// Something that the server shall watch, and how it tells of it: by an event.
+/// Request that the server monitors something and raises an event about it.
 ///
 /// ```no_run
 /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
-/// use peal_client::{FileSign, Watch};
+/// use peal_client::{FileSign, MonitorRequest};
 /// use std::{path::Path, time::Duration};
 ///
 /// // One alert if no heartbeat comes for three times five seconds.
-/// client.watch(Watch::heartbeat(Duration::from_secs(5), 2)).await?;
+/// client.watch(MonitorRequest::heartbeat(Duration::from_secs(5), 2)).await?;
 /// let heart = client.heartbeats(Duration::from_secs(2));
-/// let growing = Watch::file(Path::new("/scratch/out.log"), FileSign::Size, Duration::from_secs(60), 0);
+/// let path = Path::new("/scratch/out.log");
+/// let growing = MonitorRequest::file(path, FileSign::Size, Duration::from_secs(60), 0);
 /// client.watch(growing.called("output").left_to_the_application()).await?;
-/// // From here on nobody beats.
+/// // No more heartbeats are sent from here on.
 /// drop(heart);
 /// # Ok(())
 /// # }
@@ -38,33 +40,35 @@ pub struct MonitorRequest {
     directives: Vec<Info>,
 }
 
-/// By what a file shows that somebody is alive.
+/// Change of a file that counts as a sign of life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileSign {
-    /// It grows (`PMIX_MONITOR_FILE_SIZE`).
+    /// The file grows (`PMIX_MONITOR_FILE_SIZE`).
     Size,
-    /// It is read (`PMIX_MONITOR_FILE_ACCESS`).
+    /// The file is read (`PMIX_MONITOR_FILE_ACCESS`).
     Access,
-    /// It is changed (`PMIX_MONITOR_FILE_MODIFY`).
+    /// The file is modified (`PMIX_MONITOR_FILE_MODIFY`).
     Modify,
 }
 
-/// Whose use of resources is meant.
+/// Subject of a request for resource usage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UsageSubject {
-    /// That of these procs (`PMIX_MONITOR_PROC_RESOURCE_USAGE`); none: all of the requester's job.
+    /// These procs (`PMIX_MONITOR_PROC_RESOURCE_USAGE`); none means all procs of the requester's
+    /// job.
     Procs(Vec<Proc>),
-    /// That of the server's node (`PMIX_MONITOR_NODE_RESOURCE_USAGE`).
+    /// Node of the server (`PMIX_MONITOR_NODE_RESOURCE_USAGE`).
     Node,
-    /// That of its disks (`PMIX_MONITOR_DISK_RESOURCE_USAGE`).
+    /// Disks of that node (`PMIX_MONITOR_DISK_RESOURCE_USAGE`).
     Disks,
-    /// That of its network interfaces (`PMIX_MONITOR_NET_RESOURCE_USAGE`).
+    /// Network interfaces of that node (`PMIX_MONITOR_NET_RESOURCE_USAGE`).
     Networks,
 }
 
 impl MonitorRequest {
-    /// Have the requester watched: it must beat at least so often, in whole seconds. If more beats than `drops` are missing,
-    /// `PMIX_MONITOR_HEARTBEAT_ALERT` is raised.
+    /// Monitors the heartbeats of the requester, one of which is expected in each period of
+    /// `every`, in whole seconds. If more than `drops` of them are missing, the server raises
+    /// `PMIX_MONITOR_HEARTBEAT_ALERT`.
     pub fn heartbeat(every: Duration, drops: u32) -> MonitorRequest {
         MonitorRequest {
             monitor: Info::new(key::PMIX_MONITOR_HEARTBEAT, Value::Bool(true)),
@@ -76,8 +80,9 @@ impl MonitorRequest {
         }
     }
 
-    /// Have a file looked at so often, in whole seconds. If it shows no life more often than `drops` in a row, `PMIX_MONITOR_FILE_ALERT` is
-    /// raised.
+    /// Monitors a file, which the server checks once in each period of `every`, in whole seconds.
+    /// If more than `drops` checks in a row find no sign of life, the server raises
+    /// `PMIX_MONITOR_FILE_ALERT`.
     pub fn file(path: &Path, sign: FileSign, every: Duration, drops: u32) -> MonitorRequest {
         let sign = match sign {
             FileSign::Size => key::PMIX_MONITOR_FILE_SIZE,
@@ -95,8 +100,8 @@ impl MonitorRequest {
         }
     }
 
-    /// Have the use of resources told: once in the answer, or with [`Watch::at_rate`] again and again as
-    /// `PMIX_MONITOR_RESUSAGE_UPDATE`.
+    /// Requests the usage of resources: once in the reply, or with [`MonitorRequest::at_rate`]
+    /// repeatedly as `PMIX_MONITOR_RESUSAGE_UPDATE`.
     pub fn usage(of: UsageSubject) -> MonitorRequest {
         let (what, procs) = match of {
             UsageSubject::Procs(procs) => (key::PMIX_MONITOR_PROC_RESOURCE_USAGE, procs),
@@ -107,48 +112,49 @@ impl MonitorRequest {
         let targets = (!procs.is_empty())
             .then(|| Info::new(key::PMIX_MONITOR_TARGET_PROCS, Value::procs(procs)));
         MonitorRequest {
-            // An array that names no numbers asks for all there are.
+            // An array without members asks for all numbers.
             monitor: Info::new(what, Value::DataArray(DataArray::infos([]))),
             alert: code::PMIX_MONITOR_RESUSAGE_UPDATE,
             directives: targets.into_iter().collect(),
         }
     }
 
-    /// How often the use of resources is told, in whole seconds (`PMIX_MONITOR_RESOURCE_RATE`).
+    /// Sets the period of reports of resource usage, in whole seconds
+    /// (`PMIX_MONITOR_RESOURCE_RATE`).
     pub fn at_rate(mut self, every: Duration) -> MonitorRequest {
         self.directives
             .push(seconds(key::PMIX_MONITOR_RESOURCE_RATE, every));
         self
     }
 
-    /// What the requester calls it (`PMIX_MONITOR_ID`), by which it can be ended.
+    /// Sets the id of the request (`PMIX_MONITOR_ID`), by which it can be cancelled.
     pub fn called(mut self, id: &str) -> MonitorRequest {
         self.directives
             .push(Info::new(key::PMIX_MONITOR_ID, Value::string(id)));
         self
     }
 
-    /// Nobody but the application does anything about an alert (`PMIX_MONITOR_APP_CONTROL`).
+    /// Leaves the reaction to an alert to the application alone (`PMIX_MONITOR_APP_CONTROL`).
     pub fn left_to_the_application(mut self) -> MonitorRequest {
         self.directives
             .push(Info::new(key::PMIX_MONITOR_APP_CONTROL, Value::Bool(true)));
         self
     }
 
-    /// The code of the event that tells of it, instead of the Standard's.
+    /// Sets the code of the event, instead of that of the Standard.
     pub fn alerting(mut self, code: Status) -> MonitorRequest {
         self.alert = code;
         self
     }
 
-    /// Whom that event is for; without it, the requester's namespace.
+    /// Sets the range of the event; the default is the requester's namespace.
     pub fn reaching(mut self, range: Range) -> MonitorRequest {
         self.directives
             .push(Info::new(key::PMIX_RANGE, Value::Range(range)));
         self
     }
 
-    /// The code of the event that tells of it.
+    /// Returns the code of the event.
     pub fn alert(&self) -> Status {
         self.alert
     }
@@ -158,7 +164,7 @@ fn seconds(key: KeyName, time: Duration) -> Info {
     Info::new(key, Value::Uint32(whole_seconds(time)))
 }
 
-/// While this is there, the client beats.
+/// Task that sends heartbeats until it is dropped.
 #[derive(Debug)]
 pub struct HeartbeatTask(JoinHandle<()>);
 
@@ -169,8 +175,12 @@ impl Drop for HeartbeatTask {
 }
 
 impl Client {
-    /// Has something watched (`PMIx_Process_monitor`): an event of the code `error` is raised when it shows no life. If it is refused,
-    /// [`ClientError::Refused`] holds the reasons.
+    /// Starts monitoring (`PMIx_Process_monitor`): the server raises an event of the code `error`
+    /// if signs of life are missing.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with the reasons if the server refuses it.
     pub async fn monitor(
         &self,
         monitor: Info,
@@ -193,7 +203,7 @@ impl Client {
         }
     }
 
-    /// Has this watched, until it is ended by [`Client::unwatch`] or we leave.
+    /// Starts monitoring, until [`Client::unwatch`] or the end of this client.
     pub async fn watch(&self, watch: MonitorRequest) -> Result<Vec<Info>, ClientError> {
         let MonitorRequest {
             monitor,
@@ -204,7 +214,7 @@ impl Client {
         self.monitor(monitor, alert, &directives).await
     }
 
-    /// Ends what we have watched (`PMIX_MONITOR_CANCEL`).
+    /// Cancels monitoring that this client started (`PMIX_MONITOR_CANCEL`).
     pub async fn unwatch(&self, which: &RequestSelector) -> Result<(), ClientError> {
         let cancel = Info::new(key::PMIX_MONITOR_CANCEL, which_value(which));
         self.monitor(cancel, code::PMIX_SUCCESS, &[])
@@ -212,15 +222,17 @@ impl Client {
             .map(drop)
     }
 
-    /// Beats once (`PMIX_SEND_HEARTBEAT`, `PMIx_Heartbeat`). Nothing is answered: that it succeeds says that it is on its way.
+    /// Sends one heartbeat (`PMIX_SEND_HEARTBEAT`, `PMIx_Heartbeat`). The server does not reply:
+    /// success means that it was queued for sending.
     pub async fn beat(&self) -> Result<(), ClientError> {
         let beat = async { self.session().beat().await };
         self.bounded(CommandCode::Monitor, self.answer_limit(), beat)
             .await
     }
 
-    /// Beats now and then so often, until what this returns is dropped or we leave. It says that this process and its runtime are
-    /// alive; to say that the work goes on, the work must call [`Client::beat`].
+    /// Sends a heartbeat now and once in each period, until the returned task is dropped or the
+    /// client ends. The heartbeats show that this process and its runtime are alive. To show that
+    /// the work makes progress, the work must call [`Client::beat`].
     pub fn heartbeats(&self, period: Duration) -> HeartbeatTask {
         let session = std::sync::Arc::downgrade(self.session());
         HeartbeatTask(tokio::spawn(beat_on(
@@ -230,10 +242,11 @@ impl Client {
     }
 }
 
-/// Does not keep the connection open: a client that was dropped is lost to its server all the same.
+/// Sends heartbeats. The task holds only a weak reference, so that the drop of the client still
+/// closes the connection.
 async fn beat_on(session: Weak<ClientSession>, period: Duration) {
     let mut ticks = interval(period);
-    // A late beat is not made up for by more of them.
+    // A delayed heartbeat must not be followed by a burst.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
@@ -241,8 +254,8 @@ async fn beat_on(session: Weak<ClientSession>, period: Duration) {
             return;
         };
         if let Err(error) = session.beat().await {
-            // A tool may attach to another server.
-            tracing::debug!(%error, "a heartbeat is not sent");
+            // The loop continues, since a tool may attach to another server.
+            tracing::debug!(%error, "heartbeat not sent");
         }
     }
 }

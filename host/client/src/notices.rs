@@ -1,4 +1,4 @@
-//! Events, as a program registers for them and raises them.
+//! Registration for events, and raising of events.
 use crate::{Client, ClientError, Handler, queue::QueuedItem, session::ClientSession};
 use peal_core::{
     audience,
@@ -8,16 +8,19 @@ use peal_model::{CommandCode, Event, Info, Range, Request, Status};
 use std::sync::Arc;
 
 impl Client {
-    /// Registers a handler for these codes; none means all (`PMIx_Register_event_handler`). It hears events about procs and jobs;
-    /// to hear of the environment as well takes `PMIX_EVENT_ENVIRO_LEVEL` (and `PMIX_EVENT_JOB_LEVEL`: one that is asked for
-    /// alone is the only one). See [`peal_core::class`].
+    /// Registers a handler for these codes; none means all (`PMIx_Register_event_handler`). By
+    /// default it receives job-specific events. `PMIX_EVENT_ENVIRO_LEVEL` and
+    /// `PMIX_EVENT_JOB_LEVEL` choose the classes; one of them alone excludes the other. See
+    /// [`peal_core::class`].
     ///
-    /// It also hears what came before: first the recent events that came to this process and that no handler has completed
-    /// ([`crate::ClientSettings::recent_events`]), then what the server has kept. It may be called before this returns.
+    /// The handler also receives earlier events: first the recent events of this process that no
+    /// handler has completed ([`crate::ClientSettings::recent_events`]), then those that the server
+    /// has retained. It may be called before this call returns.
     ///
-    /// The loss of the server is an event, too: `PMIX_ERR_LOST_CONNECTION`, or by the name of RFC 0002
-    /// `PMIX_ERR_LOST_SERVER_CONNECTION`. A message that could not be unpacked, or a request or event of ours that could not be
-    /// packed, is `PMIX_ERR_COMM_FAILURE` (`PMIX_ERR_FAILED_COMM`). Both name the server as `PMIX_EVENT_AFFECTED_PROC`.
+    /// The loss of a server is an event too: `PMIX_ERR_LOST_CONNECTION`, which RFC 0002 names
+    /// `PMIX_ERR_LOST_SERVER_CONNECTION`. A message that could not be unpacked, or a request or
+    /// event of this client that could not be packed, is `PMIX_ERR_COMM_FAILURE`
+    /// (`PMIX_ERR_FAILED_COMM`). Both name the server as `PMIX_EVENT_AFFECTED_PROC`.
     pub async fn register(
         &self,
         codes: &[Status],
@@ -28,20 +31,21 @@ impl Client {
         let session = self.session();
         let register = async {
             let turn = session.changes.lock().await;
-            // Recorded here first: cached events may come right behind the server's acknowledgement.
+            // The local registration comes first: retained events may follow directly behind the
+            // server's reply.
             let (id, for_server) = session.handlers.register(codes, registration, handler)?;
             session.queue.put(QueuedItem::Registered, None);
             let unsettled = Unsettled {
                 session,
                 id: Some(id),
             };
-            let answers = session.tell(for_server).await?;
+            let answers = session.update_servers(for_server).await?;
             drop(turn);
             for (at, answer) in answers.into_iter().enumerate() {
                 match answer.answer().await {
                     Err(error) if at == 0 => return Err(error),
                     Err(error) => {
-                        tracing::warn!(%error, "a handler is registered, but not with every server")
+                        tracing::warn!(%error, "handler not registered with every server")
                     }
                     Ok(_) => {}
                 }
@@ -52,8 +56,8 @@ impl Client {
             .await
     }
 
-    /// Takes a handler out (`PMIx_Deregister_event_handler`). The server hears of it if no other handler wants the codes. A
-    /// handler takes itself out by [`crate::HandlerCall::deregister`].
+    /// Deregisters a handler (`PMIx_Deregister_event_handler`). The server is told only if no other
+    /// handler needs the codes. A handler deregisters itself by [`crate::HandlerCall::deregister`].
     pub async fn deregister(&self, id: RegistrationId) -> Result<(), ClientError> {
         let deregister = async {
             if self.session().deregister(id).await? {
@@ -70,13 +74,13 @@ impl Client {
         .await
     }
 
-    /// Hears of events of these codes from now on, whether or not handlers do.
+    /// Registers these codes for the client itself, whether or not handlers exist for them.
     pub(crate) async fn want(&self, codes: &[Status]) -> Result<(), ClientError> {
         let want = async {
             let turn = self.session().changes.lock().await;
             let answers = self
                 .session()
-                .tell(self.session().handlers.want(codes))
+                .update_servers(self.session().handlers.register_own(codes))
                 .await?;
             drop(turn);
             for answer in answers.into_iter().take(1) {
@@ -88,9 +92,10 @@ impl Client {
             .await
     }
 
-    /// Raises an event (`PMIx_Notify_event`). Our own handlers see it here, if it is meant for us; the server never sends it
-    /// back. One of range `PMIX_RANGE_PROC_LOCAL` goes nowhere else. A handler raises events by
-    /// [`crate::HandlerCall::notify`]: here it could wait for itself.
+    /// Raises an event (`PMIx_Notify_event`). The client's own handlers receive it here if it is
+    /// meant for this proc, since the server never sends it back. An event of range
+    /// `PMIX_RANGE_PROC_LOCAL` goes nowhere else. A handler must raise events by
+    /// [`crate::HandlerCall::notify`]: this call could wait for that handler.
     pub async fn notify(
         &self,
         code: Status,
@@ -121,8 +126,8 @@ impl Client {
     }
 }
 
-/// A registration that is not yet known to stand: if it comes to nothing, also because the caller gave up, its handler is
-/// taken out again.
+/// Registration that is not confirmed yet. The drop removes its handler, whether the registration
+/// failed or the caller cancelled it.
 struct Unsettled<'a> {
     session: &'a Arc<ClientSession>,
     id: Option<RegistrationId>,

@@ -1,32 +1,32 @@
-//! Those inside the client who hear of what arrives before the handlers do, and whatever these are busy with: so a handler can wait
-//! for what comes of an event behind its own.
+//! Observers of the queue inside the client. They see an item before the handlers do, so that a
+//! handler can wait for the consequences of a later event.
 use crate::{lock, queue::QueuedItem};
 use std::sync::{Arc, Mutex, Weak};
 
-/// Somebody who hears of what arrives. It is called where that is read, and must not wait.
+/// Observer of queued items. It is called by the task that reads the connection, and must not wait.
 pub(crate) trait Observer: Send + Sync {
-    /// Something has arrived.
-    fn see(&self, arrival: &QueuedItem);
+    /// Receives an item that was put into the queue.
+    fn observe(&self, arrival: &QueuedItem);
 }
 
-/// All of them. Whoever is dropped is one no more.
+/// List of observers. A dropped observer is removed from it.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Arc<Mutex<Vec<Weak<dyn Observer>>>>);
 
 impl Observers {
-    /// One more.
+    /// Adds an observer.
     pub(crate) fn add(&self, observer: &Arc<impl Observer + 'static>) {
         let observer: Weak<dyn Observer> = Arc::downgrade(&(observer.clone() as Arc<dyn Observer>));
         lock(&self.0).push(observer);
     }
 
-    /// Tells all of them.
-    pub(crate) fn see(&self, arrival: &QueuedItem) {
+    /// Passes an item to all observers.
+    pub(crate) fn observe(&self, arrival: &QueuedItem) {
         let there: Vec<Arc<dyn Observer>> = {
             let mut all = lock(&self.0);
             all.retain(|observer| observer.strong_count() > 0);
             all.iter().filter_map(Weak::upgrade).collect()
         };
-        there.iter().for_each(|observer| observer.see(arrival));
+        there.iter().for_each(|observer| observer.observe(arrival));
     }
 }

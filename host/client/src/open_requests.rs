@@ -1,4 +1,4 @@
-//! The requests that await their answer, by the tag that the answer will carry.
+//! Open requests, by the tag of their reply.
 use crate::lock;
 use peal_model::{CommandCode, Reply};
 use peal_wire::{Tag, WireError};
@@ -8,32 +8,32 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// What a request led to.
+/// Result of a request.
 pub(crate) type Answer = Result<Reply, WireError>;
 
-/// Who is told of an answer.
+/// Recipient of a reply.
 #[derive(Debug)]
 pub(crate) enum ReplyRecipient {
-    /// A caller, who may have given up. The place is free again only when the answer is there: until then a server that
-    /// keeps count holds the request for open, and its tag must not be used again.
+    /// Caller, which may have given up. The permit is released only with the reply: until then the
+    /// server may count the request as open, and its tag must not be reused.
     Caller {
         tell: oneshot::Sender<Answer>,
         _place: OwnedSemaphorePermit,
     },
-    /// Nobody waits: a handler raised an event.
+    /// No recipient: a handler raised an event.
     Nobody,
 }
 
-/// Why a request cannot be opened.
+/// Reason why a request cannot be opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
     /// The connection is closed.
     Closed,
-    /// As many events as may be await their answer.
+    /// The limit of events without a reply is reached.
     Full,
 }
 
-/// The open requests of one connection.
+/// Open requests of one connection.
 pub(crate) struct OpenReplies {
     table: Mutex<ReplyTable>,
     places: Arc<Semaphore>,
@@ -67,7 +67,7 @@ impl OpenReplies {
         }
     }
 
-    /// Waits for a place for one more caller.
+    /// Waits for a permit for one more caller.
     pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, NoRoom> {
         self.places
             .clone()
@@ -98,7 +98,7 @@ impl OpenReplies {
         Ok((tag, told))
     }
 
-    /// Opens a request whose answer nobody waits for.
+    /// Opens a request whose reply has no recipient.
     pub(crate) fn raise(&self, command: CommandCode) -> Result<Tag, NoRoom> {
         let mut table = lock(&self.table);
         if table.events >= self.max_events {
@@ -112,12 +112,12 @@ impl OpenReplies {
         Ok(tag)
     }
 
-    /// A tag for the one request that has no answer.
+    /// Returns a tag for the one request that has no reply.
     pub(crate) fn tag(&self) -> Result<Tag, NoRoom> {
         lock(&self.table).free_tag()
     }
 
-    /// Closes the request that an answer with this tag belongs to; nothing if nobody asked.
+    /// Closes the request that a reply with this tag belongs to; `None` if there is none.
     pub(crate) fn answered(&self, tag: Tag) -> Option<(CommandCode, ReplyRecipient)> {
         let mut table = lock(&self.table);
         let closed = table.requests.remove(&tag)?;
@@ -127,7 +127,8 @@ impl OpenReplies {
         Some(closed)
     }
 
-    /// The connection has ended: whoever waits is told that there will be no answer.
+    /// Closes all requests at the end of the connection. Their callers learn that there will be no
+    /// reply.
     pub(crate) fn close(&self) {
         let mut table = lock(&self.table);
         table.closed = true;
@@ -135,7 +136,7 @@ impl OpenReplies {
         self.places.close();
     }
 
-    /// Whether the connection has ended.
+    /// Returns true if the connection has ended.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.table).closed
     }
@@ -146,7 +147,7 @@ impl ReplyTable {
         if self.closed {
             return Err(NoRoom::Closed);
         }
-        // There are far more tags than requests may be open.
+        // There are far more tags than requests can be open, so the loop ends.
         while self.requests.contains_key(&self.next) {
             self.next = self.next.next_request();
         }
@@ -174,7 +175,7 @@ mod tests {
         let (given_up, _) = asked(&open).await;
         let (first, waiting) = asked(&open).await;
         assert_eq!((given_up, first), (LAST, Tag::FIRST_REQUEST));
-        // The counter comes round once more.
+        // The counter comes to the same value once more.
         lock(&open.table).next = LAST;
         assert_eq!(asked(&open).await.0, Tag(102));
         let (_, ReplyRecipient::Caller { tell, .. }) = open.answered(first).unwrap() else {

@@ -1,5 +1,5 @@
-//! Values that this proc put: those of the next commit, and those that were committed for procs of other nodes. The latter are kept because
-//! whoever takes part in forming a group brings them along.
+//! Values that this proc put: those of the next commit, and committed ones for procs of other
+//! nodes. The latter are kept as this proc's contribution to later groups.
 use peal_model::{Info, Key, Kval, Scope, Value, key};
 
 /// Values that this proc put.
@@ -53,7 +53,8 @@ fn for_others((scope, kval): (Scope, Kval)) -> Option<Kval> {
         .then_some(kval)
 }
 
-/// Adds a value; the same key replaces, and of a qualified value the same key with the same qualifiers.
+/// Adds a value. It replaces one of the same key; a qualified value replaces one of the same key
+/// and qualifiers.
 fn replace(values: &mut Vec<Kval>, kval: Kval) {
     match values
         .iter_mut()
@@ -64,7 +65,7 @@ fn replace(values: &mut Vec<Kval>, kval: Kval) {
     }
 }
 
-/// The key of a qualified value and its qualifiers.
+/// Returns the key of a qualified value and its qualifiers.
 fn qualified(kval: &Kval) -> Option<(&Key, Vec<&Info>)> {
     let Value::DataArray(array) = &kval.value else {
         return None;

@@ -1,11 +1,11 @@
-//! What procs make known to all, by keys: publish, lookup, unpublish.
+//! Publish, lookup and unpublish of data by keys.
 use crate::{Call, Client, ClientError};
 use peal_model::{CommandCode, Info, Key, Pdata, Reply, Request, Text};
 use rustix::process::geteuid;
 
 impl Client {
-    /// Makes data known to others (`PMIx_Publish`): what among the infos has a key of the Standard, such as `PMIX_RANGE` and
-    /// `PMIX_PERSISTENCE`, says to whom and for how long.
+    /// Publishes data (`PMIx_Publish`). Infos with keys of the Standard, such as `PMIX_RANGE` and
+    /// `PMIX_PERSISTENCE`, are directives that set its range and lifetime.
     pub async fn publish(&self, infos: &[Info]) -> Result<(), ClientError> {
         self.ask(Request::Publish {
             uid: geteuid().as_raw(),
@@ -15,8 +15,8 @@ impl Client {
         .map(drop)
     }
 
-    /// Looks published data up (`PMIx_Lookup`): what there is of these keys. With `PMIX_WAIT` it waits until so many of them are there
-    /// (0: all), at most for `PMIX_TIMEOUT`.
+    /// Looks up published data of these keys (`PMIx_Lookup`). With `PMIX_WAIT` it waits until that
+    /// many of them exist (0: all), at most for `PMIX_TIMEOUT`.
     pub async fn lookup(&self, keys: &[Key], infos: &[Info]) -> Result<Vec<Pdata>, ClientError> {
         let lookup = Request::Lookup {
             uid: geteuid().as_raw(),
@@ -31,7 +31,8 @@ impl Client {
         }
     }
 
-    /// Withdraws what we have published under these keys (`PMIx_Unpublish`), or all of it where there are none.
+    /// Unpublishes the caller's data under these keys, or all of it if there are none
+    /// (`PMIx_Unpublish`).
     pub async fn unpublish(&self, keys: &[Key], infos: &[Info]) -> Result<(), ClientError> {
         self.ask(Request::Unpublish {
             uid: geteuid().as_raw(),

@@ -1,4 +1,5 @@
-//! The way of events to the handlers: one queue for what servers send and for what the client raises for itself.
+//! Queue of events to the handlers, for events of servers and for those that the client raises
+//! itself.
 use crate::{observers::Observers, server_connection::LossDetection};
 use peal_model::{Event, Size};
 use peal_wire::{ServerUri, WireError};
@@ -8,34 +9,34 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// What waits for the handlers.
+/// Item that waits for the handlers.
 #[derive(Debug)]
 pub(crate) enum QueuedItem {
-    /// An event, of a server or our own.
+    /// Event of a server or of this client.
     Event(Event),
-    /// A message of a server that could not be unpacked, or one to it that could not be packed.
+    /// Message of a server that could not be unpacked, or one to it that could not be packed.
     Garbled(ServerUri, Box<WireError>),
-    /// A handler was registered, which may have to hear recent events.
+    /// Registration of a handler, which may have to receive recent events.
     Registered,
-    /// The end of a connection, which is a loss only of one that is held.
+    /// End of a connection. It is a loss only if the connection is held.
     Lost(LossDetection, ServerUri),
 }
 
-/// Something that waits, and the room that it takes.
+/// Waiting item, and the permit for its memory.
 type WaitingItem = (QueuedItem, Option<OwnedSemaphorePermit>);
 
-/// The end at which things are put.
+/// Sending end of the queue.
 #[derive(Clone)]
 pub(crate) struct EventQueue {
     arrive: mpsc::UnboundedSender<WaitingItem>,
     room: Arc<Semaphore>,
     bytes: u32,
-    /// Who hears of what is put, before the handlers.
+    /// Observers of the items, called before the handlers.
     pub(crate) observers: Observers,
 }
 
 impl EventQueue {
-    /// A queue in which events may take so much memory, in bytes.
+    /// Creates a queue in which events may use this much memory, in bytes.
     pub(crate) fn new(bytes: usize) -> (EventQueue, Arrivals) {
         let bytes = u32::try_from(bytes.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let (arrive, arrivals) = mpsc::unbounded_channel();
@@ -53,9 +54,10 @@ impl EventQueue {
         )
     }
 
-    /// Waits until there is room for it; an event larger than all the room waits for all of it.
+    /// Waits until there is room for an item. An item larger than the whole queue waits until the
+    /// queue is empty.
     pub(crate) async fn room(&self, arrival: &QueuedItem) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         self.room
             .clone()
             .acquire_many_owned(self.weight(arrival))
@@ -63,7 +65,7 @@ impl EventQueue {
             .ok()
     }
 
-    /// Puts it into the queue if there is room at once.
+    /// Puts an item into the queue if there is room at once, else drops it.
     pub(crate) fn try_put(&self, arrival: QueuedItem) {
         match self
             .room
@@ -71,7 +73,7 @@ impl EventQueue {
             .try_acquire_many_owned(self.weight(&arrival))
         {
             Ok(room) => self.put(arrival, Some(room)),
-            Err(_) => tracing::warn!(?arrival, "no room for an internal event"),
+            Err(_) => tracing::warn!(?arrival, "internal event dropped: queue full"),
         }
     }
 
@@ -85,23 +87,23 @@ impl EventQueue {
         u32::try_from(wanted).unwrap_or(u32::MAX).min(self.bytes)
     }
 
-    /// Puts it into the queue.
+    /// Puts an item into the queue.
     pub(crate) fn put(&self, arrival: QueuedItem, room: Option<OwnedSemaphorePermit>) {
-        self.observers.see(&arrival);
-        // Without a reader the client is gone.
+        self.observers.observe(&arrival);
+        // Without a receiver the client is gone.
         let _ = self.arrive.send((arrival, room));
     }
 }
 
-/// The end at which things arrive.
+/// Receiving end of the queue.
 pub(crate) struct Arrivals {
     queue: mpsc::UnboundedReceiver<WaitingItem>,
-    /// What was looked at and comes next.
+    /// Item that was received but comes next.
     next: Option<WaitingItem>,
 }
 
 impl Arrivals {
-    /// What comes next; nothing when the client is gone.
+    /// Returns the next item; `None` when the client is gone.
     pub(crate) async fn next(&mut self) -> Option<WaitingItem> {
         match self.next.take() {
             Some(next) => Some(next),
@@ -109,7 +111,8 @@ impl Arrivals {
         }
     }
 
-    /// The servers whose losses come next, within so long. Whatever else comes is not held up and ends the row.
+    /// Collects the servers of losses that come next, within `window`. Any other item ends the
+    /// collection and is not delayed.
     pub(crate) async fn further_losses(&mut self, window: Duration) -> Vec<ServerUri> {
         let (deadline, mut lost) = (Instant::now() + window, Vec::new());
         while let Ok(Some(next)) = timeout_at(deadline, self.next()).await {

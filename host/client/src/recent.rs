@@ -1,20 +1,20 @@
-//! The events that came lately, for handlers that register later: what an earlier handler of the process was told, or its filter
-//! dropped, its server does not send again (RFC 0002, "PMIx Server Registrations").
+//! Recent events, kept for handlers that register later. A server does not send an event again that
+//! a handler of the process received or its filter dropped (RFC 0002, "PMIx Server Registrations").
 use peal_model::{Event, Size};
 use std::{collections::VecDeque, sync::Arc};
 
-/// The number of an event in the order in which events came to the handlers.
+/// Number of an event in the order of delivery to the handlers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct EventNumber(u64);
 
 impl EventNumber {
-    /// The one behind it.
+    /// Returns the following number.
     pub(crate) fn after(self) -> EventNumber {
         EventNumber(self.0.saturating_add(1))
     }
 }
 
-/// A bounded number of events, the newest ones.
+/// Bounded queue of the newest events.
 #[derive(Debug)]
 pub(crate) struct RecentEvents {
     events: VecDeque<RecentEvent>,
@@ -32,7 +32,7 @@ struct RecentEvent {
 }
 
 impl RecentEvents {
-    /// None yet; so many at most, which take so many bytes.
+    /// Creates an empty queue with these limits, in events and in bytes.
     pub(crate) fn new(max_events: usize, max_bytes: usize) -> RecentEvents {
         RecentEvents {
             events: VecDeque::new(),
@@ -43,7 +43,7 @@ impl RecentEvents {
         }
     }
 
-    /// Adds an event; the oldest ones make room.
+    /// Adds an event, and removes the oldest ones above the limits.
     pub(crate) fn push(&mut self, event: Arc<Event>) -> EventNumber {
         let (number, bytes) = (self.end, Size::of_event(&event).bytes);
         self.end = number.after();
@@ -62,7 +62,7 @@ impl RecentEvents {
         number
     }
 
-    /// Drops an event, if it is still there.
+    /// Removes an event if it is still kept.
     pub(crate) fn remove(&mut self, number: EventNumber) {
         if let Ok(at) = self
             .events
@@ -73,7 +73,7 @@ impl RecentEvents {
         }
     }
 
-    /// The first event that is there from this number on.
+    /// Returns the first kept event from this number on.
     pub(crate) fn next(&self, from: EventNumber) -> Option<(EventNumber, Arc<Event>)> {
         let at = self.events.partition_point(|recent| recent.number < from);
         self.events
@@ -81,12 +81,12 @@ impl RecentEvents {
             .map(|recent| (recent.number, recent.event.clone()))
     }
 
-    /// The number of the oldest event, or of the next one if there is none.
+    /// Returns the number of the oldest event, or of the next one if there is none.
     pub(crate) fn first(&self) -> EventNumber {
         self.events.front().map_or(self.end, |oldest| oldest.number)
     }
 
-    /// The number of the next event.
+    /// Returns the number of the next event.
     pub(crate) fn end(&self) -> EventNumber {
         self.end
     }

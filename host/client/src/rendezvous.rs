@@ -1,4 +1,4 @@
-//! How a tool finds its server: the files that servers leave for tools (`pmix-wire.md`, section 1.4).
+//! Rendezvous files, by which tools find servers.
 use crate::ClientError;
 use peal_model::Nspace;
 use peal_wire::{Release, ServerUri};
@@ -13,60 +13,61 @@ use std::{
     time::Duration,
 };
 
-/// Which server a tool attaches to.
+/// Server that a tool attaches to.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum AttachTarget {
-    /// The one at this address (`PMIX_SERVER_URI`).
+    /// Server at this address (`PMIX_SERVER_URI`).
     Uri(ServerUri),
-    /// The one that this rendezvous file leads to (`PMIX_TOOL_ATTACHMENT_FILE`, or a URI `file:PATH`).
+    /// Server of this rendezvous file (`PMIX_TOOL_ATTACHMENT_FILE`, or a URI `file:PATH`).
     File(PathBuf),
-    /// The server of the system, and no other (`PMIX_CONNECT_TO_SYSTEM`).
+    /// System server, and no other (`PMIX_CONNECT_TO_SYSTEM`).
     System,
-    /// The server of the system if there is one, else as [`Attach::Any`] (`PMIX_CONNECT_SYSTEM_FIRST`).
+    /// System server if there is one, else as [`AttachTarget::Any`] (`PMIX_CONNECT_SYSTEM_FIRST`).
     SystemFirst,
-    /// The server that has this process id (`PMIX_SERVER_PIDINFO`).
+    /// Server with this process id (`PMIX_SERVER_PIDINFO`).
     Pid(u32),
-    /// The server of this name (`PMIX_SERVER_NSPACE`).
+    /// Server with this namespace (`PMIX_SERVER_NSPACE`).
     Nspace(Nspace),
-    /// The one that the environment names, whose client the tool then is, else the only one that there is on this node.
+    /// Server that the environment names, whose client the tool then is; else the only server on
+    /// this node.
     #[default]
     Any,
 }
 
-/// Where servers leave their files.
+/// Location of the rendezvous files.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Places {
-    /// The name of this node, as it stands in the files' names.
+    /// Name of this node, as the file names contain it.
     pub host: String,
-    /// The directory of the system; files are looked for in the tree below it.
+    /// Directory of the system; files are searched in the tree below it.
     pub directory: PathBuf,
 }
 
-/// A server, as a rendezvous file tells of it.
+/// Contents of a rendezvous file.
 #[derive(Debug)]
 pub(crate) struct RendezvousEntry {
     pub(crate) server: ServerUri,
     pub(crate) release: Option<Release>,
-    /// The lines behind these, which servers of older releases leave out.
+    /// Lines behind the first two, which servers of older releases leave out.
     pub(crate) rest: Vec<String>,
 }
 
-/// How deep the tree below a directory is searched, and how much of it is looked at.
+/// Limits of the search below a directory: depth, and number of entries.
 const MAX_DEPTH: usize = 8;
 const MAX_ENTRIES: usize = 100_000;
 
-/// The longest file that is read, in bytes.
+/// Limit of the length of a file, in bytes.
 const MAX_FILE: u64 = 4096;
 
-/// How often and how soon a file is read again that the server is still writing.
+/// Number and interval of attempts to read a file that its server is still writing.
 const RETRIES: usize = 20;
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Which names are meant.
+/// File names that a search accepts.
 enum FileSelector {
     Exactly(String),
     Beginning(String),
-    /// Those of every server of this host.
+    /// Names of the files of all servers of this node.
     OfHost(String),
 }
 
@@ -88,17 +89,17 @@ impl FileSelector {
     }
 }
 
-/// The name of the file of a host's server of the system.
+/// Returns the name of the file of a node's system server.
 fn system(host: &str) -> String {
     format!("pmix.sys.{host}")
 }
 
-/// The beginning of the names of files for tools on a host.
+/// Returns the prefix of the names of files for tools on a node.
 fn tool(host: &str) -> String {
     format!("pmix.{host}.tool")
 }
 
-/// What a search has found: readable files by the addresses in them, and what came in its way.
+/// Result of a search: readable files by the addresses in them, and the obstacles.
 #[derive(Default)]
 struct RendezvousSearch {
     found: BTreeMap<String, (PathBuf, RendezvousEntry)>,
@@ -108,7 +109,7 @@ struct RendezvousSearch {
 }
 
 impl Places {
-    /// The server of the system, if it has left a file.
+    /// Returns the system server, if it has left a file.
     pub(crate) fn system(&self) -> Result<RendezvousEntry, ClientError> {
         let name = system(&self.host);
         let path = self.directory.join(&name);
@@ -120,12 +121,12 @@ impl Places {
         }
     }
 
-    /// The server of this process id.
+    /// Returns the server with this process id.
     pub(crate) fn pid(&self, pid: u32) -> Result<RendezvousEntry, ClientError> {
         self.search(FileSelector::Exactly(format!("{}.{pid}", tool(&self.host))))
     }
 
-    /// The server of this name.
+    /// Returns the server with this namespace.
     pub(crate) fn nspace(&self, nspace: &Nspace) -> Result<RendezvousEntry, ClientError> {
         self.search(FileSelector::Exactly(format!(
             "{}.{nspace}",
@@ -133,7 +134,7 @@ impl Places {
         )))
     }
 
-    /// The only server that there is.
+    /// Returns the only server of this node.
     pub(crate) fn any(&self) -> Result<RendezvousEntry, ClientError> {
         self.search(FileSelector::Beginning(tool(&self.host)))
     }
@@ -146,7 +147,7 @@ impl Places {
         }
     }
 
-    /// Every server of this host.
+    /// Returns every server of this node.
     pub(crate) fn every(&self) -> Result<Vec<RendezvousEntry>, ClientError> {
         let wanted = FileSelector::OfHost(self.host.clone());
         let RendezvousSearch {
@@ -211,7 +212,7 @@ impl Places {
         };
         for path in paths {
             match trusted(&path) {
-                // What makes no sense leads nowhere: files come and go.
+                // Invalid files are ignored: files come and go during the search.
                 Ok(Some(file)) => {
                     if let Ok(server) = read(&path, file) {
                         search
@@ -231,7 +232,7 @@ impl Places {
     }
 }
 
-/// The server that this file leads to, whoever wrote it: the user has named it.
+/// Returns the server of this file, which may belong to any user, since the caller has named it.
 pub(crate) fn named(path: &Path) -> Result<RendezvousEntry, ClientError> {
     let unreadable = |source| ClientError::UnreadableFile {
         path: path.to_owned(),
@@ -240,7 +241,7 @@ pub(crate) fn named(path: &Path) -> Result<RendezvousEntry, ClientError> {
     read(path, regular(path, OFlags::empty()).map_err(unreadable)?)
 }
 
-/// Depth first, as other tools do; links are not followed, so there is an end to it.
+/// Searches depth first, as other tools do. Symbolic links are not followed, so the search ends.
 fn walk(
     entries: ReadDir,
     wanted: &FileSelector,
@@ -255,7 +256,8 @@ fn walk(
         }
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && depth > 0 => {
-                // Directories of others are often closed to us, and then they lead to no server of ours.
+                // Directories of other users are often closed to the caller; its own servers are
+                // not in them.
                 if let Ok(entries) = fs::read_dir(entry.path()) {
                     walk(entries, wanted, depth - 1, left, found);
                 }
@@ -274,13 +276,14 @@ fn walk(
     }
 }
 
-/// Opens a file that was found by its name; nothing if neither root nor we have written it. In a directory that all can
-/// write to, another user must not choose whom a tool believes.
+/// Opens a file that was found by its name; `None` if it belongs neither to root nor to the caller.
+/// In a directory that all users can write to, another user must not choose the server that a tool
+/// trusts.
 fn trusted(path: &Path) -> io::Result<Option<File>> {
     let is_ours = |meta: &Metadata| [0, rustix::process::geteuid().as_raw()].contains(&meta.uid());
     match regular(path, OFlags::NOFOLLOW) {
         Ok(file) => Ok(is_ours(&file.metadata()?).then_some(file)),
-        // What belongs to others need not be open to us.
+        // Files of other users need not be readable.
         Err(error) => {
             if is_ours(&fs::symlink_metadata(path)?) {
                 Err(error)
@@ -291,7 +294,7 @@ fn trusted(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens a file, and nothing else: a pipe would keep us waiting for whoever writes to it.
+/// Opens a regular file, and no other kind: the open of a pipe would wait for its writer.
 fn regular(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = i32::try_from((flags | OFlags::NONBLOCK).bits()).map_err(io::Error::other)?;
     let file = OpenOptions::new()
@@ -303,12 +306,12 @@ fn regular(path: &Path, flags: OFlags) -> io::Result<File> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is not a regular file",
+            "not a regular file",
         ))
     }
 }
 
-/// Reads a file; one that its server has not written to the end of the first line is read again.
+/// Reads a file. It is read again while its first line is incomplete.
 fn read(path: &Path, mut file: File) -> Result<RendezvousEntry, ClientError> {
     let unreadable = |source| ClientError::UnreadableFile {
         path: path.to_owned(),

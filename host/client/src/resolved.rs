@@ -1,10 +1,11 @@
-//! Who is where: resolve peers, resolve nodes. Servers of releases before 5.0.7 know neither.
+//! Resolve peers and resolve nodes. Servers of releases before 5.0.7 support neither.
 use crate::{Call, Client, ClientError};
 use peal_model::{CommandCode, Nspace, Proc, Reply, Request, Text};
 
 impl Client {
-    /// The procs of a job that are on a node (`PMIx_Resolve_peers`): without a name on the server's, without a job those of all that we may
-    /// know of. `PMIX_ERR_NOT_FOUND` where there are none.
+    /// Returns the procs of a job that are on a node (`PMIx_Resolve_peers`). Without a node it is
+    /// the server's; without a job it is all jobs that the caller may know of. `PMIX_ERR_NOT_FOUND`
+    /// if there are none.
     pub async fn resolve_peers(
         &self,
         node: Option<&str>,
@@ -22,7 +23,8 @@ impl Client {
         }
     }
 
-    /// The nodes on which a job has procs (`PMIx_Resolve_nodes`), or all jobs that we may know of.
+    /// Returns the nodes on which a job has procs (`PMIx_Resolve_nodes`); without a job, those of
+    /// all jobs that the caller may know of.
     pub async fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Vec<String>, ClientError> {
         match self
             .ask(Request::ResolveNode {

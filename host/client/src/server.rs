@@ -1,13 +1,13 @@
-//! Which server it is that a call waits for, as it introduced itself.
+//! Server of a call, as errors name it.
 use peal_wire::{Release, ServerUri};
 use std::fmt;
 
-/// A server that a client is connected to.
+/// Server that a client is connected to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerInfo {
-    /// Its name and address.
+    /// Name and address.
     pub uri: ServerUri,
-    /// Its release, if it has said so.
+    /// Release, if the server stated it.
     pub release: Option<Release>,
 }
 

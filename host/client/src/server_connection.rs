@@ -1,4 +1,4 @@
-//! A connection to a server: requests out, answers back to whoever asked, events to the handlers.
+//! Connection to a server: requests out, replies back to their callers, events to the handlers.
 use crate::{
     Call, ClientError, ClientSettings, ServerInfo,
     open_requests::{Answer, NoRoom, OpenReplies, ReplyRecipient},
@@ -23,40 +23,41 @@ use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
 };
 
-/// The release that this client says it is: the first that is told what the others in a group say of themselves. Every server takes
-/// it.
+/// Release that this client states. It is the first to which servers send the infos of the other
+/// members of a group; every server accepts it.
 const RELEASE: &str = "6.0.0";
 
-/// How many requests may wait to be written; who has more waits.
+/// Capacity of the queue of requests to write; further callers wait.
 const REQUESTS: usize = 256;
 
-/// Whether a connection is held: its end is a loss then, and not before it was taken in nor after it was left on purpose.
+/// Flag that a connection is held. The end of a connection is a loss only while it is held: neither
+/// before it was added nor after it was detached.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LossDetection(Arc<AtomicBool>);
 
 impl LossDetection {
-    /// Says so.
+    /// Sets the flag.
     pub(crate) fn set(&self, held: bool) {
         self.0.store(held, Ordering::SeqCst);
     }
 
-    /// Whether it is.
+    /// Returns the flag.
     pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// Whom to call, and as whom.
+/// Server to connect to, and the peer that connects.
 pub(crate) struct ConnectTarget {
     pub(crate) server: ServerUri,
-    /// The server's release, if it is known.
+    /// Release of the server, if known.
     pub(crate) release: Option<Release>,
     pub(crate) peer: PeerKind,
-    /// What a tool says of itself.
+    /// Infos that a tool sends about itself.
     pub(crate) infos: Vec<Info>,
 }
 
-/// An answer that is on its way.
+/// Pending reply to a request.
 pub(crate) struct PendingReply {
     answer: oneshot::Receiver<Answer>,
     call: Call,
@@ -64,7 +65,7 @@ pub(crate) struct PendingReply {
 }
 
 impl PendingReply {
-    /// Waits for it. An error status is an error.
+    /// Waits for the reply. An error status is returned as an error.
     pub(crate) async fn answer(self) -> Result<Reply, ClientError> {
         let PendingReply { answer, call, link } = self;
         let server = || link.server.clone();
@@ -96,32 +97,32 @@ impl PendingReply {
     }
 }
 
-/// A connection that has been welcomed.
+/// Connection after its handshake.
 pub(crate) struct ServerConnection {
-    /// Whether its end is a loss.
+    /// Flag that the end of the connection is a loss.
     pub(crate) held: LossDetection,
-    /// Its server, by the name that it gives itself.
+    /// Server, by the name that it states.
     pub(crate) server: ServerUri,
-    /// Its release, if it says so.
+    /// Release of the server, if stated.
     release: Option<Release>,
     codec: Codec,
     index: i32,
-    /// To the task that writes: a caller may give up at any time without leaving half a frame behind. When the last holder
-    /// of the link has gone, the connection is closed.
+    /// Queue of the writer task, which writes whole frames even if a caller gives up. The
+    /// connection closes when the last reference to it is dropped.
     frames: mpsc::Sender<Frame>,
     open: Arc<OpenReplies>,
-    /// To the handlers, for what cannot be packed.
+    /// Queue of the handlers, for messages that cannot be packed.
     queue: EventQueue,
 }
 
-/// A new connection, and the name that the server gave us if it was asked for one.
+/// New connection, and the name that the server assigned if it was asked for one.
 pub(crate) struct Connected {
     pub(crate) link: Arc<ServerConnection>,
     pub(crate) name: Option<Proc>,
 }
 
 impl ServerConnection {
-    /// Connects and says hello. What the server sends unasked arrives in the queue.
+    /// Connects and does the handshake. Events of the server then arrive in the queue.
     pub(crate) async fn connect(
         to: ConnectTarget,
         settings: &ClientSettings,
@@ -233,12 +234,12 @@ impl ServerConnection {
         })
     }
 
-    /// Asks, and waits for the answer. An error status is an error.
+    /// Sends a request, and waits for the reply. An error status is returned as an error.
     pub(crate) async fn ask(self: &Arc<Self>, request: Request) -> Result<Reply, ClientError> {
         self.post(request).await?.answer().await
     }
 
-    /// Asks. The answer may be waited for, or not.
+    /// Sends a request. The caller may wait for the reply, or drop it.
     pub(crate) async fn post(
         self: &Arc<Self>,
         request: Request,
@@ -258,8 +259,8 @@ impl ServerConnection {
         })
     }
 
-    /// Sends the one request that has no answer.
-    pub(crate) async fn tell(&self, request: Request) -> Result<(), ClientError> {
+    /// Sends the one request that has no reply.
+    pub(crate) async fn send_without_reply(&self, request: Request) -> Result<(), ClientError> {
         let (call, payload) = self.pack_call(&request)?;
         let room = self.room(call).await?;
         let tag = self.open.tag().map_err(|_| self.lost(call))?;
@@ -267,14 +268,15 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Sends a heartbeat: a tag that says it all, and that nobody answers.
+    /// Sends a heartbeat: a frame without a payload and without a reply.
     pub(crate) async fn beat(&self) -> Result<(), ClientError> {
         let room = self.room(Call(CommandCode::Monitor)).await?;
         room.send(self.frame(Tag::HEARTBEAT, Vec::new()));
         Ok(())
     }
 
-    /// Sends a request whose answer is looked at by nobody but the trace; false if too many of these await theirs.
+    /// Sends a request whose reply only the trace shows; false if too many of these await their
+    /// reply.
     pub(crate) async fn raise(&self, request: Request) -> Result<bool, ClientError> {
         let (call, payload) = self.pack(&request)?;
         let room = self.room(call).await?;
@@ -288,20 +290,20 @@ impl ServerConnection {
         }
     }
 
-    /// Whose answers come by it.
-    pub(crate) fn whose(&self) -> Box<ServerInfo> {
+    /// Returns the server of this connection, for errors.
+    pub(crate) fn server_info(&self) -> Box<ServerInfo> {
         Box::new(ServerInfo {
             uri: self.server.clone(),
             release: self.release.clone(),
         })
     }
 
-    /// Whether the connection has ended.
+    /// Returns true if the connection has ended.
     pub(crate) fn is_lost(&self) -> bool {
         self.open.is_closed()
     }
 
-    /// Packs the request of a call. If that cannot be, the handlers hear of it, too.
+    /// Packs the request of a call. The handlers receive an event if that fails.
     fn pack_call(&self, request: &Request) -> Result<(Call, Vec<u8>), ClientError> {
         self.pack(request).inspect_err(|error| {
             if let ClientError::Pack { server, source, .. } = error {
@@ -343,16 +345,17 @@ impl ServerConnection {
     }
 }
 
-/// Writes requests in their order; ends when nobody can ask any more.
+/// Writes requests in their order, until no caller can send any more.
 async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
     while let Some(frame) = frames.recv().await {
         let Ok(bytes) = frame.encode() else {
-            // A payload that no header can hold was refused when it was packed.
+            // A payload that is too long for the header was refused when it was packed.
             continue;
         };
         if let Err(error) = writer.write_all(&bytes).await {
-            tracing::debug!(%error, "a request cannot be sent");
-            // There may be answers to be read before the end, which the reader notices too.
+            tracing::debug!(%error, "request not sent");
+            // The reader may still find replies before the end, so it must close the connection,
+            // not the writer.
             return std::future::pending().await;
         }
     }
@@ -371,7 +374,7 @@ fn hello(peer: PeerKind, infos: Vec<Info>, release: Release) -> Hello {
     }
 }
 
-/// As whom this process runs.
+/// Returns the effective user and group of this process.
 pub(crate) fn user() -> ClaimedUser {
     ClaimedUser {
         uid: rustix::process::geteuid().as_raw(),
@@ -379,8 +382,8 @@ pub(crate) fn user() -> ClaimedUser {
     }
 }
 
-/// Waits for the server's half of the handshake, or for the close of one that refuses. What came behind it belongs to the
-/// first frame.
+/// Waits for the server's half of the handshake, or for the close by a server that refuses. Bytes
+/// behind it belong to the first frame.
 async fn welcome(
     stream: &mut TcpStream,
     hello: &Hello,
@@ -399,7 +402,7 @@ async fn welcome(
     }
 }
 
-/// What reads a connection.
+/// Reader of a connection.
 struct Inbound {
     codec: Codec,
     open: Arc<OpenReplies>,
@@ -409,7 +412,7 @@ struct Inbound {
 }
 
 impl Inbound {
-    /// Reads until the connection ends; then whoever waits for an answer is told that there will be none.
+    /// Reads until the connection ends, and then closes the open requests.
     async fn read(self, mut reader: OwnedReadHalf, rest: Vec<u8>) {
         let limits: DecodeLimits = self.codec.limits;
         let mut frames = FrameDecoder::new(&limits);
@@ -441,8 +444,9 @@ impl Inbound {
             .put(QueuedItem::Lost(self.held, self.server), None);
     }
 
-    /// Waits until the handlers have come so far that there is room. A connection that the server has closed is read to
-    /// its end all the same: what the system still holds of it is little, and those who wait for answers must hear.
+    /// Waits until the queue has room for an item. If the server has closed the connection, it is
+    /// read to its end without a wait: the system holds little of it, and callers that await
+    /// replies must get them.
     async fn room(
         &self,
         arrival: &QueuedItem,
@@ -465,7 +469,7 @@ impl Inbound {
             let event = self.codec.decode_event(&frame.payload);
             return Some(event.map_or_else(|error| self.garbled(error), QueuedItem::Event));
         }
-        // An answer that nobody asked for, or asked twice for, is passed over.
+        // A reply to no open request, or a second one, is ignored.
         let (command, asker) = self.open.answered(frame.tag)?;
         let reply = self.codec.decode_reply(command, &frame.payload);
         let garbled = reply
@@ -473,11 +477,11 @@ impl Inbound {
             .err()
             .map(|error| self.garbled(error.clone()));
         match asker {
-            // A late answer finds nobody.
+            // The caller may have given up.
             ReplyRecipient::Caller { tell, .. } => drop(tell.send(reply)),
             ReplyRecipient::Nobody => {
                 if let Ok(Err(status)) = reply.map(|reply| reply.status().ok()) {
-                    tracing::warn!(%status, "the server refuses an event that a handler raised");
+                    tracing::warn!(%status, "event raised by a handler refused by the server");
                 }
             }
         }
@@ -485,9 +489,9 @@ impl Inbound {
     }
 }
 
-/// Waits until the other end has closed the connection, whatever there is still to be read.
+/// Waits until the peer has closed the connection, even if there is unread data.
 async fn closed(reader: &OwnedReadHalf) {
-    // Interest in urgent data, which nobody sends, and in the close.
+    // Interest in urgent data, which is never sent, reports the close too.
     match reader.ready(Interest::PRIORITY).await {
         Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
         Ok(_) | Err(_) => {}

@@ -1,23 +1,29 @@
-//! What a program asks of the server and the host environment behind it: log, job control, queries.
+//! Log, job control and queries: services of the server and its host environment.
 use crate::{Call, Client, ClientError};
 use peal_model::{CommandCode, Info, Infos, Proc, Query, Reply, Request, code, key};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a query found.
+/// Result of a query.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Findings {
-    /// The answers.
+    /// Infos that answer it.
     pub infos: Vec<Info>,
-    /// Whether something that was asked for is missing (`PMIX_QUERY_PARTIAL_SUCCESS`).
+    /// Flag that part of the information is missing (`PMIX_QUERY_PARTIAL_SUCCESS`).
     pub partial: bool,
 }
 
 impl Client {
-    /// Writes to log channels (`PMIx_Log`, RFC "Logging extension"): the keys of `data` name the channels, such as
-    /// `PMIX_LOG_STDERR`. `PMIX_LOG_GENERATE_TIMESTAMP` among the directives sends the time of this call along.
+    /// Writes to log channels (`PMIx_Log`, RFC "Logging extension"). The keys of `data` name the
+    /// channels, such as `PMIX_LOG_STDERR`. With `PMIX_LOG_GENERATE_TIMESTAMP` among the
+    /// directives, the time of this call is sent too.
     ///
-    /// Returns what became of each channel that was tried, by its key and a status, where not all went well; a server of the C
-    /// library never tells. So does [`ClientError::Refused`] where the whole counts as failed.
+    /// Returns the status of each channel that was tried, by its key, if some failed; a server of
+    /// the C library never returns them.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`], with the same infos, if the server counts the whole request as
+    /// failed.
     pub async fn log(&self, data: &[Info], directives: &[Info]) -> Result<Vec<Info>, ClientError> {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -39,8 +45,12 @@ impl Client {
         }
     }
 
-    /// Controls procs (`PMIx_Job_control`, RFC "Job control and monitoring"); without targets, our own job. If it is refused,
-    /// [`ClientError::Refused`] holds the reasons.
+    /// Controls procs (`PMIx_Job_control`, RFC "Job control and monitoring"); without targets, the
+    /// caller's own job.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with the reasons if the server refuses it.
     pub async fn job_control(
         &self,
         targets: &[Proc],
@@ -59,8 +69,11 @@ impl Client {
         }
     }
 
-    /// Asks for information (`PMIx_Query_info`). What nobody knows is missing from the findings, unless nothing is known at
-    /// all: that is an error.
+    /// Queries information (`PMIx_Query_info`). Unknown information is missing from the result.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] if none of the information is known.
     pub async fn query(&self, queries: &[Query]) -> Result<Findings, ClientError> {
         match self
             .ask(Request::Query {

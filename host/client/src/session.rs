@@ -1,4 +1,4 @@
-//! What a client's calls and its event task share: who it is, its handlers, and its connections.
+//! State that a client's calls and its event task share: name, handlers and connections.
 use crate::{
     Call, ClientError, ClientSettings,
     event_registrations::ServerUpdate,
@@ -23,35 +23,36 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// The one client that this process is, however many servers it is connected to.
+/// State of a client, which may be connected to several servers.
 pub(crate) struct ClientSession {
     pub(crate) me: Proc,
     pub(crate) settings: ClientSettings,
     pub(crate) handlers: ClientHandlers,
     pub(crate) queue: EventQueue,
-    /// The connections; calls go to the first of them. One that is lost stays until there is another, so that calls can say
-    /// which server is gone.
+    /// Connections; calls go to the first. A lost one stays until another is attached, so that
+    /// calls can name the lost server.
     links: Mutex<Vec<Arc<ServerConnection>>>,
-    pub(crate) company: Company,
-    /// Held while a change of the registrations is made here and told to the servers, so that all see the same order. Never
-    /// while an answer is waited for, which may lie behind events whose handling needs it.
+    pub(crate) presence: ServerPresence,
+    /// Held while the registrations change here and the servers are told, so that all see the same
+    /// order. It is never held while a reply is awaited: the reply may lie behind events whose
+    /// handling needs this lock.
     pub(crate) changes: tokio::sync::Mutex<()>,
-    /// The invitations of ours that are over.
-    pub(crate) over: EndedInvitations,
+    /// Ended invitations of this proc.
+    pub(crate) ended_invitations: EndedInvitations,
     runtime: tokio::runtime::Handle,
 }
 
-/// Whether there is anybody but us.
+/// Existence of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Company {
+pub(crate) enum ServerPresence {
     /// There is a server, or was one.
     Servers,
-    /// There never is.
-    Nobody,
+    /// There never is one.
+    Never,
 }
 
 impl ClientSession {
-    /// With the server that this connection leads to; without one, alone.
+    /// Creates the session with this first connection; without one, it never has a server.
     pub(crate) fn new(
         me: Proc,
         first: Option<Arc<ServerConnection>>,
@@ -60,37 +61,38 @@ impl ClientSession {
         queue: EventQueue,
     ) -> ClientSession {
         first.iter().for_each(|first| first.held.set(true));
-        let company = if first.is_some() {
-            Company::Servers
+        let presence = if first.is_some() {
+            ServerPresence::Servers
         } else {
-            Company::Nobody
+            ServerPresence::Never
         };
         let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
-        let (changes, over) = (tokio::sync::Mutex::default(), EndedInvitations::default());
+        let (changes, ended_invitations) =
+            (tokio::sync::Mutex::default(), EndedInvitations::default());
         ClientSession {
             me,
             settings,
             handlers,
             queue,
             links,
-            company,
+            presence,
             changes,
-            over,
+            ended_invitations,
             runtime,
         }
     }
 
-    /// The connection that calls go to.
+    /// Returns the connection that calls go to.
     pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<ServerConnection>, ClientError> {
         let (first, call) = (lock(&self.links).first().cloned(), Call(command));
-        first.ok_or(match self.company {
-            Company::Servers => ClientError::NoConnection { call },
-            Company::Nobody => ClientError::Alone { call },
+        first.ok_or(match self.presence {
+            ServerPresence::Servers => ClientError::NoConnection { call },
+            ServerPresence::Never => ClientError::Alone { call },
         })
     }
 
-    /// The servers that there are, the one that calls go to first.
+    /// Returns the connected servers, the one that calls go to first.
     pub(crate) fn servers(&self) -> Vec<Proc> {
         let links = lock(&self.links);
         links
@@ -100,7 +102,7 @@ impl ClientSession {
             .collect()
     }
 
-    /// The server that calls go to, unless it is lost.
+    /// Returns the server that calls go to, unless it is lost.
     pub(crate) fn server(&self) -> Option<Proc> {
         let links = lock(&self.links);
         links
@@ -109,7 +111,8 @@ impl ClientSession {
             .map(|link| link.server.proc.clone())
     }
 
-    /// Connects to one more server and asks it for the events that our handlers want. Calls go to it if there is no other.
+    /// Connects to one more server, and registers the handlers' events with it. Calls go to it if
+    /// there is no other.
     pub(crate) async fn attach(
         &self,
         to: ConnectTarget,
@@ -124,7 +127,7 @@ impl ClientSession {
         let mut pending = Vec::new();
         {
             let _turn = self.changes.lock().await;
-            for wanted in self.handlers.wanted() {
+            for wanted in self.handlers.all_updates() {
                 if let ServerUpdate::Register(codes, levels) = wanted {
                     pending.push(
                         link.post(Request::RegisterEvents {
@@ -145,12 +148,12 @@ impl ClientSession {
         attaching.settled()
     }
 
-    /// Tells the server that calls go to that we are alive.
+    /// Sends a heartbeat to the server that calls go to.
     pub(crate) async fn beat(&self) -> Result<(), ClientError> {
         self.link(CommandCode::Monitor)?.beat().await
     }
 
-    /// Lets calls go to this server from now on.
+    /// Sends calls to this server from now on.
     pub(crate) fn prefer(&self, server: &Proc) -> Result<(), ClientError> {
         let mut links = lock(&self.links);
         match links
@@ -165,7 +168,7 @@ impl ClientSession {
         }
     }
 
-    /// Takes a connection out; its end is then no loss.
+    /// Removes a connection; its end is then not a loss.
     pub(crate) fn detach(&self, server: &Proc) -> Result<Arc<ServerConnection>, ClientError> {
         let mut links = lock(&self.links);
         match links.iter().position(|link| link.server.proc == *server) {
@@ -178,16 +181,19 @@ impl ClientSession {
         }
     }
 
-    /// Takes all connections out.
+    /// Removes all connections.
     pub(crate) fn detach_all(&self) -> Vec<Arc<ServerConnection>> {
         let links = std::mem::take(&mut *lock(&self.links));
         links.iter().for_each(|link| link.held.set(false));
         links
     }
 
-    /// Tells the servers of a change; a registration will be answered. Only the server that calls go to can refuse it: the
-    /// others are told as far as they are there.
-    pub(crate) async fn tell(&self, what: ServerUpdate) -> Result<Vec<PendingReply>, ClientError> {
+    /// Sends a change of the registrations to the servers, which reply to a registration. Only the
+    /// server that calls go to can refuse it; failures of the others are logged.
+    pub(crate) async fn update_servers(
+        &self,
+        what: ServerUpdate,
+    ) -> Result<Vec<PendingReply>, ClientError> {
         let (mut pending, mut refused) = (Vec::new(), None);
         let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
@@ -203,13 +209,14 @@ impl ClientSession {
                     posted.map(|posted| pending.push(posted))
                 }
                 ServerUpdate::Deregister(codes) => {
-                    link.tell(Request::DeregisterEvents { codes }).await
+                    link.send_without_reply(Request::DeregisterEvents { codes })
+                        .await
                 }
             };
             match told {
-                // The others must hear of it all the same.
+                // The other servers must receive the change all the same.
                 Err(error) if at == 0 => refused = Some(error),
-                Err(error) => tracing::warn!(%error, "a server is not told what the handlers want"),
+                Err(error) => tracing::warn!(%error, "registration change not sent to a server"),
                 Ok(()) => {}
             }
         }
@@ -219,12 +226,13 @@ impl ClientSession {
         }
     }
 
-    /// Takes a handler out and tells the servers of codes that no other handler wants; false if there is none of that number.
+    /// Removes a handler, and deregisters codes that no other handler needs; false if there is no
+    /// such registration.
     pub(crate) async fn deregister(&self, id: RegistrationId) -> Result<bool, ClientError> {
         let _turn = self.changes.lock().await;
         match self.handlers.deregister(id) {
-            Some(for_server) => match self.tell(for_server).await {
-                // A server that is gone sends nothing more.
+            Some(for_server) => match self.update_servers(for_server).await {
+                // A lost server sends no more events.
                 Ok(_) | Err(ClientError::Lost { .. }) => Ok(true),
                 Err(error) => Err(error),
             },
@@ -232,7 +240,7 @@ impl ClientSession {
         }
     }
 
-    /// Takes out, in its own time, a handler whose registration came to nothing.
+    /// Removes a handler whose registration failed, in a task of its own.
     pub(crate) fn give_up(self: Arc<Self>, id: RegistrationId) {
         let session = self.clone();
         self.runtime
@@ -243,17 +251,18 @@ impl ClientSession {
         match timeout(self.settings.answer_timeout, self.deregister(id)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::debug!(%error, "the server is not told that a handler has gone")
+                tracing::debug!(%error, "deregistration not sent")
             }
-            Err(_) => tracing::warn!("the server takes no word of a handler that has gone"),
+            Err(_) => tracing::warn!("deregistration timed out"),
         }
     }
 
-    /// Lets an event pass our handlers, and then what they raised for ourselves; what comes of that in turn goes to the server only.
-    /// Returns what is to be answered to invitations.
+    /// Runs an event through the handlers, and then the events for this proc that they raised.
+    /// Events that these raise in turn go to the server only, which bounds the recursion. Returns
+    /// the answers to invitations.
     async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<InvitationAnswer> {
         let (mut own, hearers) = (Vec::new(), run.hearers);
-        // An invitation is answered by the handlers that were there when it came.
+        // Only handlers that were present when an invitation came may answer it.
         let advice = self
             .handle(run, &mut own)
             .await
@@ -266,7 +275,8 @@ impl ClientSession {
         advice
     }
 
-    /// An event for our handlers. Later ones hear it, too, but for our own events that others hear: those no server sends back.
+    /// Wraps an event for the handlers. Later handlers receive it too, except an event of this proc
+    /// for other procs: the server does not send those back.
     fn incoming(&self, event: Event) -> IncomingEvent {
         let is_for_others =
             event.source.as_ref() == Some(&self.me) && event.range != Range::ProcLocal;
@@ -281,15 +291,15 @@ impl ClientSession {
         }
     }
 
-    /// Runs an event through handlers and does what they asked for. What they raised for ourselves is put into `own`. Returns what
-    /// is to be answered to an invitation.
+    /// Runs an event through handlers and carries out their requests. Events for this proc that
+    /// they raised are added to `own`. Returns the answer to an invitation.
     async fn handle(
         self: &Arc<Self>,
         run: EventRun,
         own: &mut Vec<Event>,
     ) -> Option<InvitationAnswer> {
         let wishes = self.handlers.run(run).await;
-        for id in wishes.gone {
+        for id in wishes.deregistered {
             self.deregister_in_time(id).await;
         }
         for (module, change) in wishes.changes {
@@ -303,23 +313,26 @@ impl ClientSession {
                 infos,
             };
             if audience::includes(&event, &self.me) {
-                self.queue.observers.see(&QueuedItem::Event(event.clone()));
+                self.queue
+                    .observers
+                    .observe(&QueuedItem::Event(event.clone()));
                 own.push(event.clone());
             }
             if range == Range::ProcLocal {
                 continue;
             }
             if let Err(error) = self.raise(event).await {
-                tracing::warn!(%error, %code, "an event that a handler raised is not sent");
+                tracing::warn!(%error, %code, "event raised by a handler not sent");
                 if let ClientError::Pack { server, .. } = error {
-                    own.push(internal(GARBLED, &self.me, &[server]));
+                    own.push(internal(COMM_FAILURE, &self.me, &[server]));
                 }
             }
         }
-        wishes.advice
+        wishes.invitation_answer
     }
 
-    /// Changes what a component is registered for, if it may. What cannot be is traced: the component has returned.
+    /// Changes a registration of a component, within its limits. A failure is logged, since the
+    /// component has returned.
     async fn change(self: &Arc<Self>, module: Arc<Module>, change: RegistrationChange) {
         match change {
             RegistrationChange::Deregister(number) => {
@@ -330,19 +343,20 @@ impl ClientSession {
             }
             RegistrationChange::Register(wish) if self.handlers.has_room_for(&module) => {
                 let name = module.name().to_owned();
-                if let Err(error) = self.register_wish(module, wish).await {
-                    tracing::warn!(module = name, %error, "a component cannot be registered as it wishes");
+                if let Err(error) = self.register_requested(module, wish).await {
+                    tracing::warn!(module = name, %error, "registration requested by a component failed");
                 }
             }
             RegistrationChange::Register(_) => tracing::warn!(
                 module = module.name(),
-                "a component may have no more registrations"
+                "registration requested by a component refused: limit reached"
             ),
         }
     }
 
-    /// The server's answer is not waited for here: it may lie behind events whose handling waits for us.
-    async fn register_wish(
+    /// Registers a component by its request. The server's reply is awaited in another task: it may
+    /// lie behind events whose handling waits for this one.
+    async fn register_requested(
         self: &Arc<Self>,
         module: Arc<Module>,
         wish: ModuleRegistration,
@@ -359,13 +373,13 @@ impl ClientSession {
         self.queue.put(QueuedItem::Registered, None);
         let limit = self.settings.answer_timeout;
         let command = CommandCode::RegisterEvents;
-        let server = self.link(command).ok().map(|link| link.whose());
+        let server = self.link(command).ok().map(|link| link.server_info());
         let late = ClientError::TimedOut {
             call: Call(command),
             server,
             limit,
         };
-        let told = timeout(limit, self.tell(for_server))
+        let told = timeout(limit, self.update_servers(for_server))
             .await
             .unwrap_or(Err(late));
         drop(turn);
@@ -374,7 +388,7 @@ impl ClientSession {
         self.runtime.spawn(async move {
             for answer in answers.into_iter().take(1) {
                 if let Err(error) = answer.answer().await {
-                    tracing::warn!(%error, "a registration that a component wished for is refused");
+                    tracing::warn!(%error, "registration requested by a component refused by the server");
                     session.clone().give_up(id);
                 }
             }
@@ -382,7 +396,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Raises events in their order and without being waited for, for ourselves too where we are meant.
+    /// Raises events in their order, in a task of its own, for this proc too if it is a target.
     pub(crate) fn announce(self: &Arc<Self>, events: Vec<Event>) {
         let session = self.clone();
         self.runtime.spawn(async move {
@@ -396,14 +410,14 @@ impl ClientSession {
                     continue;
                 }
                 if let Err(error) = session.raise(event).await {
-                    tracing::debug!(%error, "an event is not sent");
+                    tracing::debug!(%error, "event not sent");
                 }
             }
         });
     }
 
-    /// Sends an event without waiting for the answer, which may lie behind more events than may wait: handling them must
-    /// not wait for it.
+    /// Sends an event without waiting for the reply. The reply may lie behind more events than the
+    /// queue holds, and their handling must not wait for it.
     async fn raise(&self, event: Event) -> Result<(), ClientError> {
         let link = self.link(CommandCode::Notify)?;
         let Event {
@@ -414,20 +428,20 @@ impl ClientSession {
         let call = Call(CommandCode::Notify);
         if !sent.unwrap_or(Err(ClientError::TimedOut {
             call,
-            server: Some(link.whose()),
+            server: Some(link.server_info()),
             limit,
         }))? {
-            tracing::warn!(%code, "the server answers too few events: one that a handler raised is not sent");
+            tracing::warn!(%code, "event raised by a handler dropped: too many without a reply");
         }
         Ok(())
     }
 
-    /// The events by which our handlers hear of what arrived.
+    /// Returns the events that tell the handlers of a queued item.
     async fn events_of(&self, arrival: QueuedItem, arrivals: &mut Arrivals) -> Vec<IncomingEvent> {
         if let QueuedItem::Event(event) = arrival {
             return vec![self.incoming(event)];
         }
-        // What concerns a connection that was, no later handler need hear.
+        // An event about a past connection is of no use to later handlers.
         let once = |event| IncomingEvent {
             event,
             retention: EventRetention::Once,
@@ -444,7 +458,7 @@ impl ClientSession {
             QueuedItem::Event(_) | QueuedItem::Registered => Vec::new(),
             QueuedItem::Garbled(server, error) => {
                 tracing::warn!(%error, %server, "message could not be packed or unpacked");
-                vec![internal(GARBLED, &self.me, &[server])]
+                vec![internal(COMM_FAILURE, &self.me, &[server])]
             }
             QueuedItem::Lost(held, _) if !held.get() => Vec::new(),
             QueuedItem::Lost(_, server) => {
@@ -474,14 +488,16 @@ fn not_attached(links: &[Arc<ServerConnection>], server: &Proc) -> ClientError {
     }
 }
 
-/// A connection that is not yet known to stand: if it comes to nothing, also because the caller gave up, it is taken out again.
+/// Connection that is not confirmed yet. The drop removes it, whether the attachment failed or the
+/// caller cancelled it.
 struct Attaching<'a> {
     session: &'a ClientSession,
     link: Option<Arc<ServerConnection>>,
 }
 
 impl Attaching<'_> {
-    /// From now on its end is a loss; if that has come already, nobody will hear of it but who attached.
+    /// Marks the connection as held. If it has ended already, only the caller is told, and no
+    /// handler.
     fn settled(mut self) -> Result<Arc<ServerConnection>, ClientError> {
         let call = Call(CommandCode::JobData);
         let link = self
@@ -510,7 +526,7 @@ impl Drop for Attaching<'_> {
     }
 }
 
-/// Takes events as they come, one after the other. Invitations that are to be answered are.
+/// Handles queued items one after the other, and passes answers to invitations to `follow`.
 pub(crate) async fn handle_events(
     session: Arc<ClientSession>,
     mut arrivals: Arrivals,
@@ -518,7 +534,7 @@ pub(crate) async fn handle_events(
 ) {
     while let Some((arrival, _room)) = arrivals.next().await {
         let events = session.events_of(arrival, &mut arrivals).await;
-        // Behind the last one handlers that have registered meanwhile hear recent events.
+        // After the last event, handlers that have registered meanwhile receive recent events.
         for mut incoming in events.into_iter().map(Some).chain([None]) {
             while let Some(run) = session.handlers.next(&mut incoming) {
                 session.pass(run).await.into_iter().for_each(&follow);
@@ -527,16 +543,17 @@ pub(crate) async fn handle_events(
     }
 }
 
-/// The connection to a server is lost.
+/// Status of a lost connection to a server.
 pub(crate) const LOST: Status = code::PMIX_ERR_LOST_CONNECTION;
 
-/// The same by the name that RFC 0002 has for it (`PMIX_ERR_LOST_SERVER_CONNECTION`), for those who ask for it by that name.
+/// Status of RFC 0002 for the same (`PMIX_ERR_LOST_SERVER_CONNECTION`), for handlers that
+/// registered for that one.
 pub(crate) const LOST_TO_SERVER: Status = code::PMIX_ERR_LOST_CONNECTION_TO_SERVER;
 
-/// A message could not be packed or unpacked (`PMIX_ERR_FAILED_COMM` in RFC 0002).
-pub(crate) const GARBLED: Status = code::PMIX_ERR_COMM_FAILURE;
+/// Status of a message that could not be packed or unpacked (`PMIX_ERR_FAILED_COMM` in RFC 0002).
+pub(crate) const COMM_FAILURE: Status = code::PMIX_ERR_COMM_FAILURE;
 
-/// An event that the client raises for itself alone, about these servers.
+/// Returns an event about these servers that is delivered in this process alone.
 fn internal(code: Status, me: &Proc, servers: &[ServerUri]) -> Event {
     let affected = match servers {
         [one] => Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(one.proc.clone())),

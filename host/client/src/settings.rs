@@ -1,36 +1,38 @@
-//! How long a client waits, and how much it takes from its server.
+//! Time limits and bounds of a client.
 use peal_wire::DecodeLimits;
 use std::time::Duration;
 
-/// Times and bounds of a client.
+/// Time limits and bounds of a client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// How long the server may take to accept the connection and answer the handshake.
+    /// Time limit of the connection and its handshake.
     pub connect_timeout: Duration,
-    /// How long the server may take for a call. A `PMIX_TIMEOUT` among the infos of a call is the server's to keep: it has
-    /// this much more to say that it is over.
+    /// Time limit of a call. The server keeps a `PMIX_TIMEOUT` among the infos of a call; then this
+    /// time is added to it, so that the server can reply that it has expired.
     pub answer_timeout: Duration,
-    /// How long a call waits that waits for other procs, as fences, gets and groups do, if no `PMIX_TIMEOUT` says so; none is forever,
-    /// as the Standard has it. An hour, unless it is said otherwise: who waits longer mostly waits for somebody who never comes.
+    /// Time limit of a call that waits for other procs, such as a fence, get or group, without a
+    /// `PMIX_TIMEOUT`. `None` means no limit, as in the Standard. The default is one hour, since a
+    /// longer wait is mostly for a proc that never calls.
     pub meeting_timeout: Option<Duration>,
-    /// How many calls may await their answer at once; who has more waits his turn. A call that was given up counts until
-    /// the server has answered it.
+    /// Limit of calls that await their reply at once; further calls wait. A call that was given up
+    /// counts until the server has replied.
     pub max_open_calls: usize,
-    /// How many events that handlers raised may await their answer; more are not sent.
+    /// Limit of events raised by handlers that await their reply; further ones are dropped.
     pub max_open_events: usize,
-    /// How much memory events may take that wait for the handlers, in bytes; then the server is read no further.
+    /// Limit of the memory of events that wait for the handlers, in bytes. Above it, the
+    /// connections are not read.
     pub event_queue_bytes: usize,
-    /// How many of the events that came last are kept for handlers that register later ...
+    /// Number of recent events that are kept for handlers that register later.
     pub recent_events: usize,
-    /// ... and how much memory these may take, in bytes.
+    /// Limit of the memory of these recent events, in bytes.
     pub recent_event_bytes: usize,
-    /// How long a handler may take to complete whose answer comes later ([`crate::Handler::deferred`]).
+    /// Time limit of a deferred handler ([`crate::Handler::deferred`]).
     pub handler_timeout: Duration,
-    /// How long losses of servers are gathered that one event then tells of; only while there are other servers.
+    /// Time for which losses of servers are collected into one event, if other servers remain.
     pub loss_window: Duration,
-    /// How much memory may be spent on remembering what gets have brought, in bytes.
+    /// Limit of the memory for values that gets have returned, in bytes.
     pub data_bytes: usize,
-    /// The bounds of one message.
+    /// Limits of one message.
     pub wire: DecodeLimits,
 }
 
@@ -43,7 +45,7 @@ impl Default for ClientSettings {
             max_open_calls: 2048,
             max_open_events: 65_536,
             event_queue_bytes: 64 << 20,
-            // As many as clients of the C library keep.
+            // Clients of the C library keep as many.
             recent_events: 512,
             recent_event_bytes: 4 << 20,
             handler_timeout: Duration::from_secs(60),

@@ -1,4 +1,5 @@
-//! Programs that nobody started as part of a job: they come to the server of the system, or run alone.
+//! Singletons: programs that no launcher started as part of a job. They connect to the system
+//! server, or run without one.
 use crate::{
     Call, Client, ClientError, ClientSettings, Places,
     data::KnownData,
@@ -10,9 +11,9 @@ use peal_model::{
 use peal_wire::PeerKind;
 
 impl Client {
-    /// Connects to the server of the system, which leaves a file in these places, as the only proc of a job of its own: what
-    /// `PMIx_Init` does where no server has started the program. Where this is [`ClientError::NoServer`], a program may go on with
-    /// [`Client::alone`].
+    /// Connects to the system server, which leaves a file in these places, as the only proc of a
+    /// job of its own. `PMIx_Init` does so for a program that no server started. After
+    /// [`ClientError::NoServer`], a program may continue with [`Client::standalone`].
     pub async fn singleton(
         places: &Places,
         settings: ClientSettings,
@@ -35,9 +36,9 @@ impl Client {
         Client::start(me, to, settings).await
     }
 
-    /// The only proc of a job of its own that no server knows of, on the node of these places. It has what it puts and what is to be
-    /// said of such a job, meets itself in a fence, and hears the events that it raises for itself. Whatever else takes a server is
-    /// [`ClientError::Alone`], at once.
+    /// Creates the only proc of a job that no server knows, on the node of these places. It has its
+    /// own puts and the data of such a job, completes a fence alone, and receives the events that
+    /// it raises for itself. Calls that need a server fail at once with [`ClientError::Alone`].
     ///
     /// A program that runs with a server and without:
     ///
@@ -50,7 +51,7 @@ impl Client {
     ///     started => started,
     /// };
     /// let client = match client {
-    ///     Err(ClientError::NoServer { .. }) => Client::alone(&places, ClientSettings::default()).await,
+    ///     Err(ClientError::NoServer { .. }) => Client::standalone(&places, ClientSettings::default()).await,
     ///     connected => connected,
     /// }?;
     /// # client.finalize().await
@@ -69,7 +70,7 @@ impl Client {
     }
 }
 
-/// Who a program is that nobody started.
+/// Returns the name of a singleton.
 fn singleton(places: &Places) -> Result<Proc, ClientError> {
     let name = format!("singleton.{}.{}", places.host, std::process::id());
     // A host name may be as long as a namespace.
@@ -84,7 +85,7 @@ fn singleton(places: &Places) -> Result<Proc, ClientError> {
     Ok(Proc::new(nspace, Rank(0)))
 }
 
-/// What is to be said of a job of one proc.
+/// Returns the data of a job of one proc.
 fn job_data(me: &Proc, host: &str) -> [RankData; 2] {
     let one = |key| Kval::new(key, Value::Uint32(1));
     let sizes = [
@@ -119,7 +120,7 @@ fn job_data(me: &Proc, host: &str) -> [RankData; 2] {
     ]
 }
 
-/// What comes of a request where there is nobody but us.
+/// Returns the reply to a request of a client that never has a server.
 pub(crate) fn answer(me: &Proc, request: &Request) -> Result<Reply, ClientError> {
     let is_ours = |proc: &Proc| proc.nspace == me.nspace;
     match request {
@@ -127,7 +128,7 @@ pub(crate) fn answer(me: &Proc, request: &Request) -> Result<Reply, ClientError>
         Request::Fence { procs, .. } if procs.iter().all(is_ours) => {
             Ok(Reply::Status(code::PMIX_SUCCESS))
         }
-        // What there is was found already.
+        // Known values were found before.
         Request::Get { .. } => Ok(Reply::Status(code::PMIX_ERR_NOT_FOUND)),
         _ => Err(ClientError::Alone {
             call: Call(request.command()),

@@ -1,10 +1,11 @@
-//! Jobs that procs and tools have started for them.
+//! Spawn of jobs for procs and tools.
 use crate::{Call, Client, ClientError};
 use peal_model::{App, CommandCode, Info, Nspace, Reply, Request};
 
 impl Client {
-    /// Has a job started of these applications and answers with its name when it is (`PMIx_Spawn`). The directives are for all of them, as
-    /// `PMIX_NOTIFY_COMPLETION`, by which we hear of its end (`PMIX_EVENT_JOB_END`).
+    /// Spawns a job of these applications, and returns its namespace when it is started
+    /// (`PMIx_Spawn`). The directives hold for all of them. An example is `PMIX_NOTIFY_COMPLETION`,
+    /// which notifies the caller of its end (`PMIX_EVENT_JOB_END`).
     pub async fn spawn(&self, directives: &[Info], apps: &[App]) -> Result<Nspace, ClientError> {
         match self
             .ask(Request::Spawn {

@@ -9,31 +9,31 @@ use peal_model::{CommandCode, Info, Nspace, Proc, Rank, Request, Value, key};
 use peal_wire::{PeerKind, ServerUri, ToolIdentifier, variable};
 use std::{ffi::OsString, ops::Deref, path::PathBuf};
 
-/// The most of a command line that a server is told, in bytes.
+/// Limit of the command line that is sent to a server, in bytes.
 const COMMAND_LINE: usize = 4096;
 
-/// How a tool comes to a server.
+/// Settings of a tool's attachment.
 #[derive(Clone, Debug)]
 pub struct ToolSettings {
-    /// Which server.
+    /// Server to attach to.
     pub attach: AttachTarget,
-    /// By which name; without one, the server gives one.
+    /// Name of the tool; `None`: the server assigns one.
     pub me: Option<Proc>,
-    /// Where servers leave their files.
+    /// Location of the rendezvous files.
     pub places: Places,
-    /// What a server that started this process has told it, if one did.
+    /// Environment that a server set for this process, if one started it.
     pub environment: Option<Environment>,
-    /// Times and bounds.
+    /// Time limits and bounds.
     pub client: ClientSettings,
 }
 
 impl ToolSettings {
-    /// What this process's environment says.
+    /// Reads the settings from the environment of this process.
     pub fn read() -> Result<ToolSettings, ClientError> {
         ToolSettings::from(std::env::var_os)
     }
 
-    /// What an environment says.
+    /// Reads the settings from an environment.
     pub fn from(
         get: impl Fn(&'static str) -> Option<OsString>,
     ) -> Result<ToolSettings, ClientError> {
@@ -63,9 +63,9 @@ impl ToolSettings {
     }
 }
 
-/// A tool and its servers (`PMIx_tool_init`). It makes the calls of a [`Client`], which go to one of its servers at a time; events
-/// come from all of them. When a server is lost, the tool hears it as an event, and may attach to another one or to the same
-/// one again: its handlers stay.
+/// Tool and its servers (`PMIx_tool_init`). It makes the calls of a [`Client`], which go to one
+/// server at a time; it receives events of all servers. The loss of a server is an event. The tool
+/// may then attach to another server or to the same one again; its handlers stay.
 #[derive(Clone)]
 pub struct Tool {
     client: Client,
@@ -81,7 +81,7 @@ impl Deref for Tool {
 }
 
 impl Tool {
-    /// Connects to the server that the settings mean.
+    /// Connects to the server that the settings select.
     pub async fn init(settings: ToolSettings) -> Result<Tool, ClientError> {
         let ToolSettings {
             attach,
@@ -96,7 +96,7 @@ impl Tool {
             (None, Some(me)) => ToolIdentifier::Started(me),
             (None, None) => ToolIdentifier::Wanted,
         };
-        // Nobody's name stands for the one that the server will give.
+        // The null name is a placeholder until the server has assigned one.
         let nobody = Proc::new(Nspace::default(), Rank(0));
         let (me, to) = match &identity {
             ToolIdentifier::Wanted => (nobody, appointment(found, identity)),
@@ -110,8 +110,8 @@ impl Tool {
         })
     }
 
-    /// Attaches to one more server (`PMIx_tool_attach_to_server`), by the name that the tool has. Calls go to it if there is no
-    /// other, or after [`Tool::set_server`]. Returns its name.
+    /// Attaches to one more server under the tool's name (`PMIx_tool_attach_to_server`). Calls go
+    /// to it if there is no other, or after [`Tool::set_server`]. Returns its name.
     pub async fn attach(&self, attach: &AttachTarget) -> Result<Proc, ClientError> {
         let (found, _) = find(attach, &self.places, None).await?;
         let to = appointment(found, ToolIdentifier::Own(self.me().clone()));
@@ -124,37 +124,37 @@ impl Tool {
         Ok(link.server.proc.clone())
     }
 
-    /// The servers that the tool is attached to (`PMIx_tool_get_servers`), the one that calls go to first.
+    /// Returns the attached servers (`PMIx_tool_get_servers`), the one that calls go to first.
     pub fn servers(&self) -> Vec<Proc> {
         self.session().servers()
     }
 
-    /// Lets calls go to this server from now on (`PMIx_tool_set_server`).
+    /// Sends calls to this server from now on (`PMIx_tool_set_server`).
     pub fn set_server(&self, server: &Proc) -> Result<(), ClientError> {
         self.session().prefer(server)
     }
 
-    /// Leaves this server in order (`PMIx_tool_disconnect`).
+    /// Finalizes the connection to this server (`PMIx_tool_disconnect`).
     pub async fn disconnect(&self, server: &Proc) -> Result<(), ClientError> {
         let link = self.session().detach(server)?;
         let finalize = link.ask(Request::Finalize);
         bounded(
             CommandCode::Finalize,
             self.answer_limit(),
-            link.whose(),
+            link.server_info(),
             finalize,
         )
         .await
         .map(drop)
     }
 
-    /// Leaves all servers in order (`PMIx_tool_finalize`).
+    /// Finalizes the connections to all servers (`PMIx_tool_finalize`).
     pub async fn finalize(self) -> Result<(), ClientError> {
         self.client.finalize().await
     }
 }
 
-/// The server that is meant; and who we are there, if it started this process.
+/// Finds the server that is meant, and this tool's name if that server started the process.
 async fn find(
     attach: &AttachTarget,
     places: &Places,
@@ -194,7 +194,7 @@ async fn find(
         };
         Ok((found, None))
     };
-    // Files are read on a thread that may wait for them; it cannot panic.
+    // Files are read on a thread that may block; the closure cannot panic.
     let looked = tokio::task::spawn_blocking(look).await;
     looked.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))
 }
@@ -210,7 +210,8 @@ fn appointment(found: RendezvousEntry, identity: ToolIdentifier) -> ConnectTarge
     }
 }
 
-/// What a tool says of itself: what tools of release 5.0.11 say, in their order.
+/// Returns the infos that a tool sends about itself: those of tools of release 5.0.11, in their
+/// order.
 fn introduction(server: &ServerUri, identity: &ToolIdentifier) -> Vec<Info> {
     let mut infos = vec![Info::new(
         key::PMIX_SERVER_URI,

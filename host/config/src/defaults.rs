@@ -1,12 +1,12 @@
-//! Defaults of settings that take more than a number to say, and the units of those that are amounts.
+//! Defaults of settings that are more than a number, and units of amounts.
 use peal_model::key;
 
-/// Bytes.
+/// Units of bytes.
 pub(crate) const KIB: usize = 1 << 10;
 pub(crate) const MIB: usize = 1 << 20;
 pub(crate) const GIB: usize = 1 << 30;
 
-/// Credentials, and keys of encryption and of networks.
+/// Returns the keys of credentials and of encryption and network keys.
 pub(crate) fn audit_secrets() -> Vec<String> {
     [
         key::PMIX_CREDENTIAL,
@@ -17,7 +17,8 @@ pub(crate) fn audit_secrets() -> Vec<String> {
     .to_vec()
 }
 
-/// The grants that tell a tenant's module nothing that is not its own, and let it write nowhere but to what is kept for it.
+/// Returns the grants for modules of tenants: they give access to the tenant's own data only, and
+/// to no output but the module's state.
 pub(crate) fn tenant_grants() -> Vec<String> {
     [
         "logging",

@@ -1,4 +1,5 @@
-//! What readers get of the table of settings: the commented example file, and tables in Markdown.
+//! Documents generated from the table of settings: the commented example file, and tables in
+//! Markdown.
 use crate::{
     module_settings::Module,
     openpmix_names::C_NAMES,
@@ -8,7 +9,7 @@ use crate::{
 };
 use std::fmt::Write as _;
 
-/// How wide the example file is, in characters.
+/// Width of the example file, in characters.
 const WIDTH: usize = 100;
 
 const EXAMPLE_HEAD: &str = "\
@@ -61,7 +62,7 @@ Settings that correspond to names of OpenPMIx: MCA parameters, attributes of `PM
 |---|---|---|
 ";
 
-/// The commented example file: settings stand behind a `#`, comments behind a `#` and a space.
+/// Returns the commented example file: settings follow a `#`, comments follow a `#` and a space.
 pub fn example() -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
     for (section, about) in Config::SECTIONS
@@ -85,7 +86,7 @@ pub fn example() -> String {
     text
 }
 
-/// One of each kind: what all have is said of the first.
+/// Adds an example of each kind of sink. The settings that all kinds have are in the first.
 fn sinks(text: &mut String) {
     let of_kind = |kind: &'static str| {
         Sink::ALL
@@ -118,7 +119,7 @@ fn listed<T: NamedTable>(text: &mut String, settings: impl Iterator<Item = &'sta
     }
 }
 
-/// All settings as tables in Markdown, and what corresponds to C names.
+/// Returns the tables of all settings and of the names of OpenPMIx, in Markdown.
 pub fn reference() -> String {
     let mut text = REFERENCE_HEAD.to_owned();
     for (section, about) in Config::SECTIONS
@@ -203,7 +204,7 @@ fn table<T: SettingsTable>(
     }
 }
 
-/// The default as the tables show it.
+/// Returns the default value as the tables show it.
 fn default<T: SettingsTable>(setting: &Setting<T>, of: &T) -> String {
     match (setting.value(of), setting.unset()) {
         _ if setting.is_required() => String::new(),
@@ -212,7 +213,7 @@ fn default<T: SettingsTable>(setting: &Setting<T>, of: &T) -> String {
     }
 }
 
-/// Puts what a setting means before it.
+/// Adds the meaning of a setting as a comment.
 fn describe<T: SettingsTable>(text: &mut String, setting: &Setting<T>, of: &T) {
     let default = match (setting.value(of), setting.unset()) {
         _ if setting.is_required() => " Required.".to_owned(),
@@ -242,7 +243,7 @@ fn capitalized(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Puts a comment, broken into lines, under a heading.
+/// Adds a comment, broken into lines, after a heading.
 fn comment(text: &mut String, heading: &str, words: &str) {
     if heading.is_empty() {
         text.push('\n');
@@ -263,6 +264,6 @@ fn comment(text: &mut String, heading: &str, words: &str) {
 }
 
 fn line(text: &mut String, line: &str) {
-    // Writing to a text cannot fail.
+    // A write to a string cannot fail.
     let _ = writeln!(text, "{line}");
 }

@@ -1,4 +1,4 @@
-//! Reading a document: its tables against the table of settings, key by key.
+//! Parser of documents: matches their keys with the table of settings.
 use crate::{
     module_settings::Module,
     nearest::{instead, nearest},
@@ -14,60 +14,61 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// Where the settings that somebody gave come from, by key.
+/// Origins of settings that were given, by key.
 pub(crate) type Origins = BTreeMap<&'static str, ProblemOrigin>;
 
-/// One of several things of a kind, such as a module, and where its settings stand.
+/// Entry of a kind of table, such as a module, with the origins of its settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableEntry<T> {
-    /// Its settings.
+    /// Settings of the entry.
     pub settings: T,
     pub(crate) table: ProblemOrigin,
     pub(crate) origins: Origins,
     pub(crate) is_flawed: bool,
 }
 
-/// A module and where its settings stand.
+/// Module with the origins of its settings.
 pub type ModuleEntry = TableEntry<Module>;
-/// A sink and where its settings stand.
+/// Sink with the origins of its settings.
 pub type SinkEntry = TableEntry<Sink>;
 
 impl<T> TableEntry<T> {
-    /// Where a setting was given; none where it has its default.
+    /// Returns the origin of a setting; `None` if it has its default.
     pub fn given(&self, key: &str) -> Option<&ProblemOrigin> {
         self.origins.get(key)
     }
 
-    /// Whether something is wrong with the settings themselves, so that defaults stand in for them.
+    /// Returns true if settings are invalid, so that their defaults are used.
     pub fn is_flawed(&self) -> bool {
         self.is_flawed
     }
 
-    /// Where to point when something is wrong with a setting: to its key, or to the table where it was not given.
+    /// Returns the origin that a problem with a setting names: its key, or the table if it was not
+    /// given.
     pub fn at(&self, key: &str) -> &ProblemOrigin {
         self.given(key).unwrap_or(&self.table)
     }
 
-    /// What is wrong with a setting.
+    /// Creates a problem with a setting.
     pub fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
         Problem::new(self.at(key).clone(), message)
     }
 }
 
-/// The part of a configuration that is read.
+/// Part of a configuration that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DocumentPart<'a> {
     /// All of it.
     Whole,
-    /// All but the modules.
+    /// Everything but the modules.
     Settings,
-    /// The settings of these sections.
+    /// Settings of these sections.
     Sections(&'a [&'a str]),
 }
 
 impl DocumentPart<'_> {
-    /// Whether a table at the top of a file is read for its settings. A section that is almost called as one that is wanted counts:
-    /// its settings would be missed.
+    /// Returns true if the settings of a top-level table are read. A misspelt name of a selected
+    /// section counts too, since its settings would be missing.
     fn includes(self, name: &str) -> bool {
         if [Module::HEAD, Sink::HEAD].contains(&name) {
             return false;
@@ -79,7 +80,7 @@ impl DocumentPart<'_> {
         wanted.contains(&name) || !is_section && nearest(name, wanted.iter().copied()).is_some()
     }
 
-    /// Whether a setting is read.
+    /// Returns true if a setting is read.
     pub(crate) fn has_setting(self, key: &str) -> bool {
         let DocumentPart::Sections(wanted) = self else {
             return true;
@@ -88,7 +89,7 @@ impl DocumentPart<'_> {
     }
 }
 
-/// All that documents say so far.
+/// Settings of all documents read so far.
 #[derive(Default)]
 pub(crate) struct ParsedSettings {
     pub(crate) config: Config,
@@ -98,7 +99,7 @@ pub(crate) struct ParsedSettings {
 }
 
 impl ParsedSettings {
-    /// Takes in `peal.toml`.
+    /// Reads `peal.toml`.
     pub(crate) fn take_main(
         &mut self,
         text: &str,
@@ -121,7 +122,7 @@ impl ParsedSettings {
         }
     }
 
-    /// Takes in a file of `modules.d`: `[[module]]` tables, or one module at top level.
+    /// Reads a file of `modules.d`: `[[module]]` tables, or one module at top level.
     pub(crate) fn take_drop_in(&mut self, text: &str, reading: &mut DocumentParser<'_>) {
         let Some(document) = parse(text, reading) else {
             return;
@@ -148,7 +149,7 @@ impl ParsedSettings {
     }
 }
 
-/// Takes in the tables of one kind.
+/// Reads the tables of one kind.
 fn take_tables<T: NamedTable>(
     document: &DeTable<'_>,
     into: &mut Vec<TableEntry<T>>,
@@ -159,7 +160,7 @@ fn take_tables<T: NamedTable>(
         return;
     };
     let DeValue::Array(tables) = value.get_ref() else {
-        // Settings of all modules stand in a section that has nearly that name.
+        // The settings for all modules are in a section with nearly that name.
         let is_section = |table: &DeTable<'_>| {
             table
                 .iter()
@@ -199,7 +200,7 @@ fn take_table<T: NamedTable>(
     read_table(table.iter(), head, &mut settings, &mut origins, reading);
     for setting in T::ALL.iter().filter(|setting| setting.is_required()) {
         let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
-        // What was given and is wrong has been told.
+        // An invalid value has been reported already.
         if !origins.contains_key(setting.key) {
             reading.wrong(
                 span,
@@ -236,7 +237,7 @@ fn is_of_all_modules(name: &str) -> bool {
     Setting::<Config>::of(&join("modules", name)).is_some()
 }
 
-/// Parses a document; what is no TOML is noted.
+/// Parses a document; syntax errors become problems.
 fn parse<'i>(text: &'i str, reading: &mut DocumentParser<'_>) -> Option<Spanned<DeTable<'i>>> {
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
@@ -254,7 +255,7 @@ type SettingRow<'t, 'i> = (
     &'t Spanned<DeValue<'i>>,
 );
 
-/// Reads the keys of a table that stands at `prefix`.
+/// Reads the keys of a table that is at `prefix`.
 fn read_table<'t, 'i: 't, T: SettingsTable>(
     table: impl Iterator<Item = SettingRow<'t, 'i>>,
     prefix: &str,
@@ -298,7 +299,8 @@ fn is_within(key: &str, section: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// What to say of a name that is none, at this place: the nearest one there, the same one elsewhere, or all.
+/// Returns the message for an unknown name at a place. It suggests the nearest name there or the
+/// same name elsewhere, or lists all names.
 fn unknown<T: SettingsTable>(prefix: &str, name: &str) -> String {
     let keys = T::ALL.iter().map(|setting| setting.key);
     let mut names: Vec<&str> = Vec::new();
@@ -326,7 +328,7 @@ fn unknown<T: SettingsTable>(prefix: &str, name: &str) -> String {
     format!("unknown key {}; {hint}", quoted(&join(prefix, name)))
 }
 
-/// What to say of a whole key that is none, as the command line gives it.
+/// Returns the message for an unknown key of the command line.
 pub(crate) fn unknown_key(key: &str) -> String {
     let is_of_all = key.strip_prefix("module.").is_some_and(is_of_all_modules);
     if (key == "module" || is_within(key, "module")) && !is_of_all {

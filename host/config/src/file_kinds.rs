@@ -1,4 +1,4 @@
-//! How the directories are read and written that a module may use.
+//! Reading and writing of the directories that a module may use.
 use crate::{
     kinds::{FilePath, KeywordKind, Number, ValueKind},
     parser::DocumentParser,
@@ -7,14 +7,14 @@ use crate::{
 use std::path::PathBuf;
 use toml::{Spanned, Table, Value, de::DeValue};
 
-/// How many bytes the files of a directory may take where nothing is said.
+/// Default limit of the bytes of a directory's files.
 const MAX_BYTES: u64 = 64 << 20;
-/// The most that can be said: a tebibyte.
+/// Bounds of that limit, up to a tebibyte.
 const BYTES: Number = Number(0, 1 << 40);
-/// The longest name, in bytes.
+/// Limit of a name's length, in bytes.
 const MAX_NAME: usize = 256;
 
-/// A directory that a module may use.
+/// Kind of a directory that a module may use.
 pub(crate) struct FilesGrant;
 
 impl ValueKind<DirectoryGrant> for FilesGrant {

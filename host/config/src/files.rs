@@ -1,4 +1,4 @@
-//! Finding and opening the files of a configuration.
+//! Search and reading of configuration files.
 use std::{
     ffi::OsString,
     fs::{self, File, Metadata},
@@ -8,14 +8,14 @@ use std::{
 };
 use thiserror::Error;
 
-/// The longest file, in bytes.
+/// Limit of a file's length, in bytes.
 const MAX_FILE: u64 = 4 << 20;
-/// The most files in `modules.d`.
+/// Limit of files in `modules.d`.
 const MAX_DROP_INS: usize = 1024;
-/// Write permission for the group and for all others.
+/// Write permission of the group and of other users.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Why a file is not read.
+/// Reason why a file is not read.
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
     #[error("cannot read the configuration {path:?}: {source}")]
@@ -31,22 +31,23 @@ pub(crate) enum FileError {
     TooMany { path: PathBuf },
 }
 
-/// Others than root can write what would tell a server of root what to do.
+/// Permissions that let a user other than root change a file that controls a server of root.
 #[derive(Debug, Error)]
 #[error(
     "{path:?} has owner {owner} and mode {mode:o}; for a server of root it must belong to root and be writable by its owner \
      alone (chown root, chmod go-w)"
 )]
 pub struct UnsafePermissions {
-    /// The file or directory.
+    /// Path of the file or directory.
     pub path: PathBuf,
-    /// Its owner.
+    /// Uid of the owner.
     pub owner: u32,
-    /// Its permissions.
+    /// Permission bits.
     pub mode: u32,
 }
 
-/// Where the configuration lies where nobody says so: for root `/etc/peal/peal.toml`, for others in their own directory.
+/// Returns the default configuration file: `/etc/peal/peal.toml` for root, one in the user's own
+/// directory otherwise.
 pub(crate) fn usual_place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from("/etc/peal/peal.toml"));
@@ -61,7 +62,7 @@ pub(crate) fn usual_place(variable: impl Fn(&str) -> Option<OsString>) -> Option
     base.map(|base| base.join("peal").join("peal.toml"))
 }
 
-/// The text of a file; none where there is no such file.
+/// Reads a file; `None` if there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     let cannot = |source| FileError::Read {
         path: path.to_owned(),
@@ -87,7 +88,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     Ok(Some(text))
 }
 
-/// The drop-ins beside a file, in the order of their names; those that begin with a dot are not looked at.
+/// Returns the files in `modules.d` beside a file, sorted by name. Hidden files are ignored.
 pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
     let dir = beside.parent().unwrap_or(Path::new("")).join("modules.d");
     let cannot = |source| FileError::Read {
@@ -117,7 +118,8 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(files)
 }
 
-/// What tells a server of root what to do must be root's alone. Pipes have no other name by which one could write.
+/// Checks that only root can write a file that controls a server of root. Pipes are exempt, since
+/// they have no other name by which another user could write.
 pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), UnsafePermissions> {
     let is_lasting = metadata.is_file() || metadata.is_dir();
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
@@ -131,7 +133,7 @@ pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), UnsafePermiss
     Ok(())
 }
 
-/// Whether others than root can write it.
+/// Returns true if users other than root can write the file.
 fn is_exposed(owner: u32, mode: u32) -> bool {
     owner != 0 || mode & OTHERS_WRITE != 0
 }

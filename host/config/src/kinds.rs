@@ -1,4 +1,4 @@
-//! How values of each type are read, written and described.
+//! Kinds of values: how they are read, written and described.
 use crate::{
     parser::DocumentParser,
     values::{Keyword, OrderedChannel, Requirement},
@@ -12,32 +12,32 @@ use std::{
 use toml::{Spanned, Value, de::DeValue};
 use tracing_subscriber::EnvFilter;
 
-/// The longest text of a setting, in bytes.
+/// Limit of a string's length, in bytes.
 pub(crate) const MAX_TEXT: usize = 4096;
 
-/// A kind of value: what stands in the table beside the type, and knows the bounds.
+/// Kind of a value of type `T`. It stands in the table beside the type, and holds the bounds.
 pub(crate) trait ValueKind<T> {
-    /// Reads a value, or notes what is wrong with it.
+    /// Reads a value, or notes a problem.
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<T>;
-    /// The value as a file would have it; none where nothing is set.
+    /// Returns the value in the form of a file; `None` if it is unset.
     fn write(&self, value: &T) -> Option<Value>;
-    /// What would be right.
+    /// Describes the valid values.
     fn wanted(&self) -> String;
-    /// What holds where nothing is set.
+    /// Describes the effect of an unset value.
     fn unset(&self) -> Option<&'static str> {
         None
     }
-    /// Whether it is a text, which needs no quotes in the environment and on the command line.
+    /// Returns true for a string, which needs no quotes in the environment and on the command line.
     fn is_text(&self) -> bool {
         false
     }
-    /// Whether it must be given.
+    /// Returns true if the setting must be given.
     fn is_required(&self) -> bool {
         false
     }
 }
 
-/// A setting that may be unset, with what holds then.
+/// Setting that may be unset, with a description of the effect.
 pub(crate) struct Unset<K>(pub(crate) &'static str, pub(crate) K);
 
 impl<T, K: ValueKind<T>> ValueKind<Option<T>> for Unset<K> {
@@ -66,7 +66,7 @@ impl<T, K: ValueKind<T>> ValueKind<Option<T>> for Unset<K> {
     }
 }
 
-/// A setting that must be given; its default is never seen.
+/// Setting that must be given; its default is never used.
 pub(crate) struct Required<K>(pub(crate) K);
 
 impl<T, K: ValueKind<T>> ValueKind<T> for Required<K> {
@@ -87,7 +87,7 @@ impl<T, K: ValueKind<T>> ValueKind<T> for Required<K> {
     }
 }
 
-/// A whole number from the first to the second, both included.
+/// Whole number between two bounds, both included.
 pub(crate) struct Number(pub(crate) u64, pub(crate) u64);
 
 impl Number {
@@ -100,7 +100,7 @@ impl Number {
     }
 }
 
-/// Numbers of these types.
+/// Implements [`Number`] for these types.
 macro_rules! numbers {
     ($($ty:ty: $from:expr, $to:expr;)+) => { $(
         impl ValueKind<$ty> for Number {
@@ -134,7 +134,7 @@ numbers! {
         |number: NonZeroUsize| i64::try_from(number.get()).ok();
 }
 
-/// A time in milliseconds, from the first to the second.
+/// Time in milliseconds, between two bounds.
 pub(crate) struct Millis(pub(crate) u64, pub(crate) u64);
 
 impl ValueKind<Duration> for Millis {
@@ -164,7 +164,7 @@ impl ValueKind<Duration> for Millis {
     }
 }
 
-/// True or false.
+/// Boolean.
 pub(crate) struct Switch;
 
 impl ValueKind<bool> for Switch {
@@ -185,7 +185,7 @@ impl ValueKind<bool> for Switch {
     }
 }
 
-/// One of the words of its type.
+/// Keyword of its type.
 pub(crate) struct KeywordKind;
 
 impl<T: Keyword> ValueKind<T> for KeywordKind {
@@ -210,7 +210,7 @@ impl<T: Keyword> ValueKind<T> for KeywordKind {
     }
 }
 
-/// Names as alternatives: `"a", "b" or "c"`.
+/// Lists names as alternatives: `"a", "b" or "c"`.
 pub(crate) fn alternatives<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
     match names.pop() {
@@ -219,7 +219,7 @@ pub(crate) fn alternatives<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// A path; a relative one starts at the directory of its file.
+/// Path; a relative one starts at the directory of its file.
 pub(crate) struct FilePath;
 
 impl ValueKind<PathBuf> for FilePath {
@@ -252,11 +252,11 @@ impl ValueKind<PathBuf> for FilePath {
     }
 }
 
-/// A kind of text that is taken as it is, if it fits.
+/// Kind of a string that is stored unchanged if it is valid.
 pub(crate) trait TextKind {
-    /// Whether it does.
+    /// Returns true if a string is valid.
     fn fits(&self, text: &str) -> bool;
-    /// What would be right.
+    /// Describes the valid strings.
     fn wanted(&self) -> String;
 }
 
@@ -290,7 +290,7 @@ impl<K: TextKind> ValueKind<String> for K {
     }
 }
 
-/// The name of a group of users.
+/// Name of a Unix group.
 pub(crate) struct UnixGroupName;
 
 impl TextKind for UnixGroupName {
@@ -304,7 +304,7 @@ impl TextKind for UnixGroupName {
     }
 }
 
-/// What to trace, by levels and by where lines come from.
+/// Filter of the trace, by levels and targets.
 pub(crate) struct TraceFilter;
 
 impl TextKind for TraceFilter {
@@ -317,7 +317,7 @@ impl TextKind for TraceFilter {
     }
 }
 
-/// An address and port on which only this machine is heard.
+/// Loopback address and port, which accept connections of this machine only.
 pub(crate) struct Loopback;
 
 impl ValueKind<SocketAddr> for Loopback {
@@ -350,10 +350,10 @@ impl ValueKind<SocketAddr> for Loopback {
     }
 }
 
-/// Log channels in their order, as in `"local_syslog:req,email"`.
+/// Ordered log channels, as in `"local_syslog:req,email"`.
 pub(crate) struct ChannelOrder;
 
-/// The most channels in an order.
+/// Limit of channels in an order.
 const MAX_ORDERED: usize = 64;
 
 impl ChannelOrder {

@@ -1,4 +1,5 @@
-//! The layers that settings come from: built-in, file, drop-ins, environment, command line; each overrides those before.
+//! Layers of settings: built-in, file, drop-ins, environment, command line. Each overrides those
+//! before it.
 use crate::{
     document::{DocumentPart, ModuleEntry, Origins, ParsedSettings, SinkEntry, unknown_key},
     files::{self, FileError},
@@ -17,24 +18,24 @@ use std::{
 };
 use toml::{Spanned, de::DeValue};
 
-/// The variable that names the file.
+/// Variable that names the file.
 const FILE_VARIABLE: &str = "PEAL_CONFIG";
-/// Variables of Peal that are no settings.
+/// Variables of Peal that are not settings.
 const OTHER_VARIABLES: [&str; 4] = [FILE_VARIABLE, "PEAL_LOG", "PEAL_PROC", "PEAL_CHECKPOINT"];
 
-/// A setting given on the command line.
+/// Setting given on the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettingOverride {
-    /// The option that gave it, as a message shows it.
+    /// Option that gave it, as messages show it.
     pub option: String,
-    /// The whole key.
+    /// Whole key.
     pub key: String,
-    /// The value, as a file has it; a text needs no quotes.
+    /// Value in the form of a file; a string needs no quotes.
     pub value: String,
 }
 
 impl SettingOverride {
-    /// What `--set KEY=VALUE` gives; none where there is no `=`.
+    /// Parses the argument of `--set KEY=VALUE`; `None` without a `=`.
     pub fn set(text: &str) -> Option<SettingOverride> {
         let (key, value) = text.split_once('=')?;
         let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
@@ -45,7 +46,7 @@ impl SettingOverride {
         })
     }
 
-    /// What an option of its own gives, such as `--on-abort`.
+    /// Creates the setting of an option of its own, such as `--on-abort`.
     pub fn option(option: &str, key: &str, value: String) -> SettingOverride {
         SettingOverride {
             option: option.to_owned(),
@@ -55,69 +56,74 @@ impl SettingOverride {
     }
 }
 
-/// Where a configuration comes from.
+/// Sources of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigSources {
-    /// The file that the command line names, which must be there.
+    /// File that the command line names, which must exist.
     pub file: Option<PathBuf>,
-    /// The environment.
+    /// Environment variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// What the command line gives; later ones override earlier ones.
+    /// Settings of the command line; later ones override earlier ones.
     pub given: Vec<SettingOverride>,
-    /// The names of the capabilities that can be granted.
+    /// Names of the capabilities that can be granted.
     pub capabilities: Vec<&'static str>,
-    /// The resources that settings may not exceed.
+    /// Resources that settings must not exceed.
     pub system: SystemResources,
 }
 
-/// A configuration and where it comes from.
+/// Configuration with the origins of its values.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// All settings but those of modules.
+    /// All settings except those of modules.
     pub config: Config,
-    /// The site's modules, in the order of their registration.
+    /// Modules of the site, in the order of their registration.
     pub modules: Vec<ModuleEntry>,
-    /// The ways out that it opens.
+    /// Sinks that it opens.
     pub sinks: Vec<SinkEntry>,
-    /// The files that were read.
+    /// Files that were read.
     pub files: Vec<PathBuf>,
     pub(crate) origins: Origins,
 }
 
 impl Resolved {
-    /// Where a setting comes from.
+    /// Returns the origin of a setting.
     pub fn origin(&self, key: &str) -> &ProblemOrigin {
         self.origins.get(key).unwrap_or(&ProblemOrigin::BuiltIn)
     }
 }
 
-/// A configuration as far as it can be used, and everything that is wrong with it.
+/// Configuration as far as it is valid, and all its problems.
 #[derive(Clone, Debug)]
 pub struct ConfigCheck {
-    /// The configuration, with defaults in the place of what is wrong.
+    /// Configuration with defaults in the place of invalid values.
     pub resolved: Resolved,
-    /// Everything that is wrong.
+    /// All problems.
     pub problems: Vec<Problem>,
 }
 
 impl ConfigSources {
-    /// Reads all layers, or tells everything that is wrong with them.
+    /// Reads all layers.
+    ///
+    /// # Errors
+    ///
+    /// All problems at once.
     pub fn load(&self) -> Result<Resolved, Problems> {
         self.read(DocumentPart::Whole).usable()
     }
 
-    /// Reads all layers but what they say of modules: for a server that has its modules from elsewhere, since what is said of them
-    /// cannot be used.
+    /// Reads all layers except the modules, for a server that takes its modules from elsewhere
+    /// because their configuration is invalid.
     pub fn load_settings(&self) -> Result<Resolved, Problems> {
         self.read(DocumentPart::Settings).usable()
     }
 
-    /// Reads the settings of these sections from all layers. What is wrong elsewhere in files and the environment does not matter.
+    /// Reads the settings of these sections from all layers. Problems of other sections in files
+    /// and the environment are ignored.
     pub fn load_sections(&self, sections: &[&str]) -> Result<Resolved, Problems> {
         self.read(DocumentPart::Sections(sections)).usable()
     }
 
-    /// Reads all layers, whatever is wrong with some of them.
+    /// Reads all layers, and returns their valid part with the problems.
     pub fn check(&self) -> ConfigCheck {
         self.read(DocumentPart::Whole)
     }
@@ -160,7 +166,7 @@ impl ConfigSources {
         }
     }
 
-    /// Where the file is, or would be.
+    /// Returns the path of the main file, whether it exists or not.
     pub fn main_file(&self) -> Option<PathBuf> {
         self.place().map(|(path, _)| path)
     }
@@ -172,7 +178,8 @@ impl ConfigSources {
             .map(|variable| variable.1.clone())
     }
 
-    /// The file, and whether it must be there. A `PEAL_CONFIG` that is empty means none.
+    /// Returns the path of the main file, and whether it must exist. An empty `PEAL_CONFIG` means
+    /// no file.
     fn place(&self) -> Option<(PathBuf, Presence)> {
         if let Some(file) = &self.file {
             return Some((file.clone(), Presence::Required));
@@ -187,7 +194,7 @@ impl ConfigSources {
 }
 
 impl ConfigCheck {
-    /// The configuration, if nothing is wrong with it.
+    /// Returns the configuration if it has no problems.
     fn usable(self) -> Result<Resolved, Problems> {
         if self.problems.is_empty() {
             Ok(self.resolved)
@@ -202,7 +209,7 @@ enum Presence {
     Optional,
 }
 
-/// The layers, one after the other.
+/// Layers that are read in turn.
 struct Layers<'a> {
     sources: &'a ConfigSources,
     extent: DocumentPart<'a>,
@@ -212,7 +219,7 @@ struct Layers<'a> {
 }
 
 impl Layers<'_> {
-    /// Reads the files. One that cannot be read keeps none of the others from being read.
+    /// Reads the files. An unreadable file does not prevent the others from being read.
     fn read_files(&mut self) {
         let Some((path, presence)) = self.sources.place() else {
             return;
@@ -227,7 +234,7 @@ impl Layers<'_> {
             (Ok(None), Presence::Optional) => {}
             (Ok(None), Presence::Required) => {
                 let source = rustix::io::Errno::NOENT.into();
-                // What stands beside a file that is not there was not meant.
+                // Drop-ins beside a missing file are not meant.
                 return self.not_read(&FileError::Read { path, source });
             }
             (Err(error), _) => self.not_read(&error),
@@ -243,7 +250,7 @@ impl Layers<'_> {
     fn read_drop_in(&mut self, path: &Path) {
         match files::read(path) {
             Ok(Some(text)) => self.read_file(path, &text, ParsedSettings::take_drop_in),
-            // It has gone since it was listed.
+            // The file was removed since the directory was listed.
             Ok(None) => {}
             Err(error) => self.not_read(&error),
         }
@@ -272,7 +279,7 @@ impl Layers<'_> {
         take(&mut self.said, text, &mut reading);
     }
 
-    /// Looks whether the shares of users fit.
+    /// Checks the shares of users.
     fn check_shares(&mut self) {
         let ParsedSettings {
             config, origins, ..
@@ -281,10 +288,11 @@ impl Layers<'_> {
             .extend(shares::check(config, origins, self.sources.system));
     }
 
-    /// Looks whether sinks are what they must be, and those that modules name are there.
+    /// Checks the sinks, and that the sinks named by modules exist.
     fn match_sinks(&mut self) {
         let ParsedSettings { modules, sinks, .. } = &self.said;
-        // What is wrong in itself makes no sense together.
+        // Sinks with invalid settings were reported already; a check of the combination would only
+        // confuse.
         let sound = sinks.iter().filter(|sink| !sink.is_flawed());
         self.problems.extend(
             sound
@@ -367,7 +375,7 @@ impl Layers<'_> {
         };
         let value = match DeValue::parse(text) {
             Ok(value) if value.get_ref().is_str() || !(setting.is_text)() => value,
-            // A text needs no quotes; and what is no value at all is best quoted as it is.
+            // A string needs no quotes. Text that is no value of TOML is reported as it is.
             _ => Spanned::new(0..text.len(), DeValue::String(Cow::Borrowed(text))),
         };
         (setting.read)(&mut self.said.config, &value, &mut reading);
@@ -375,7 +383,8 @@ impl Layers<'_> {
     }
 }
 
-/// What to say of a variable of Peal's that is no setting: nothing, unless it is nearly one or begins like one.
+/// Returns the message for a variable of Peal that is not a setting; `None` unless it resembles one
+/// or begins like one.
 fn unknown_variable(
     name: &str,
     settings: &[(String, &'static Setting<Config>)],

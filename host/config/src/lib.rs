@@ -1,18 +1,18 @@
-//! Peal's configuration: one table of keys, the layers that their values come from, and what is wrong with them.
+//! Configuration of Peal: one table of keys, the layers of their values, and their problems.
 //!
 //! ```text
-//! settings.rs   the table: every key with its type, bounds, default, meaning and an example. There is no second list
+//! settings.rs     table: every key with its type, bounds, default, meaning and an example
 //!   sink.rs       the same for sinks
-//!   kinds.rs      how values of each type are read and written, and what would be right
-//! Sources       the layers: built-in, file, drop-ins, environment, command line
-//!   load          -> Resolved: a plain Config, the modules, and the origin of every value; or all Problems at once
+//!   kinds.rs      how values of each type are read, written and described
+//! ConfigSources   layers: built-in, file, drop-ins, environment, command line
+//!   load          -> Resolved: a plain Config, the modules, and all origins; or all Problems
 //!   load_sections -> the same of some sections alone, for commands that need no more
-//!   check         -> ConfigCheck: what can be used, and all that is wrong
-//! saved         modules as a document, for those who keep what has run
-//! words         how people write things of the Standard: codes, ranges, procs, infos
-//! View          what `peal config show` prints
-//! docs          the commented example and the tables for readers, generated from the table
-//! C_NAMES       what corresponds to the settings of OpenPMIx
+//!   check         -> ConfigCheck: the valid part, and all problems
+//! saved           modules as a document, which the store keeps
+//! words           written form of the Standard's values: codes, ranges, procs, infos
+//! View            output of `peal config show`
+//! docs            commented example and tables for readers, generated from the table
+//! C_NAMES         correspondence to the settings of OpenPMIx
 //! ```
 
 mod defaults;

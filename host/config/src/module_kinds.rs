@@ -1,4 +1,5 @@
-//! The kinds of values that only modules have: codes, places, grants, channels, settings of their own.
+//! Kinds of values that only modules have: codes, placements, grants, channels, settings of their
+//! own.
 use crate::{
     kinds::{TextKind, ValueKind, alternatives},
     module_settings::Module,
@@ -13,9 +14,9 @@ use peal_model::{Info, Key, Proc, Status, Value as PmixValue};
 use std::fmt::Write as _;
 use toml::{Spanned, Table, Value, de::DeValue};
 
-/// The most elements of a list.
+/// Limit of a list's elements.
 const MAX_LIST: usize = 1024;
-/// The longest name of a module, in bytes: results appear under it, as a key.
+/// Limit of a module's name, in bytes: the name is a key of its results.
 const MAX_NAME: usize = Key::MAX;
 
 impl NamedTable for Module {
@@ -27,7 +28,7 @@ impl NamedTable for Module {
     }
 }
 
-/// A list of values of one kind, none of them twice.
+/// List of different values of one kind.
 pub(crate) struct List<K>(pub(crate) K);
 
 impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
@@ -76,7 +77,7 @@ impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
     }
 }
 
-/// A status by the Standard's name or by number.
+/// Status by its name in the Standard or by number.
 pub(crate) struct StatusCodeKind;
 
 impl ValueKind<Status> for StatusCodeKind {
@@ -133,7 +134,7 @@ impl ValueKind<Status> for StatusCodeKind {
     }
 }
 
-/// Where a module stands in its chain: a word, or a neighbour.
+/// Placement of a module in its chain: a keyword, or a neighbour.
 pub(crate) struct Placement;
 
 const PLACES: [(&str, ChainPlacement); 6] = [
@@ -204,7 +205,7 @@ impl ValueKind<ChainPlacement> for Placement {
     }
 }
 
-/// A capability that can be granted; which there are is said by who reads the configuration.
+/// Capability that can be granted. The reader of the configuration passes the list of them.
 pub(crate) struct CapabilityKind;
 
 impl ValueKind<String> for CapabilityKind {
@@ -230,7 +231,7 @@ impl ValueKind<String> for CapabilityKind {
             quoted(name)
         );
         if let Some(near) = hint {
-            // Writing to a text cannot fail.
+            // A write to a string cannot fail.
             let _ = write!(message, " (did you mean `{near}`?)");
         }
         reading.wrong(&value.span(), message);
@@ -246,7 +247,7 @@ impl ValueKind<String> for CapabilityKind {
     }
 }
 
-/// The key of an info, by its name in the Standard or as it is.
+/// Key of an info, by its name in the Standard or unchanged.
 pub(crate) struct InfoKey;
 
 impl ValueKind<String> for InfoKey {
@@ -274,7 +275,8 @@ impl ValueKind<String> for InfoKey {
     }
 }
 
-/// A log channel: one of the Standard's by its short name or key, or a key of the site's own, which has a dot.
+/// Log channel: one of the Standard by its short name or key, or a key of the site, which contains
+/// a dot.
 pub(crate) struct Channel;
 
 impl ValueKind<Key> for Channel {
@@ -319,7 +321,7 @@ impl ValueKind<Key> for Channel {
     }
 }
 
-/// The SHA-256 of a file.
+/// SHA-256 digest of a file.
 pub(crate) struct Sha256;
 
 impl ValueKind<[u8; 32]> for Sha256 {
@@ -358,7 +360,7 @@ fn digest(text: &str) -> Option<[u8; 32]> {
     bytes?.try_into().ok()
 }
 
-/// Whose a module is: the site's, a user's or a job's.
+/// Scope of a module: site, user or namespace.
 pub(crate) struct ModuleScope;
 
 impl ModuleScope {
@@ -410,7 +412,7 @@ impl ValueKind<ConfiguredScope> for ModuleScope {
     }
 }
 
-/// A proc, or all procs of a job.
+/// Proc, or all procs of a job.
 pub(crate) struct ProcName;
 
 impl ValueKind<Proc> for ProcName {
@@ -436,7 +438,7 @@ impl ValueKind<Proc> for ProcName {
     }
 }
 
-/// What a module is called.
+/// Name of a module.
 pub(crate) struct ModuleNameKind;
 
 impl TextKind for ModuleNameKind {
@@ -449,7 +451,7 @@ impl TextKind for ModuleNameKind {
     }
 }
 
-/// Settings of a module's own.
+/// Settings for the module itself.
 pub(crate) struct OwnSettings;
 
 impl ValueKind<Vec<Info>> for OwnSettings {

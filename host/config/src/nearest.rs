@@ -1,13 +1,13 @@
-//! The name that was probably meant.
+//! Suggestions for misspelt names.
 use std::cmp::Reverse;
 
-/// The farthest that a name may lie from what was written to be suggested: a third of its letters, at least one and at
-/// most three.
+/// Returns the limit of the distance at which a name is suggested: a third of its letters, at least
+/// one and at most three.
 fn reach(name: &str) -> usize {
     (name.len() / 3).clamp(1, 3)
 }
 
-/// How many letters two names begin with in common.
+/// Returns the length of the common prefix of two names.
 fn common(one: &str, other: &str) -> usize {
     one.chars()
         .zip(other.chars())
@@ -15,10 +15,11 @@ fn common(one: &str, other: &str) -> usize {
         .count()
 }
 
-/// The name that is nearest to what was written: with the fewest letters dropped, added, changed or swapped; of several,
-/// the one that begins alike the longest.
+/// Returns the nearest name: the one with the fewest letters dropped, added, changed or swapped. Of
+/// several, it is the one with the longest common prefix.
 pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // What differs more in length than it may in letters need not be compared, which takes long for what is long.
+    // Names whose lengths differ too much cannot be near; the comparison of long ones would take
+    // long.
     let near = names
         .into_iter()
         .filter(|name| written.len().abs_diff(name.len()) <= reach(name));
@@ -28,7 +29,7 @@ pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> O
         .map(|of| of.1)
 }
 
-/// What would be right instead of a name that is unknown: the nearest one, or all.
+/// Returns the hint for an unknown name: the nearest one, or all.
 pub(crate) fn instead(written: &str, names: &[&str]) -> String {
     match nearest(written, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),

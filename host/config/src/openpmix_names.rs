@@ -1,13 +1,13 @@
-//! What corresponds to the settings of OpenPMIx.
+//! Correspondence of Peal's settings to those of OpenPMIx.
 
-/// A name that sites know from OpenPMIx or the RFCs.
+/// Name of a setting that sites know from OpenPMIx or the RFCs.
 #[derive(Debug)]
 pub struct OpenPmixName {
-    /// The name: of an MCA parameter, an attribute, or an environment variable.
+    /// Name of an MCA parameter, an attribute, or an environment variable.
     pub c: &'static str,
-    /// The key of Peal's setting, if there is one.
+    /// Key of Peal's setting, if there is one.
     pub setting: Option<&'static str>,
-    /// What differs, or why there is none.
+    /// Difference between the two, or the reason why there is none.
     pub note: &'static str,
 }
 
@@ -27,7 +27,8 @@ const fn none(c: &'static str, note: &'static str) -> OpenPmixName {
     }
 }
 
-/// Every such name. Those of MCA parameters are what `pmix_info --all` of OpenPMIx 4.2 lists, without `PMIX_MCA_`.
+/// All such names. Those of MCA parameters are listed by `pmix_info --all` of OpenPMIx 4.2, here
+/// without `PMIX_MCA_`.
 pub const C_NAMES: &[OpenPmixName] = &[
     same(
         "PMIx_server_cache_size",

@@ -1,4 +1,4 @@
-//! Reading one text of a configuration: where in it one is, and what is wrong there.
+//! Parser state of one text of a configuration: positions and problems.
 use crate::problem::{Problem, ProblemOrigin, TextPosition};
 use std::{
     ops::Range,
@@ -6,23 +6,23 @@ use std::{
 };
 use toml::de::DeValue;
 
-/// The most problems that are told; whoever has more has another kind of problem.
+/// Limit of reported problems.
 const MAX_PROBLEMS: usize = 100;
 
-/// How much of a text is quoted, in characters.
+/// Limit of quoted text, in characters.
 const MAX_QUOTED: usize = 60;
 
-/// What a text is part of.
+/// Source of a text.
 pub(crate) enum TextSource {
-    /// A file, with where its lines start.
+    /// File, with the offsets of its lines.
     File {
         path: PathBuf,
         text: String,
         lines: Vec<usize>,
     },
-    /// An environment variable.
+    /// Environment variable.
     Variable(String),
-    /// An option of the command line.
+    /// Command-line option.
     Option(String),
 }
 
@@ -41,7 +41,7 @@ impl TextSource {
         }
     }
 
-    /// Where a part of the text lies.
+    /// Returns the origin of a part of the text.
     pub(crate) fn origin(&self, span: &Range<usize>) -> ProblemOrigin {
         match self {
             TextSource::File { path, text, lines } => {
@@ -64,20 +64,20 @@ impl TextSource {
     }
 }
 
-/// Reads one text; what is wrong is gathered, so that everything can be told at once.
+/// Parser of one text. It collects problems, so that all can be reported at once.
 pub(crate) struct DocumentParser<'a> {
     pub(crate) source: TextSource,
-    /// Where relative paths start.
+    /// Directory at which relative paths start.
     pub(crate) base: PathBuf,
-    /// The names of the capabilities that can be granted.
+    /// Names of the capabilities that can be granted.
     pub(crate) capabilities: &'a [&'static str],
     pub(crate) problems: &'a mut Vec<Problem>,
-    /// The setting that is being read.
+    /// Key of the setting that is being read.
     pub(crate) key: &'static str,
 }
 
 impl DocumentParser<'_> {
-    /// Notes what is wrong with a part of the text.
+    /// Notes a problem of a part of the text.
     pub(crate) fn wrong(&mut self, span: &Range<usize>, message: impl Into<String>) {
         let origin = self.source.origin(span);
         self.problem(Problem::new(origin, message));
@@ -89,7 +89,7 @@ impl DocumentParser<'_> {
         }
     }
 
-    /// Notes that a value of the setting is not what it should be.
+    /// Notes that a value of the setting is invalid.
     pub(crate) fn refuse(&mut self, value: &toml::Spanned<DeValue<'_>>, wanted: &str) {
         let message = format!(
             "{} is {}; it should be {wanted}",
@@ -100,7 +100,7 @@ impl DocumentParser<'_> {
     }
 }
 
-/// A value as a message shows it.
+/// Formats a value for a message.
 pub(crate) fn described(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => quoted(text),
@@ -113,7 +113,8 @@ pub(crate) fn described(value: &DeValue<'_>) -> String {
     }
 }
 
-/// The beginning of a text, with nothing in it that could end a line or move the cursor.
+/// Quotes the beginning of a text, with escapes for characters that could end a line or move the
+/// cursor.
 pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTED) {
         Some((at, _)) => format!("{:?}...", text.get(..at).unwrap_or_default()),

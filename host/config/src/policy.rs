@@ -1,9 +1,9 @@
-//! What holds where policies decide nothing, hook by hook.
+//! Defaults of the policy hooks.
 use crate::{settings::Policy, values::PolicyDefault};
 use peal_model::Hook;
 
 impl Policy {
-    /// What holds where all policies of a hook pass.
+    /// Returns the default of a hook, which applies if all its policies pass.
     pub fn default_of(&self, hook: Hook) -> PolicyDefault {
         match hook {
             Hook::Connection => self.connection,

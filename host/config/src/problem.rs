@@ -1,16 +1,16 @@
-//! Where values come from, and what is wrong with them.
+//! Origins of values, and problems.
 use serde::Serialize;
 use std::{fmt, path::PathBuf};
 use thiserror::Error;
 
-/// A place in a file.
+/// Position in a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TextPosition {
-    /// The file, as it was named.
+    /// Path of the file as it was given.
     pub file: PathBuf,
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
 }
 
@@ -20,22 +20,22 @@ impl fmt::Display for TextPosition {
     }
 }
 
-/// The layer that a value comes from; each overrides those before it.
+/// Layer of a value; each layer overrides those before it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "layer", rename_all = "kebab-case")]
 pub enum ProblemOrigin {
-    /// Nobody said anything else.
+    /// Built-in default.
     BuiltIn,
     /// `peal.toml`, or a file in `modules.d`.
     File(TextPosition),
-    /// An environment variable.
+    /// Environment variable.
     Environment {
-        /// Its name.
+        /// Name of the variable.
         variable: String,
     },
-    /// The command line.
+    /// Command line.
     CommandLine {
-        /// The option, as in `--set events.ring_size`.
+        /// Option, as in `--set events.ring_size`.
         option: String,
     },
 }
@@ -51,17 +51,17 @@ impl fmt::Display for ProblemOrigin {
     }
 }
 
-/// Something that is wrong with a configuration, and what would be right.
+/// Problem of a configuration, with a description of what would be valid.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Problem {
-    /// Where; none for a file as a whole.
+    /// Origin; `None` for a file as a whole.
     at: Option<ProblemOrigin>,
-    /// And what.
+    /// Description.
     message: String,
 }
 
 impl Problem {
-    /// What is wrong at a place.
+    /// Creates a problem at an origin.
     pub fn new(at: ProblemOrigin, message: impl Into<String>) -> Problem {
         Problem {
             at: Some(at),
@@ -69,7 +69,7 @@ impl Problem {
         }
     }
 
-    /// What is wrong with a file as a whole; the message names it.
+    /// Creates a problem of a file as a whole; the message names the file.
     pub fn of_file(message: impl Into<String>) -> Problem {
         Problem {
             at: None,
@@ -87,13 +87,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a configuration, one line each.
+/// All problems of a configuration, one a line.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Nothing where nothing is wrong, else these as the error.
+    /// Returns these problems as an error if there are any.
     pub(crate) fn or_none(self) -> Result<(), Problems> {
         if self.0.is_empty() { Ok(()) } else { Err(self) }
     }

@@ -1,4 +1,5 @@
-//! Modules as a document that says the same again, wherever it is read: for those who keep what a server has run.
+//! Modules as a document that is read back with the same result at any place. The store keeps such
+//! documents of the modules that ran.
 use crate::{
     document::{ModuleEntry, ParsedSettings},
     module_settings::Module,
@@ -8,7 +9,7 @@ use crate::{
 };
 use std::{fmt::Write, path::Path};
 
-/// What these modules were given, as a document.
+/// Returns the given settings of these modules as a document.
 pub fn saved<'a>(modules: impl IntoIterator<Item = &'a ModuleEntry>) -> String {
     let mut document = String::new();
     for module in modules {
@@ -19,7 +20,7 @@ pub fn saved<'a>(modules: impl IntoIterator<Item = &'a ModuleEntry>) -> String {
         {
             if let Some(value) = setting.value(&module.settings) {
                 let name = setting.key.strip_prefix("module.").unwrap_or(setting.key);
-                // A string takes whatever is written.
+                // A write to a string cannot fail.
                 let _ = writeln!(document, "{name} = {value}");
             }
         }
@@ -27,7 +28,8 @@ pub fn saved<'a>(modules: impl IntoIterator<Item = &'a ModuleEntry>) -> String {
     document
 }
 
-/// The modules of a document. Problems point into it under this name, relative paths start at `base`.
+/// Reads the modules of a document. Problems name the document by `name`; relative paths start at
+/// `base`.
 pub fn recalled(
     document: &str,
     name: &Path,

@@ -1,48 +1,48 @@
-//! Shares of users: what holds where none is set, and whether those that are set fit the totals that they are shares of, and the system.
+//! Shares of users: their defaults, and checks of given ones against their totals and the system.
 use crate::{
     document::Origins,
     problem::Problem,
     settings::{Config, Log, Server, Store, Tools},
 };
 
-/// The part of all connections, and of all tools, that one user may have unless another one is set.
+/// Divisor that gives the default share of one user of all connections and tools.
 const PART: usize = 4;
 
-/// The handshakes of one user that are read at once unless another number is set.
+/// Default number of concurrent handshakes of one user.
 const HANDSHAKES: usize = 64;
 
-/// The files that a server needs beside those of its connections.
+/// Files that a server needs beside those of its connections.
 const OTHER_FILES: u64 = 64;
 
-/// The resources of the system, as far as they are known.
+/// Resources of the system, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResources {
-    /// The files that this process may have open (`RLIMIT_NOFILE`, the hard limit).
+    /// Limit of open files of this process (`RLIMIT_NOFILE`, the hard limit).
     pub open_files: Option<u64>,
-    /// The memory of the machine, in bytes.
+    /// Memory of the machine, in bytes.
     pub memory_bytes: Option<u64>,
 }
 
 impl Server {
-    /// The connections that one user may have.
+    /// Returns the connections that one user may have.
     pub fn connections_per_user(&self) -> usize {
         self.max_connections_per_user
             .unwrap_or((self.max_connections / PART).max(1))
     }
 
-    /// The handshakes of one user that are read at once.
+    /// Returns the concurrent handshakes that one user may have.
     pub fn handshakes_per_user(&self) -> usize {
         self.max_handshakes_per_user
             .unwrap_or(HANDSHAKES.min(self.connections_per_user()))
     }
 
-    /// The bytes that unfinished messages of one user may take.
+    /// Returns the bytes that incomplete messages of one user may take.
     pub fn partial_frame_bytes_per_user(&self) -> usize {
         self.max_partial_frame_bytes_per_user
             .unwrap_or(self.max_message_bytes.saturating_mul(2))
     }
 
-    /// The bytes that the values which one user's procs have put may take.
+    /// Returns the bytes that values put by one user's procs may take.
     pub fn put_bytes_per_user(&self) -> usize {
         self.max_put_bytes_per_user
             .unwrap_or(self.max_put_bytes.saturating_mul(2))
@@ -50,7 +50,7 @@ impl Server {
 }
 
 impl Tools {
-    /// The tools that one user may have.
+    /// Returns the tools that one user may have.
     pub fn per_user(&self) -> usize {
         self.max_connections_per_user
             .unwrap_or((self.max_connections / PART).max(1))
@@ -58,13 +58,13 @@ impl Tools {
 }
 
 impl Log {
-    /// The number of requests of one user that may wait.
+    /// Returns the queued log requests that one user may have.
     pub fn user_queued(&self) -> usize {
         self.max_queue_requests_per_user
             .unwrap_or(self.max_queue_requests.div_ceil(4))
     }
 
-    /// The number of bytes that these may take.
+    /// Returns the bytes that these requests may take.
     pub fn user_queued_bytes(&self) -> usize {
         self.max_queue_bytes_per_user
             .unwrap_or(self.max_queue_bytes / 4)
@@ -72,30 +72,30 @@ impl Log {
 }
 
 impl Store {
-    /// The number of bytes that the entries of all jobs may take.
+    /// Returns the bytes that record entries of all jobs may take.
     pub fn record_bytes(&self) -> u64 {
         self.max_record_bytes.unwrap_or(self.max_bytes / 2)
     }
 
-    /// The number of bytes that the entries of one user's jobs may take.
+    /// Returns the bytes that record entries of one user's jobs may take.
     pub fn user_record_bytes(&self) -> u64 {
         self.max_record_bytes_per_user
             .unwrap_or(self.record_bytes() / 2)
     }
 
-    /// The number of bytes that the entries of one job may take.
+    /// Returns the bytes that record entries of one job may take.
     pub fn job_record_bytes(&self) -> u64 {
         self.max_record_bytes_per_job
             .unwrap_or(self.user_record_bytes() / 4)
     }
 }
 
-/// A bound that one setting must keep.
+/// Bound of one setting.
 struct Bound {
     key: &'static str,
     value: u64,
     limit: Limit,
-    /// Why.
+    /// Reason of the bound.
     reason: String,
 }
 
@@ -105,7 +105,7 @@ enum Limit {
 }
 
 impl Bound {
-    /// The violation of this bound, and what would be right; none where it is kept.
+    /// Returns the message if the bound is violated.
     fn violation(&self) -> Option<String> {
         let Bound {
             key,
@@ -125,7 +125,8 @@ impl Bound {
     }
 }
 
-/// The mistakes of settings that make no sense together, or on this system. Defaults are right.
+/// Returns the problems of settings that contradict each other or exceed the system. Defaults are
+/// not checked, since they fit.
 pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources) -> Vec<Problem> {
     let bounds = totals(config)
         .into_iter()
@@ -135,7 +136,7 @@ pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources)
         .collect()
 }
 
-/// The shares beside their totals.
+/// Returns the bounds of shares by their totals.
 fn totals(config: &Config) -> [Bound; 9] {
     let Config {
         server,
@@ -212,7 +213,7 @@ fn totals(config: &Config) -> [Bound; 9] {
     ]
 }
 
-/// The amount that the system has of a resource.
+/// Returns the bounds by the resources of the system.
 fn system_bounds(config: &Config, system: SystemResources) -> Vec<Bound> {
     let server = &config.server;
     let files = system.open_files.map(|files| Bound {
@@ -249,7 +250,7 @@ mod tests {
         memory_bytes: Some(1 << 30),
     };
 
-    /// The mistake in this setting.
+    /// Returns the problems of these settings.
     fn problems(settings: &[&str]) -> Vec<String> {
         let sources = ConfigSources {
             environment: vec![("PEAL_CONFIG".into(), "".into())],
@@ -268,7 +269,7 @@ mod tests {
             .collect()
     }
 
-    /// Each row: settings that fit, the same with one that does not, and what would be right.
+    /// Each row: valid settings, one more that is invalid, and the message.
     #[test]
     fn shares_above_total_or_system_are_refused_with_valid_values() {
         for (fits, wrong, says) in [

@@ -1,47 +1,48 @@
-//! The public keys by which signatures of modules are checked, and the rules that say for whose modules which are trusted.
+//! Public keys that check signatures of modules, and the owners for which each key is trusted.
 use crate::{kinds::ValueKind, parser::DocumentParser, settings::Modules, values::ModuleOwner};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use std::fmt;
 use thiserror::Error;
 use toml::{Spanned, Value, de::DeValue};
 
-/// How long the algorithm's name is that keys and signatures begin with, in bytes.
+/// Length of the algorithm's name at the start of keys and signatures, in bytes.
 const ALGORITHM: usize = 2;
-/// How long what follows it is: the key's id.
+/// Length of the key's id, which follows it.
 const ID: usize = 8;
 
-/// By what people tell keys apart. It is not secret, and a signature may claim any: only a key that fits proves something.
+/// Id by which people distinguish keys. It is not secret, and a signature may claim any: only the
+/// check by the key itself proves the signer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct KeyId([u8; ID]);
 
 impl KeyId {
-    /// That of these bytes.
+    /// Creates an id of these bytes.
     pub fn new(bytes: &[u8]) -> Option<KeyId> {
         bytes.try_into().ok().map(KeyId)
     }
 
-    /// That in the second line of a key or a signature.
+    /// Reads the id in the second line of a key or signature.
     pub fn of_line(line: &str) -> Option<KeyId> {
         let bytes = BASE64_STANDARD.decode(line.trim()).ok()?;
         KeyId::new(bytes.get(ALGORITHM..ALGORITHM + ID)?)
     }
 }
 
-/// As `minisign` writes it: the bytes are a number whose last digits come first.
+/// Format of `minisign`: a number in hexadecimal digits, whose bytes are in little-endian order.
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016X}", u64::from_le_bytes(self.0))
     }
 }
 
-/// A text is no public key.
+/// Error for a text that is not a public key.
 #[derive(Debug, Error)]
 #[error("{text:?} is no public key of minisign; one has 56 characters and begins with RW")]
 pub struct SignerKeyError {
     text: String,
 }
 
-/// A public key of minisign.
+/// Public key of minisign.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrustedKey {
     text: String,
@@ -50,7 +51,7 @@ pub struct TrustedKey {
 }
 
 impl TrustedKey {
-    /// Reads a key: as it stands in the second line of its file, or the whole file.
+    /// Parses a key: the second line of its file, or the whole file.
     pub fn parse(text: &str) -> Result<TrustedKey, SignerKeyError> {
         let lines: Vec<&str> = text
             .lines()
@@ -75,12 +76,12 @@ impl TrustedKey {
         })
     }
 
-    /// Its id.
+    /// Returns the id of the key.
     pub fn id(&self) -> KeyId {
         self.id
     }
 
-    /// What signatures are checked with.
+    /// Returns the key that verifies signatures.
     pub fn verifier(&self) -> &minisign_verify::PublicKey {
         &self.key
     }
@@ -93,12 +94,12 @@ impl fmt::Display for TrustedKey {
 }
 
 impl Modules {
-    /// Whether modules of this owner must be signed.
+    /// Returns true if modules of this owner must be signed.
     pub fn requires(&self, owner: ModuleOwner) -> bool {
         self.require_signature.contains(&owner)
     }
 
-    /// The keys that are trusted for modules of this owner.
+    /// Returns the keys that are trusted for modules of this owner.
     pub fn keys_of(&self, owner: ModuleOwner) -> impl Iterator<Item = &TrustedKey> {
         let more: &[TrustedKey] = match owner {
             ModuleOwner::Site => &[],
@@ -109,7 +110,8 @@ impl Modules {
         self.trusted_keys.iter().chain(more)
     }
 
-    /// The setting that names more keys than `modules.trusted_keys` for this owner; for the site there is none.
+    /// Returns the setting that adds keys for this owner to `modules.trusted_keys`; the site has
+    /// none.
     pub fn keys_setting(owner: ModuleOwner) -> &'static str {
         match owner {
             ModuleOwner::Site => "modules.trusted_keys",
@@ -120,7 +122,7 @@ impl Modules {
     }
 }
 
-/// A public key in a configuration.
+/// Public key in a configuration.
 pub(crate) struct SignerPublicKey;
 
 impl ValueKind<TrustedKey> for SignerPublicKey {
@@ -152,7 +154,7 @@ impl ValueKind<TrustedKey> for SignerPublicKey {
 mod tests {
     use super::*;
 
-    /// Made by minisign 0.11.
+    /// Key made by minisign 0.11.
     const FILE: &str = "untrusted comment: minisign public key C7E0F06AE2DF49F0
 RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
 ";

@@ -1,12 +1,12 @@
-//! What the table of settings is made of: the macro that makes types out of it, and a row of it.
+//! Table of settings: the macro that generates types from it, and its rows.
 use crate::parser::DocumentParser;
 use toml::{Spanned, Value, de::DeValue};
 
-/// A key and all that is known about it; `T` is what it is a setting of.
+/// Row of the table for a key of `T`.
 pub struct Setting<T> {
-    /// The whole key, as in `events.ring_size`.
+    /// Whole key, as in `events.ring_size`.
     pub key: &'static str,
-    /// A value other than the default, as a file has it.
+    /// Value other than the default, in the form of a file.
     pub example: &'static str,
     pub(crate) doc: &'static [&'static str],
     pub(crate) read: fn(&mut T, &Spanned<DeValue<'_>>, &mut DocumentParser<'_>),
@@ -17,63 +17,63 @@ pub struct Setting<T> {
     pub(crate) is_required: fn() -> bool,
 }
 
-/// What has settings.
+/// Type with settings.
 pub trait SettingsTable: Default + Sized + 'static {
-    /// All of them, in the order in which they are shown.
+    /// All settings, in the order in which they are shown.
     const ALL: &'static [Setting<Self>];
-    /// The first part of their keys and what it holds, in the same order.
+    /// First part of the keys and a description of each section, in the same order.
     const SECTIONS: &'static [(&'static str, &'static [&'static str])];
 }
 
-/// What there may be several of, each in a table of its own with a name.
+/// Kind of table of which there may be several, each with a name.
 pub(crate) trait NamedTable: SettingsTable {
-    /// What heads such a table, and their keys begin with.
+    /// Heading of such a table, with which the keys begin.
     const HEAD: &'static str;
-    /// The most of them.
+    /// Limit of such tables.
     const MOST: usize;
 
-    /// What tells it from others; nothing until it was given.
+    /// Returns the name that identifies an entry; empty until it was given.
     fn name(&self) -> &str;
 }
 
 impl<T: SettingsTable> Setting<T> {
-    /// What it means.
+    /// Returns the meaning of the setting.
     pub fn meaning(&self) -> String {
         paragraph(self.doc)
     }
 
-    /// What values it may have.
+    /// Describes the valid values.
     pub fn wanted(&self) -> String {
         (self.wanted)()
     }
 
-    /// Its value; none where nothing is set, which [`Setting::unset`] explains.
+    /// Returns the value; `None` if it is unset, which [`Setting::unset`] explains.
     pub fn value(&self, of: &T) -> Option<Value> {
         (self.value)(of)
     }
 
-    /// What holds where nothing is set; none for a setting that always has a value.
+    /// Describes the effect of an unset value; `None` for a setting that always has a value.
     pub fn unset(&self) -> Option<&'static str> {
         (self.unset)()
     }
 
-    /// Whether it must be given.
+    /// Returns true if the setting must be given.
     pub fn is_required(&self) -> bool {
         (self.is_required)()
     }
 
-    /// The environment variable that sets it, as in `PEAL_EVENTS_RING_SIZE`.
+    /// Returns the environment variable of the setting, as in `PEAL_EVENTS_RING_SIZE`.
     pub fn variable(&self) -> String {
         format!("PEAL_{}", self.key.replace(['.', '-'], "_").to_uppercase())
     }
 
-    /// The setting of this key.
+    /// Returns the setting of this key.
     pub fn of(key: &str) -> Option<&'static Setting<T>> {
         T::ALL.iter().find(|setting| setting.key == key)
     }
 }
 
-/// The lines of a doc comment as one paragraph.
+/// Joins the lines of a doc comment into one paragraph.
 pub(crate) fn paragraph(doc: &[&str]) -> String {
     doc.iter()
         .map(|line| line.trim())
@@ -81,7 +81,7 @@ pub(crate) fn paragraph(doc: &[&str]) -> String {
         .join(" ")
 }
 
-/// Makes types out of a table of settings. A row is
+/// Generates types from a table of settings. A row is
 ///
 /// ```text
 /// /// What it means.

@@ -1,22 +1,22 @@
-//! The types of settings that are words, or begin with one.
+//! Types of settings that are keywords, or begin with one.
 use peal_core::pattern::NspacePattern;
 use std::path::PathBuf;
 
-/// A type whose values are words.
+/// Type whose values are keywords.
 pub trait Keyword: Copy + PartialEq + Sized + 'static {
-    /// Every value.
+    /// All values.
     const ALL: &'static [Self];
 
-    /// The word for it.
+    /// Returns the keyword of a value.
     fn name(self) -> &'static str;
 
-    /// The value of this word.
+    /// Returns the value of this keyword.
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|word| word.name() == name)
     }
 }
 
-/// Enumerations and their words.
+/// Defines enumerations and their keywords.
 macro_rules! words {
     ($(
         $(#[doc = $about:literal])+
@@ -37,193 +37,194 @@ macro_rules! words {
 }
 
 words! {
-    /// What follows the abnormal end of a proc.
+    /// Reaction to the abnormal end of a proc.
     OnAbort {
-        /// The job is ended.
+        /// The job is terminated.
         Terminate = "terminate",
-        /// The other procs go on.
+        /// The other procs continue.
         Continue = "continue",
     }
 
-    /// Who is started again where a proc is to be.
+    /// Extent of a restart of procs.
     RestartScope {
-        /// Those that were named.
+        /// The named procs.
         Ranks = "ranks",
         /// All procs of their job.
         Job = "job",
     }
 
-    /// Whether procs are kept in control groups.
+    /// Use of control groups for procs.
     ControlGroups {
-        /// Where that is possible.
+        /// Use them if possible.
         Try = "try",
-        /// They are not.
+        /// Do not use them.
         Off = "off",
     }
 
-    /// What holds where every policy of a hook passes.
+    /// Verdict of a hook if all its policies pass.
     PolicyDefault {
-        /// The rule that Peal comes with.
+        /// Built-in rule of Peal.
         BuiltIn = "built-in",
-        /// Yes.
+        /// Grant.
         Grant = "grant",
-        /// No.
+        /// Deny.
         Deny = "deny",
     }
 
-    /// How closely a peer is compared with what it claims to be.
+    /// Strictness of the comparison between a peer and the identity that it claims.
     IdentityCheck {
         /// Only the process that was started for the proc, and its descendants.
         Process = "process",
-        /// Any process of its user.
+        /// Any process of the same user.
         User = "user",
     }
 
-    /// What a policy that fails counts as.
+    /// Outcome that a failed policy counts as.
     OnFailure {
         /// The request is denied.
         Deny = "deny",
-        /// Those after it decide.
+        /// The policies after it decide.
         Pass = "pass",
     }
 
-    /// The classes of events that a handler is for.
+    /// Event classes of a handler.
     EventLevels {
-        /// Those about procs and jobs.
+        /// Job-specific events.
         Job = "job",
-        /// Those about the environment that procs run in.
+        /// Environment events.
         Environment = "environment",
-        /// Both.
+        /// Both classes.
         Both = "both",
     }
 
-    /// Whether a module takes part.
+    /// Mode of a module.
     Mode {
-        /// It does.
+        /// Its outcomes have effect.
         Active = "active",
-        /// It only looks on.
+        /// It is called, but its outcomes are ignored.
         Shadow = "shadow",
     }
 
-    /// Whose a module is, as far as rules for signatures tell owners apart.
+    /// Owner of a module, as far as the signature rules distinguish them.
     ModuleOwner {
-        /// The site's.
+        /// The site.
         Site = "site",
-        /// A user's: one that they installed, or that the site gave them.
+        /// A user, who installed the module or was given it by the site.
         User = "user",
-        /// One that the site gave jobs of some names.
+        /// Jobs with matching names, to which the site gave the module.
         Namespace = "namespace",
-        /// One that a job brings.
+        /// A job that supplies the module itself.
         JobSupplied = "job-supplied",
     }
 
-    /// Who shares the memory of an instance.
+    /// Extent of the sharing of an instance's memory.
     Isolation {
         /// All calls of the module.
         Module = "module",
-        /// Calls that procs of the same job have caused.
+        /// Calls caused by procs of the same job.
         Namespace = "namespace",
-        /// Nobody.
+        /// One call.
         Call = "call",
     }
 
-    /// For which modules fuel is counted.
+    /// Modules for which fuel is counted.
     FuelCount {
-        /// For those that have a limit of it.
+        /// Modules with a fuel limit.
         WhereLimited = "limited",
-        /// For all.
+        /// All modules.
         Always = "always",
     }
 
-    /// What to do where a decision cannot be recorded.
+    /// Reaction to a decision that cannot be recorded.
     AuditFailure {
-        /// What was granted is denied.
+        /// A grant becomes a denial.
         Deny = "deny",
-        /// What was granted stays granted.
+        /// A grant stays a grant.
         Continue = "continue",
     }
 
-    /// What a record survives.
+    /// Durability of a record.
     Durability {
-        /// The end of the process.
+        /// It survives the end of the process.
         Process = "process",
-        /// The end of the machine.
+        /// It survives the end of the machine.
         Machine = "machine",
     }
 
-    /// Whether the system's log has checkpoints of the audit trail.
+    /// Copies of trail checkpoints in the system log.
     CheckpointSyslog {
-        /// It has not.
+        /// No copies.
         No = "no",
-        /// It has.
+        /// Copies.
         Yes = "yes",
     }
 
-    /// Whether the kernel confines the server.
+    /// Confinement of the server by the kernel.
     ConfinementMode {
-        /// It does not.
+        /// No confinement.
         Off = "off",
-        /// As far as it can.
+        /// As far as the kernel supports it.
         Try = "try",
-        /// It does, or there is no server.
+        /// Full confinement; the server does not start without it.
         Require = "require",
     }
 
-    /// What may be done in a directory.
+    /// Access to a directory.
     FilesMode {
-        /// Files are read.
+        /// Files can be read.
         Read = "read",
-        /// Files are read and written.
+        /// Files can be read and written.
         ReadWrite = "read-write",
     }
 
-    /// What accepted messages of a sink survive.
+    /// Durability of messages that a sink has accepted.
     SinkDurability {
-        /// Nothing: they are in memory.
+        /// None: they are in memory.
         Memory = "memory",
-        /// The end of the process: they are in the store.
+        /// They survive the end of the process: they are in the store.
         Store = "store",
     }
 
-    /// Whether what is said to a mail server can be read on the way.
+    /// Encryption of the connection to a mail server.
     Encryption {
-        /// Not, behind the first words: a server that does not offer STARTTLS gets nothing.
+        /// STARTTLS is required: nothing is sent to a server that does not offer it.
         StartTls = "start-tls",
-        /// Only where the server does not offer STARTTLS, or somebody on the way takes out that it does.
+        /// STARTTLS is used if the server offers it. An attacker on the network can remove the
+        /// offer.
         StartTlsIfOffered = "start-tls-if-offered",
-        /// Not at all.
+        /// TLS from the start.
         Tls = "tls",
-        /// It can.
+        /// No encryption.
         None = "none",
     }
 
-    /// When a message is on the disk.
+    /// Time at which a message is written to the disk.
     FileSync {
-        /// When the system writes it.
+        /// The operating system decides.
         Never = "never",
-        /// Before its requester is told.
+        /// Before the requester gets the reply.
         Each = "each",
     }
 }
 
-/// Where a module may write.
+/// Sink that a module may write to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SinkName {
-    /// The standard output of the job that logs.
+    /// Standard output of the job that logs.
     Stdout,
-    /// Its standard error.
+    /// Standard error of that job.
     Stderr,
-    /// The record of that job.
+    /// Record of that job.
     JobRecord,
-    /// A sink that the admin opened.
+    /// Sink that the admin opened.
     Opened(String),
 }
 
 impl SinkName {
-    /// The names of those that are always there.
+    /// Names of the built-in sinks.
     pub const BUILT_IN: [&str; 3] = ["stdout", "stderr", "job-record"];
 
-    /// The sink of this name.
+    /// Returns the sink of this name.
     pub fn of(name: &str) -> SinkName {
         match name {
             "stdout" => SinkName::Stdout,
@@ -233,7 +234,7 @@ impl SinkName {
         }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         match self {
             SinkName::Stdout => "stdout",
@@ -244,52 +245,53 @@ impl SinkName {
     }
 }
 
-/// A directory that a module may use.
+/// Directory that a module may use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirectoryGrant {
-    /// What the module calls it.
+    /// Name of the directory in the module.
     pub name: String,
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// What may be done there.
+    /// Access to the directory.
     pub mode: FilesMode,
-    /// How many bytes all files there may take, each counting for 4096 at least, where it may be written to.
+    /// Limit of the bytes of all its files, each of which counts for at least 4096. It applies to
+    /// writable directories.
     pub max_bytes: u64,
 }
 
-/// Whose module it is.
+/// Scope of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConfiguredScope {
-    /// The site's.
+    /// The site.
     Site,
-    /// A user's.
+    /// A user.
     User(UserRef),
-    /// A job's, which may be registered later, or those of all jobs that have such a name.
+    /// All jobs whose names match the pattern, including those that are registered later.
     Namespace(NspacePattern),
 }
 
-/// A user, as the configuration names one.
+/// User in the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserRef {
-    /// By number.
+    /// User by uid.
     Id(u32),
-    /// By name, which the system knows.
+    /// User by name, which the system resolves.
     Name(String),
 }
 
-/// A log channel's place in the site's order.
+/// Log channel in the order of the site.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderedChannel {
-    /// Its name in lower case, as in `local_syslog`.
+    /// Name in lower case, as in `local_syslog`.
     pub name: String,
-    /// Whether it must succeed.
+    /// Requirement of its success.
     pub requirement: Requirement,
 }
 
-/// Whether a log channel must succeed for its request to do so.
+/// Requirement of a log channel's success for its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requirement {
-    /// It need not.
+    /// Its failure does not make the request fail.
     Optional,
     /// It is always tried, and its failure makes the request fail.
     Required,

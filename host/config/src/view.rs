@@ -1,4 +1,4 @@
-//! What `peal config show` prints: every setting, its value and its origin, for people (as TOML) or as JSON.
+//! Output of `peal config show`: every setting with its value and origin, as TOML or as JSON.
 use crate::{
     document::TableEntry,
     layers::Resolved,
@@ -10,35 +10,35 @@ use serde::Serialize;
 use std::{fmt, path::PathBuf};
 use toml::Value;
 
-/// A setting as it is.
+/// Setting with its value.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Shown {
-    /// The whole key.
+    /// Whole key.
     pub key: &'static str,
-    /// Its value; none where nothing is set.
+    /// Value; `None` if it is unset.
     pub value: Option<Value>,
-    /// What holds where nothing is set.
+    /// Effect of an unset value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unset: Option<&'static str>,
-    /// Where it comes from.
+    /// Origin of the value.
     pub origin: ProblemOrigin,
 }
 
-/// A configuration as it is.
+/// Configuration with its values.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct View {
-    /// The files that were read.
+    /// Files that were read.
     pub files: Vec<PathBuf>,
-    /// All settings but those of modules.
+    /// All settings except those of modules.
     pub settings: Vec<Shown>,
-    /// The settings of each module.
+    /// Settings of each module.
     pub modules: Vec<Vec<Shown>>,
-    /// The settings of each sink.
+    /// Settings of each sink.
     pub sinks: Vec<Vec<Shown>>,
 }
 
 impl Resolved {
-    /// All of it, to be shown.
+    /// Returns the configuration for display.
     pub fn view(&self) -> View {
         let settings = Config::ALL
             .iter()
@@ -77,7 +77,7 @@ fn shown<T: SettingsTable>(setting: &Setting<T>, of: &T, origin: &ProblemOrigin)
 }
 
 impl fmt::Display for View {
-    /// As a file that says the same, the origins as comments.
+    /// Writes a file with the same settings, and the origins as comments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.files[..] {
             [] => writeln!(f, "# no file was read")?,
@@ -106,7 +106,7 @@ impl fmt::Display for View {
     }
 }
 
-/// A key without what heads its table.
+/// Returns a key without the heading of its table.
 fn rest<'k>(key: &'k str, head: &str) -> &'k str {
     key.strip_prefix(head)
         .and_then(|rest| rest.strip_prefix('.'))

@@ -1,4 +1,5 @@
-//! Every key is read from every layer, each layer overrides those before it, and everybody can see where a value comes from.
+//! Tests of the layers: every key is read from every layer, each layer overrides those before it,
+//! and the origin of a value is known.
 mod support;
 
 use peal_config::{
@@ -9,12 +10,12 @@ use peal_sinks::SinkKind;
 use std::collections::BTreeSet;
 use support::{Site, line, load, with_option, with_variable};
 
-/// The example of a text without its quotes, as one writes it in a shell.
+/// Returns the example of a string without its quotes, as in a shell.
 fn unquoted(setting: &Setting<Config>) -> &str {
     setting.example.trim_matches('"')
 }
 
-/// Where the last part of a dotted key stands in a line that begins with it.
+/// Returns the column of the last part of a dotted key in a line that begins with it.
 fn column(key: &str) -> usize {
     key.rfind('.').map_or(1, |dot| dot + 2)
 }
@@ -92,7 +93,7 @@ fn every_key_of_a_module_is_read() {
         ))
         .unwrap();
         let module = &loaded.modules[0];
-        // So far there is one mode.
+        // There is one mode so far.
         if setting.key != "module.mode" {
             assert_ne!(
                 setting.value(&module.settings),
@@ -128,7 +129,7 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
         (&Config::default(), 0)
     );
 
-    // Settings stand behind a `#`, comments behind a `#` and a space.
+    // Settings follow a `#`, comments follow a `#` and a space.
     let settings = commented.lines().map(|line| match line.strip_prefix('#') {
         Some(rest) if !rest.is_empty() && !rest.starts_with(' ') => rest,
         _ => line,

@@ -1,11 +1,11 @@
-//! What is wrong is refused with its file, line and column and with what would be right, all of it at once.
+//! Tests of refusals: problems are reported all at once, with file, line, column and valid values.
 mod support;
 
 use peal_config::{C_NAMES, Config, Module, Setting, SettingsTable, Sink, docs};
 use std::collections::BTreeSet;
 use support::{load, problem, with_option, with_variable};
 
-/// A word with each letter dropped, doubled, and swapped with the next one.
+/// Returns a word with each letter dropped, doubled, and swapped with the next one.
 fn misspellings(word: &str) -> BTreeSet<String> {
     let letters: Vec<char> = word.chars().collect();
     let mut all = BTreeSet::new();
@@ -25,7 +25,7 @@ fn misspellings(word: &str) -> BTreeSet<String> {
     all
 }
 
-/// Each part of a key misspelt in each way, with the part itself.
+/// Returns a key with each part misspelt in each way, and the part itself.
 fn misspelt_keys(key: &str) -> Vec<(String, String, String)> {
     let parts: Vec<&str> = key.split('.').collect();
     let mut all = Vec::new();
@@ -147,7 +147,7 @@ fn a_key_in_the_wrong_place_is_shown_the_right_one() {
     );
 }
 
-/// Each row: what is given, where the problem is, and what is said of it.
+/// Each row: input, position of the problem, and its message.
 #[test]
 fn wrong_value_is_refused_with_valid_values() {
     for (text, says) in [
@@ -564,15 +564,16 @@ fn every_setting_that_stands_beside_a_c_name_exists() {
 
 #[test]
 fn generated_documents_match_settings_table() {
-    let docs_dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let docs_dir =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference");
     for (file, verb, text) in [
         ("peal.example.toml", "example", docs::example()),
-        ("configuration.md", "reference", docs::reference()),
+        ("settings.md", "reference", docs::reference()),
     ] {
         let there = std::fs::read_to_string(docs_dir.join(file)).unwrap_or_default();
         assert!(
             there == text,
-            "docs/{file} is stale: cargo run -p peal -- config {verb} > docs/{file}"
+            "{file} is stale: cargo run -p peal -- config {verb} > docs/src/reference/{file}"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Measurements: what a module's calls take, in time, instructions and memory, and how long it takes to be ready.
+//! Benchmarks of components: time, instructions and memory of calls, and the time until a component
+//! is ready.
 use crate::module_test::{Candidate, Case, CaseRunner, Cases, TrialError};
 use peal_sandbox::{CallFailure, Engine, FormatError, ModuleLimits, Role, inspect};
 use serde::{Serialize, Serializer};
@@ -8,20 +9,20 @@ use std::{
 };
 use thiserror::Error;
 
-/// How many fresh instances are started to tell how long that takes.
+/// Number of fresh instances that are started to measure the start.
 const STARTS: usize = 50;
 
-/// How much is measured.
+/// Extent of a benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
-    /// The most calls of a case that are measured; a tenth as many come before, to warm up.
+    /// Limit of measured calls of a case. A tenth as many come before, to warm up.
     pub calls: usize,
-    /// No more calls of a case are begun after so long.
+    /// Time after which no further call of a case starts.
     pub time: Duration,
 }
 
 impl Default for Effort {
-    /// 10,000 calls or two seconds.
+    /// Returns 10,000 calls or two seconds.
     fn default() -> Effort {
         Effort {
             calls: 10_000,
@@ -30,60 +31,60 @@ impl Default for Effort {
     }
 }
 
-/// Why nothing can be measured.
+/// Reason why a component cannot be measured.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// The bytes are no component.
+    /// The bytes are not a component.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// The module cannot be tried.
+    /// The component cannot be run with the cases.
     #[error(transparent)]
     Trial(#[from] TrialError),
-    /// There is nothing to call it with.
+    /// There are no cases to call the component with.
     #[error("there are no cases, and none of its own for a module with these roles: [{roles}]")]
     NoCases {
-        /// Its roles.
+        /// Roles of the component.
         roles: String,
     },
 }
 
-/// What was measured of a module.
+/// Results of a component.
 #[derive(Clone, Debug, Serialize)]
 pub struct BenchResult {
-    /// How long it takes to check, compile and link it, and to start its first instance.
+    /// Time to check, compile and link the component and to start its first instance.
     #[serde(rename = "compile_us", serialize_with = "microseconds")]
     pub compile: Duration,
-    /// How long a fresh instance takes to start, in the median.
+    /// Median time to start a fresh instance.
     #[serde(rename = "start_us", serialize_with = "microseconds_if_measured")]
     pub start: Option<Duration>,
-    /// Each case.
+    /// Results of each case.
     pub cases: Vec<MeasuredCase>,
 }
 
-/// What was measured of a case.
+/// Results of a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeasuredCase {
-    /// Which case.
+    /// Name of the case.
     pub case: String,
-    /// How many calls were measured.
+    /// Number of measured calls.
     pub calls: usize,
-    /// The first call of the first instance, after its init.
+    /// Time of the first call of the first instance, after its init.
     #[serde(rename = "first_us", serialize_with = "microseconds")]
     pub first: Duration,
-    /// The time that half of the calls do not exceed; none where no call was measured.
+    /// Time that half of the calls do not exceed; `None` if no call was measured.
     #[serde(rename = "median_us", serialize_with = "microseconds_if_measured")]
     pub median: Option<Duration>,
-    /// The time that 95 of a hundred calls do not exceed.
+    /// Time that 95% of the calls do not exceed.
     #[serde(rename = "p95_us", serialize_with = "microseconds_if_measured")]
     pub p95: Option<Duration>,
-    /// The time that 99 of a hundred calls do not exceed.
+    /// Time that 99% of the calls do not exceed.
     #[serde(rename = "p99_us", serialize_with = "microseconds_if_measured")]
     pub p99: Option<Duration>,
-    /// Units of fuel that a warm call takes: roughly its instructions.
+    /// Fuel of a warm call, which is roughly its number of instructions.
     pub fuel: Option<u64>,
-    /// Bytes of memories and tables of the instance after all calls: its peak.
+    /// Peak size of the instance's memories and tables, in bytes.
     pub memory: usize,
-    /// How a call failed, if one did; then no more were made.
+    /// Failure of a call, if one failed; the case then ends.
     pub failure: Option<String>,
 }
 
@@ -101,30 +102,31 @@ fn microseconds_if_measured<S: Serializer>(
     }
 }
 
-/// A component that is measured.
+/// Component to measure.
 #[derive(Clone, Copy)]
 pub struct BenchedComponent<'a> {
-    /// What it is called.
+    /// Name of the module.
     pub name: &'a str,
-    /// Its bytes.
+    /// Bytes of the component.
     pub bytes: &'a [u8],
-    /// What its calls may use.
+    /// Limits of its calls.
     pub limits: ModuleLimits,
 }
 
-/// The engines that measurements take.
+/// Engines of a benchmark.
 #[derive(Clone, Copy)]
 pub struct BenchEngines<'a> {
-    /// The one in which calls are timed. It keeps no compiled code, so that compiling is timed as well.
+    /// Engine in which calls are timed. It caches no compiled code, so that the compilation is
+    /// timed too.
     pub timing: &'a Engine,
-    /// The one that counts fuel, which makes calls slower.
+    /// Engine that counts fuel, which makes calls slower.
     pub counting: &'a Engine,
 }
 
-/// How much longer than its limit a call may take where fuel is counted.
+/// Factor of the time limit of a call while fuel is counted.
 const COUNTING: u32 = 20;
 
-/// Measures a component. `tell` hears what is being done once it is compiled.
+/// Measures a component. `tell` is called with the current step, after the compilation.
 pub fn measure(
     component: BenchedComponent<'_>,
     engines: BenchEngines<'_>,
@@ -184,7 +186,7 @@ pub fn measure(
             case.name()
         ));
         count.ready(case)?;
-        // The first call of an instance may do what later ones find done.
+        // The first call of an instance may do work that later calls need not repeat.
         let twice = count.again(case).and_then(|()| {
             count.sweep();
             count.again(case)
@@ -193,7 +195,7 @@ pub fn measure(
             of_case.fuel = count.taken().fuel;
         }
         measured.push(of_case);
-        // Whatever it is, one has the component compiled.
+        // The last runner holds the compiled component, which the starts below need.
         last = Some((run, count));
     }
     tell("starting instances");
@@ -234,7 +236,7 @@ fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
         }
         times
     };
-    // A slow module is measured at all rather than warm.
+    // A slow component has no warm-up, rather than no measured call.
     drop(again(effort.calls / 10, effort.time / 10));
     let mut times = again(effort.calls, effort.time);
     times.sort();
@@ -251,13 +253,13 @@ fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
     }
 }
 
-/// The time that so many of a hundred do not exceed.
+/// Returns the time that this percentage of the times does not exceed.
 fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(at).copied()
 }
 
-/// What modules without cases are called with, by their roles.
+/// Built-in cases for components without case files, by role.
 const USUAL: [(Role, &str); 10] = [
     (
         Role::EventHandler,
@@ -320,7 +322,7 @@ fn usual(bytes: &[u8]) -> Result<Cases, BenchError> {
             .collect::<Vec<_>>()
             .join(", "),
     };
-    // They are as they must be; a test says so.
+    // A test checks that the built-in cases are valid.
     Cases::parse(Path::new("built-in"), &text)
         .ok()
         .filter(|cases| !cases.is_empty())

@@ -1,4 +1,4 @@
-//! What authors of components need, without a server: projects that build, trials of what was built, and what a call costs.
+//! Tools for authors of components that need no server: new projects, module tests and benchmarks.
 pub mod bench;
 pub mod module_test;
 pub mod project;

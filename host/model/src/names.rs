@@ -3,18 +3,18 @@
 
 use crate::{DataType, KeyName, Rank, Status};
 
-/// An attribute of the Standard.
+/// Attribute of the Standard.
 #[derive(Debug)]
 pub struct Attribute {
-    /// Its name, as in `PMIX_EVENT_HDLR_NAME`.
+    /// Name, as in `PMIX_EVENT_HDLR_NAME`.
     pub name: &'static str,
-    /// Its key string, as it travels.
+    /// Key string on the wire.
     pub key: &'static str,
-    /// The C type of its value.
+    /// C type of the value.
     pub c_type: &'static str,
 }
 
-/// Every attribute, by name; then the older names of some.
+/// All attributes, by name, and then the older names of some.
 pub static ATTRIBUTES: &[Attribute] = &[
     Attribute { name: "PMIX_ABORT_NON_ZERO_TERM", key: "pmix.abnz", c_type: "bool" },
     Attribute { name: "PMIX_ACCESS_GRPIDS", key: "pmix.agids", c_type: "pmix_data_array_t*" },
@@ -1390,7 +1390,7 @@ pub mod key {
     pub const PMIX_WDIR_USER_SPECIFIED: KeyName = KeyName("pmix.wdir.user");
 }
 
-/// The name to print for each status, by number.
+/// Name to print for each status, by number.
 pub static STATUS_NAMES: &[(i32, &str)] = &[
     (-3000, "PMIX_EXTERNAL_ERR_BASE"),
     (-405, "PMIX_ERR_IOF_XOFF"),
@@ -1554,7 +1554,7 @@ pub static STATUS_NAMES: &[(i32, &str)] = &[
     (0, "PMIX_SUCCESS"),
 ];
 
-/// Every name of a status, old ones too.
+/// All names of statuses, including old ones.
 pub static STATUS_ALIASES: &[(&str, i32)] = &[
     ("PMIX_ALLOC_TIMEOUT_WARNING", -194),
     ("PMIX_CONNECT_REQUESTED", -150),
@@ -2155,7 +2155,7 @@ pub mod number {
     pub const PMIX_STORAGE_PERSISTENCE_TEMPORARY: u64 = 1;
 }
 
-/// The names to print, by number.
+/// Names to print, by number.
 pub static DATA_TYPE_NAMES: &[(u16, &str)] = &[
     (500, "PMIX_DATA_TYPE_MAX"),
     (75, "PMIX_ALLOC_INHERIT"),
@@ -2227,7 +2227,7 @@ pub static DATA_TYPE_NAMES: &[(u16, &str)] = &[
     (0, "PMIX_UNDEF"),
 ];
 
-/// The names to print, by number.
+/// Names to print, by number.
 pub static RANK_NAMES: &[(u32, &str)] = &[
     (4294967295, "PMIX_RANK_UNDEF"),
     (4294967294, "PMIX_RANK_WILDCARD"),

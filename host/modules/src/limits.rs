@@ -16,8 +16,8 @@ use thiserror::Error;
 pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
     let limits = &settings.limits;
     ModuleLimits {
-        memory: limits.memory,
-        memory_total: limits.memory_total,
+        memory: limits.memory_bytes,
+        memory_total: limits.total_memory_bytes,
         call_time: limits.call_time,
         host_time: limits.host_call_time,
         fuel: limits.fuel,
@@ -35,9 +35,9 @@ pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
 
 /// The limits of a module that a job brings.
 pub(crate) fn of_brought(config: &Config) -> ModuleLimits {
-    let limits = &config.brought;
+    let limits = &config.job_supplied;
     ModuleLimits {
-        memory: limits.memory,
+        memory: limits.memory_bytes,
         call_time: limits.call_time,
         host_time: limits.host_call_time,
         fuel: limits.fuel,

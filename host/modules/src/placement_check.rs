@@ -26,7 +26,7 @@ pub fn registration(settings: &Module) -> Registration {
     Registration {
         place: settings.placement.clone(),
         mode: mode(settings),
-        levels: match settings.levels {
+        levels: match settings.event_classes {
             EventLevels::Job => ClassFilter::JobSpecific,
             EventLevels::Environment => ClassFilter::Environment,
             EventLevels::Both => ClassFilter::Both,

@@ -185,7 +185,7 @@ fn seat_configured(
     let cannot = |error: RegistrationError| {
         format!("module {} cannot be registered: {error}", settings.name)
     };
-    let (name, place) = (&settings.name, || settings.place.clone());
+    let (name, place) = (&settings.name, || settings.placement.clone());
     let mode = placement_check::mode(settings);
     let roles = Role::ALL
         .into_iter()

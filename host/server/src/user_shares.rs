@@ -204,10 +204,10 @@ impl UserShares {
             "Limit of a resource for each user except root and the server's user.",
             "Use of a limited resource by a user.",
         );
-        let used = (!used.is_empty()).then(|| family("peal_user_usage", usage, used));
-        std::iter::once(family("peal_user_limit", limit, limits))
-            .chain(used)
-            .collect()
+        vec![
+            family("peal_user_limit", limit, limits),
+            family("peal_user_usage", usage, used),
+        ]
     }
 
     fn used(&self, uid: u32, user: &UserUsage) -> Vec<MetricSample> {

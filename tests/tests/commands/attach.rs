@@ -338,7 +338,7 @@ fn other_processes_are_refused() {
     let done = peal_tests::finish(child).expect_status(0);
     assert!(
         done.stderr
-            .contains("somebody connects who is not the program: refused"),
+            .contains("connection refused: not from the program"),
         "{}",
         done.stderr
     );

@@ -517,8 +517,8 @@ fn the_layers_above_the_file_reach_the_run() {
 #[test]
 fn the_documents_are_printed_as_they_lie_in_the_repository() {
     for (verb, file) in [
-        ("example", "docs/peal.example.toml"),
-        ("reference", "docs/configuration.md"),
+        ("example", "docs/src/reference/peal.example.toml"),
+        ("reference", "docs/src/reference/settings.md"),
     ] {
         let printed = run(&mut peal(["config", verb])).expect_status(0).stdout;
         assert!(
@@ -526,13 +526,13 @@ fn the_documents_are_printed_as_they_lie_in_the_repository() {
             "{file} is stale: peal config {verb} > {file}"
         );
     }
-    check(&root().join("docs/peal.example.toml")).expect_status(0);
+    check(&root().join("docs/src/reference/peal.example.toml")).expect_status(0);
 }
 
-/// Whatever README.md says of a key is what holds.
+/// The tables of the page on configuration agree with `peal config show`.
 #[needs(prepared)]
 #[test]
-fn readme_tables_name_existing_keys_with_defaults() {
+fn book_tables_name_existing_keys_with_defaults() {
     let json = run(&mut peal(["config", "show", "--json"]))
         .expect_status(0)
         .stdout;
@@ -542,8 +542,9 @@ fn readme_tables_name_existing_keys_with_defaults() {
         .iter()
         .map(|row| row["key"].as_str().unwrap().split('.').next().unwrap())
         .collect();
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    for row in readme.lines().filter(|line| line.starts_with("| `")) {
+    let page = "docs/src/admin/configuration.md";
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let key = cells[1].trim_matches('`');
         if !key
@@ -553,12 +554,12 @@ fn readme_tables_name_existing_keys_with_defaults() {
             continue;
         }
         let found = settings.iter().find(|setting| setting["key"] == key);
-        let found = found.unwrap_or_else(|| panic!("README.md names {key}, which is no setting"));
+        let found = found.unwrap_or_else(|| panic!("{page} names {key}, which is no setting"));
         let value = &found["value"];
         let holds = value.to_string();
         assert!(
             value.is_null() || cells[2].trim_matches('`') == holds,
-            "README.md: {row}; it is {holds}"
+            "{page}: {row}; it is {holds}"
         );
     }
 }

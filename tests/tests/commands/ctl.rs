@@ -316,7 +316,7 @@ fn bad_input_is_refused_with_valid_input() {
     daemon.tell(&["stop", "--wait"]);
     let nobody = ctl(&["pause", "a"]).expect_status(125);
     assert!(
-        nobody.stderr.contains("is the server running"),
+        nobody.stderr.contains("check that the server runs"),
         "{}",
         nobody.stderr
     );

@@ -402,7 +402,7 @@ fn refusal_is_reported_with_reason() {
         &["watch", "--socket", "/no/such.sock"],
     ] {
         let nobody = run(&mut event(&place, &daemon, args)).expect_status(125);
-        let says = ["is the server running", "no server answers on"];
+        let says = ["check that the server runs", "no server answers on"];
         assert!(
             says.iter().any(|says| nobody.stderr.contains(says)),
             "{args:?}: {}",

@@ -119,7 +119,7 @@ fn missing_group_and_bad_input_are_reported_with_valid_input() {
         .env_remove("PMIX_SERVER_URI41"));
     let nobody = nobody.expect_status(125);
     assert!(
-        nobody.stderr.contains("is the server running"),
+        nobody.stderr.contains("check that the server runs"),
         "{}",
         nobody.stderr
     );

@@ -244,7 +244,7 @@ fn bad_input_is_refused_with_valid_input() {
             .env_remove("PMIX_SERVER_URI41"))
         .expect_status(125);
         assert!(
-            nobody.stderr.contains("is the server running"),
+            nobody.stderr.contains("check that the server runs"),
             "{args:?}: {}",
             nobody.stderr
         );

@@ -250,7 +250,7 @@ async fn leader_cancels_when_asked_or_by_leaving() {
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "group \"crew\" is not formed: left:0, who led, has called it off"
+        "group \"crew\" is not formed: leader left:0 has aborted the construct"
     );
     assert_eq!(asked.recv().await, Some(proc("right", 0)));
     assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);

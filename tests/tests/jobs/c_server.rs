@@ -411,7 +411,7 @@ async fn missing_or_ambiguous_server_is_reported() {
 
     let error = fails(AttachTarget::Any).await;
     let text = format!(
-        "no file pmix.node.tool* in {}: is the server running",
+        "no file pmix.node.tool* in {}: check that the server runs",
         directory.path().display()
     );
     assert!(error.to_string().starts_with(&text), "{error}");

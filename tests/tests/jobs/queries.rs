@@ -1,4 +1,4 @@
-//! What a tool of the C library is told of jobs, their procs and the server (`PMIx_Query_info`), as `docs/queries.md` says.
+//! What a tool of the C library is told of jobs, their procs and the server (`PMIx_Query_info`), as `docs/src/run/queries.md` says.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 use peal_client::ToolSettings;
 use peal_model::{KeyName, UserIdentity, key};

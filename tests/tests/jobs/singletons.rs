@@ -188,7 +188,7 @@ async fn lone_client_has_own_data_and_other_calls_fail_at_once() {
         assert!(
             error
                 .to_string()
-                .ends_with("needs a server, and this program runs alone"),
+                .ends_with("needs a server, and this program runs without one"),
             "{error}"
         );
         assert_eq!(error.status(), code::PMIX_ERR_UNREACH);

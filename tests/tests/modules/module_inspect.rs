@@ -36,7 +36,7 @@ fn every_field_of_the_schema_is_there_and_documented() {
     let policy = put(&dir, "policy.toml", "roles = []");
     let (told, status) = inspect(&["--policy", policy.to_str().unwrap()], &guest("report"));
     assert_eq!((status, &told["schema"]), (1, &json!(1)));
-    let documented = fs::read_to_string(root().join("docs/inspect.md")).unwrap();
+    let documented = fs::read_to_string(root().join("docs/src/audit/inspect.md")).unwrap();
     let fields = |value: &Value, prefix: &str| -> Vec<String> {
         value
             .as_object()
@@ -55,7 +55,10 @@ fn every_field_of_the_schema_is_there_and_documented() {
         .into_iter()
         .flat_map(|(value, prefix)| fields(value, prefix))
     {
-        assert!(documented.contains(&field), "docs/inspect.md lacks {field}");
+        assert!(
+            documented.contains(&field),
+            "docs/src/audit/inspect.md lacks {field}"
+        );
     }
     let top: BTreeSet<&str> = told
         .as_object()

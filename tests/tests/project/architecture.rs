@@ -297,8 +297,8 @@ fn every_source_file_begins_with_its_contents() {
     }
 }
 
-/// Checks that each row of the tables of a document names tests, as `file::test`, and that these exist.
-fn check_named_tests(document: &str) {
+/// Checks that the tests that a document names exist, as `file::test`, and that each line that claims something names one.
+fn check_named_tests(document: &str, is_claim: impl Fn(&str) -> bool) {
     let text = fs::read_to_string(root().join(document)).unwrap();
     let shown: Vec<(&str, &str)> = text
         .split('`')
@@ -329,21 +329,37 @@ fn check_named_tests(document: &str) {
             file.display()
         );
     }
-    // Each row of a table but its head.
-    let is_row = |line: &&str| line.starts_with("| ") && !line.ends_with("| shown by |");
-    for row in text.lines().filter(is_row) {
-        assert!(row.contains(".rs::"), "{document}: shown by nothing: {row}");
+    for claim in text.lines().filter(|line| is_claim(line)) {
+        assert!(
+            claim.contains(".rs::"),
+            "{document}: shown by nothing: {claim}"
+        );
     }
+}
+
+/// Whether a line is a row of a table, but not its head.
+fn is_row(line: &str) -> bool {
+    line.starts_with("| ") && !line.ends_with("| shown by |")
 }
 
 #[test]
 fn each_threat_names_tests_that_exist() {
-    check_named_tests("THREATS.md");
+    check_named_tests("THREATS.md", is_row);
 }
 
 #[test]
 fn each_difference_names_tests_that_exist() {
-    check_named_tests("docs/conformance.md");
+    check_named_tests("docs/src/reference/conformance.md", is_row);
+}
+
+#[test]
+fn each_invariant_names_tests_that_exist() {
+    let is_invariant = |line: &str| line.contains("**Invariant");
+    check_named_tests("ARCHITECTURE.md", is_invariant);
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let count = text.lines().filter(|line| is_invariant(line)).count();
+    assert!(count > 40, "{count} invariants");
+    assert!(text.lines().count() < 300, "a reader has an end of it");
 }
 
 /// The lines in which a test may end without having tried anything, or says that it has: `return` without a value in a function marked

@@ -1,4 +1,4 @@
-//! What Peal's client gets from servers that others wrote, compared with the tables in `docs/foreign-servers.md`.
+//! What Peal's client gets from servers that others wrote, compared with the tables in `docs/src/run/foreign-servers.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -26,7 +26,7 @@ type Rows = Vec<(String, Vec<String>)>;
 
 /// The table below this heading.
 fn table(heading: &str) -> Rows {
-    let text = fs::read_to_string(root().join("docs/foreign-servers.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/src/run/foreign-servers.md")).unwrap();
     let below = text.split(&format!("\n## {heading}\n")).nth(1).unwrap();
     let rows = below
         .lines()
@@ -173,8 +173,9 @@ const ENDS: [(&str, &str, &[&str], &[&str]); 4] = [
 #[needs(prepared, libpmix, openmpi4, openmpi5)]
 #[test]
 fn exit_events_of_hosts_match_documented_ones() {
-    let table: BTreeMap<String, Vec<String>> =
-        table("Events that hosts raise").into_iter().collect();
+    let table: BTreeMap<String, Vec<String>> = table("Events that host environments raise")
+        .into_iter()
+        .collect();
     for (column, server) in servers() {
         let known: Vec<_> = ENDS
             .iter()
@@ -262,9 +263,9 @@ impl Want {
                 };
                 let refused = |line: &str| {
                     Some(
-                        line.split_once("is refused by the server at ")?
+                        line.split_once("request of a handler refused by the server")?
                             .1
-                            .rsplit_once(": ")?
+                            .rsplit_once("status=")?
                             .1
                             .to_owned(),
                     )
@@ -286,8 +287,8 @@ impl Want {
             Want::Event(range, _) => {
                 let both = |words| done.stderr.matches(words).count() == 2;
                 let said = [
-                    ("has not answered within 1s: event -3501", "no answer"),
-                    ("is not sent: mpirun", "not sent"),
+                    ("in time request=\"event -3501", "no answer"),
+                    ("event not sent: mpirun", "not sent"),
                 ];
                 let answer = said
                     .into_iter()
@@ -323,7 +324,7 @@ impl Want {
 #[needs(prepared, libpmix, openmpi4, openmpi5)]
 #[test]
 fn handler_requests_match_documented_results() {
-    let table: BTreeMap<String, Vec<String>> = table("What handlers want").into_iter().collect();
+    let table: BTreeMap<String, Vec<String>> = table("Requests of handlers").into_iter().collect();
     for (column, server) in servers() {
         together(&WANTS, |want| {
             let place = Place::new();

@@ -1,7 +1,9 @@
 //! The rules of the repository, its contract and its documents.
 mod architecture;
+mod book;
 mod conformance;
 mod contract;
+mod examples;
 mod foreign_servers;
 mod naming;
 mod readme;

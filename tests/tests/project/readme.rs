@@ -6,12 +6,18 @@ use std::{fs, path::Path, process::Command, sync::OnceLock, time::Duration};
 /// What the commands build may be built for the first time, and waits where the other test of this file builds.
 const LONGEST_BUILD: Duration = Duration::from_secs(900);
 
-/// The blocks of shell commands, in their order.
+/// The blocks of shell commands, in their order, without those that tests ignore.
 fn blocks() -> Vec<String> {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let starts = readme.split("```sh\n").skip(1);
+    let parts: Vec<&str> = readme.split("```sh\n").collect();
+    let is_run = |before: &&str| {
+        let last = before.trim_end().lines().last().unwrap_or_default();
+        !last.starts_with("<!-- test ignores: ")
+    };
+    let starts = parts.iter().zip(&parts[1..]);
     starts
-        .map(|rest| rest.split("```").next().unwrap().to_owned())
+        .filter(|(before, _)| is_run(before))
+        .map(|(_, rest)| rest.split("```").next().unwrap().to_owned())
         .collect()
 }
 

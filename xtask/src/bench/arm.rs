@@ -1,4 +1,4 @@
-//! One thing that is measured: which program under which server, and what comes out of it.
+//! Arms of the bench: a program, the server that it runs under, and the measured values.
 use super::{
     attacking::{self, Attack, VictimWork},
     launch::{self, Scratch},
@@ -11,20 +11,21 @@ use crate::mpi::Release;
 use anyhow::{Context, Result};
 use std::{fs, path::PathBuf, process::Command};
 
-/// What was measured: a name (`us`, `per_s`, ...) and a number.
+/// Measured values: a name (`us`, `per_s`, ...) and a number each.
 pub type Values = Vec<(String, f64)>;
 
-/// What is measured once a round.
+/// Arm, which is measured once in each round.
 pub struct Arm {
-    /// As in the results: `latency.peal`. Several where the work is several jobs that measure by turns.
+    /// Names in the results, such as `latency.peal`. There are several if the work is several jobs
+    /// that measure by turns.
     pub names: Vec<String>,
-    /// What is done.
+    /// Work that is measured.
     pub work: MeasuredWork,
 }
 
-/// What is done to measure.
+/// Work of an arm.
 pub enum MeasuredWork {
-    /// A chain in one process.
+    /// Chain of handlers in one process.
     Chain {
         component: &'static str,
         by: &'static str,
@@ -34,15 +35,15 @@ pub enum MeasuredWork {
         count: u32,
         warm: u32,
     },
-    /// A job whose procs measure.
+    /// Job whose procs measure.
     Job(JobMeasurement),
-    /// Several that do so by turns.
+    /// Several jobs that measure by turns.
     Turns(Vec<JobMeasurement>),
     /// Messages through three threads that do nothing else.
     Relay { count: u32, warm: u32 },
-    /// The growth of the server's memory from few clients to many.
+    /// Growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
-    /// The work of a victim, beside an attack or without one.
+    /// Work of a victim, beside an attack or without one.
     Victim {
         work: VictimWork,
         attack: Option<Attack>,
@@ -59,60 +60,60 @@ pub enum MeasuredWork {
     },
 }
 
-/// Procs that measure, and the server they run under.
+/// Procs that measure, and their server.
 pub struct JobMeasurement {
-    /// Which server, and which client.
+    /// Server and clients.
     pub side: Side,
-    /// How many.
+    /// Number of procs.
     pub procs: u32,
-    /// What they do.
+    /// Mode of the measuring program.
     pub mode: &'static str,
-    /// How often.
+    /// Number of repetitions.
     pub count: u32,
-    /// How often before.
+    /// Number of repetitions before the measurement.
     pub warm: u32,
-    /// Handlers of a chain, events that may be unacknowledged, or turns.
+    /// Number of handlers in a chain, of events without a reply, or of turns.
     pub extra: u32,
-    /// What Peal's server hosts.
+    /// Modules of Peal's server.
     pub hosts: Hosts,
 }
 
-/// What a server hosts.
+/// Modules of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hosts {
-    /// Nothing.
+    /// No modules.
     Nothing,
-    /// A handler that does harm.
+    /// Handler that exceeds its limits.
     Bomb,
-    /// A policy that everybody who raises an event waits for.
+    /// Policy that decides about every event.
     Policy,
-    /// The same, and a shadow that never comes to an end.
+    /// Such a policy, and a shadow module that never returns.
     PolicyAndShadow,
-    /// A policy, all of whose calls and decisions are recorded before anybody is told.
+    /// Such a policy, with an audit trail that records all calls and decisions before the reply.
     PolicyRecorded,
-    /// Eight handlers, of which the last answers.
+    /// Eight handlers, of which the last raises the reply.
     Handlers,
-    /// The same, each call recorded.
+    /// The same handlers, with an audit trail that records each call.
     HandlersRecorded,
-    /// The channels of standard output and error.
+    /// Channels of standard output and error.
     Stdio,
 }
 
-/// A server with its clients.
+/// Server with its clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Peal's server, clients of the C library.
     Peal,
     /// Peal's server, clients of Peal.
     PealClient,
-    /// The C library's server and clients.
+    /// Server and clients of the C library.
     C,
     /// The same with `TCP_NODELAY`.
     CNoDelay,
 }
 
 impl Side {
-    /// In the names of arms.
+    /// Returns the name in names of arms.
     pub fn name(self) -> &'static str {
         match self {
             Side::Peal => "peal",
@@ -122,14 +123,14 @@ impl Side {
         }
     }
 
-    /// Whether it can do without `libpmix`.
+    /// Returns true if it does not need `libpmix`.
     pub fn is_without_c(self) -> bool {
         self == Side::PealClient
     }
 }
 
 impl Arm {
-    /// Measures once: what comes out under each of the names.
+    /// Measures once. Returns the values for each of the names.
     pub fn measure(&self, programs: &Programs) -> Result<Vec<Values>> {
         Ok(vec![match &self.work {
             MeasuredWork::Chain {
@@ -189,14 +190,15 @@ impl Arm {
     }
 }
 
-/// A configuration with what is to be hosted. Quarantine would end the harm of what does some.
+/// Writes the configuration with the modules. Quarantine is off where a handler exceeds its limits
+/// on purpose.
 fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result<PathBuf> {
     let config = scratch.path().join("peal.toml");
     let module = |name: &str, rest: &str| {
         let component = programs.components.join(name).with_extension("wasm");
         format!("[[module]]\nname = {name:?}\npath = {component:?}\n{rest}\n")
     };
-    // The last of eight replies.
+    // Seven handlers that answer, and one that raises the reply.
     let handlers = || -> String {
         let few = (0..7).map(|at| {
             module("answer", "codes = [-3101]\nevent_classes = \"both\"").replacen(
@@ -236,14 +238,14 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
             module("discreet", "") + &module("brood", spins)
         }
     };
-    // What waits for a handler at the end is nothing to wait for.
+    // Events that wait for handlers at the end do not matter.
     let text = format!("server.chain_drain_timeout_ms = 0\n{modules}");
     fs::write(&config, text).with_context(|| format!("writing {}", config.display()))?;
     Ok(config)
 }
 
 impl JobMeasurement {
-    /// The command that runs it.
+    /// Returns the command that runs the job.
     pub fn command(&self, programs: &Programs, scratch: &Scratch) -> Result<Command> {
         let procs = self.procs.to_string();
         let c = || programs.c.as_ref().context("libpmix is not there");

@@ -1,4 +1,4 @@
-//! A victim's times beside an attacker of another user, and without one.
+//! Times of a victim's work, beside an attacker of another user and without one.
 use super::{
     arm::Values,
     launch::{self, Scratch},
@@ -12,12 +12,12 @@ use std::{
     process::{Child, ChildStdout, Command, Stdio},
 };
 
-/// The users: of the attacker, of its victim, and one who has no job at the server.
+/// Users: the attacker, the victim, and a user without a job at the server.
 const ATTACKER: u32 = 65_531;
 const VICTIM: u32 = 65_532;
 const STRANGER: u32 = 65_530;
 
-/// The work of a victim that is measured.
+/// Measured work of a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VictimWork {
     /// Connects as a tool.
@@ -30,30 +30,30 @@ pub enum VictimWork {
     LogToRecord,
 }
 
-/// An attack by `peal-attack`.
+/// Attack by `peal-attack`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attack {
-    /// In names of arms, and in the words of the table.
+    /// Name in names of arms and in the table.
     pub name: &'static str,
-    /// The command of `peal-attack`.
+    /// Command of `peal-attack`.
     command: &'static str,
-    /// The one who attacks.
+    /// User that attacks.
     by: Attacking,
-    /// The arguments behind the address.
+    /// Arguments after the address.
     args: &'static [&'static str],
 }
 
-/// The one who attacks.
+/// User that attacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Attacking {
-    /// A user with a job at the server.
+    /// User with a job at the server.
     User,
-    /// A user without one.
+    /// User without a job.
     Stranger,
 }
 
 impl VictimWork {
-    /// All of it, with the attacks beside which it is measured.
+    /// All kinds of work, with the attacks beside which each is measured.
     pub const ALL: [(VictimWork, &'static [Attack]); 4] = [
         (
             VictimWork::Connect,
@@ -135,7 +135,7 @@ impl VictimWork {
         ),
     ];
 
-    /// In names of arms, and in the words of the table.
+    /// Returns the name in names of arms and in the table.
     pub fn name(self) -> &'static str {
         match self {
             VictimWork::Connect => "connect",
@@ -145,7 +145,7 @@ impl VictimWork {
         }
     }
 
-    /// The arguments of `peal-attack` by which the victim does it.
+    /// Returns the arguments of `peal-attack` for the victim's work.
     fn args(self, address: &str, count: u32) -> Vec<String> {
         let (job, count) = (job_of(VICTIM), count.to_string());
         let args: &[&str] = match self {
@@ -157,7 +157,7 @@ impl VictimWork {
         args.iter().map(|arg| (*arg).to_owned()).collect()
     }
 
-    /// The configuration of a server where there is that to do.
+    /// Returns the configuration of a server for the work.
     fn configuration(self, programs: &Programs, directory: &ServerDirectory<'_>) -> String {
         let module = |name: &str, component: &str, rest: &str| {
             let path = programs.components.join(component).with_extension("wasm");
@@ -195,7 +195,7 @@ fn job_of(uid: u32) -> String {
     format!("job-of-{uid}")
 }
 
-/// The times of the victim's work in microseconds, beside an attack or without one.
+/// Measures the times of the victim's work in microseconds, beside an attack or without one.
 pub fn time(
     programs: &Programs,
     work: VictimWork,
@@ -208,7 +208,7 @@ pub fn time(
     );
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);
-    // Apart from the configuration, which is watched.
+    // The directory is not that of the configuration, which the server watches.
     fs::create_dir(directory.path("files"))?;
     let server = directory.start(&work.configuration(programs, &directory))?;
     for uid in [ATTACKER, VICTIM] {
@@ -251,7 +251,7 @@ pub fn time(
     )
 }
 
-/// `peal-attack` as a user.
+/// Returns the command that runs `peal-attack` as a user.
 fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command {
     let mut command = Command::new("setpriv");
     command.args([
@@ -266,15 +266,15 @@ fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command 
     command
 }
 
-/// An attacker that is at work, until it is dropped.
+/// Running attacker, which the drop ends.
 struct RunningAttack {
     child: Child,
-    /// Kept, so that it can go on printing.
+    /// Output of the attacker, kept open so that it can go on printing.
     _output: BufReader<ChildStdout>,
 }
 
 impl RunningAttack {
-    /// Starts it, and waits for the first line that it prints.
+    /// Starts the attacker, and waits for its first line.
     fn start(programs: &Programs, attack: Attack, address: &str) -> Result<RunningAttack> {
         let uid = match attack.by {
             Attacking::User => ATTACKER,
@@ -298,7 +298,7 @@ impl RunningAttack {
         })
     }
 
-    /// Ends it, which must still be at work.
+    /// Ends the attacker, which must still run.
     fn end(mut self) -> Result<()> {
         let ended = self.child.try_wait()?;
         ensure!(
@@ -311,7 +311,7 @@ impl RunningAttack {
 
 impl Drop for RunningAttack {
     fn drop(&mut self) {
-        // It may have ended just now.
+        // The process may have ended just now.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

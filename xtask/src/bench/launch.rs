@@ -1,4 +1,4 @@
-//! Runs a measuring program to its end and reads what it measured.
+//! Runs of a measuring program, and parsing of its output.
 use super::arm::Values;
 use anyhow::{Context, Result, bail};
 use rustix::{
@@ -16,18 +16,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a program may take before it counts as hanging.
+/// Time limit of a program.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often is looked whether it has ended.
+/// Interval of the checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A directory for one run: what the program writes, and the files by which its procs know of each other
-/// (`tests/c/bench/arrivals.h`).
+/// Directory of one run. It holds the output of the program, and the files by which its procs
+/// synchronize (`tests/c/bench/arrivals.h`).
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one; in memory where there is a place for that, so that no disk is measured.
+    /// Creates a directory; in memory if possible, so that no disk is measured.
     pub fn new() -> Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let memory = Path::new("/dev/shm");
@@ -55,7 +55,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -63,21 +63,21 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed takes a few bytes until the next start.
+        // A directory that cannot be removed holds few bytes, and is in memory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Runs a command to its end: what it wrote on standard output.
+/// Runs a command to its end, and returns its standard output.
 pub fn finish(command: Command, scratch: &Scratch) -> Result<String> {
     Running::start(command, scratch)?.finish(scratch)
 }
 
-/// A command that runs in a process group of its own, so that it can be ended with all it started.
+/// Command in a process group of its own, so that it can be ended with its descendants.
 pub struct Running(Child);
 
 impl Running {
-    /// Starts it; what it writes goes to files.
+    /// Starts a command; its output goes to files.
     pub fn start(mut command: Command, scratch: &Scratch) -> Result<Running> {
         let file = |name| File::create(scratch.path().join(name));
         command
@@ -91,12 +91,12 @@ impl Running {
         Ok(Running(child))
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
 
-    /// Waits for its end: what it wrote on standard output.
+    /// Waits for the end, and returns the standard output.
     pub fn finish(mut self, scratch: &Scratch) -> Result<String> {
         let status = self.wait()?;
         let read = |name| {
@@ -116,7 +116,7 @@ impl Running {
         found("its end", || Ok(self.0.try_wait()?))
     }
 
-    /// Waits until something is there, which it does not come to if the command ends.
+    /// Waits until `look` finds something. Fails if the command ends before.
     pub fn until<T>(
         &mut self,
         what: &str,
@@ -129,7 +129,7 @@ impl Running {
     }
 }
 
-/// Looks again and again.
+/// Calls `look` repeatedly until it finds something.
 fn found<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -144,7 +144,7 @@ fn found<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T
 }
 
 impl Drop for Running {
-    /// First in a way that lets a server end its procs.
+    /// Ends the process group, first by a signal that lets a server end its procs.
     fn drop(&mut self) {
         let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) else {
             return;
@@ -153,7 +153,7 @@ impl Drop for Running {
             if matches!(self.0.try_wait(), Ok(Some(_))) {
                 return;
             }
-            // It may have ended just now.
+            // The group may have ended just now.
             let _ = kill_process_group(group, signal);
             thread::sleep(Duration::from_secs(1));
         }
@@ -161,7 +161,7 @@ impl Drop for Running {
     }
 }
 
-/// The numbers in lines `NAME VALUE`.
+/// Parses lines `NAME VALUE`.
 pub fn values(written: &str) -> Result<Values> {
     let value = |line: &str| -> Result<(String, f64)> {
         let (name, value) = line

@@ -1,11 +1,11 @@
-//! What it was measured on and with: without that, numbers say nothing.
+//! Description of the machine and the versions, without which the numbers mean nothing.
 use super::programs::Programs;
 use crate::command::run_quietly;
 use rustix::system::uname;
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command, thread};
 
-/// How busy the machine is: the load average of the last minute.
+/// Returns the load average of the last minute.
 pub fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace()
@@ -14,7 +14,7 @@ pub fn load() -> f64 {
         .unwrap_or_default()
 }
 
-/// The machine and the versions, as they appear in the results.
+/// Returns the machine and the versions for the results.
 pub fn describe(root: &Path, programs: &Programs, load: [f64; 2]) -> Value {
     let cpus = thread::available_parallelism().map_or(0, usize::from);
     let system = uname();
@@ -46,7 +46,7 @@ fn said(command: &mut Command) -> Option<String> {
     run_quietly(command).ok().map(|said| said.trim().to_owned())
 }
 
-/// The version of a crate in the lock file.
+/// Returns the version of a crate in the lock file.
 fn locked(root: &Path, name: &str) -> Option<String> {
     let lock: toml::Table = fs::read_to_string(root.join("Cargo.lock"))
         .ok()?

@@ -1,4 +1,4 @@
-//! What connected clients cost in the server's memory.
+//! Memory of the server per connected client.
 use super::{
     arm::{Hosts, JobMeasurement, Side, Values},
     launch::{Running, Scratch},
@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long it may take until the server has come to rest.
+/// Time limit until the server's memory is stable.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks at a server that comes to rest.
+/// Interval of the checks of its memory.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Resident and proportional memory of a process, in KiB.
@@ -25,7 +25,8 @@ struct Memory {
     pss: f64,
 }
 
-/// How much the server grows from few idle clients to many, per client. One-time costs cancel out.
+/// Measures the growth of the server from few idle clients to many, per client. One-time costs
+/// cancel out.
 pub fn growth(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Values> {
     let (less, more) = (
         with_clients(programs, side, few)?,

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: measures Peal beside the C library and bare wasmtime, in the same run on the same machine. How to
-//! read what it prints is in `docs/bench.md`.
+//! `cargo xtask bench`: measures Peal beside the C library and bare wasmtime, in the same run on
+//! the same machine. `docs/src/reference/benchmarks.md` explains the output.
 mod arm;
 mod attacking;
 mod launch;
@@ -36,30 +36,30 @@ Examples:
   cargo xtask bench                      everything; keep the machine quiet meanwhile
   cargo xtask bench --quick chain step   a first look at the chains, in seconds
   cargo xtask bench fence --rounds 9     more rounds where the spread is wide
-  cargo xtask bench --json bench.json    also for scripts (docs/bench.md says what is in it)
+  cargo xtask bench --json bench.json    also for scripts (docs/src/reference/benchmarks.md says what is in it)
 
 A row that misses what it must be says \"fail\", and the command succeeds all the same: it tells, it does not judge.
 Where libpmix cannot be had, what needs it is left out and said to be.";
 
-/// `cargo xtask bench`.
+/// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
 #[command(about = "Measure Peal beside the C library and bare wasmtime", long_about = LONG_HELP, after_help = EXAMPLES)]
 pub struct Bench {
-    /// What to measure; nothing means everything
+    /// Measure only these groups; the default is all
     #[arg(value_enum, value_name = "GROUP")]
     groups: Vec<Group>,
-    /// Write the results here, too
+    /// Write the results to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Fewer rounds of fewer repetitions: to see that it works, not how fast
+    /// Use fewer rounds and repetitions: a check that it works, not of the speed
     #[arg(long)]
     quick: bool,
-    /// How many rounds
+    /// Set the number of rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 }
 
-/// What is measured together.
+/// Group of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Group {
     /// An event through a chain of handlers that do nothing
@@ -74,7 +74,8 @@ pub enum Group {
     Flood,
     /// An event from one client to another while a third one floods the server
     UnderFlood,
-    /// An event from one client to another while a hosted handler does harm and is cut off, again and again
+    /// An event from one client to another while a hosted handler exceeds its limits again and
+    /// again
     UnderLimitHits,
     /// An event from one client to another past a policy, beside a shadow that spins
     BesideShadow,
@@ -89,9 +90,9 @@ pub enum Group {
     Groups,
     /// A line that a client logs, through a channel component
     Log,
-    /// Heartbeats: how many a second, and what many clients cost that send one a second each
+    /// Heartbeats: the rate, and the cost of many clients that send one a second each
     Monitor,
-    /// What a connected client costs in the server's memory
+    /// The memory of the server per connected client
     Memory,
     /// The work of a user while another one attacks the server; only as root
     Attack,
@@ -102,7 +103,7 @@ pub enum Group {
 }
 
 impl Bench {
-    /// Builds, measures, tells.
+    /// Builds the programs, measures, and prints the results.
     pub fn run(&self, root: &Path) -> Result<()> {
         let programs = programs::build(root)?;
         let groups = if self.groups.is_empty() {
@@ -131,8 +132,8 @@ impl Bench {
     }
 }
 
-/// Every round does everything once, and every other one from the last to the first: what gets slower with time does so for
-/// all.
+/// Measures every arm once a round. Every other round goes from the last arm to the first, so that
+/// a machine that slows down affects all of them.
 fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
     let mut samples = Samples::default();
     let on_terminal = std::io::stderr().is_terminal();

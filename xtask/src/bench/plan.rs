@@ -1,4 +1,4 @@
-//! What is measured, what is compared with what, and what must be.
+//! Arms of the bench, rows that compare them, and their bounds.
 use super::{
     Group,
     arm::{Arm, Hosts, JobMeasurement, MeasuredWork, Side},
@@ -8,12 +8,12 @@ use super::{
 };
 use crate::mpi::Release;
 
-/// How often things are repeated within a round.
+/// Number of repetitions within a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// Enough to tell how fast.
+    /// Enough to measure the speed.
     Full,
-    /// Enough to tell that it works.
+    /// Enough to check that it works.
     Quick,
 }
 
@@ -26,52 +26,52 @@ impl Size {
     }
 }
 
-/// Everything of one command.
+/// Plan of one run.
 pub struct Plan {
-    /// What is done in each round.
+    /// Arms of each round.
     pub arms: Vec<Arm>,
-    /// What is told of it.
+    /// Rows of the results.
     pub rows: Vec<ResultRow>,
     size: Size,
     with_c: bool,
-    /// What is left out because it is not here.
+    /// Releases that are left out because they are not installed.
     left_out: Vec<Release>,
 }
 
-/// One line of the results.
+/// Row of the results.
 pub struct ResultRow {
-    /// To which it belongs.
+    /// Group of the row.
     pub group: Group,
-    /// What is compared.
+    /// Description.
     pub what: String,
-    /// Peal's number.
+    /// Value of Peal.
     pub ours: Metric,
-    /// The peer's, and who that is.
+    /// Name and value of the peer.
     pub peer: Option<(&'static str, Metric)>,
-    /// Of both.
+    /// Unit of both values.
     pub unit: &'static str,
-    /// What must be (design, section 10).
+    /// Bound that the row must meet.
     pub must: Must,
 }
 
-/// One of the numbers that an arm measures.
+/// Value that an arm measures.
 pub struct Metric {
-    /// The arm.
+    /// Name of the arm.
     pub arm: String,
-    /// The number's name.
+    /// Name of the value.
     pub name: &'static str,
 }
 
-/// What must be.
+/// Bound of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Must {
-    /// It is there to be known.
+    /// No bound: the row is for information.
     Nothing,
-    /// The ratio of ours to the peer's is no more.
+    /// Upper bound of the ratio of Peal's value to the peer's.
     RatioAtMost(f64),
-    /// It is no less.
+    /// Lower bound of that ratio.
     RatioAtLeast(f64),
-    /// Our number is no more.
+    /// Upper bound of Peal's value.
     AtMost(f64),
 }
 
@@ -80,7 +80,7 @@ const C_NO_DELAY: &str = "libpmix, no delay";
 const BARE: &str = "wasmtime";
 const A_THIRD: f64 = 1.0 / 3.0;
 
-/// How many turns each job has in a sitting.
+/// Number of turns of each job in a session.
 const TURNS: u32 = 10;
 
 fn metric(arm: &str, name: &'static str) -> Metric {
@@ -91,7 +91,8 @@ fn metric(arm: &str, name: &'static str) -> Metric {
 }
 
 impl Plan {
-    /// What these groups consist of; without what needs `libpmix` where there is none, and with these releases of Open MPI.
+    /// Creates the plan of these groups, for these releases of Open MPI. Arms that need `libpmix`
+    /// are left out if it is missing.
     pub fn new(groups: &[Group], size: Size, with_c: bool, releases: &[Release]) -> Plan {
         let mut plan = Plan {
             arms: Vec::new(),
@@ -132,12 +133,12 @@ impl Plan {
         plan
     }
 
-    /// Whether all that was to be measured can be.
+    /// Returns true if `libpmix` is present.
     pub fn has_c(&self) -> bool {
         self.with_c
     }
 
-    /// The releases of Open MPI that were to be compared with and are not here.
+    /// Returns the releases of Open MPI that were left out.
     pub fn left_out(&self) -> &[Release] {
         &self.left_out
     }
@@ -149,7 +150,7 @@ impl Plan {
             | MeasuredWork::Victim { .. }
             | MeasuredWork::Register { .. } => false,
             MeasuredWork::Start { .. } => false,
-            // Of whom those who need it are left out already.
+            // Sides that need it were left out before.
             MeasuredWork::Turns(_) => false,
             MeasuredWork::Job(JobMeasurement { side, .. }) | MeasuredWork::Growth { side, .. } => {
                 !side.is_without_c()
@@ -163,9 +164,11 @@ impl Plan {
         }
     }
 
-    /// The same job for several sides, which measure by turns; names as with [`Plan::jobs`].
+    /// Adds the same job for several sides, which measure by turns. The names are those of
+    /// [`Plan::jobs`].
     fn by_turns(&mut self, name: &str, sides: &[Side], procs: u32, mode: &'static str) {
-        // Some dozens of milliseconds, and a little before them, behind which nothing is left of the turn before.
+        // A turn takes some dozens of milliseconds. The warm-up before it removes the effects of
+        // the previous turn.
         let (count, warm, turns) = ((1000 / procs).max(16), 3, self.size.of(TURNS));
         let sides = sides
             .iter()
@@ -188,7 +191,8 @@ impl Plan {
         });
     }
 
-    /// The same job for several sides; the name of each arm is that of the measurement and that of the side.
+    /// Adds the same job for several sides. An arm's name is that of the measurement followed by
+    /// that of the side.
     fn jobs(
         &mut self,
         name: &str,
@@ -235,7 +239,7 @@ impl Plan {
         });
     }
 
-    /// Clients of the C library and of Peal, each beside the C library alone.
+    /// Adds rows for clients of the C library and of Peal, each compared with the C library alone.
     fn against_c(
         &mut self,
         group: Group,
@@ -331,7 +335,8 @@ impl Plan {
                 "us",
                 Must::Nothing,
             );
-            // A handler that does nothing has nothing but the call's own cost. What must be is said of one that does something (`step`).
+            // A handler that does nothing measures only the cost of the call. The bound is on one
+            // that does work (`step`).
             let bare = || (BARE, metric(&name("bare"), "us"));
             self.row(
                 Group::Chain,
@@ -360,7 +365,7 @@ impl Plan {
                 Must::Nothing,
             );
         }
-        // Four times the handlers may take four times as long, and a little for what a bigger cache would hold.
+        // Four times the handlers may take four times as long, and a little more for cache misses.
         let (many, few) = (metric("chain.64.peal", "us"), metric("chain.16.peal", "us"));
         self.row(
             Group::Chain,
@@ -447,7 +452,7 @@ impl Plan {
     fn pingpong(&mut self) {
         let sides = [Side::Peal, Side::CNoDelay, Side::PealClient];
         self.jobs("pingpong", &sides, (2, "pingpong", 0), (2000, 600));
-        // It takes 44 ms each; see nodelay.c.
+        // Each event takes 44 ms; see nodelay.c.
         self.jobs("pingpong", &[Side::C], (2, "pingpong", 0), (25, 5));
         let ours = |side: Side| metric(&format!("pingpong.{}", side.name()), "us");
         let both = [
@@ -608,7 +613,7 @@ impl Plan {
 
     fn audit(&mut self) {
         let (count, warm) = (self.size.of(6000), self.size.of(600));
-        // One event after the other is some 5,000 calls in a second.
+        // One event after the other makes some 5,000 calls a second.
         for (name, procs, mode, hosts) in [
             ("audit.policy", 2, "fan", Hosts::Policy),
             ("audit.policy-recorded", 2, "fan", Hosts::PolicyRecorded),
@@ -871,7 +876,7 @@ impl Plan {
             metric(&name(Launcher::ItsOwn), "ms"),
         );
         let what = format!("hello of {procs} ranks, {}", release.name());
-        // What is aimed at is half.
+        // The goal is half of the peer's time.
         self.row(
             Group::Start,
             what,

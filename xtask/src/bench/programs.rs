@@ -1,4 +1,4 @@
-//! What is measured, built as it is shipped.
+//! Programs of the bench, built as they are shipped.
 use crate::{
     c_programs,
     command::{self, cargo},
@@ -7,37 +7,37 @@ use crate::{
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-/// The programs and components.
+/// Paths of the programs and components.
 pub struct Programs {
-    /// `peal`.
+    /// Path of `peal`.
     pub peal: PathBuf,
-    /// The measuring programs that are written in Rust.
+    /// Measuring programs in Rust.
     pub bench: PathBuf,
-    /// The attackers and their victims, of the tests.
+    /// Attackers and victims of the tests.
     pub attack: PathBuf,
-    /// The components.
+    /// Directory of the components.
     pub components: PathBuf,
-    /// Where compiled code is kept.
+    /// Cache of compiled code.
     pub cache: PathBuf,
-    /// Those that are linked with `libpmix`, if it is to be had.
+    /// Programs that are linked with `libpmix`, if it is present.
     pub c: Option<CPrograms>,
-    /// The MPI program of the tests, if there is an Open MPI.
+    /// MPI program of the tests, if there is an Open MPI.
     pub mpi: Option<PathBuf>,
-    /// Where the releases of Open MPI are that are not the system's.
+    /// Directory of the releases of Open MPI that are not the system's.
     pub peers: PathBuf,
 }
 
-/// The programs that are linked with `libpmix`.
+/// Programs that are linked with `libpmix`.
 pub struct CPrograms {
-    /// The host environment on the C library's server.
+    /// Host environment on the C library's server.
     pub host: PathBuf,
-    /// The client that measures.
+    /// Client that measures.
     pub client: PathBuf,
-    /// For `LD_PRELOAD`: sets `TCP_NODELAY` everywhere.
+    /// Library for `LD_PRELOAD` that sets `TCP_NODELAY` on all sockets.
     pub no_delay: PathBuf,
 }
 
-/// Builds everything.
+/// Builds all programs.
 pub fn build(root: &Path) -> Result<Programs> {
     eprintln!("building peal and peal-bench for release (first time: some minutes)");
     let packages = ["--package", "peal", "--package", "peal-bench"];
@@ -46,7 +46,7 @@ pub fn build(root: &Path) -> Result<Programs> {
             .args(["build", "--quiet", "--release", "--bins"])
             .args(packages),
     )?;
-    // By itself: the tests ask for features that what is shipped does not have.
+    // This is a build of its own: the tests need features that shipped programs do not have.
     let attack = [
         "build",
         "--quiet",

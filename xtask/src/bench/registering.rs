@@ -1,27 +1,27 @@
-//! How long a job takes to be registered at a server, alone and while it has large components of a user compiled.
+//! Time to register a job at a server, alone and while it compiles large components of a user.
 use super::{arm::Values, launch::Scratch, programs::Programs, served::ServerDirectory};
 use anyhow::{Context, Result, ensure};
 use std::{fs, os::unix::fs::chown, path::Path, time::Instant};
 
-/// The components that a user has installed meanwhile.
+/// Components that a user installs meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Installed {
-    /// Nothing.
+    /// None.
     Nothing,
     /// Several large components, which are not compiled yet.
     LargeComponents,
 }
 
-/// How many large components.
+/// Number of large components.
 const COMPONENTS: u8 = 6;
 
-/// The largest component that ships with Peal: an interpreter of Python, some 18 MB.
+/// Largest component that ships with Peal: an interpreter of Python, some 18 MB.
 const LARGE: &str = "echo-python.wasm";
 
-/// The user who installs where root runs the server.
+/// User that installs if root runs the server.
 const USER: u32 = 65_531;
 
-/// The median time of so many registrations, in milliseconds.
+/// Measures the median time of this number of registrations, in milliseconds.
 pub fn time(programs: &Programs, installed: Installed, count: u32) -> Result<Values> {
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);
@@ -56,7 +56,8 @@ pub fn time(programs: &Programs, installed: Installed, count: u32) -> Result<Val
     Ok(vec![("ms".to_owned(), *median)])
 }
 
-/// Installs a component several times, with an empty custom section of another name at the end of each.
+/// Installs a component several times, each with another empty custom section at its end, so that
+/// all are compiled.
 fn install(component: &Path, own: &Path) -> Result<()> {
     let component =
         fs::read(component).with_context(|| format!("reading {}", component.display()))?;
@@ -79,7 +80,7 @@ fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(fs::rename(new, path)?)
 }
 
-/// Root's own modules belong into the configuration.
+/// Gives a file to the user: modules of root belong into the configuration.
 fn give(path: &Path) -> Result<()> {
     if rustix::process::geteuid().is_root() {
         chown(path, Some(USER), None)?;

@@ -1,4 +1,4 @@
-//! The results, as a table for people and as JSON for scripts. `docs/bench.md` describes both.
+//! Results as a table and as JSON. `docs/src/reference/benchmarks.md` describes both.
 use super::{
     plan::{Must, Plan, ResultRow},
     samples::{Samples, Spread},
@@ -7,19 +7,19 @@ use crate::c_programs;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-/// The layout of the JSON; changes when a script would have to.
+/// Version of the JSON format; it changes with every incompatible change.
 const FORMAT: u32 = 1;
 
 const HEADINGS: [&str; 7] = ["", "Peal", "peer", "", "ratio", "must be", ""];
 
-/// What became of a row.
+/// Verdict of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Pass,
     Fail,
-    /// Nothing was to be.
+    /// There is no bound.
     None,
-    /// There is no number.
+    /// There is no value.
     Missing,
 }
 
@@ -34,7 +34,7 @@ impl Verdict {
     }
 }
 
-/// The numbers of a row.
+/// Values of a row.
 struct Result {
     ours: Option<Spread>,
     peer: Option<Spread>,
@@ -76,7 +76,7 @@ fn verdict(must: Must, ours: Option<Spread>, ratio: Option<Spread>) -> Verdict {
         Must::RatioAtLeast(least) => (ratio.map(|ratio| (ratio.median, least)), |number, least| {
             number >= least
         }),
-        // What must never be must not be in any round.
+        // A bound of zero must hold in every round.
         Must::AtMost(0.0) => (ours.map(|ours| (ours.max, 0.0)), |number, most| {
             number <= most
         }),
@@ -165,7 +165,7 @@ fn name(row: &ResultRow) -> String {
         .unwrap_or_default()
 }
 
-/// A line with its cells as wide as the widest of their column.
+/// Formats a line with its cells as wide as the widest of their column.
 fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = lines
@@ -196,7 +196,7 @@ fn number(spread: Option<Spread>, unit: &str) -> String {
     })
 }
 
-/// Three digits that count.
+/// Rounds to three significant digits.
 fn rounded(number: f64) -> String {
     let decimals = if number.abs() >= 100.0 || number == 0.0 {
         0
@@ -233,7 +233,7 @@ fn must(row: &ResultRow) -> String {
     }
 }
 
-/// The same and every number, for scripts.
+/// Returns the results and all measured values as JSON.
 pub fn json(plan: &Plan, samples: &Samples, machine: &Value, rounds: u32, quick: bool) -> Value {
     let spread = |spread: Option<Spread>| {
         spread

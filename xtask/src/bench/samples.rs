@@ -1,20 +1,20 @@
-//! What was measured, round by round.
+//! Measured values, round by round.
 use super::arm::Values;
 use std::collections::BTreeMap;
 
 /// Median and range of several numbers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
-    /// The middle one.
+    /// Median.
     pub median: f64,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of these; none of none.
+    /// Returns the spread of these numbers; `None` if there are none.
     pub fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_unstable_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
@@ -33,7 +33,7 @@ impl Spread {
     }
 }
 
-/// Numbers by arm and name, one for each round; none where the arm failed.
+/// Values by arm and name, one for each round in which the arm did not fail.
 #[derive(Default)]
 pub struct Samples {
     rounds: usize,
@@ -42,7 +42,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// What an arm measured in this round.
+    /// Adds the values of an arm in this round.
     pub fn add(&mut self, arm: &str, values: Values) {
         for (name, value) in values {
             self.values
@@ -52,22 +52,22 @@ impl Samples {
         }
     }
 
-    /// An arm failed in this round.
+    /// Notes that an arm failed in this round.
     pub fn fail(&mut self, arm: &str, why: &str) {
         self.failures.insert(arm.to_owned(), why.to_owned());
     }
 
-    /// The round is over.
+    /// Ends the round.
     pub fn end_round(&mut self) {
         self.rounds += 1;
     }
 
-    /// Which arms failed, and how the last time.
+    /// Returns the failed arms with their last errors.
     pub fn failures(&self) -> &BTreeMap<String, String> {
         &self.failures
     }
 
-    /// Everything: arm, name, and the number of each round in which there was one.
+    /// Returns all values: arm, name, and the value of each round that has one.
     pub fn all(&self) -> impl Iterator<Item = (&str, &str, Vec<f64>)> {
         self.values.iter().map(|((arm, name), rounds)| {
             (
@@ -78,12 +78,13 @@ impl Samples {
         })
     }
 
-    /// One number's spread over the rounds.
+    /// Returns the spread of one value over the rounds.
     pub fn spread(&self, arm: &str, name: &str) -> Option<Spread> {
         Spread::of(self.rounds_of(arm, name)?.values().copied().collect())
     }
 
-    /// The spread of the ratio of two numbers, each of the same round: what disturbed both cancels out.
+    /// Returns the spread of the ratio of two values of the same round: disturbances of both cancel
+    /// out.
     pub fn ratio(&self, ours: (&str, &str), peer: (&str, &str)) -> Option<Spread> {
         let (ours, peer) = (
             self.rounds_of(ours.0, ours.1)?,

@@ -1,4 +1,4 @@
-//! `peal serve` as a server that is measured, and the commands that speak with it.
+//! `peal serve` as a measured server, and commands that use its admin socket.
 use super::{
     launch::{Running, Scratch},
     programs::Programs,
@@ -6,19 +6,19 @@ use super::{
 use anyhow::{Result, ensure};
 use std::{fs, path::PathBuf, process::Command};
 
-/// A directory with the configuration of a server, its socket and its files.
+/// Directory of a server's configuration, socket and files.
 pub struct ServerDirectory<'a> {
     programs: &'a Programs,
     scratch: &'a Scratch,
 }
 
 impl ServerDirectory<'_> {
-    /// That of a server which runs the programs that were built.
+    /// Creates the directory of a server that runs the built programs.
     pub fn new<'a>(programs: &'a Programs, scratch: &'a Scratch) -> ServerDirectory<'a> {
         ServerDirectory { programs, scratch }
     }
 
-    /// A file in it.
+    /// Returns the path of a file in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
@@ -26,7 +26,8 @@ impl ServerDirectory<'_> {
     /// Starts a server with this configuration, and waits until it answers.
     pub fn start(&self, config: &str) -> Result<Running> {
         let (path, cache) = (self.path("peal.toml"), self.path("cache"));
-        // The components lie where this repository does, which may be somebody's home.
+        // The confinement is off: the components are in the repository, which may be in a home
+        // directory.
         fs::write(
             &path,
             format!("{config}\n[sandbox]\ncache_dir = {cache:?}\n[confinement]\nmode = \"off\"\n"),
@@ -51,7 +52,7 @@ impl ServerDirectory<'_> {
         Ok(server)
     }
 
-    /// Runs `peal` with these arguments: what it prints.
+    /// Runs `peal` with these arguments, and returns its output.
     pub fn ask(&self, args: &[&str]) -> Result<String> {
         let output = self.command(args).output()?;
         ensure!(

@@ -1,4 +1,4 @@
-//! How long an MPI program takes that says hello, from the start of its launcher to the launcher's end.
+//! Time of an MPI program that says hello, from the start of its launcher to the launcher's end.
 use super::{
     arm::Values,
     launch::{self, Scratch},
@@ -8,17 +8,17 @@ use crate::mpi::Release;
 use anyhow::{Context, Result, ensure};
 use std::{process::Command, time::Instant};
 
-/// What starts the program.
+/// Launcher of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Launcher {
     /// `peal run`.
     Peal,
-    /// That which the release brings.
+    /// Launcher of the release itself.
     ItsOwn,
 }
 
 impl Launcher {
-    /// In the names of arms.
+    /// Returns the name in names of arms.
     pub fn name(self, release: Release) -> &'static str {
         match self {
             Launcher::Peal => "peal",
@@ -27,7 +27,7 @@ impl Launcher {
     }
 }
 
-/// The mean of so many starts, one after the other.
+/// Measures the mean time of this number of starts, one after the other.
 pub fn time(
     programs: &Programs,
     launcher: Launcher,
@@ -35,7 +35,7 @@ pub fn time(
     procs: u32,
     count: u32,
 ) -> Result<Values> {
-    // Once without looking at the clock: what is read from a disk is then in memory for everybody.
+    // The first start is not measured: it reads files from the disk that are cached afterwards.
     start(programs, launcher, release, procs)?;
     let began = Instant::now();
     for _ in 0..count {

@@ -1,5 +1,5 @@
-//! Jobs that measure by turns: all are there at once, each under its server, and while one measures for some milliseconds the others
-//! wait. Whatever else the machine does, and it changes from second to second, disturbs all of them alike.
+//! Jobs that measure by turns. All run at once, each under its server; while one measures for some
+//! milliseconds, the others wait. Changing load of the machine then disturbs all of them alike.
 use super::{
     arm::{JobMeasurement, Values},
     launch::{self, Running, Scratch},
@@ -12,25 +12,26 @@ use rustix::{
 };
 use std::os::fd::OwnedFd;
 
-/// A job that waits for its turn.
-struct Player {
+/// Job that waits for its turn.
+struct TurnJob {
     server: Running,
     scratch: Scratch,
     turn: OwnedFd,
     over: OwnedFd,
 }
 
-/// How often the jobs are started in a round. Much follows from where the kernel lets procs run, and that stays as it is for long.
-const SITTINGS: u32 = 3;
+/// Number of starts of the jobs in a round. Much depends on the cores on which the kernel runs the
+/// procs, and that changes only with a new start.
+const SESSIONS: u32 = 3;
 
-/// What each job measured, in their order: the mean of several sittings.
+/// Measures the jobs. Returns the values of each in their order, as means over several sessions.
 pub fn measure(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Values>> {
-    let mut sums = sitting(jobs, programs)?;
-    for _ in 1..SITTINGS {
+    let mut sums = session(jobs, programs)?;
+    for _ in 1..SESSIONS {
         for (sum, more) in sums
             .iter_mut()
             .flatten()
-            .zip(sitting(jobs, programs)?.into_iter().flatten())
+            .zip(session(jobs, programs)?.into_iter().flatten())
         {
             ensure!(sum.0 == more.0, "{} and {} are not the same", sum.0, more.0);
             sum.1 += more.1;
@@ -38,35 +39,35 @@ pub fn measure(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Value
     }
     sums.iter_mut()
         .flatten()
-        .for_each(|(_, sum)| *sum /= f64::from(SITTINGS));
+        .for_each(|(_, sum)| *sum /= f64::from(SESSIONS));
     Ok(sums)
 }
 
-/// Each job has as many turns, and each is first as often as the others.
-fn sitting(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Values>> {
+/// Runs one session. All jobs have the same number of turns, and each is first equally often.
+fn session(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Values>> {
     let mut players = jobs
         .iter()
-        .map(|job| Player::start(job, programs))
+        .map(|job| TurnJob::start(job, programs))
         .collect::<Result<Vec<_>>>()?;
     let turns = jobs.iter().map(|job| job.extra).max().unwrap_or_default();
     for turn in 0..turns {
-        let mut order: Vec<&mut Player> = players.iter_mut().collect();
+        let mut order: Vec<&mut TurnJob> = players.iter_mut().collect();
         order.rotate_left(turn as usize % jobs.len().max(1));
-        order.into_iter().try_for_each(Player::play)?;
+        order.into_iter().try_for_each(TurnJob::play)?;
     }
-    players.iter().try_for_each(Player::go)?;
-    players.into_iter().map(Player::finish).collect()
+    players.iter().try_for_each(TurnJob::go)?;
+    players.into_iter().map(TurnJob::finish).collect()
 }
 
-impl Player {
-    fn start(job: &JobMeasurement, programs: &Programs) -> Result<Player> {
+impl TurnJob {
+    fn start(job: &JobMeasurement, programs: &Programs) -> Result<TurnJob> {
         let scratch = Scratch::new()?;
-        // Nobody else has them, so that the turns end when we do.
+        // No other process has these pipes open, so that the turns end with this process.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
         let (turn, over) = (pipe("turn")?, pipe("over")?);
         let server = Running::start(job.command(programs, &scratch)?, &scratch)?;
-        Ok(Player {
+        Ok(TurnJob {
             server,
             scratch,
             turn,
@@ -74,7 +75,7 @@ impl Player {
         })
     }
 
-    /// It may take its turn, or behind the last one go.
+    /// Lets the job take its turn, or end after the last one.
     fn go(&self) -> Result<()> {
         write(&self.turn, &[0])?;
         Ok(())

@@ -1,5 +1,5 @@
-//! Generates the names of the Standard from `data/pmix-registry.toml`, for the host and for the SDKs, and what the C one hides
-//! from `wit/`, and tells when what is there is stale.
+//! Generation of the names of the Standard from `data/pmix-registry.toml`, for the host and the
+//! SDKs, and of the C bindings of the SDK from `wit/`. Stale files are reported.
 mod sdks;
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,7 @@ const REGISTRY: &str = "data/pmix-registry.toml";
 
 type Generate = fn(&Registry) -> Result<String>;
 
-/// What is generated of the registry, and how.
+/// Files that are generated from the registry, with their generators.
 const GENERATED: [(&str, Generate); 7] = [
     ("host/model/src/names.rs", for_host),
     ("sdk/rust/src/names.rs", sdks::rust),
@@ -21,7 +21,7 @@ const GENERATED: [(&str, Generate); 7] = [
     ("sdk/js/names.d.ts", sdks::typescript),
 ];
 
-/// Every generated file and what must be in it.
+/// Returns every generated file and its contents.
 fn generated(root: &Path) -> Result<Vec<(String, String)>> {
     let registry = Registry::read(root)?;
     let mut files = sdks::c_bindings(root)?;
@@ -31,7 +31,7 @@ fn generated(root: &Path) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// Writes those generated files that are not what the registry and the contract say.
+/// Writes the generated files that are stale.
 pub fn write(root: &Path) -> Result<()> {
     for (file, text) in generated(root)? {
         if fs::read_to_string(root.join(&file)).is_ok_and(|there| there == text) {
@@ -43,12 +43,12 @@ pub fn write(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails when a generated file is not what the registry and the contract say.
+/// Fails if a generated file is stale.
 pub fn check(root: &Path) -> Result<()> {
     for (file, text) in generated(root)? {
         if fs::read_to_string(root.join(&file)).with_context(|| format!("reading {file}"))? != text
         {
-            bail!("{file} is stale: {REGISTRY} or wit/ says otherwise; run `cargo xtask codegen`");
+            bail!("{file} is stale: it differs from {REGISTRY} or wit/; run `cargo xtask codegen`");
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ impl Registry {
             .with_context(|| format!("{REGISTRY} has no [{name}]"))
     }
 
-    /// Name and number of each entry of a section, as the oldest release spells it.
+    /// Returns the name and number of each entry of a section, as the oldest release spells it.
     fn numbers(&self, section: &str) -> Result<Vec<(&str, i64)>> {
         let entry = |(name, entry): (&'_ String, &Value)| -> Result<(String, i64)> {
             let value = entry.get("value").and_then(Value::as_integer);
@@ -101,23 +101,23 @@ impl Registry {
     }
 }
 
-/// An attribute, by one of its names.
+/// Attribute under one of its names.
 struct AttributeRow {
     name: String,
     key: String,
     c_type: String,
-    /// Whether the key is printed by this name.
+    /// Spelling of the key by this name.
     spelling: Spelling,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spelling {
     Canonical,
-    /// An older name of the same key (`same_as`).
+    /// Older name of the same key (`same_as`).
     Alias,
 }
 
-/// Every name of each attribute, by name.
+/// Returns all names of all attributes, sorted by name.
 fn attribute_rows(registry: &Registry) -> Result<Vec<AttributeRow>> {
     let sections = [
         registry.section("attributes")?,
@@ -139,7 +139,7 @@ fn attribute_rows(registry: &Registry) -> Result<Vec<AttributeRow>> {
         };
         let (key, c_type) = (field("key"), field("type").unwrap_or_default());
         let key = key.with_context(|| {
-            format!("attribute {name} has no `key`, nor has what it is the same as")
+            format!("attribute {name} has no `key`, and neither has its `same_as`")
         })?;
         rows.push(AttributeRow {
             name: name.clone(),
@@ -154,11 +154,11 @@ fn attribute_rows(registry: &Registry) -> Result<Vec<AttributeRow>> {
 
 fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
     let rows = attribute_rows(registry)?;
-    let doc = "/// An attribute of the Standard.\n#[derive(Debug)]\npub struct Attribute {\n    /// Its name, as in `PMIX_EVENT_HDLR_NAME`.\n    pub name: &'static str,\n    /// Its key string, as it travels.\n    pub key: &'static str,\n    /// The C type of its value.\n    pub c_type: &'static str,\n}\n\n";
+    let doc = "/// Attribute of the Standard.\n#[derive(Debug)]\npub struct Attribute {\n    /// Name, as in `PMIX_EVENT_HDLR_NAME`.\n    pub name: &'static str,\n    /// Key string on the wire.\n    pub key: &'static str,\n    /// C type of the value.\n    pub c_type: &'static str,\n}\n\n";
     out.push_str(doc);
     writeln!(
         out,
-        "/// Every attribute, by name; then the older names of some.\npub static ATTRIBUTES: &[Attribute] = &["
+        "/// All attributes, by name, and then the older names of some.\npub static ATTRIBUTES: &[Attribute] = &["
     )?;
     let (canonical, aliases): (Vec<_>, Vec<_>) = rows
         .iter()
@@ -184,7 +184,7 @@ fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// The names that are statuses, with their numbers.
+/// Returns the names that are statuses, with their numbers.
 fn codes(registry: &Registry) -> Result<Vec<(&str, i64)>> {
     let mut all = registry.numbers("status")?;
     all.extend(registry.numbers("other_numbers")?);
@@ -192,7 +192,7 @@ fn codes(registry: &Registry) -> Result<Vec<(&str, i64)>> {
     Ok(all)
 }
 
-/// Every name of a status, old ones too, by name.
+/// Returns all names of statuses, including old ones, sorted by name.
 fn status_rows(registry: &Registry) -> Result<Vec<(String, i64)>> {
     let codes = codes(registry)?;
     let mut rows: Vec<(String, i64)> = codes
@@ -225,14 +225,14 @@ fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
     canonical.sort_unstable();
     writeln!(
         out,
-        "/// The name to print for each status, by number.\npub static STATUS_NAMES: &[(i32, &str)] = &["
+        "/// Name to print for each status, by number.\npub static STATUS_NAMES: &[(i32, &str)] = &["
     )?;
     for (number, name) in canonical {
         writeln!(out, "    ({number}, {name:?}),")?;
     }
     writeln!(
         out,
-        "];\n\n/// Every name of a status, old ones too.\npub static STATUS_ALIASES: &[(&str, i32)] = &["
+        "];\n\n/// All names of statuses, including old ones.\npub static STATUS_ALIASES: &[(&str, i32)] = &["
     )?;
     for (name, number) in &aliases {
         writeln!(out, "    ({name:?}, {number}),")?;
@@ -248,7 +248,8 @@ fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// The sections mix statuses and other enumerations; only statuses are negative, and the only one that is zero is success.
+/// Reports whether an entry is a status. The sections mix statuses and other enumerations; only
+/// statuses are negative, and the only status of zero is success.
 fn is_status(name: &str, number: i64) -> bool {
     number < 0 || name == "PMIX_SUCCESS"
 }
@@ -291,7 +292,7 @@ fn constants(registry: &Registry, out: &mut String) -> Result<()> {
     ] {
         writeln!(
             out,
-            "/// The names to print, by number.\npub static {table}: &[({kind}, &str)] = &["
+            "/// Names to print, by number.\npub static {table}: &[({kind}, &str)] = &["
         )?;
         for (name, number) in registry.numbers(section)? {
             writeln!(out, "    ({number}, {name:?}),")?;

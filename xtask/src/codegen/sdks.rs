@@ -1,10 +1,11 @@
-//! What the SDKs are given of the Standard and of the contract: names for each language, and the C that calls the host.
+//! Generators for the SDKs: names of the Standard for each language, and the C bindings of the
+//! imports.
 use super::{AttributeRow, Registry, attribute_rows, status_rows};
 use anyhow::{Context, Result};
 use std::{fmt::Write as _, path::Path};
 use wit_bindgen_core::Files;
 
-/// How a comment of one line looks in a language.
+/// Returns the notice as a comment of one line.
 fn notice(open: &str, close: &str) -> String {
     format!(
         "{open} Names and numbers of the PMIx Standard. Generated from `data/pmix-registry.toml` by `cargo xtask codegen`; \
@@ -12,7 +13,7 @@ fn notice(open: &str, close: &str) -> String {
     )
 }
 
-/// `sdk/rust/src/names.rs`.
+/// Generates `sdk/rust/src/names.rs`.
 pub fn rust(registry: &Registry) -> Result<String> {
     let mut out = String::from(
         "//! Names and numbers of the PMIx Standard. Generated from `data/pmix-registry.toml` by `cargo xtask codegen`; do not\n\
@@ -36,7 +37,7 @@ pub fn rust(registry: &Registry) -> Result<String> {
     Ok(out)
 }
 
-/// `sdk/c/peal_names.h`.
+/// Generates `sdk/c/peal_names.h`.
 pub fn c(registry: &Registry) -> Result<String> {
     let mut out = notice("//", "") + "#ifndef PEAL_NAMES_H\n#define PEAL_NAMES_H\n\n";
     for AttributeRow { name, key, .. } in attribute_rows(registry)? {
@@ -50,7 +51,7 @@ pub fn c(registry: &Registry) -> Result<String> {
     Ok(out)
 }
 
-/// `sdk/python/peal/key.py`.
+/// Generates `sdk/python/peal/key.py`.
 pub fn python_keys(registry: &Registry) -> Result<String> {
     let mut out = notice("\"\"\"Key strings.", "\"\"\"") + "\n";
     for AttributeRow { name, key, .. } in attribute_rows(registry)? {
@@ -59,7 +60,7 @@ pub fn python_keys(registry: &Registry) -> Result<String> {
     Ok(out)
 }
 
-/// `sdk/python/peal/status.py`.
+/// Generates `sdk/python/peal/status.py`.
 pub fn python_statuses(registry: &Registry) -> Result<String> {
     let mut out = notice("\"\"\"Status and event codes.", "\"\"\"") + "\n";
     for (name, number) in status_rows(registry)? {
@@ -68,7 +69,7 @@ pub fn python_statuses(registry: &Registry) -> Result<String> {
     Ok(out)
 }
 
-/// `sdk/js/names.js`.
+/// Generates `sdk/js/names.js`.
 pub fn js(registry: &Registry) -> Result<String> {
     js_like(
         registry,
@@ -78,7 +79,7 @@ pub fn js(registry: &Registry) -> Result<String> {
     )
 }
 
-/// `sdk/js/names.d.ts`.
+/// Generates `sdk/js/names.d.ts`.
 pub fn typescript(registry: &Registry) -> Result<String> {
     js_like(
         registry,
@@ -115,8 +116,8 @@ fn js_like(
     Ok(out)
 }
 
-/// What `sdk/c` hides: the contract's imports in C, by the generator of the component model's own tools. What a component exports
-/// is written by hand in `peal.h`, because that differs from one to the next.
+/// Generates the imports of the WIT package in C, which `sdk/c` wraps. The exports are written by
+/// hand in `peal.h`, since they differ between components.
 pub fn c_bindings(root: &Path) -> Result<Vec<(String, String)>> {
     let mut wit = wit_parser::Resolve::default();
     let (package, _) = wit.push_dir(root.join("wit")).context("reading wit/")?;
@@ -143,5 +144,6 @@ pub fn c_bindings(root: &Path) -> Result<Vec<(String, String)>> {
         .collect()
 }
 
-/// What the generator writes last, for an object file that we have no use for: types are embedded when the component is made.
+/// Last comment of the generator's output. It precedes code for an object file that Peal does not
+/// use: types are embedded when the component is made.
 const LINKS_TYPES: &str = "\n// Ensure that the *_component_type.o object is linked in\n";

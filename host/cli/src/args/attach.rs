@@ -9,7 +9,7 @@ Examples:
   prterun -n 4 --rtos continuous,notifyerrors peal attach --events --handler report.wasm -- ./app
   peal run -n 4 -- peal attach --handler report.wasm -- ./app
 
-The events that servers send differ: see docs/foreign-servers.md.";
+The events that servers send differ: see docs/src/run/foreign-servers.md.";
 
 /// `peal attach`.
 #[derive(ClapArgs)]

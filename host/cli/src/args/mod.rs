@@ -164,7 +164,7 @@ Examples:
 /// Options that select the configuration.
 #[derive(ClapArgs, Clone, Default)]
 pub struct ConfigArgs {
-    /// Read the configuration from FILE (docs/peal.example.toml has every key)
+    /// Read the configuration from FILE (docs/src/reference/peal.example.toml has every key)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
     /// Override a setting, as in --set events.ring_size=2048. Takes precedence over files and environment

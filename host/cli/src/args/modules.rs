@@ -112,7 +112,7 @@ A file of cases:
   name = \"others may not control a job\"
   request = { hook = \"job-control\", user = 1001, targets = [{ proc = \"solver:*\", owner = 1000 }] }
   expect = { outcome = \"deny\", status = \"PMIX_ERR_NO_PERMISSIONS\" }
-docs/trials.md describes the format.
+docs/src/modules/module-tests.md describes the format.
 
 Examples:
   peal module test                         # in a project, after `peal module build`
@@ -229,7 +229,7 @@ A policy for --policy; all keys are optional, and an absent key restricts nothin
   wit = [\"0.1\"]                            # allowed versions of peal:pmix
   max_size = 1048576                       # maximum size in bytes
   signed_by = [\"RWQf6LRC...\"]              # public keys; the component must be signed by one of them
-docs/inspect.md describes the format and the fields of --json.
+docs/src/audit/inspect.md describes the format and the fields of --json.
 
 Examples:
   peal module inspect quota.wasm

@@ -1,4 +1,4 @@
-//! The program: started, sent the signals that we get, and what its end becomes.
+//! Program of `peal attach`: start, signals, and exit status.
 use crate::{
     interrupts::{Interrupts, UserSignal},
     run,
@@ -13,23 +13,24 @@ use std::{
 };
 use tokio::process::{Child, Command};
 
-/// The program that runs.
+/// Running program.
 pub struct AttachedApp {
     child: Child,
     pid: Pid,
     signals: Interrupts,
 }
 
-/// Why there is none.
+/// Reason why the program did not start.
 pub enum NotStarted {
-    /// The program: what it is called and what the system says.
+    /// The program cannot be executed: its name and the error of the operating system.
     Program(OsString, io::Error),
-    /// We ourselves.
+    /// `peal attach` itself failed.
     Us(anyhow::Error),
 }
 
 impl AttachedApp {
-    /// Starts it with these changes of our environment. It stays in our process group: whoever signals that, as launchers do, means it.
+    /// Starts the program with these changes of the environment. It stays in this process group,
+    /// since launchers send signals to that group.
     pub fn start<'a>(
         program: &[OsString],
         environment: impl Iterator<Item = (&'a str, Option<String>)>,
@@ -63,36 +64,39 @@ impl AttachedApp {
         })
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().cast_unsigned()
     }
 
-    /// Waits for its end and passes signals on until then.
+    /// Waits until the program has ended, and forwards signals until then.
     pub async fn end(&mut self) -> io::Result<ExitStatus> {
-        // Launchers and terminals signal whole groups: of one that we lead the program has had its signal.
+        // Launchers and terminals signal whole groups. If this process leads the group, the program
+        // has received the signal too.
         let had_already = getpgrp() == getpid();
         loop {
             let number = tokio::select! {
                 status = self.child.wait() => return status,
                 wish = self.signals.next() => match wish {
-                    // What ends programs is passed on always, what means something to one alone is not where it has had it.
+                    // Signals that end programs are always forwarded. User signals are not where
+                    // the program has received them: it would handle them twice.
                     UserSignal::Forward(_) if had_already => continue,
                     UserSignal::End(number) | UserSignal::Forward(number) => number,
                 },
             };
             if let Some(signal) = Signal::from_named_raw(number) {
-                // Until it is waited for its number is nobody else's.
+                // The process id cannot be reused before the child is waited for.
                 let _ = kill_process(self.pid, signal);
             }
         }
     }
 }
 
-/// Ends as the program has: whoever started us sees how, as far as can be.
+/// Ends this process in the same way as the program, as far as possible, so that its parent sees
+/// the same status.
 pub fn end_as(status: ExitStatus) -> ExitCode {
     if let Some(number) = status.signal() {
-        // The program has left a core file if one was wanted.
+        // The program has already left a core file if one was wanted.
         let _ = setrlimit(
             Resource::Core,
             Rlimit {
@@ -103,7 +107,7 @@ pub fn end_as(status: ExitStatus) -> ExitCode {
         if let Some(signal) = Signal::from_named_raw(number) {
             let _ = kill_process(getpid(), signal);
         }
-        // One that we listen to or ignore.
+        // The signal did not end this process, since it is handled or ignored.
         return ExitCode::from(
             u8::try_from(number).map_or(u8::MAX, |number| number.saturating_add(128)),
         );
@@ -116,7 +120,7 @@ pub fn end_as(status: ExitStatus) -> ExitCode {
     )
 }
 
-/// Says that there is no program, with the exit status that shells have for it.
+/// Prints why the program did not start, and returns the exit status that shells use for it.
 pub fn not_started(why: NotStarted) -> Result<ExitCode> {
     match why {
         NotStarted::Us(error) => Err(error),

@@ -1,4 +1,4 @@
-//! One connection of the program, and ours to the server for it.
+//! Proxy between a connection of the program and a connection to the server.
 use super::handlers::AttachHandlers;
 use peal_core::MonotonicTime;
 use peal_model::{Event, Info, Proc, Range, Reply, Request, Value, code, key};
@@ -12,17 +12,17 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How much may wait to be written to one side, in bytes, before the other is read no further.
+/// Limit of the bytes that wait to be written to one side. Above it, the other side is not read.
 const PENDING: usize = 1 << 20;
-/// How many orders may wait, and decisions about events.
+/// Limit of queued commands, and of queued decisions about events.
 const ORDERS: usize = 1024;
 
-/// Something to be done on a connection.
+/// Command for a proxied connection.
 #[derive(Debug)]
 pub enum ProxyCommand {
-    /// Asks the server for this, which is to be called so.
+    /// Sends the server this request; the text describes it in logs.
     Ask(Request, String),
-    /// Hands the program an event.
+    /// Delivers an event to the program.
     Deliver(Arc<Event>),
 }
 
@@ -35,31 +35,31 @@ impl fmt::Display for ProxyCommand {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub struct Between {
-    /// The server.
+    /// Name and address of the server.
     pub server: ServerUri,
-    /// What is refused for its size.
+    /// Limits of one message.
     pub limits: DecodeLimits,
-    /// How long the server may take for what handlers want.
+    /// Time limit of the server for requests of handlers.
     pub patience: Duration,
-    /// The handlers.
+    /// Handlers of the events.
     pub handlers: Arc<AttachHandlers>,
 }
 
-/// A connection that is relayed.
+/// Proxied connection.
 struct Relayed {
     between: Arc<Between>,
     relay: ClientProxy,
     began: Instant,
     me: Option<Proc>,
-    /// What handlers want and the server has not answered.
+    /// Requests of handlers that the server has not answered, with their descriptions.
     asked: BTreeMap<OwnRequestId, String>,
     decide: mpsc::Sender<(u64, EventDisposition)>,
     order: mpsc::Sender<ProxyCommand>,
 }
 
-/// Relays a connection until its end.
+/// Relays a connection until it ends.
 pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
     let server = TcpStream::connect(between.server.addr).await?;
     client.set_nodelay(true)?;
@@ -78,13 +78,13 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
         decide,
         order,
     };
-    relayed.want();
+    relayed.register_events();
     let (mut up, mut down) = (Vec::new(), Vec::new());
     let (mut from_client, mut from_server) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
     let mut server_is_there = true;
     loop {
         let late = relayed.tick();
-        relayed.look();
+        relayed.handle_proxy_events();
         up.extend(relayed.relay.take(ProxySide::Server));
         down.extend(relayed.relay.take(ProxySide::Client));
         if !server_is_there && relayed.relay.is_settled() && down.is_empty() {
@@ -115,9 +115,9 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
             written = some(&mut client_out, &down), if !down.is_empty() => drop(down.drain(..written?)),
             Some((number, verdict)) = decisions.recv() => {
                 relayed.relay.decided(number, verdict);
-                relayed.want();
+                relayed.register_events();
             }
-            Some(order) = orders.recv() => relayed.obey(order),
+            Some(order) = orders.recv() => relayed.execute(order),
             () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {}
         }
     }
@@ -131,16 +131,16 @@ async fn some(to: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<usize> {
 }
 
 impl Relayed {
-    /// Asks the server for the events that the handlers want now.
-    fn want(&mut self) {
+    /// Registers the events that the handlers need at present.
+    fn register_events(&mut self) {
         for codes in self.between.handlers.codes() {
             if let Err(error) = self.relay.want(&codes) {
-                tracing::warn!(%error, "the server is not asked for events that handlers want");
+                tracing::warn!(%error, "registration for handlers not sent");
             }
         }
     }
 
-    /// Tells the relay what time it is. Returns when to do that again.
+    /// Passes the time to the proxy. Returns the time of the next call.
     fn tick(&mut self) -> Option<Instant> {
         let now =
             MonotonicTime(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
@@ -149,21 +149,18 @@ impl Relayed {
             .and_then(|next| self.began.checked_add(Duration::from_millis(next.0)))
     }
 
-    /// Looks at what has happened.
-    fn look(&mut self) {
+    /// Handles the events that the proxy reports.
+    fn handle_proxy_events(&mut self) {
         while let Some(happening) = self.relay.happening() {
             match happening {
                 ProxyEvent::Welcomed(me) => {
-                    tracing::debug!(?me, "the program is connected");
+                    tracing::debug!(?me, "program connected");
                     self.me = me.clone();
                     self.between.handlers.connected(me, self.order.clone());
                 }
                 ProxyEvent::Blind(error) => {
                     let why = error.map(|error| error.to_string());
-                    tracing::warn!(
-                        why,
-                        "this connection is not understood: it is passed on without handlers"
-                    );
+                    tracing::warn!(why, "connection not decoded, relayed without handlers");
                 }
                 ProxyEvent::Event { number, event } => {
                     let (handlers, decide) = (self.between.handlers.clone(), self.decide.clone());
@@ -177,50 +174,63 @@ impl Relayed {
                 ProxyEvent::Late { ask } => {
                     let (server, patience) = (&self.between.server, self.between.patience);
                     tracing::warn!(
-                        "the server at {server} has not answered within {patience:?}: {}",
-                        self.what(ask)
+                        request = self.description(ask),
+                        %server,
+                        ?patience,
+                        "no reply to a request of a handler in time"
                     );
                 }
             }
         }
     }
 
-    fn obey(&mut self, order: ProxyCommand) {
+    fn execute(&mut self, order: ProxyCommand) {
         match order {
             ProxyCommand::Deliver(event) => {
                 if let Err(error) = self.relay.deliver(event) {
-                    tracing::warn!(%error, "the program does not get an event that a handler raised");
+                    tracing::warn!(%error, "event raised by a handler not delivered to the program");
                 }
             }
             ProxyCommand::Ask(request, what) => match self.relay.ask(&request) {
                 Ok(ask) => drop(self.asked.insert(ask, what)),
-                Err(error) => tracing::warn!("{what} is not sent: {error}"),
+                Err(error) => {
+                    tracing::warn!(request = what, %error, "request of a handler not sent")
+                }
             },
         }
     }
 
     fn answered(&mut self, ask: OwnRequestId, outcome: Result<Reply, WireError>) {
-        let (what, server) = (self.what(ask).to_owned(), &self.between.server);
+        let (what, server) = (self.description(ask).to_owned(), &self.between.server);
         self.asked.remove(&ask);
         match outcome.map(|reply| reply.status().ok()) {
-            Ok(Ok(())) => tracing::debug!("{what} is done"),
+            Ok(Ok(())) => tracing::debug!(request = what, "request of a handler succeeded"),
             Ok(Err(status)) => {
-                tracing::warn!("{what} is refused by the server at {server}: {status}")
+                tracing::warn!(
+                    request = what,
+                    %server,
+                    %status,
+                    "request of a handler refused by the server"
+                )
             }
             Err(error) => tracing::warn!(
-                "the answer of the server at {server} to {what} is not understood: {error}"
+                request = what,
+                %server,
+                %error,
+                "reply to a request of a handler not decoded"
             ),
         }
     }
 
-    /// What was asked for.
-    fn what(&self, ask: OwnRequestId) -> &str {
+    /// Returns the description of a request.
+    fn description(&self, ask: OwnRequestId) -> &str {
         self.asked
             .get(&ask)
             .map_or("the registration for handlers", String::as_str)
     }
 
-    /// The server is gone: the program will see it, and the handlers hear it as those of any client do.
+    /// Passes the loss of the server to the handlers, as for any client. The program sees the
+    /// closed connection itself.
     async fn lost(&self) {
         let me = self.me.clone();
         let affected = Info::new(
@@ -233,7 +243,7 @@ impl Relayed {
             range: Range::Namespace,
             infos: vec![affected],
         };
-        // What they make of it changes nothing.
+        // The results cannot change anything: the connection is gone.
         drop(self.between.handlers.handle(Arc::new(event)).await);
     }
 }

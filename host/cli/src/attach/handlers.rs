@@ -1,4 +1,4 @@
-//! The handlers, and where what they want beyond their answers goes: to the server, as what the program asks for.
+//! Handlers of `peal attach`. Their requests go to the server as requests of the program.
 use super::{connection::ProxyCommand, pmix_environment::ForeignRuntime};
 use peal_core::{audience, registration::EventCodes, server::EventBudget};
 use peal_model::{ChainResult, Event, Info, Nspace, Proc, Range, Rank, Request, Status, code};
@@ -8,7 +8,8 @@ use peal_server::{HandlerRequest, Raised, StandaloneChain};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
-/// What hosts raise themselves. Some tell it only to those who ask for it by name, or forget those who ask for everything.
+/// Codes that host environments raise themselves. Some servers send these only to registrations by
+/// code, or omit them for default registrations.
 const OF_HOSTS: [Status; 19] = [
     code::PMIX_ERR_PROC_ABORTED,
     code::PMIX_ERR_PROC_REQUESTED_ABORT,
@@ -31,7 +32,7 @@ const OF_HOSTS: [Status; 19] = [
     code::PMIX_EVENT_NODE_OFFLINE,
 ];
 
-/// The handlers between the program and its server.
+/// Handlers between the program and its server.
 pub struct AttachHandlers {
     chain: StandaloneChain,
     nspace: Nspace,
@@ -40,14 +41,15 @@ pub struct AttachHandlers {
     lines: Mutex<Vec<ProgramConnection>>,
 }
 
-/// A process of the program that is connected: who it is, once that is known, and how it is reached.
+/// Connected process of the program: its name, once known, and its command queue.
 struct ProgramConnection {
     me: Option<Proc>,
     orders: mpsc::Sender<ProxyCommand>,
 }
 
 impl AttachHandlers {
-    /// These, of procs of this job, whose server belongs to that runtime. So many events may follow from one.
+    /// Creates the handlers for procs of this job. `allowance` bounds the events that may follow
+    /// from one event.
     pub fn new(
         chain: StandaloneChain,
         nspace: Nspace,
@@ -63,7 +65,7 @@ impl AttachHandlers {
         }
     }
 
-    /// The codes that they want events of, in lists of which an empty one means all.
+    /// Returns the codes that the handlers need, in lists; an empty list means all codes.
     pub fn codes(&self) -> Vec<Vec<Status>> {
         let lists = |codes| match codes {
             EventCodes::Single(one) => vec![vec![one]],
@@ -73,9 +75,9 @@ impl AttachHandlers {
         self.chain.codes().into_iter().flat_map(lists).collect()
     }
 
-    /// What they make of an event that the server sent.
+    /// Runs an event of the server through the handlers, and returns what happens to it.
     pub async fn handle(&self, event: Arc<Event>) -> EventDisposition {
-        // A server that says no range has kept it for us.
+        // A server that names no range has retained the event for this proc.
         let event = match event.range {
             Range::Undef => Arc::new(Event {
                 range: Range::Session,
@@ -107,12 +109,12 @@ impl AttachHandlers {
         )
     }
 
-    /// One more process of the program is connected.
+    /// Adds a connected process of the program.
     pub fn connected(&self, me: Option<Proc>, orders: mpsc::Sender<ProxyCommand>) {
         self.lines().push(ProgramConnection { me, orders });
     }
 
-    /// Does what the handlers want until there are none any more.
+    /// Carries out the requests of the handlers until these have ended.
     pub async fn serve(self: Arc<Self>, mut wanted: mpsc::Receiver<HandlerRequest>) {
         while let Some(wanted) = wanted.recv().await {
             match wanted {
@@ -156,7 +158,8 @@ impl AttachHandlers {
         }
     }
 
-    /// Raises an event as the program: for others by way of the server, which never sends it back, for ourselves here.
+    /// Raises an event as the program. The server sends it to other procs but never back, so the
+    /// program and the handlers receive it here.
     async fn raise(self: &Arc<Self>, raised: Raised) {
         let Raised {
             event, allowance, ..
@@ -180,8 +183,10 @@ impl AttachHandlers {
                 ))
                 .await;
             } else {
+                // The server would stop answering all clients.
                 tracing::warn!(
-                    "{what} is not sent: mpirun of Open MPI 4 would answer nothing more after one of that range"
+                    event = what,
+                    "event not sent: mpirun of Open MPI 4 fails on events of this range"
                 );
             }
         }
@@ -199,13 +204,13 @@ impl AttachHandlers {
         }
     }
 
-    /// Gives an order to the process that connected first of those that are.
+    /// Sends a command to the connection that was made first of those that are open.
     async fn order(&self, order: ProxyCommand) {
         match self.first() {
-            // It may end while it is told.
+            // The connection may end at the same time.
             Some((_, orders)) => drop(orders.send(order).await),
             None => {
-                tracing::warn!("{order} is not sent: the program has no connection to its server")
+                tracing::warn!(request = %order, "request of a handler dropped: program not connected")
             }
         }
     }
@@ -222,7 +227,7 @@ impl AttachHandlers {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the handlers are done with all events, and ends them.
+    /// Waits until the handlers have handled all events, and ends them.
     pub async fn drain(self) {
         self.chain.drain().await;
     }

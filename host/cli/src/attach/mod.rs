@@ -1,10 +1,11 @@
-//! `peal attach`: a program of a job that another server runs, with handlers between the two.
+//! `peal attach`: runs a program of a job that another server launched, with handlers between the
+//! two.
 //!
 //! ```text
-//! surroundings.rs  what the environment says of the server, and what the program is told
-//! app.rs           the program: its start, its signals, its end
-//! connection.rs    one connection of the program, and ours for it
-//! handlers.rs      the chain of handlers, and what they want beyond their answers
+//! pmix_environment.rs  environment of the server, and the environment of the program
+//! app.rs               program: start, signals, end
+//! connection.rs        proxy of one connection
+//! handlers.rs          chain of handlers, and their requests
 //! ```
 
 mod app;
@@ -32,10 +33,11 @@ use tokio::{
     time::timeout,
 };
 
-/// How long connections of a program that has ended may go on: what is left of it may still speak.
+/// Time for connections to end after the program has ended: descendants of the program may still
+/// use them.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Runs the program and passes its exit status on.
+/// Runs the program, and returns its exit status.
 pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
     let surroundings = PmixEnvironment::read(std::env::vars_os())?;
     let resolved = config::load(std::mem::take(&mut args.config), None)?;
@@ -46,7 +48,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
         handlers: std::mem::take(&mut args.handlers),
     };
     let notices = Notices::default();
-    let transcript = args.events.then(|| notices.listen(transcript::is_told));
+    let transcript = args.events.then(|| notices.listen(transcript::is_shown));
     let command = args
         .program
         .iter()
@@ -97,7 +99,8 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
         let status = serve(&mut app, listener, Arc::new(between))
             .await
             .context("cannot wait for the program")?;
-        // Nobody else has them then, and events that are before them are what they are waited for.
+        // The task holds a reference to the handlers. Its pending requests are no longer of use, so
+        // it is aborted before the drain.
         serving.abort();
         drop(serving.await);
         if let Some(handlers) = Arc::into_inner(handlers) {
@@ -116,7 +119,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
     })
 }
 
-/// Relays what the program and whatever descends from it connects, until it has ended.
+/// Relays the connections of the program and its descendants until the program has ended.
 async fn serve(
     app: &mut AttachedApp,
     listener: TcpListener,
@@ -141,17 +144,17 @@ async fn serve(
     Ok(status)
 }
 
-/// Relays a connection if it is the program's.
+/// Relays a connection if it belongs to the program or a descendant.
 async fn admit(root: u32, client: TcpStream, between: Arc<Between>) {
     match holder_below(root, &client).await {
         Ok(Some(_)) => {}
-        Ok(None) => return tracing::warn!("somebody connects who is not the program: refused"),
+        Ok(None) => return tracing::warn!("connection refused: not from the program"),
         Err(error) => {
-            return tracing::warn!(%error, "the kernel does not say who connects: refused");
+            return tracing::warn!(%error, "connection refused: process unknown");
         }
     }
     let server = between.server.clone();
     if let Err(error) = connection::relay(client, between).await {
-        tracing::warn!(%error, "a connection to the server at {server} has ended");
+        tracing::warn!(%error, %server, "connection of the program failed");
     }
 }

@@ -1,42 +1,43 @@
-//! What the environment says of the server that started us, and what the program is told instead.
+//! PMIx variables of this process's environment, and their replacement for the program.
 use anyhow::{Context, Result, bail};
 use peal_model::{Nspace, Range};
 use peal_wire::{ServerUri, variable};
 use std::{ffi::OsString, net::SocketAddr};
 
-/// How the variables begin that hold a server's address: one for each encoding that it speaks.
+/// Prefix of the variables that hold a server's address, one for each encoding.
 const URIS: &str = "PMIX_SERVER_URI";
 
-/// Where Open MPI's runtime before 5.0 says where its daemon on this node is; that is the PMIx server, too, by the same name.
+/// Variable in which Open MPI's runtime before 5.0 stores the URI of its daemon on this node. The
+/// daemon is the PMIx server, under the same name.
 const DAEMON: &str = "OMPI_MCA_orte_local_daemon_uri";
 
-/// Whose the server is, where that matters.
+/// Runtime of the server, where it makes a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ForeignRuntime {
     /// `mpirun` of Open MPI 4 or before.
     OpenMpi4,
-    /// Another, or nobody knows.
+    /// Another or unknown runtime.
     Other,
 }
 
 impl ForeignRuntime {
-    /// Whether the server goes on after an event of this range. That of Open MPI 4.1 answers nothing more, to nobody, once it has been
-    /// asked to pass one on.
+    /// Returns true if the server survives an event of this range. The server of Open MPI 4.1 stops
+    /// answering all clients after it was asked to forward an event to other nodes.
     pub fn bears(self, range: Range) -> bool {
         self == ForeignRuntime::Other
             || matches!(range, Range::Local | Range::Custom | Range::ProcLocal)
     }
 }
 
-/// The PMIx environment of this process.
+/// PMIx environment of this process.
 pub struct PmixEnvironment {
-    /// The job that we belong to.
+    /// Namespace of this process's job.
     pub nspace: Nspace,
-    /// The server.
+    /// Name and address of the server.
     pub server: ServerUri,
-    /// Whose it is.
+    /// Runtime of the server.
     pub runtime: ForeignRuntime,
-    /// The variables that hold its address.
+    /// Variables that hold addresses of the server.
     uris: Vec<(String, ServerUri)>,
 }
 
@@ -95,8 +96,9 @@ impl PmixEnvironment {
         })
     }
 
-    /// The variables that lead to the server, with our address in the place of its own; none for those that lead elsewhere, which
-    /// would lead past us.
+    /// Returns the changes of the environment for the program. Variables with the address of the
+    /// server get the address `us` instead. Variables with another address are removed, since they
+    /// would bypass this process.
     pub fn instead(&self, us: SocketAddr) -> impl Iterator<Item = (&str, Option<String>)> {
         self.uris.iter().map(move |(name, uri)| {
             let ours = ServerUri {

@@ -1,4 +1,4 @@
-//! `peal audit list` and `show`: records for people, and as lines of JSON.
+//! `peal audit list` and `show`: records as tables and as lines of JSON.
 use super::{filter, open, shown_time};
 use crate::{
     args::{AuditList, AuditShow},
@@ -70,7 +70,7 @@ fn missing(source: &TrailSource, seq: u64) -> String {
     }
 }
 
-/// Records as a table.
+/// Formats records as a table.
 fn text(rows: &[TrailRow]) -> String {
     let (left, right) = (Side::Left, Side::Right);
     let head = [
@@ -88,7 +88,8 @@ fn text(rows: &[TrailRow]) -> String {
     table(head, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
-/// What is said of one in a line. Of one that somebody altered there are the columns.
+/// Returns the cells of a record. A record that was altered has only the columns that can still be
+/// read.
 fn cells(row: &TrailRow) -> [String; 10] {
     let TrailRow {
         seq,
@@ -132,7 +133,7 @@ fn cells(row: &TrailRow) -> [String; 10] {
     ]
 }
 
-/// All that is known of one.
+/// Returns all fields of a record as JSON.
 fn whole(row: &TrailRow) -> Result<Value> {
     let TrailRow {
         seq,

@@ -1,4 +1,4 @@
-//! `peal audit`: what modules did and who decided what, as it was recorded. Nothing here needs a running server.
+//! `peal audit`: records of calls and decisions. None of these commands needs a running server.
 mod list;
 mod replay;
 mod report;
@@ -21,7 +21,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Does what is asked.
+/// Runs the command.
 pub fn run(command: AuditCommand) -> Result<ExitCode> {
     match command {
         AuditCommand::List(args) => list::list(args),
@@ -34,7 +34,7 @@ pub fn run(command: AuditCommand) -> Result<ExitCode> {
     }
 }
 
-/// Where records are read from, and the configuration's key.
+/// Opens the source of the records; also returns the path of the key in the configuration.
 fn open(source: AuditSource) -> Result<(TrailSource, Option<PathBuf>)> {
     if let Some(path) = source.from {
         return Ok((TrailSource::open(&path)?, None));
@@ -73,7 +73,7 @@ fn write(args: AuditExport) -> Result<ExitCode> {
     let filter = filter(args.filter);
     match args.output {
         None => match export(&source, &filter, &mut BufWriter::new(io::stdout().lock())) {
-            // Nobody reads the rest of it.
+            // The reader has closed the pipe.
             Err(AuditError::Export(ExportError::Io { source, .. }))
                 if source.kind() == io::ErrorKind::BrokenPipe => {}
             exported => drop(exported?),
@@ -92,7 +92,7 @@ fn write(args: AuditExport) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A new file for nobody else: what was recorded is not for everybody.
+/// Creates a new file that only its owner may read, since records are confidential.
 fn create(path: &Path) -> Result<File> {
     let file = OpenOptions::new()
         .write(true)

@@ -14,9 +14,9 @@ use std::{
     process::ExitCode,
 };
 
-/// Something differs.
+/// Exit status if a replayed call differs.
 const DIFFERS: u8 = 1;
-/// After how many calls it is told how many there were.
+/// Number of calls between two lines of progress.
 const PROGRESS: u64 = 500;
 
 #[derive(Default)]
@@ -24,12 +24,12 @@ struct Summary {
     same: u64,
     differ: u64,
     not: BTreeMap<&'static str, u64>,
-    /// How often an outcome became which.
+    /// Number of calls by change of the outcome.
     changes: BTreeMap<String, u64>,
 }
 
 pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
-    // Compiled code is kept where it is otherwise; without a configuration where users keep it.
+    // Compiled code stays in the cache of the configuration, or in the user's default cache.
     let sandbox = config::load_sections(args.source.config.clone(), &["sandbox"])?.sandbox;
     let (source, _) = open(args.source)?;
     let with = args
@@ -81,7 +81,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     })
 }
 
-/// Why no call is replayed, and which could be.
+/// Explains why no call was replayed, and which calls could be.
 fn why_none(source: &TrailSource, wanted: &Filter) -> Result<String> {
     let (mut first, mut last, mut modules, mut asked) = (None, None, BTreeSet::new(), None);
     source.each::<AuditError>(&Filter::default(), |row| {
@@ -115,7 +115,7 @@ fn why_none(source: &TrailSource, wanted: &Filter) -> Result<String> {
 }
 
 impl Summary {
-    /// Whether there was no call.
+    /// Returns true if there was no call.
     fn is_empty(&self) -> bool {
         self.same + self.differ == 0 && self.not.is_empty()
     }

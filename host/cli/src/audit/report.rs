@@ -1,4 +1,4 @@
-//! `peal audit report`: a page that shows what was recorded.
+//! `peal audit report`: HTML page about the records.
 use super::{create, filter, open, shown_time};
 use crate::args::AuditReport;
 use anyhow::{Context, Result};
@@ -22,7 +22,7 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
     let (source, _) = open(source)?;
     let filter = filter(wanted);
     let report = TrailReport::of(&source, &filter)?;
-    let page = page(&report, &of, &said(&filter));
+    let page = page(&report, &of, &described(&filter));
     if html.as_os_str() == "-" {
         crate::output::stdout().write_all(page.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
@@ -39,8 +39,8 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which records were wanted, in words.
-fn said(filter: &Filter) -> String {
+/// Describes the filter of the records in words.
+fn described(filter: &Filter) -> String {
     let Filter {
         since,
         until,

@@ -1,4 +1,4 @@
-//! `peal audit stats`: how often what was recorded.
+//! `peal audit stats`: numbers of records by kind, module, user and job.
 use super::{filter, open};
 use crate::{args::AuditStats, units};
 use anyhow::Result;
@@ -16,7 +16,7 @@ struct Stats {
     records: u64,
     bytes: u64,
     kinds: BTreeMap<String, u64>,
-    /// By module, then by outcome.
+    /// Counts by module, then by outcome.
     modules: BTreeMap<String, BTreeMap<String, u64>>,
     users: BTreeMap<u32, u64>,
     jobs: BTreeMap<String, u64>,

@@ -12,7 +12,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Something is not as it was written.
+/// Exit status if a record was changed.
 const CHANGED: u8 = 1;
 
 pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
@@ -92,7 +92,7 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
     })
 }
 
-/// What was given, or lies beside the secret one.
+/// Returns the given public key, or the one stored beside the secret key.
 fn public_key(given: Option<String>, secret: Option<PathBuf>) -> Result<SealPublicKey> {
     let of_file = |path: &Path| -> Result<SealPublicKey> {
         let text = fs::read_to_string(path)

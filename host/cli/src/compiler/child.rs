@@ -1,4 +1,5 @@
-//! `peal compile`: compiles one component within limits that it sets for itself before it reads anything.
+//! `peal compile`: compiles one component, within limits that it sets for itself before it reads
+//! any input.
 use super::{CompileReply, MAX_LINE, line};
 use crate::args::CompileArgs;
 use anyhow::{Context, Result};
@@ -13,12 +14,13 @@ use std::{
     process::ExitCode,
 };
 
-/// A low priority: what else there is comes first, and on a node whose procs never rest a tenth of a core is left.
+/// Priority of the compilation. It is low, so that procs come first; on a node whose procs never
+/// rest, a tenth of a core is left.
 const NICE: i32 = 10;
 /// Longest reason of a refusal, in characters.
 const MAX_REASON: usize = 1000;
 
-/// Compiles the component on standard input and writes the result to standard output.
+/// Compiles the component on standard input, and writes the result to standard output.
 pub fn compile(args: CompileArgs) -> Result<ExitCode> {
     confine(&args)?;
     let mut component = Vec::new();
@@ -36,13 +38,13 @@ pub fn compile(args: CompileArgs) -> Result<ExitCode> {
 }
 
 fn confine(args: &CompileArgs) -> Result<()> {
-    // A parent that is gone by now has closed standard input.
+    // If the parent has already ended, standard input is closed.
     set_parent_process_death_signal(Some(Signal::KILL))
         .context("cannot be ended with the parent")?;
     let at = &args.at;
     let limits = [
         (Resource::Data, at.memory_bytes),
-        // The parent kills at the time-out; this holds where it is gone.
+        // The parent kills this process at the time-out; this limit holds if the parent is gone.
         (
             Resource::Cpu,
             at.timeout_ms.div_ceil(1000).saturating_add(1),
@@ -60,10 +62,11 @@ fn confine(args: &CompileArgs) -> Result<()> {
         .context("cannot limit resources")?;
     }
     nice(NICE).context("cannot lower the priority")?;
-    // Where memory is short this process goes first. Nothing depends on it.
+    // If memory is short, the kernel should kill this process first. A failure to set this has no
+    // effect on the result.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     if at.confined {
-        // The engine looks at it closely, and says what is wrong with it.
+        // Errors are ignored here: the engine checks the directory and reports what is wrong.
         let _ = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -74,7 +77,7 @@ fn confine(args: &CompileArgs) -> Result<()> {
             ..Confinement::default()
         }
         .raise()
-        .context("cannot raise the wall")?;
+        .context("cannot confine the compilation")?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! Compilation of what users install, in processes of its own: `peal serve` hands components to `peal compiler`, which it starts
-//! before its wall is raised, and that starts `peal compile` for each, kills it at its time-out and reports the result.
+//! Compilation of user modules in separate processes. `peal serve` starts `peal compiler` before
+//! the confinement and sends it components. `peal compiler` starts `peal compile` for each, kills
+//! it at its time-out and reports the result.
 mod child;
 mod parent;
 
@@ -22,12 +23,12 @@ use std::{
     time::Duration,
 };
 
-/// Longest line of an order or a reply, in bytes.
+/// Limit of the length of an order or reply, in bytes.
 const MAX_LINE: u64 = 8192;
-/// Time beyond a time-out within which a process must have reported it.
+/// Time after a time-out within which a process must have reported it.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// An order, followed by the bytes of the component.
+/// Order to compile a component, followed by its bytes.
 #[derive(Serialize, Deserialize)]
 struct CompileOrder {
     target: CodeTarget,
@@ -35,7 +36,7 @@ struct CompileOrder {
     size: u64,
 }
 
-/// The result of an order.
+/// Result of an order.
 #[derive(Serialize, Deserialize)]
 enum CompileReply {
     /// The code is in the cache.
@@ -48,13 +49,14 @@ enum CompileReply {
     Died(String),
 }
 
-/// The processes that compile. Each has one order at a time.
+/// Compiler processes. Each handles one order at a time.
 pub struct CompilerProcesses {
     idle: Mutex<Vec<BufReader<UnixStream>>>,
     limits: CompileLimits,
 }
 
-/// Starts the processes that compile, for as long as this process lives; none where users install nothing or code is not kept.
+/// Starts the compiler processes, which live as long as this process. Returns `None` if users
+/// install no modules or compiled code is not cached.
 pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
     let Some(cache_dir) = config
         .deploy
@@ -81,9 +83,9 @@ pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
             .current_dir("/")
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null());
-        // An interrupt from a terminal must not end what the server still needs.
+        // An interrupt from a terminal must not end a process that the server still needs.
         command.process_group(0);
-        // It ends when this process does, since the socket is closed then.
+        // The child is not waited for: it ends with this process, since its socket is closed then.
         command
             .spawn()
             .context("cannot start the process that compiles")?;

@@ -1,4 +1,5 @@
-//! `peal compiler`: starts a process for each component, one after the other, and kills it at its time-out.
+//! `peal compiler`: starts a process for each component, one after the other, and kills it at its
+//! time-out.
 use super::{CompileOrder, CompileReply, MAX_LINE, line};
 use crate::{args::CompilerArgs, node};
 use anyhow::{Context, Result};
@@ -15,7 +16,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Takes orders from standard input until that is closed.
+/// Carries out orders from standard input until that is closed.
 pub fn work(args: CompilerArgs) -> Result<ExitCode> {
     let orders = io::stdin()
         .as_fd()
@@ -45,7 +46,7 @@ async fn next(orders: &mut BufReader<UnixStream>) -> Result<Option<CompileOrder>
     }
 }
 
-/// Carries out an order; nothing where the server has gone meanwhile.
+/// Carries out an order; `None` if the server has gone meanwhile.
 async fn compile(
     orders: &mut BufReader<UnixStream>,
     order: CompileOrder,
@@ -58,7 +59,7 @@ async fn compile(
         fed = feed(&mut component, child.stdin.take()) => fed?,
         () = sleep_until(deadline) => {}
     }
-    // Bytes that nobody has read must not be taken for an order.
+    // Unread bytes of the component must not be taken for the next order.
     tokio::io::copy(&mut component, &mut tokio::io::sink()).await?;
     let status = tokio::select! {
         status = child.wait() => status?,
@@ -66,7 +67,8 @@ async fn compile(
             child.kill().await?;
             return Ok(Some(CompileReply::TimedOut));
         }
-        // The server says nothing before it has the reply. When it is gone, the child is killed, being dropped.
+        // The server sends nothing before it has the reply, so input here means that it is gone.
+        // The drop of the child then kills it.
         _ = orders.fill_buf() => return Ok(None),
     };
     if !status.success() {
@@ -103,7 +105,8 @@ fn start(order: &CompileOrder, args: &CompilerArgs) -> Result<Child> {
         .context("cannot start the process that compiles a component")
 }
 
-/// Hands over a component. A child that reads no further has ended, which is seen later.
+/// Writes a component to the child. A write error is ignored: the child has ended, which the caller
+/// notices.
 async fn feed(component: &mut (impl AsyncRead + Unpin), child: Option<ChildStdin>) -> Result<()> {
     let mut component = BufReader::new(component);
     let Some(mut child) = child else {

@@ -1,13 +1,13 @@
-//! Following requests that were accepted until they have ended.
+//! Polling of accepted requests until they have ended.
 use super::{progress::Progress, result::CtlResult};
 use anyhow::{Result, bail};
 use peal_client::{Client, ControlStatus};
 use std::time::Duration;
 
-/// How often the server is asked. People do not see more, and servers do not feel it.
+/// Interval of the polls: short for a person, and no load for a server.
 const BETWEEN: Duration = Duration::from_millis(200);
 
-/// Asks about one request until it has ended.
+/// Polls one request until it has ended.
 pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Result<CtlResult> {
     loop {
         let Some(status) = client.control_status(id).await? else {
@@ -23,7 +23,7 @@ pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Resul
     }
 }
 
-/// Asks for requests until none of them goes on; those of these names, or all if there are none.
+/// Polls requests until all have ended: those with these ids, or all if there are no ids.
 pub async fn all_to_the_end(
     client: &Client,
     ids: &[String],
@@ -43,7 +43,7 @@ pub async fn all_to_the_end(
     }
 }
 
-/// The requests of these names that the server keeps, or all if there are no names.
+/// Returns the requests with these ids that the server keeps, or all if there are no ids.
 pub async fn kept(client: &Client, ids: &[String]) -> Result<Vec<ControlStatus>> {
     let mut kept = Vec::new();
     for id in ids {

@@ -1,4 +1,4 @@
-//! `peal ctl`: has a running server control procs, as a tool.
+//! `peal ctl`: job control by a running server, as a tool.
 mod follow;
 mod progress;
 mod result;
@@ -15,14 +15,14 @@ use progress::Progress;
 use result::{CtlResult, CtlStatusWord};
 use std::{process::ExitCode, time::Duration};
 
-/// How long a server may take that was not given another time.
+/// Default time limit of a request.
 const USUAL: Duration = Duration::from_secs(60);
-/// Longer than anybody waits: for those who wait as long as it takes.
+/// Time limit for requests without a limit.
 const FOREVER: Duration = Duration::from_secs(365 * 86_400);
-/// How long a server may take to let a tool go.
+/// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// Does what is asked.
+/// Runs the command.
 pub fn run(command: CtlCommand) -> Result<ExitCode> {
     let waits = |wait| if wait { Follow::ToTheEnd } else { Follow::No };
     let (control, act, follow) = match command {
@@ -66,18 +66,18 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
     node::as_tool(act_on(control, act, follow))
 }
 
-/// What follows the server's answer.
+/// Action after the server's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Follow {
-    /// Nothing: it is answered when it is done.
+    /// None: the server answers when the request is complete.
     Done,
-    /// Nothing, though it was only accepted.
+    /// None, although the server has only accepted the request.
     No,
-    /// It is asked about until it has ended.
+    /// The request is polled until it has ended.
     ToTheEnd,
 }
 
-/// What a request is called among people.
+/// Returns the word for an action in messages.
 fn verb(control: &Control) -> &'static str {
     match control {
         Control::Pause => "pause",
@@ -104,7 +104,7 @@ async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCod
         ask,
     } = act;
     let targets: Vec<Proc> = targets.into_iter().flat_map(|targets| targets.0).collect();
-    // What is not done when it is answered can only be asked about by a name.
+    // A request that is only accepted can be polled by its id alone.
     let id = id.or_else(|| (follow != Follow::Done).then(|| node::unique("ctl")));
     let (what, json) = (verb(&control), ask.json);
     more.extend((!mail_to.is_empty()).then(|| mail(&mail_to)));
@@ -115,7 +115,7 @@ async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCod
     };
     let asking = Asking::begin(ask, follow).await?;
     let progress = Progress::default();
-    progress.say(format!("{what} {}", whom(&targets)));
+    progress.say(format!("{what} {}", described_targets(&targets)));
     let work = async {
         let outcome = match asking.client.control(&targets, request).await {
             Ok(told) if follow == Follow::Done => CtlResult::done(told),
@@ -169,7 +169,7 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
     Ok(ended)
 }
 
-/// Has mail sent to these.
+/// Returns the directive that sends mail to these addresses.
 fn mail(to: &[String]) -> Info {
     let address = Info::new(key::PMIX_LOG_EMAIL_ADDR, Value::string(&to.join(",")));
     Info::new(
@@ -178,8 +178,8 @@ fn mail(to: &[String]) -> Info {
     )
 }
 
-/// Whom it is about, in as few words as may be.
-fn whom(targets: &[Proc]) -> String {
+/// Describes the targets in few words.
+fn described_targets(targets: &[Proc]) -> String {
     match targets {
         [] => String::new(),
         [one] if one.rank == rank::PMIX_RANK_WILDCARD => one.nspace.to_string(),
@@ -188,10 +188,10 @@ fn whom(targets: &[Proc]) -> String {
     }
 }
 
-/// A tool that asks, and how long that may take.
+/// Connected tool, and the time limit of its request.
 struct Asking {
     tool: Tool,
-    /// The tool, whose calls take as long as they take.
+    /// Client of the tool without a limit of its own.
     client: Client,
     limit: Duration,
 }
@@ -211,7 +211,7 @@ impl Asking {
         })
     }
 
-    /// Waits for this, and shows that; nothing if the time is over.
+    /// Waits for a future and shows the progress meanwhile; `None` at the time limit.
     async fn wait<T>(&self, progress: &Progress, work: impl Future<Output = T>) -> Option<T> {
         progress
             .during(tokio::time::timeout(self.limit, work))
@@ -219,7 +219,7 @@ impl Asking {
             .ok()
     }
 
-    /// What was asked for has been answered or not: whether the server hears that we go changes nothing.
+    /// Disconnects. Errors are ignored, since the request has its answer or its time-out.
     async fn leave(self) {
         let _ = self.tool.within(LEAVE).finalize().await;
     }

@@ -1,5 +1,5 @@
-//! A line on the terminal that says what is waited for and how long, and is gone when it is there. Elsewhere there is none: nobody would see it
-//! turn.
+//! Progress line on a terminal: the pending request and the time so far, removed at the end.
+//! Nothing is printed if standard error is not a terminal.
 use std::{
     cell::RefCell,
     io::{self, IsTerminal},
@@ -11,24 +11,24 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-/// How often it turns.
+/// Interval between two drawings.
 const TURN: Duration = Duration::from_millis(100);
-/// What is over sooner needs no line.
+/// Time before the line is shown: shorter requests need none.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// What turns.
+/// Characters of the animation.
 const WHEEL: [char; 4] = ['|', '/', '-', '\\'];
 
-/// What is waited for.
+/// Text of the progress line.
 #[derive(Debug, Default)]
 pub struct Progress(RefCell<String>);
 
 impl Progress {
-    /// Says what is waited for now.
+    /// Sets the text.
     pub fn say(&self, what: String) {
         self.0.replace(what);
     }
 
-    /// Shows it until this is done.
+    /// Shows the line until a future is ready.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         if !io::stderr().is_terminal() {
             return work.await;
@@ -70,14 +70,15 @@ fn line(what: &str, waited: Duration) -> String {
     )
 }
 
-/// A terminal that takes nothing keeps nobody from what is done meanwhile.
+/// Writes to the terminal, within a time limit: a terminal that accepts no output must not delay
+/// the request.
 async fn draw(text: &str) {
     let mut terminal = tokio::io::stderr();
     let write = async {
         terminal.write_all(text.as_bytes()).await?;
         terminal.flush().await
     };
-    // What cannot be drawn is not missed.
+    // A failed or late drawing is ignored, since the next one replaces it.
     let _ = tokio::time::timeout(TURN, write).await;
 }
 

@@ -1,4 +1,4 @@
-//! How a request went: as lines for people, as JSON, as an exit status.
+//! Result of a request: as lines for people, as JSON, and as an exit status.
 use anyhow::Result;
 use peal_client::{
     ClientError, ControlState, ControlStatus, JobControlResult, ProcOutcome, reasons,
@@ -8,25 +8,25 @@ use peal_server::admin::WatchedStatus;
 use serde::Serialize;
 use std::{io::Write, process::ExitCode};
 
-/// It was refused, or not done to all, or did not end well.
+/// Exit status of a request that was refused, failed for some procs or did not end well.
 const NOT_DONE: u8 = 1;
-/// The time was over (as `timeout` does it).
+/// Exit status at the time limit (as `timeout` has it).
 const LATE: u8 = 124;
 
-/// How it went, in one word.
+/// Result in one word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CtlStatusWord {
-    /// To all.
+    /// Complete for all procs.
     Done,
-    /// It will be done.
+    /// Accepted, not complete.
     Accepted,
-    /// To some.
+    /// Failed for some procs.
     Partly,
-    /// To nobody.
+    /// Refused, or failed for all procs.
     Refused,
-    /// Nobody knows.
+    /// No answer within the time limit.
     Late,
-    /// It was accepted and has ended like this.
+    /// Accepted, and ended in this state.
     Ended(ControlState),
 }
 
@@ -55,19 +55,19 @@ impl CtlStatusWord {
     }
 }
 
-/// How a request went.
+/// Result of a request.
 #[derive(Debug)]
 pub struct CtlResult {
     pub end: CtlStatusWord,
     status: Option<Status>,
     reasons: Vec<String>,
-    /// Those to whom it was not done.
+    /// Procs for which it failed.
     not_done: Vec<ProcOutcome>,
-    /// The requests that it did not cancel.
+    /// Requests that it did not cancel.
     not_cancelled: Vec<ControlStatus>,
 }
 
-/// What `--json` prints.
+/// Result in the form of `--json`.
 #[derive(Serialize)]
 struct CtlJson<'a> {
     request: &'a str,
@@ -80,7 +80,7 @@ struct CtlJson<'a> {
     not_cancelled: Vec<PrintedRequest<'a>>,
 }
 
-/// One of the requests that were not cancelled.
+/// Request that was not cancelled, for `--json`.
 #[derive(Serialize)]
 struct PrintedRequest<'a> {
     id: &'a str,
@@ -98,7 +98,7 @@ impl<'a> From<&'a ControlStatus> for PrintedRequest<'a> {
     }
 }
 
-/// One of those to whom it was not done.
+/// Proc for which the request failed, for `--json`.
 #[derive(Serialize)]
 pub struct PrintedProc<'a> {
     proc: String,
@@ -122,7 +122,7 @@ impl<'a> From<&'a ProcOutcome> for PrintedProc<'a> {
 }
 
 impl CtlResult {
-    /// It was answered when it was done.
+    /// Creates the result of a request that was answered when complete.
     pub fn done(told: JobControlResult) -> CtlResult {
         let JobControlResult {
             not_done,
@@ -143,7 +143,7 @@ impl CtlResult {
         }
     }
 
-    /// It was answered when it was accepted.
+    /// Creates the result of a request that was answered when accepted.
     pub fn accepted(told: JobControlResult) -> CtlResult {
         CtlResult {
             end: CtlStatusWord::Accepted,
@@ -151,7 +151,7 @@ impl CtlResult {
         }
     }
 
-    /// It was answered by no; any other error is one.
+    /// Creates the result of a refused request; other errors are returned.
     pub fn refused(error: ClientError) -> Result<CtlResult> {
         match error {
             ClientError::Refused { status, infos, .. } => Ok(CtlResult {
@@ -165,7 +165,7 @@ impl CtlResult {
         }
     }
 
-    /// It has ended since it was accepted.
+    /// Creates the result of an accepted request that has ended.
     pub fn ended(status: ControlStatus) -> CtlResult {
         let ControlStatus {
             state,
@@ -186,7 +186,7 @@ impl CtlResult {
         }
     }
 
-    /// The time is over.
+    /// Creates the result of a request without an answer in time.
     pub fn late() -> CtlResult {
         let (reasons, not_done, not_cancelled) = (Vec::new(), Vec::new(), Vec::new());
         CtlResult {
@@ -198,7 +198,7 @@ impl CtlResult {
         }
     }
 
-    /// Says it: what was done on standard output, what was not on standard error.
+    /// Prints the result: successes to standard output, failures to standard error.
     pub fn print(&self, request: &str, id: Option<&str>, json: bool) -> Result<ExitCode> {
         let mut out = crate::output::stdout();
         if json {
@@ -257,7 +257,7 @@ impl CtlResult {
             | CtlStatusWord::Accepted
             | CtlStatusWord::Partly
             | CtlStatusWord::Ended(ControlState::Done) => return,
-            // It was done to nobody, and of each it is said why.
+            // It failed for all procs, and the reason of each was printed.
             CtlStatusWord::Refused if self.reasons.is_empty() && !self.not_done.is_empty() => {
                 return;
             }
@@ -291,7 +291,7 @@ fn because(reasons: &[String], status: Status) -> String {
     format!("{words} ({status})")
 }
 
-/// Reasons are others' words.
+/// Joins reasons. They come from modules and servers, so they are escaped.
 fn joined(reasons: &[String]) -> String {
     crate::plain(&reasons.join("; "))
 }

@@ -1,4 +1,4 @@
-//! `peal ctl status`: how far requests are.
+//! `peal ctl status`: state of requests.
 use super::{
     Asking, Follow, follow,
     progress::Progress,
@@ -13,10 +13,10 @@ use peal_client::{ControlState, ControlStatus, ProcOutcome};
 use serde::Serialize;
 use std::{io::Write, process::ExitCode};
 
-/// One of them is not kept, or has not ended well.
+/// Exit status if a request is not kept or has not ended well.
 const NOT_WELL: u8 = 1;
 
-/// What `--json` prints of a request.
+/// Request in the form of `--json`.
 #[derive(Serialize)]
 struct StatusJson<'a> {
     id: &'a str,
@@ -26,7 +26,7 @@ struct StatusJson<'a> {
     procs: Vec<PrintedProc<'a>>,
 }
 
-/// Prints them.
+/// Prints the state of requests.
 pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     let CtlStatus { ids, wait, ask } = args;
     let json = ask.json;
@@ -86,7 +86,8 @@ fn printed(status: &ControlStatus) -> StatusJson<'_> {
     }
 }
 
-/// A line for each, and below the table one for each proc to which it was not done.
+/// Returns a table with a line for each request, and below it a line for each proc for which one
+/// failed.
 fn lines(kept: &[ControlStatus]) -> String {
     let rows: Vec<[String; 4]> = kept
         .iter()

@@ -1,4 +1,4 @@
-//! `peal event`: raising events at running servers and watching them.
+//! `peal event`: raises events at running servers, and watches them.
 mod notify;
 pub mod print;
 mod watch;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use peal_client::{AttachTarget, ToolSettings};
 use std::process::ExitCode;
 
-/// Does what is asked.
+/// Runs the command.
 pub fn run(command: EventCommand) -> Result<ExitCode> {
     node::as_tool(async {
         match command {
@@ -21,7 +21,7 @@ pub fn run(command: EventCommand) -> Result<ExitCode> {
     })
 }
 
-/// How a tool comes to the server that is meant.
+/// Returns the settings of a tool that attaches to the named server.
 pub fn tool_settings(server: ToolArgs) -> Result<ToolSettings> {
     let attach = match server {
         ToolArgs { pid: Some(pid), .. } => AttachTarget::Pid(pid),

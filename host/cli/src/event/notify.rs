@@ -14,7 +14,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Raises the event, and says how it went.
+/// Raises the event, and prints it.
 pub async fn notify(args: EventNotify) -> Result<ExitCode> {
     let EventNotify {
         server,
@@ -80,7 +80,7 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says why, where the server does.
+/// Adds the server's reasons to an error.
 fn refused(error: ClientError) -> Result<()> {
     let ClientError::Refused { infos, .. } = &error else {
         return Err(error.into());

@@ -1,5 +1,5 @@
-//! Events as lines, for people and for programs. What programs and components put into events has nothing in it then that could end a
-//! line or move the cursor.
+//! Events as lines, for people and for programs. Texts of programs and components are escaped, so
+//! that they cannot end a line or move the cursor.
 use crate::units;
 use peal_server::admin::{
     ChainOwner, WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus,
@@ -7,10 +7,10 @@ use peal_server::admin::{
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// How much of a value is shown to people, in characters.
+/// Limit of a value's length in output for people, in characters.
 const LONGEST: usize = 200;
 
-/// How events are printed.
+/// Output format of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventFormat {
     /// For people.
@@ -21,7 +21,7 @@ pub enum EventFormat {
     Json,
 }
 
-/// An event as a line, with its end.
+/// Formats an event as a line with its line end.
 pub fn whole(event: &WatchedEvent, form: EventFormat) -> serde_json::Result<String> {
     Ok(match form {
         EventFormat::Plain => line(event) + "\n",
@@ -30,7 +30,7 @@ pub fn whole(event: &WatchedEvent, form: EventFormat) -> serde_json::Result<Stri
     })
 }
 
-/// An event in a line, without the end of the line.
+/// Formats an event as a line without its line end.
 pub fn line(event: &WatchedEvent) -> String {
     let source = event
         .source
@@ -42,7 +42,7 @@ pub fn line(event: &WatchedEvent) -> String {
         plain(&event.range)
     );
     for of in &event.infos {
-        // Writing to a text cannot fail.
+        // A write to a string cannot fail.
         let _ = write!(line, ", {}", info(of));
     }
     for result in event.chains.iter().flatten().flat_map(results) {
@@ -51,7 +51,7 @@ pub fn line(event: &WatchedEvent) -> String {
     line
 }
 
-/// The same with the code emphasized, for terminals.
+/// Formats an event with an emphasized code, for terminals.
 fn colored(event: &WatchedEvent) -> String {
     let code = status(&event.code);
     let line = line(event);
@@ -59,11 +59,12 @@ fn colored(event: &WatchedEvent) -> String {
     format!("\u{1b}[1m{code}\u{1b}[0m{rest}")
 }
 
-/// An event as a line of JSON, with its end.
+/// Formats an event as a line of JSON with its line end.
 fn json(event: &WatchedEvent) -> serde_json::Result<String> {
     let mut line = String::new();
     for character in serde_json::to_string(event)?.chars() {
-        // JSON escapes only those of ASCII; all such stand inside of texts, where this means the same.
+        // serde_json escapes only the control characters of ASCII. The others occur only inside of
+        // strings, where the escape means the same.
         if character.is_control() {
             let _ = write!(line, "\\u{:04x}", u32::from(character));
         } else {
@@ -74,7 +75,7 @@ fn json(event: &WatchedEvent) -> serde_json::Result<String> {
     Ok(line)
 }
 
-/// An info as `key=value`.
+/// Formats an info as `key=value`.
 pub fn info(info: &WatchedInfo) -> String {
     let key = info.attribute.as_ref().unwrap_or(&info.key);
     format!(

@@ -1,4 +1,5 @@
-//! `peal event watch`: events as they happen, from the admin channel of a server or as one of its tools.
+//! `peal event watch`: prints events as they happen, from the admin socket of a server or as one of
+//! its tools.
 use super::{
     print::{self, EventFormat},
     tool_settings,
@@ -24,22 +25,23 @@ use tokio::{
     sync::mpsc,
 };
 
-/// How many events may wait to be printed; then whoever tells of them waits.
+/// Capacity of the queue of events to print; a full queue makes the source wait.
 const WAITING: usize = 256;
 
-/// How long a server may take to let a tool go.
+/// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// What a watcher is told.
+/// Item of the queue to print.
 enum WatchItem {
     Event(Box<WatchedEvent>),
-    /// He does not keep up.
+    /// This many events were dropped, since the watcher is too slow.
     Missed(u64),
-    /// No more will come.
+    /// End of the events, with the reason.
     Over(String),
 }
 
-/// Prints events until there are enough, nobody reads them, a signal comes, or the server is lost.
+/// Prints events until the count is reached, the reader closes the pipe, a signal comes, or the
+/// server is lost.
 pub async fn watch(args: EventWatch) -> Result<ExitCode> {
     let EventWatch {
         server,
@@ -79,14 +81,14 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         _ = signals.1.recv() => Ok(()),
     };
     if let (Some(tool), Ok(())) = (tool, &printed) {
-        // A server that is lost by now need not be told.
+        // Errors are ignored here: the server may be lost.
         let _ = tool.within(LEAVE).finalize().await;
     }
     printed.map(|()| ExitCode::SUCCESS)
 }
 
-/// Has the server that is meant tell of events by its admin socket; nothing if that may not be used, and then it says so, unless
-/// that socket was asked for.
+/// Watches by the admin socket. If the socket cannot be used, prints the reason and returns `None`,
+/// unless the user has named the socket.
 fn from_admin(
     at: ServerArgs,
     settings: &ToolSettings,
@@ -120,7 +122,7 @@ fn ask(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Answ
     }
 }
 
-/// Whether the server of the admin socket is the one that a tool would come to.
+/// Returns true if the server of the admin socket is the one that the tool would attach to.
 fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) -> bool {
     let is_at = |uri: &ServerUri| status.uri == uri.to_string();
     match &settings.attach {
@@ -137,14 +139,14 @@ fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) 
     }
 }
 
-/// Passes on what the server says, until it ends or nobody listens any more.
+/// Forwards the server's events, until they end or the receiver is gone.
 fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
     loop {
         let told = match answers.wait() {
             Ok(AdminReply::Event(event)) => WatchItem::Event(Box::new(event)),
             Ok(AdminReply::Missed { events }) => WatchItem::Missed(events),
             Ok(AdminReply::Ended) => WatchItem::Over("the server has ended".to_owned()),
-            Ok(reply) => WatchItem::Over(format!("the server said something else: {reply:?}")),
+            Ok(reply) => WatchItem::Over(format!("the server sent an unexpected reply: {reply:?}")),
             Err(error) => WatchItem::Over(format!("the server is lost: {error}")),
         };
         let is_last = matches!(told, WatchItem::Over(_));
@@ -154,7 +156,7 @@ fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
     }
 }
 
-/// Becomes a tool that hears all that its user may hear.
+/// Attaches as a tool, and registers for all events that its user may receive.
 async fn as_tool(
     settings: ToolSettings,
     codes: &[Status],
@@ -164,7 +166,7 @@ async fn as_tool(
     let lost = tell.clone();
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {
-            // Nobody listens any more.
+            // The receiver may be gone.
             let _ = lost.blocking_send(WatchItem::Over(
                 "the server is lost: it has closed the connection".to_owned(),
             ));
@@ -185,12 +187,12 @@ async fn as_tool(
     Ok(tool)
 }
 
-/// Whether an event is the client's own: it tells of its connection, not of the world.
+/// Returns true if an event was raised by the client for itself: it is about the connection.
 fn is_own(event: &Event) -> bool {
     event.range == Range::ProcLocal
 }
 
-/// Prints what is told, line by line, until there are enough or nobody reads it.
+/// Prints items line by line, until the count is reached or the reader closes the pipe.
 async fn print_all(
     mut told: mpsc::Receiver<WatchItem>,
     count: Option<u64>,
@@ -199,11 +201,7 @@ async fn print_all(
     let mut out = tokio::io::stdout();
     let mut left = count;
     while left != Some(0) {
-        let event = match told
-            .recv()
-            .await
-            .context("nobody can tell of events any more")?
-        {
+        let event = match told.recv().await.context("no source of events is left")? {
             WatchItem::Event(event) => event,
             WatchItem::Missed(events) => {
                 crate::print_line(&format!(

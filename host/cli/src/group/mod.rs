@@ -1,4 +1,4 @@
-//! `peal group`: the groups that procs have formed, and who is in them.
+//! `peal group`: groups and their members.
 mod print;
 
 use crate::{
@@ -13,12 +13,12 @@ use peal_config::nearest;
 use peal_model::{Info, KeyName, Proc, Query, Value, key};
 use std::{process::ExitCode, time::Duration};
 
-/// There is no such group.
+/// Exit status if there is no such group.
 const MISSING: u8 = 1;
-/// How long a server may take to let a tool go.
+/// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// A group.
+/// Group in a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct ListedGroup {
     name: String,
@@ -47,7 +47,7 @@ impl ListedGroup {
     }
 }
 
-/// Does what is asked.
+/// Runs the command.
 pub fn run(command: GroupCommand) -> Result<ExitCode> {
     node::as_tool(async {
         let (server, named, json) = match command {
@@ -56,10 +56,11 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
         };
         let tool = tool::attach(event::tool_settings(server)?).await?;
         let groups = gather(&tool).await?;
-        // What there is to know is known.
+        // Errors are ignored here: the answers have arrived.
         let _ = tool.within(LEAVE).finalize().await;
         let meant = match &named {
-            // Users have names of their own: root may see several groups of one.
+            // Names of groups are unique for one user only: root may see several groups of one
+            // name.
             Some(name) => groups
                 .iter()
                 .filter(|group| group.name == *name)
@@ -81,7 +82,7 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
     })
 }
 
-/// All groups that the server tells of.
+/// Returns all groups that the server reports.
 async fn gather(tool: &Tool) -> Result<Vec<ListedGroup>> {
     let asked = key::PMIX_QUERY_GROUP_MEMBERSHIP;
     let query = Query {
@@ -101,7 +102,7 @@ async fn gather(tool: &Tool) -> Result<Vec<ListedGroup>> {
     }
 }
 
-/// What to say of a name that no group has.
+/// Returns the message for a name that no group has.
 fn missing(name: &str, groups: &[ListedGroup]) -> String {
     let hint = match nearest(name, groups.iter().map(|group| group.name.as_str())) {
         Some(near) => format!("did you mean {near:?}?"),

@@ -7,10 +7,10 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// What is not there.
+/// Placeholder for a missing value.
 const NONE: &str = "-";
 
-/// All groups, with the end of the last line.
+/// Formats all groups, with the last line end.
 pub fn list(groups: &[ListedGroup]) -> String {
     if groups.is_empty() {
         return "there are no groups here\n".to_owned();
@@ -33,7 +33,7 @@ pub fn list(groups: &[ListedGroup]) -> String {
     table(head, &rows)
 }
 
-/// Groups of one name, each with its members.
+/// Formats groups of one name, each with its members.
 pub fn show(groups: &[ListedGroup]) -> String {
     groups.iter().map(text).collect::<Vec<_>>().join("\n")
 }
@@ -54,7 +54,7 @@ fn text(group: &ListedGroup) -> String {
     )
 }
 
-/// The name of the user whose group it is.
+/// Returns the name of the user that owns a group.
 fn user(group: &ListedGroup) -> String {
     u32::try_from(group.uid).map_or_else(|_| group.uid.to_string(), units::user)
 }
@@ -65,7 +65,7 @@ fn context_id(group: &ListedGroup) -> String {
         .map_or(NONE.to_owned(), |id| id.to_string())
 }
 
-/// All that is known of these groups.
+/// Formats groups as JSON.
 pub fn json(groups: &[ListedGroup]) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&groups.iter().map(group_json).collect::<Vec<_>>())? + "\n")
 }

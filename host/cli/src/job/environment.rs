@@ -1,12 +1,13 @@
-//! The environment of a registered job as lines for `env $(..)`.
+//! Environment of a registered job, as lines for `env $(..)`.
 use anyhow::{Result, bail};
 use peal_server::admin::JobRegistration;
 use std::io::{self, Write};
 
-/// Prints the environment of these ranks, with a heading for each where there are several.
+/// Prints the environment of these ranks, with a heading for each if there are several.
 ///
 /// # Errors
-/// Nothing is printed where a shell would take a line apart.
+///
+/// Fails, without output, if a shell would split a line.
 pub fn print(out: &mut impl Write, job: &JobRegistration, rank: Option<u32>) -> Result<()> {
     let ranks = match rank {
         Some(rank) => rank..rank.saturating_add(1),
@@ -35,7 +36,8 @@ fn write_rank(out: &mut impl Write, job: &JobRegistration, rank: u32) -> io::Res
         .try_for_each(|(name, value)| writeln!(out, "{name}={value}"))
 }
 
-/// Whether the shell does something about a character in what a command printed: it divides words and completes names of files.
+/// Returns true for a character that the shell interprets in the output of a command: it splits
+/// words and expands file names.
 pub fn is_special(character: char) -> bool {
     character.is_whitespace()
         || character.is_control()

@@ -1,4 +1,4 @@
-//! `peal job`: the jobs of a running server, and what is recorded of them.
+//! `peal job`: jobs of a running server, and their records.
 mod environment;
 mod record;
 mod recorder;
@@ -15,7 +15,7 @@ use peal_model::counted;
 use peal_server::admin::{AdminReply, AdminRequest, NewJob};
 use std::{io::Write, process::ExitCode};
 
-/// Does what is asked.
+/// Runs the command.
 pub fn run(command: JobSubcommand) -> Result<ExitCode> {
     match command {
         JobSubcommand::Register(args) => {

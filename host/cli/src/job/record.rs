@@ -1,4 +1,4 @@
-//! `peal job record`: what is recorded of a job, in the order of time.
+//! `peal job record`: record of a job, in order of time.
 use crate::{args::JobRecordArgs, config, plain};
 use anyhow::{Result, bail};
 use peal_audit::shown_time as time;
@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Prints it.
+/// Prints the record.
 pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
     let config = config::load_sections(args.config, &["store"])?;
     let Some(path) = &config.store.path else {
@@ -62,7 +62,7 @@ fn entry_json(entry: &JobRecordEntry) -> Value {
     json!({ "time": time(entry.at), "kind": entry.kind.name(), "rank": rank, "body": body(entry) })
 }
 
-/// What was written is JSON; if somebody changed it, it is a text.
+/// Returns the body as JSON; a body that was altered is returned as a string.
 fn body(entry: &JobRecordEntry) -> Value {
     serde_json::from_str(&entry.body).unwrap_or_else(|_| Value::String(entry.body.to_string()))
 }
@@ -90,10 +90,10 @@ fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobRecordEntry]) -
             entry.at,
             entry.kind.name(),
             rank,
-            &told(entry.kind, &body),
+            &summarized(entry.kind, &body),
         )?;
     }
-    // When each of them ended is not recorded.
+    // The times at which procs ended are not recorded.
     for (rank, how) in procs {
         writeln!(
             out,
@@ -131,8 +131,8 @@ fn line(
     writeln!(out, "{:<24} {kind:<8} {rank:>5}  {}", time(at), plain(text))
 }
 
-/// The gist of an entry.
-fn told(kind: JobEntryKind, body: &Value) -> String {
+/// Summarizes an entry.
+fn summarized(kind: JobEntryKind, body: &Value) -> String {
     let text = |key: &str| body.get(key).and_then(Value::as_str);
     let gist = match kind {
         JobEntryKind::Log => text("text").map(|text| match body.get("data") {

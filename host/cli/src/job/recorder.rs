@@ -1,4 +1,5 @@
-//! Keeps the records of jobs while they run: how they and their procs start and end, which events affect them, what is done to them.
+//! Recorder of jobs: starts and ends of jobs and procs, events that affect them, and actions on
+//! them.
 use anyhow::{Context, Result};
 use peal_model::{Nspace, rank};
 use peal_server::{Listener, ListenerItem, Notice, Notices, ReachedJobs, admin::WatchedEvent};
@@ -18,25 +19,26 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// The entries that are written at once. Whoever logs to a record meanwhile waits for that.
+/// Limit of entries in one write. A handler that logs to a record meanwhile waits for it.
 const AT_ONCE: usize = 32;
-/// Of how many jobs it is remembered that something of them may be missing.
+/// Limit of jobs for which missing entries are noted.
 const MOST_JOBS: usize = 1024;
-/// The least time between two lines on entries that cannot be written.
+/// Minimum interval between two log lines about failed entries.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
-/// A thread that keeps records.
+/// Thread that writes the records of jobs.
 pub struct JobRecorder {
     stop: oneshot::Sender<()>,
     thread: thread::JoinHandle<()>,
 }
 
-/// What jobs are started by, as their records have it.
+/// Function that returns the command of a job, for its record.
 pub type RecorderCommand = Box<dyn Fn(&Nspace) -> String + Send>;
 
 impl JobRecorder {
-    /// Keeps the records of jobs that these notices are about, in this store. Of what starts and ends nothing is lost; of events
-    /// some may be, where there are more than can be written, and then the record says so. Notices go on by what comes back.
+    /// Starts to record the jobs of these notices in this store. Starts and ends are never lost.
+    /// Events may be lost if there are more than can be written; the record then holds a gap entry.
+    /// The caller must send its notices by the returned `Notices`.
     pub fn start(
         notices: Notices,
         store: Arc<Store>,
@@ -68,18 +70,18 @@ impl JobRecorder {
         ))
     }
 
-    /// Writes what was told until now, and ends. Blocks.
+    /// Writes all pending entries, and ends. Blocks.
     pub fn finish(self) {
-        // One that has ended has nothing to write.
+        // If the thread has ended, there is nothing left to write.
         let _ = self.stop.send(());
         let _ = self.thread.join();
     }
 }
 
-/// What entries are made of.
+/// Returns true for notices that become entries.
 fn is_of_job(notice: &Notice) -> bool {
     match notice {
-        // What may not enter a record does not keep others waiting either.
+        // Notices that no record may contain must not fill the queue.
         Notice::Passed { event, reached, .. } => reached.include_any(&event.affected()),
         Notice::Wished { .. } | Notice::JobEnding { .. } | Notice::Controlled { .. } => true,
         _ => false,
@@ -89,7 +91,7 @@ fn is_of_job(notice: &Notice) -> bool {
 struct OpenRecords {
     store: Arc<Store>,
     command: RecorderCommand,
-    /// Jobs of which something was told, and no end.
+    /// Jobs for which a notice came, and no end.
     running: BTreeSet<Nspace>,
     failures: TraceRateLimit,
 }
@@ -104,7 +106,7 @@ impl OpenRecords {
         mut stopped: oneshot::Receiver<()>,
     ) {
         loop {
-            // A job must have begun before anything is said of it.
+            // The start of a job must be in its record before other entries.
             let next = tokio::select! {
                 biased;
                 Some(notice) = told.recv() => {
@@ -132,7 +134,7 @@ impl OpenRecords {
         self.write(entries);
     }
 
-    /// What cannot be written the store counts and traces itself.
+    /// Records the start or end of a job or proc. The store counts and traces failures itself.
     fn record(&mut self, notice: &Notice) {
         let at = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -178,7 +180,7 @@ impl OpenRecords {
         match heard {
             ListenerItem::Missed(notices) => {
                 for nspace in &self.running {
-                    // What cannot be written the store counts and traces itself.
+                    // The store counts and traces failures itself.
                     let _ = self.store.add_missed_notices(nspace, notices);
                 }
             }
@@ -237,10 +239,10 @@ impl OpenRecords {
     fn write(&mut self, entries: Entries) {
         for (nspace, entries) in entries {
             match self.store.add_job_entries(&nspace, &entries) {
-                // Events may affect jobs of other servers, and such as were never recorded.
+                // Events may affect jobs of other servers, which have no record here.
                 Err(StoreError::UnknownJob { .. }) => {}
                 Ok(AddedEntries { left_out: None, .. }) => self.remember(&nspace),
-                // The record says how many they are.
+                // The record holds the number of missing entries.
                 Ok(AddedEntries {
                     left_out: Some(left_out),
                     ..
@@ -255,7 +257,7 @@ impl OpenRecords {
 
     fn warn(&self, nspace: &Nspace, why: &dyn Display, entries: usize) {
         if let Some(left_out) = self.failures.allow(Instant::now()) {
-            tracing::warn!(%nspace, %why, entries, left_out, "a job's record is not complete");
+            tracing::warn!(%nspace, %why, entries, left_out, "job record not complete");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a policy file says of components, and which of its rules one breaks: for `peal module inspect --policy`.
+//! Acceptance rules of a policy file, for `peal module inspect --policy`.
 use anyhow::{Context, Result};
 use peal_config::TrustedKey;
 use peal_modules::{Signature, SignatureError};
@@ -6,7 +6,7 @@ use peal_sandbox::{Capability, ImportKind, Inspection, Role};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
 
-/// What may be asked for. What is not said is not restricted.
+/// Rules for components. An absent rule restricts nothing.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptanceRules {
@@ -20,17 +20,17 @@ pub struct AcceptanceRules {
     keys: Vec<TrustedKey>,
 }
 
-/// A rule that a component breaks.
+/// Rule that a component violates.
 #[derive(Serialize)]
 pub struct Broken {
-    /// The key of the policy file.
+    /// Key of the rule in the policy file.
     pub rule: &'static str,
-    /// What is wrong.
+    /// Description of the violation.
     pub message: String,
 }
 
 impl AcceptanceRules {
-    /// Reads a policy.
+    /// Reads a policy file.
     pub fn read(path: &Path) -> Result<AcceptanceRules> {
         let named = || format!("the policy {}", path.display());
         let text = fs::read_to_string(path).with_context(named)?;
@@ -47,12 +47,12 @@ impl AcceptanceRules {
         Ok(policy)
     }
 
-    /// The keys that it trusts.
+    /// Returns the trusted keys.
     pub fn keys(&self) -> &[TrustedKey] {
         &self.keys
     }
 
-    /// What of it a component breaks.
+    /// Returns the rules that a component violates.
     pub fn broken(
         &self,
         bytes: &[u8],
@@ -116,7 +116,8 @@ impl AcceptanceRules {
     }
 }
 
-/// Whether the name of an interface of WASI, as in `wasi:cli/exit@0.2.3`, is `cli/exit`, or one of `cli/*`, or any for `*`.
+/// Returns true if a pattern matches the name of a WASI interface, such as `wasi:cli/exit@0.2.3`.
+/// Patterns are `cli/exit`, `cli/*`, and `*` for all.
 fn is_wasi(pattern: &str, name: &str) -> bool {
     let name = name.strip_prefix("wasi:").unwrap_or(name);
     let name = name.split_once('@').map_or(name, |(name, _)| name);
@@ -126,7 +127,7 @@ fn is_wasi(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a version is this one, or of this line of versions: `0.1.3` is of `0.1`.
+/// Returns true if a version is this one or a more specific one: `0.1` includes `0.1.3`.
 fn is_of(line: &str, version: &str) -> bool {
     version
         .strip_prefix(line)

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// Measures a component and prints what its calls take.
+/// Measures a component, and prints the times of its calls.
 pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
     let tried = Tried::find(&args.component)?;
     let name = tried.name();
@@ -131,7 +131,7 @@ fn if_measured(time_of: Option<Duration>) -> String {
     time_of.map_or_else(|| "-".to_owned(), time)
 }
 
-/// A time with a unit that suits it.
+/// Formats a time with a suitable unit.
 fn time(of: Duration) -> String {
     let seconds = of.as_secs_f64();
     match of.as_nanos() {

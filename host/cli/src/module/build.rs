@@ -1,11 +1,11 @@
-//! `peal module build`: from a project to a component.
+//! `peal module build`: builds a component of a project.
 use crate::args::Build;
 use anyhow::{Context, Result, bail};
 use peal_build::{BuildTools, Install, Project};
 use peal_sandbox::Inspection;
 use std::{fs, io::Write, path::Path, process::ExitCode};
 
-/// Builds a project with its language's own tools and says what came out.
+/// Builds a project with its language's own tools, and prints the properties of the component.
 pub fn build(args: &Build) -> Result<ExitCode> {
     let project = Project::open(&args.dir)?;
     let tools = BuildTools::of_user(if args.install {
@@ -21,7 +21,8 @@ pub fn build(args: &Build) -> Result<ExitCode> {
     say(&file, &inspection).map(|()| ExitCode::SUCCESS)
 }
 
-/// What the manifest promises must be what came out: whoever reads it decides by it.
+/// Checks that the component has the roles of the manifest, since readers of the manifest rely on
+/// them.
 fn check(project: &Project, inspection: &Inspection) -> Result<()> {
     let mut promised: Vec<&str> = project.manifest.roles.iter().map(String::as_str).collect();
     let mut filled: Vec<&str> = inspection.roles.iter().map(|role| role.name()).collect();

@@ -1,4 +1,4 @@
-//! The component that is tried or measured, and where its cases lie.
+//! Component for `peal module test` and `bench`, and the location of its cases.
 use anyhow::{Context, Result, bail};
 use peal_build::{MANIFEST, Project};
 use std::{
@@ -6,21 +6,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where a directory may have a component if it is no project of `peal module new`.
+/// Directories that may hold a component, in a directory that is not a project of `peal module
+/// new`.
 const PLACES: [&str; 2] = ["", "target"];
 
-/// A component.
+/// Component and its file.
 pub struct Tried {
-    /// Its file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Its bytes.
+    /// Bytes of the component.
     pub bytes: Vec<u8>,
-    /// Where its cases lie if none are named.
+    /// Default directory of the cases.
     tests: PathBuf,
 }
 
 impl Tried {
-    /// That of this file, or of the project in this directory.
+    /// Reads the component of this file, or of the project in this directory.
     pub fn find(at: &Path) -> Result<Tried> {
         let file = if at.is_dir() {
             of_project(at)?
@@ -40,7 +41,7 @@ impl Tried {
         })
     }
 
-    /// What it is called unless somebody says otherwise.
+    /// Returns the default name of the module.
     pub fn name(&self) -> String {
         self.file
             .file_stem()
@@ -48,7 +49,7 @@ impl Tried {
             .unwrap_or_default()
     }
 
-    /// What is done with it first, for people who wait for that.
+    /// Returns the message about the compilation.
     pub fn compiling(&self) -> String {
         let size = self.bytes.len().div_ceil(1_000_000);
         format!(
@@ -57,7 +58,7 @@ impl Tried {
         )
     }
 
-    /// The files of cases beside it.
+    /// Returns the case files beside the component.
     pub fn cases(&self) -> Result<Vec<PathBuf>> {
         let found = with_extension(&self.tests, "toml")?;
         if found.is_empty() {
@@ -72,7 +73,7 @@ impl Tried {
 
 fn of_project(dir: &Path) -> Result<PathBuf> {
     if dir.join(MANIFEST).exists() {
-        // Others lie about in `target`: tools leave them there on the way.
+        // `target` may hold other components: build tools leave intermediate ones there.
         let file = dir.join(format!("{}.wasm", Project::open(dir)?.manifest.name));
         if !file.exists() {
             bail!(
@@ -104,7 +105,8 @@ fn of_project(dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The files of a directory with this extension, in the order of their names; none where there is no such directory.
+/// Returns the files of a directory with this extension, sorted by name; none if the directory does
+/// not exist.
 fn with_extension(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let dir = if dir.as_os_str().is_empty() {
         Path::new(".")

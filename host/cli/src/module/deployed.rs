@@ -1,4 +1,4 @@
-//! `peal module list`, `disable`, `enable`, `reset` and `rollback`: the modules of a running server.
+//! `peal module list`, `disable`, `enable`, `reset` and `rollback`: modules of a running server.
 use crate::{
     admin,
     args::{ModuleNameArgs, ModuleRollback, QueryArgs},
@@ -17,10 +17,10 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-/// How much of a digest is shown.
+/// Number of shown characters of a digest.
 const DIGEST: usize = 12;
 
-/// Shows the modules.
+/// Prints the modules.
 pub fn list(ask: QueryArgs) -> Result<ExitCode> {
     let (reply, _) = admin::ask(ask.at, &AdminRequest::Module(ModuleCall::List))?;
     let AdminReply::Modules(list) = reply else {
@@ -36,7 +36,7 @@ pub fn list(ask: QueryArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes something about one module.
+/// Sends a change of one module.
 pub fn change(args: ModuleNameArgs, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
     let name = args.name.clone();
     let deployed = ask(args.at, call(args.name))?;
@@ -56,7 +56,7 @@ pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
 fn ask(at: crate::args::ServerArgs, call: ModuleCall) -> Result<Deployed> {
     match admin::ask(at, &AdminRequest::Module(call))?.0 {
         AdminReply::Deployed(deployed) => Ok(deployed),
-        reply => anyhow::bail!("the server replied what was not asked: {reply:?}"),
+        reply => anyhow::bail!("the server sent an unexpected reply: {reply:?}"),
     }
 }
 

@@ -1,11 +1,12 @@
-//! `peal module diff`: what a shadow would have done, and where that differs from what happened.
+//! `peal module diff`: outcomes of a shadow module, and where they differ from those of the modules
+//! in force.
 use crate::{admin, args::ModuleDiff};
 use anyhow::Result;
 use peal_model::counted;
 use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ShadowReport};
 use std::{io::Write, process::ExitCode};
 
-/// Shows it.
+/// Prints the report.
 pub fn show(args: ModuleDiff) -> Result<ExitCode> {
     let (reply, _) = admin::ask(
         args.named.at,

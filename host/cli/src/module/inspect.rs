@@ -1,4 +1,5 @@
-//! `peal module inspect`: what a component is and asks for, on which terms it would run here, and whether a policy accepts it.
+//! `peal module inspect`: properties and imports of a component, the terms on which it would run
+//! here, and the result of a policy file.
 use super::acceptance::{AcceptanceRules, Broken};
 use crate::{args::Inspect, config};
 use anyhow::Result;
@@ -8,26 +9,27 @@ use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, ProducerTool};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, io::Write, process::ExitCode};
 
-/// The version of what `--json` prints: fields may be added to it, and none changes.
+/// Version of the output of `--json`: fields may be added, and none changes.
 const SCHEMA: u32 = 1;
-/// It asks for more than the policy allows.
+/// Exit status if the component violates the policy file.
 const TOO_MUCH: u8 = 1;
-/// It is no component that Peal can load.
+/// Exit status if the file is not a component that Peal can load.
 const UNLOADABLE: u8 = 2;
 
-/// All that is told of a component.
+/// Contents of the output.
 struct InspectReport<'a> {
     args: &'a Inspect,
     found: &'a Inspection,
     signature: &'a Result<Signature, SignatureError>,
-    /// Who signed it, of those that are trusted, and for whose modules they are.
+    /// Signer, if its key is trusted, and the module owners for which it is trusted.
     signer: Result<(Signer, Vec<&'static str>), SignatureError>,
     terms: Vec<Terms>,
-    /// What of the policy it breaks, if there is one.
+    /// Violated rules, if there is a policy file.
     broken: Option<Vec<Broken>>,
 }
 
-/// Prints what a component is. 0; where there is a policy, 1 if it asks for too much; 2 if it is no component.
+/// Prints the properties of a component. The exit status is 0; with a policy file, 1 if it is
+/// violated; 2 if the file is not a component.
 pub fn inspect(args: &Inspect) -> Result<ExitCode> {
     let policy = args
         .policy
@@ -84,7 +86,8 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
     Ok(told.status())
 }
 
-/// Who signed it, of those that this site or the policy trusts, and for whose modules that is so.
+/// Returns the signer if this site or the policy trusts its key, and the module owners for which
+/// the site does.
 fn signer(
     signature: &Signature,
     bytes: &[u8],
@@ -133,7 +136,7 @@ impl InspectReport<'_> {
                 "broken": broken,
             })),
         });
-        // What a component says of itself stands beside that.
+        // The properties of the component are added at the same level.
         if let (Some(all), Ok(Value::Object(own))) =
             (told.as_object_mut(), serde_json::to_value(self.found))
         {
@@ -225,7 +228,7 @@ impl InspectReport<'_> {
     }
 }
 
-/// What is known of a signature that proves nothing, in a word.
+/// Returns the word for a signature that is missing or invalid.
 fn state(error: &SignatureError) -> &'static str {
     match error {
         SignatureError::Missing(_) | SignatureError::NotKept => "none",

@@ -1,4 +1,4 @@
-//! `peal module keygen`: a pair of keys, as minisign makes them.
+//! `peal module keygen`: creates a key pair, as minisign does.
 use super::password;
 use crate::args::Keygen;
 use anyhow::{Context, Result, bail};
@@ -12,13 +12,13 @@ use std::{
     process::ExitCode,
 };
 
-/// Makes them and says what to do next.
+/// Creates a key pair, and prints the next steps.
 pub fn keygen(args: &Keygen) -> Result<ExitCode> {
     let (secret_path, public_path) = (
         with_suffix(&args.name, ".key"),
         with_suffix(&args.name, ".pub"),
     );
-    // Before anybody is asked for a password.
+    // The files are checked before the user is asked for a password.
     if let Some(there) = [&secret_path, &public_path]
         .into_iter()
         .find(|path| path.symlink_metadata().is_ok())
@@ -39,7 +39,7 @@ pub fn keygen(args: &Keygen) -> Result<ExitCode> {
             "minisign encrypted secret key",
         )
     };
-    // Half a pair is of no use, and in the way.
+    // Half a pair is of no use, and would block the next attempt.
     let undo = |paths: &[&PathBuf]| paths.iter().for_each(|path| drop(fs::remove_file(path)));
     let secret = create(&secret_path, 0o600)?;
     let public = create(&public_path, 0o644).inspect_err(|_| undo(&[&secret_path]))?;
@@ -71,7 +71,7 @@ fn new_password(args: &Keygen) -> Result<String> {
         None => {
             let password = password::asked("Password of the new key: ")?;
             if password::asked("Again: ")? != password {
-                bail!("these are two passwords");
+                bail!("the two passwords differ");
             }
             password
         }
@@ -88,7 +88,7 @@ fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// A file that is not there yet.
+/// Creates a file that does not exist yet.
 pub(super) fn create(path: &Path, mode: u32) -> Result<File> {
     let created = OpenOptions::new()
         .write(true)

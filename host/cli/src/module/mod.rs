@@ -1,4 +1,4 @@
-//! `peal module`: one file per verb.
+//! `peal module`: one file for each subcommand.
 mod acceptance;
 mod bench;
 mod build;
@@ -18,7 +18,7 @@ use anyhow::Result;
 use peal_server::admin::ModuleCall;
 use std::process::ExitCode;
 
-/// Does what is asked of modules.
+/// Runs the command.
 pub fn run(command: ModuleCommand) -> Result<ExitCode> {
     match command {
         ModuleCommand::New(args) => new::new(&args),

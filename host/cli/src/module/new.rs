@@ -1,10 +1,10 @@
-//! `peal module new`: a project that builds.
+//! `peal module new`: creates a project that builds.
 use crate::args::New;
 use anyhow::Result;
 use peal_devtools::project;
 use std::{io::Write, process::ExitCode};
 
-/// Writes a new project and says what to do next.
+/// Writes a new project, and prints the next steps.
 pub fn new(args: &New) -> Result<ExitCode> {
     let roles = args.role.iter().copied().collect();
     let files = project::files(&args.name, args.lang, &roles).map_err(crate::usage_error)?;

@@ -8,12 +8,12 @@ use std::{
     path::Path,
 };
 
-/// The longest of these files, in bytes.
+/// Limit of the length of these files, in bytes.
 const MAX_SECRET: u64 = 4096;
-/// Any permission for the group and for all others.
+/// All permissions of the group and of other users.
 const OTHERS: u32 = 0o077;
 
-/// The password that somebody gave without being asked, if they did.
+/// Returns the password of the options or the environment, if there is one.
 pub fn given(args: &PasswordArgs) -> Result<Option<String>> {
     if let Some(path) = &args.password_file {
         let text = secret(path)?;
@@ -26,7 +26,7 @@ pub fn given(args: &PasswordArgs) -> Result<Option<String>> {
     }
 }
 
-/// Asks for it at the terminal, where it is not shown.
+/// Asks for the password at the terminal, without echo.
 pub fn asked(prompt: &str) -> Result<String> {
     if !io::stdin().is_terminal() {
         bail!(
@@ -36,12 +36,12 @@ pub fn asked(prompt: &str) -> Result<String> {
     rpassword::prompt_password(prompt).context("the password")
 }
 
-/// The text of a file that nobody but its owner may read.
+/// Reads a file that only its owner may read.
 pub fn secret(path: &Path) -> Result<String> {
     let named = || path.display().to_string();
     let file = File::open(path).with_context(named)?;
     let metadata = file.metadata().with_context(named)?;
-    // What is not kept, as a pipe, is read by whoever it was made for.
+    // The mode of a pipe does not matter: only the process that it was made for reads it.
     if metadata.is_file() && metadata.mode() & OTHERS != 0 {
         bail!(
             "{} has mode {:o}: others can read a secret that is to be yours alone (chmod 600)",

@@ -18,15 +18,15 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// How many bytes a secret key has.
+/// Length of a secret key, in bytes.
 const SECRET_KEY: usize = 158;
-/// Where in it it says how it is encrypted.
+/// Position of the encryption algorithm in a secret key.
 const ENCRYPTION: std::ops::Range<usize> = 2..4;
 
-/// The longest time for which a signature may hold, if it is not for ever.
+/// Limit of the validity of a signature with an expiry.
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Signs all of them or, where one is no component, none.
+/// Signs all components; none if one of the files is not a component.
 pub fn sign(args: &Sign) -> Result<ExitCode> {
     if args
         .comment
@@ -79,7 +79,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The end of a time that begins now.
+/// Returns the end of a time that begins now.
 fn end(time: Duration) -> Result<SystemTime> {
     let end = SystemTime::now()
         .checked_add(time)
@@ -93,7 +93,7 @@ fn component(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The secret key, without the password that it may be encrypted with.
+/// Reads the secret key, and decrypts it if it is encrypted.
 fn secret_key(args: &Sign) -> Result<SecretKey> {
     let (text, named) = (password::secret(&args.key)?, || {
         args.key.display().to_string()
@@ -106,7 +106,8 @@ fn secret_key(args: &Sign) -> Result<SecretKey> {
         .filter(|bytes| bytes.len() == SECRET_KEY)
         .unwrap_or_default();
     match bytes.get(ENCRYPTION) {
-        // The library's own reader wants a check sum, which `minisign -W` leaves out. Signing compares the key with its public half.
+        // The library's own reader requires a checksum, which `minisign -W` leaves out. The signing
+        // itself compares the key with its public half.
         Some([0, 0]) => return SecretKey::from_bytes(&bytes).with_context(named),
         Some(b"Sc") => {}
         _ => bail!("{} is no secret key of minisign", named()),
@@ -120,7 +121,7 @@ fn secret_key(args: &Sign) -> Result<SecretKey> {
         .with_context(named)
 }
 
-/// What minisign says where nobody says anything else.
+/// Returns the default comment, as minisign writes it.
 fn usual_comment(path: &Path) -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -134,7 +135,7 @@ fn usual_comment(path: &Path) -> String {
     format!("timestamp:{now}\tfile:{name}\thashed")
 }
 
-/// Puts it there at once: servers watch.
+/// Replaces a file atomically, since servers watch it.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut new = OsString::from(path);
     new.push(format!(".{}", std::process::id()));

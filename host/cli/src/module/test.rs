@@ -12,7 +12,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Runs cases and says how they came out: 0 if all were as expected, else 1.
+/// Runs cases, and prints their results. The exit status is 0 if all are as expected, else 1.
 pub fn test(args: &ModuleTest) -> Result<ExitCode> {
     check_write(args, args.cases.len())?;
     let tried = Tried::find(&args.component)?;

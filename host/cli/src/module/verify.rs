@@ -1,16 +1,17 @@
-//! `peal module verify`: who signed a component.
+//! `peal module verify`: checks the signature of a component.
 use crate::{args::Verify, config};
 use anyhow::{Context, Result, bail};
 use peal_config::{Keyword, ModuleOwner, TrustedKey};
 use peal_modules::{Signature, SignatureError, Signer};
 use std::{fs, io::Write, process::ExitCode};
 
-/// Nobody who is trusted has signed it.
+/// Exit status if no trusted key has signed the component.
 const UNTRUSTED: u8 = 1;
-/// There is nothing that could be checked.
+/// Exit status if the files cannot be read or parsed.
 const UNREADABLE: u8 = 2;
 
-/// Says who signed it: 0 if they are trusted, 1 if not, 2 if that cannot be told.
+/// Prints the signer. The exit status is 0 if its key is trusted, 1 if not, 2 if the check is
+/// impossible.
 pub fn verify(args: Verify) -> Result<ExitCode> {
     let named = args.file.display().to_string();
     let keys = match keys(&args) {
@@ -42,7 +43,7 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
     }
 }
 
-/// The keys that are trusted, and what each is.
+/// Returns the trusted keys, with a description of each.
 fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
     if args.key.is_empty() {
         let rules = config::load_sections(args.config.clone(), &["modules"])?.modules;
@@ -65,7 +66,7 @@ fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
         .collect()
 }
 
-/// A public key, as it stands or in its file.
+/// Parses a public key, or reads it from a file.
 fn key(text: &str) -> Result<TrustedKey> {
     match (TrustedKey::parse(text), fs::read_to_string(text)) {
         (Ok(key), _) => Ok(key),

@@ -1,4 +1,4 @@
-//! `peal monitor file`: waits for the alert that a file shows no life any more.
+//! `peal monitor file`: waits for the alert that a file shows no sign of life.
 use super::{Listening, refused};
 use crate::{
     args::MonitorFile,
@@ -38,7 +38,7 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
         false if io::stdout().is_terminal() => EventFormat::Colored,
         false => EventFormat::Plain,
     };
-    // Heard of before anything is watched: an alert may come at once.
+    // The handler is registered before the monitoring starts: an alert may come at once.
     let mut listening = Listening::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
     if let Err(error) = listening
         .tool

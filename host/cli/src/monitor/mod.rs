@@ -1,4 +1,4 @@
-//! `peal monitor`: has a running server watch something, as a tool, and shows what it tells.
+//! `peal monitor`: monitoring by a running server, as a tool.
 mod file;
 mod resources;
 pub mod usage;
@@ -17,14 +17,14 @@ use tokio::{
     sync::mpsc,
 };
 
-/// The server refuses.
+/// Exit status if the server refuses.
 const REFUSED: u8 = 1;
-/// How long a server may take to let a tool go.
+/// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
-/// How many events may wait to be printed; then whoever tells of them waits.
+/// Capacity of the queue of events to print; a full queue makes the handler wait.
 const WAITING: usize = 256;
 
-/// Does what is asked.
+/// Runs the command.
 pub fn run(command: MonitorCommand) -> Result<ExitCode> {
     node::as_tool(async {
         match command {
@@ -34,19 +34,19 @@ pub fn run(command: MonitorCommand) -> Result<ExitCode> {
     })
 }
 
-/// A tool, and what it hears.
+/// Tool, and the events that it receives.
 struct Listening {
     tool: Tool,
     heard: mpsc::Receiver<Event>,
 }
 
 impl Listening {
-    /// Comes to a server and hears events of this code, and of the loss of the server.
+    /// Attaches to a server, and registers for events of this code and for the loss of the server.
     async fn begin(server: ToolArgs, code: Status) -> Result<Listening> {
         let tool = tool::attach(event::tool_settings(server)?).await?;
         let (tell, heard) = mpsc::channel(WAITING);
         let handler = Handler::native(move |call| {
-            // Nobody listens any more.
+            // The receiver may be gone.
             let _ = tell.blocking_send(call.event().clone());
             HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
@@ -55,7 +55,8 @@ impl Listening {
         Ok(Listening { tool, heard })
     }
 
-    /// Prints what is heard until there is enough, a signal comes, nobody reads it or the server is lost.
+    /// Prints events until the count is reached, a signal comes, the reader closes the pipe, or the
+    /// server is lost.
     async fn print(
         &mut self,
         count: Option<u64>,
@@ -73,7 +74,7 @@ impl Listening {
                 _ = signals.1.recv() => return Ok(()),
             };
             let Some(event) = event else {
-                bail!("nobody can tell of events any more")
+                bail!("no source of events is left")
             };
             if event.range == Range::ProcLocal {
                 bail!("the server is lost: it has closed the connection");
@@ -86,13 +87,13 @@ impl Listening {
         Ok(())
     }
 
-    /// Whatever is watched ends with us. A server that is lost by now need not be told.
+    /// Disconnects, which ends the monitoring. Errors are ignored, since the server may be lost.
     async fn leave(self) {
         let _ = self.tool.within(LEAVE).finalize().await;
     }
 }
 
-/// Says why it is refused; any other error is one.
+/// Prints the reason of a refusal; other errors are returned.
 fn refused(error: ClientError) -> Result<ExitCode> {
     let ClientError::Refused { status, infos, .. } = &error else {
         return Err(error.into());
@@ -109,7 +110,7 @@ fn refused(error: ClientError) -> Result<ExitCode> {
     Ok(ExitCode::from(REFUSED))
 }
 
-/// Whether somebody reads it.
+/// Writes to standard output. Returns false if the reader has closed the pipe.
 pub async fn written(text: &str) -> io::Result<bool> {
     let mut out = tokio::io::stdout();
     let write = async {

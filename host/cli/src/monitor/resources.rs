@@ -1,4 +1,4 @@
-//! `peal monitor usage`: what procs and the node use of resources.
+//! `peal monitor usage`: resource usage of procs and the node.
 use super::{
     Listening, refused,
     usage::{self, MeasuredUsage, members},
@@ -20,10 +20,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What is not known.
+/// Placeholder for an unknown value.
 const UNKNOWN: &str = "-";
 
-/// Prints it once, or as often as it is told.
+/// Prints the usage once, or each time that the server reports it.
 pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
     let MonitorUsage {
         server,
@@ -62,7 +62,7 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was told, with the end of the last line.
+/// Formats the infos, with the last line end.
 fn shown(infos: &[Info], json: bool) -> Result<String> {
     if json {
         return Ok(serde_json::to_string(
@@ -76,7 +76,7 @@ fn shown(infos: &[Info], json: bool) -> Result<String> {
     Ok(text)
 }
 
-/// Whether an info is about procs alone, which have a table, or about the event that carried it.
+/// Returns true if an info is about procs, which have a table, or about the event that carried it.
 fn is_of_procs(info: &Info) -> bool {
     let whole = [
         key::PMIX_PROC_RESOURCE_USAGE,
@@ -127,7 +127,7 @@ fn procs(usages: &BTreeMap<Proc, MeasuredUsage>) -> String {
     table(head, &usages.iter().map(row).collect::<Vec<_>>())
 }
 
-/// An info in lines, what is in it below it. As deep as the wire lets arrays be.
+/// Formats an info and its members as indented lines. The wire format bounds the depth.
 fn lines(info: &Info, indent: usize, text: &mut String) {
     let Some(inner) = members(info) else {
         let line = match in_units(info) {
@@ -150,7 +150,7 @@ fn lines(info: &Info, indent: usize, text: &mut String) {
     }
 }
 
-/// The amount of an info whose attribute has a unit.
+/// Formats the amount of an info whose attribute has a unit.
 fn in_units(info: &Info) -> Option<String> {
     let name = info.key.standard_name()?;
     if let (Value::Time(seconds), true) = (&info.value, name.ends_with("_SAMPLE_TIME")) {

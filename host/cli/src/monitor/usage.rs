@@ -1,33 +1,33 @@
-//! What procs use of resources, as servers tell it under the Standard's keys.
+//! Resource usage of procs, as servers report it under the keys of the Standard.
 use peal_core::monitor::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME};
 use peal_model::{DataArray, Info, KeyName, Proc, Value, key};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// How deep arrays are looked into.
+/// Depth to which arrays are searched.
 const DEEPEST: usize = 4;
 
-/// What a proc uses, as far as it is told.
+/// Resource usage of a proc, as far as it is known.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct MeasuredUsage {
-    /// Of one core, in percent.
+    /// Usage of one core, in percent.
     pub cpu_percent: Option<f64>,
-    /// How long it has run on any core, in seconds.
+    /// Processor time, in seconds.
     pub cpu_seconds: Option<f64>,
-    /// Memory that is there, in megabytes.
+    /// Resident memory, in megabytes.
     pub resident_mb: Option<f64>,
-    /// The same, of what it shares with others only its part.
+    /// Proportional share of the memory, in megabytes.
     pub proportional_mb: Option<f64>,
-    /// Memory that it may use, in megabytes.
+    /// Virtual memory, in megabytes.
     pub virtual_mb: Option<f64>,
     pub threads: Option<u64>,
-    /// As the operating system has it.
+    /// State in the operating system.
     pub os_state: Option<String>,
-    /// How long it and all that it has started have run, in seconds.
+    /// Processor time of the process and its descendants, in seconds.
     pub tree_cpu_seconds: Option<f64>,
-    /// The memory that they take, in megabytes.
+    /// Memory of the process and its descendants, in megabytes.
     pub tree_mb: Option<f64>,
-    /// The most that it has been.
+    /// Maximum of that memory so far.
     pub tree_peak_mb: Option<f64>,
     pub tree_processes: Option<u64>,
 }
@@ -58,19 +58,19 @@ impl MeasuredUsage {
         }
     }
 
-    /// The memory that it takes, in megabytes.
+    /// Returns the memory of the proc, in megabytes.
     pub fn memory_mb(&self) -> Option<f64> {
         self.resident_mb.or(self.proportional_mb)
     }
 
-    /// Whether the operating system has it stopped.
+    /// Returns true if the process is stopped.
     pub fn is_stopped(&self) -> bool {
         self.os_state
             .as_ref()
             .is_some_and(|state| state.starts_with(['T', 't']))
     }
 
-    /// For programs.
+    /// Returns the usage as JSON.
     pub fn json(&self) -> serde_json::Value {
         json!({
             "cpu_percent": self.cpu_percent, "cpu_seconds": self.cpu_seconds, "resident_mb": self.resident_mb,
@@ -81,7 +81,7 @@ impl MeasuredUsage {
     }
 }
 
-/// What is told of procs by their names, wherever in an answer or event that stands.
+/// Returns the usage by proc, at any place in a reply or event.
 pub fn of_procs(infos: &[Info]) -> BTreeMap<Proc, MeasuredUsage> {
     let mut found = BTreeMap::new();
     gather(&infos.iter().collect::<Vec<_>>(), DEEPEST, &mut found);
@@ -109,7 +109,7 @@ fn gather(infos: &[&Info], depth: usize, found: &mut BTreeMap<Proc, MeasuredUsag
     }
 }
 
-/// The infos that an info has in it.
+/// Returns the infos in an info's array.
 pub fn members(info: &Info) -> Option<Vec<&Info>> {
     match &info.value {
         Value::DataArray(array) => DataArray::as_infos(array),
@@ -117,10 +117,10 @@ pub fn members(info: &Info) -> Option<Vec<&Info>> {
     }
 }
 
-/// A number of any type; a time in seconds.
+/// Returns a number of any type; a time in seconds.
 pub fn number(value: &Value) -> Option<f64> {
     match value {
-        // By way of its digits: 12.3 stays 12.3.
+        // The conversion goes by the digits, so that 12.3 stays 12.3.
         Value::Float(number) => number.to_string().parse().ok(),
         Value::Double(number) => Some(*number),
         Value::Timeval {

@@ -1,11 +1,11 @@
-//! What a server tells a tool of jobs and procs, put together of the answers to several queries.
+//! Jobs and procs as a server reports them, collected by several queries.
 use crate::monitor::usage::{self, MeasuredUsage};
 use anyhow::Result;
 use peal_client::{Client, ClientError};
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, ProcInfo, Query, Value, code, key};
 use std::collections::BTreeMap;
 
-/// A job.
+/// Job in a list.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GatheredJob {
     pub nspace: Nspace,
@@ -15,14 +15,14 @@ pub struct GatheredJob {
     pub procs: Vec<GatheredProc>,
 }
 
-/// A proc, and what it uses, where that is known.
+/// Proc, and its resource usage if known.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GatheredProc {
     pub info: ProcInfo,
     pub usage: Option<MeasuredUsage>,
 }
 
-/// What is known of these jobs, or of all if none is named.
+/// Returns these jobs, or all if none is named.
 pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<GatheredJob>> {
     let mut jobs = jobs(client).await?;
     jobs.retain(|job| wanted.is_empty() || wanted.contains(&job.nspace));
@@ -104,7 +104,8 @@ fn of(nspace: &Nspace) -> Vec<Info> {
     vec![Info::new(key::PMIX_NSPACE, Value::string(nspace.as_str()))]
 }
 
-/// What is answered, which is nothing where nobody knows: a job may have ended since it was listed, and not every server knows everything.
+/// Queries a key. The result is empty if the server does not know the information: a job may have
+/// ended since it was listed, and some servers do not support every key.
 async fn ask(client: &Client, key: KeyName, qualifiers: Vec<Info>) -> Result<Vec<Info>> {
     let query = Query {
         keys: vec![Some(key.0.into())],

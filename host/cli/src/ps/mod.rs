@@ -1,4 +1,4 @@
-//! `peal ps`: the jobs that run, their procs, and what these use.
+//! `peal ps`: running jobs, their procs and their resource usage.
 mod gather;
 mod print;
 
@@ -16,14 +16,14 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-/// There is no such job.
+/// Exit status if there is no such job.
 const MISSING: u8 = 1;
-/// How long a server may take to let a tool go.
+/// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
-/// How often it may be shown at most.
+/// Minimum interval of `--watch`.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Prints what runs.
+/// Prints the running jobs.
 pub fn run(args: Ps) -> Result<ExitCode> {
     node::as_tool(async {
         let Ps {
@@ -72,7 +72,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             _ = signals.0.recv() => {}
             _ = signals.1.recv() => {}
         }
-        // What there is to see was seen.
+        // Errors are ignored here: the output is complete.
         for tool in tools {
             let _ = tool.within(LEAVE).finalize().await;
         }

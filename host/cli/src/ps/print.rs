@@ -8,23 +8,23 @@ use crate::{
 use peal_model::{ProcState, names::number};
 use serde_json::{Value, json};
 
-/// How they are printed.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcListFormat {
-    /// For people, one below the other.
+    /// For people, one table below the other.
     Plain,
-    /// For people, in place of the one before.
+    /// For people, in the place of the previous table.
     Redrawn,
     /// For programs.
     Json,
 }
 
-/// Where a terminal begins anew.
+/// Escape sequence that clears the terminal.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
-/// What is not known.
+/// Placeholder for an unknown value.
 const UNKNOWN: &str = "-";
 
-/// What runs now, with the end of the last line.
+/// Formats the running jobs, with the last line end.
 pub fn snapshot(
     jobs: &[GatheredJob],
     form: ProcListFormat,
@@ -59,7 +59,7 @@ fn text(jobs: &[GatheredJob]) -> String {
     table(head, &rows)
 }
 
-/// A row for each proc; one for a job of which no procs are known.
+/// Returns a row for each proc; a job without known procs has one row.
 fn rows(job: &GatheredJob) -> Vec<[String; 8]> {
     let name = || job.nspace.as_str().to_owned();
     let unknown = || UNKNOWN.to_owned();
@@ -109,7 +109,7 @@ fn rows(job: &GatheredJob) -> Vec<[String; 8]> {
     job.procs.iter().map(row).collect()
 }
 
-/// The state of a proc in a word. Only the operating system knows who is stopped.
+/// Returns the state of a proc in a word. A stopped process is known to the operating system only.
 fn state(listed: &GatheredProc) -> &'static str {
     match u64::from(listed.info.state.0) {
         _ if listed.info.state == ProcState::RUNNING

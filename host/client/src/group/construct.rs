@@ -1,17 +1,17 @@
-//! What is asked of a group that is to be constructed, and the directives that say so.
+//! Options of a group construct, and the directives that encode them.
 use crate::control::signed;
 use peal_model::{Info, KeyName, Proc, Value, key};
 use std::time::Duration;
 
-/// How a proc takes part in a construct, and what it wants of the group. What those who lead want holds for all.
+/// Options of a proc for a group construct. Those of the leaders hold for all participants.
 ///
 /// ```no_run
 /// # async fn example(client: peal_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use peal_client::Construct;
+/// use peal_client::ConstructOptions;
 /// use std::time::Duration;
 ///
-/// let everybody = [&client.peers()[..], &[client.me().clone()]].concat();
-/// let construct = Construct::of(&everybody).context_id().timeout(Duration::from_secs(30));
+/// let all = [&client.peers()[..], &[client.me().clone()]].concat();
+/// let construct = ConstructOptions::of(&all).context_id().timeout(Duration::from_secs(30));
 /// let group = client.group_construct("crew", construct).await?;
 /// println!("{:?} has number {:?}", group.members, group.context_id);
 /// client.fence(&[group.all()?], &[]).await?;
@@ -26,7 +26,8 @@ pub struct ConstructOptions {
 }
 
 impl ConstructOptions {
-    /// The caller leads, and names all who do: each of them calls with the same procs, in whatever order.
+    /// Options of a leader that names all leaders. Each of them calls with the same procs, in any
+    /// order.
     pub fn of(procs: &[Proc]) -> ConstructOptions {
         ConstructOptions {
             procs: procs.to_vec(),
@@ -35,7 +36,8 @@ impl ConstructOptions {
         }
     }
 
-    /// The caller leads, and knows how many do, itself among them, but not who (`PMIX_GROUP_BOOTSTRAP`).
+    /// Options of a leader that knows the number of the leaders, itself included, but not their
+    /// names (`PMIX_GROUP_BOOTSTRAP`).
     pub fn bootstrap(leaders: usize) -> ConstructOptions {
         ConstructOptions::added().with(Info::new(
             key::PMIX_GROUP_BOOTSTRAP,
@@ -43,12 +45,13 @@ impl ConstructOptions {
         ))
     }
 
-    /// The caller knows that somebody who leads adds it, and nothing else.
+    /// Options of a proc that a leader adds by [`ConstructOptions::adding`].
     pub fn added() -> ConstructOptions {
         ConstructOptions::of(&[])
     }
 
-    /// These are to be in it, too; they call with [`Construct::added`] (`PMIX_GROUP_ADD_MEMBERS`).
+    /// Adds procs to the group; they call with [`ConstructOptions::added`]
+    /// (`PMIX_GROUP_ADD_MEMBERS`).
     pub fn adding(self, procs: &[Proc]) -> ConstructOptions {
         self.with(Info::new(
             key::PMIX_GROUP_ADD_MEMBERS,
@@ -56,42 +59,42 @@ impl ConstructOptions {
         ))
     }
 
-    /// The group gets a number that no other has (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
+    /// Requests a context id that no other group has (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
     pub fn context_id(self) -> ConstructOptions {
         self.flag(key::PMIX_GROUP_ASSIGN_CONTEXT_ID)
     }
 
-    /// How long it may take, in whole seconds (`PMIX_TIMEOUT`); without it, as long as the server gives.
+    /// Sets the time limit, in whole seconds (`PMIX_TIMEOUT`); the default is that of the server.
     pub fn timeout(self, timeout: Duration) -> ConstructOptions {
         self.with(Info::new(key::PMIX_TIMEOUT, Value::Int(signed(timeout))))
     }
 
-    /// Whoever ends before it has called is not waited for (`PMIX_GROUP_OPTIONAL`).
+    /// Forms the group without procs that end before their call (`PMIX_GROUP_OPTIONAL`).
     pub fn optional(self) -> ConstructOptions {
         self.flag(key::PMIX_GROUP_OPTIONAL)
     }
 
-    /// Nor whoever ends after that (`PMIX_GROUP_FT_COLLECTIVE`).
+    /// Forms the group without procs that end after their call (`PMIX_GROUP_FT_COLLECTIVE`).
     pub fn fault_tolerant(self) -> ConstructOptions {
         self.flag(key::PMIX_GROUP_FT_COLLECTIVE)
     }
 
-    /// Members hear when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
+    /// Notifies the members when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
     pub fn notify_termination(self) -> ConstructOptions {
         self.flag(key::PMIX_GROUP_NOTIFY_TERMINATION)
     }
 
-    /// The caller says what becomes of it when somebody fails (`PMIX_GROUP_LEADER`).
+    /// Lets the caller decide how the construct continues after a failure (`PMIX_GROUP_LEADER`).
     pub fn leading(self) -> ConstructOptions {
         self.flag(key::PMIX_GROUP_LEADER)
     }
 
-    /// All are on one node (`PMIX_GROUP_LOCAL_ONLY`).
+    /// States that all members are on one node (`PMIX_GROUP_LOCAL_ONLY`).
     pub fn local_only(self) -> ConstructOptions {
         self.flag(key::PMIX_GROUP_LOCAL_ONLY)
     }
 
-    /// The members stand in this order (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
+    /// Sets the order of the members (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
     pub fn ordered(self, members: &[Proc]) -> ConstructOptions {
         self.with(Info::new(
             key::PMIX_GROUP_FINAL_MEMBERSHIP_ORDER,
@@ -99,13 +102,13 @@ impl ConstructOptions {
         ))
     }
 
-    /// What the others are to know of the caller (`PMIX_GROUP_INFO`).
+    /// Adds infos about the caller for the other members (`PMIX_GROUP_INFO`).
     pub fn saying(mut self, infos: impl IntoIterator<Item = Info>) -> ConstructOptions {
         self.says.extend(infos);
         self
     }
 
-    /// The same with a directive that has no word here.
+    /// Adds a directive for which there is no method.
     pub fn with(mut self, directive: Info) -> ConstructOptions {
         self.directives.push(directive);
         self

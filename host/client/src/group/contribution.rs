@@ -1,25 +1,26 @@
-//! What a proc brings to a group for the others: what it says of itself, and what it has put. Both travel as arrays that begin with
-//! whose they are.
+//! Contribution of a proc to a group: infos about itself and values that it put. Both are sent as
+//! arrays whose first element names the proc.
 use crate::Client;
 use peal_model::{DataArray, Info, Key, KeyName, Kval, Proc, RankData, Scope, Value, key};
 
 impl Client {
     /// Contribution of this proc to a group: infos about itself, and values that it put for procs of other nodes, committed or not.
     pub(super) fn contribution(&self, says: Vec<Info>) -> Vec<Info> {
-        said(self.me(), says)
+        info_array(self.me(), says)
             .into_iter()
-            .chain(put(self.me(), self.posted_for_others()))
+            .chain(value_array(self.me(), self.posted_for_others()))
             .collect()
     }
 }
 
-/// What a proc says of itself (`PMIX_GROUP_INFO`), if it says anything.
-pub(super) fn said(me: &Proc, infos: Vec<Info>) -> Option<Info> {
+/// Returns the array of infos about a proc (`PMIX_GROUP_INFO`), if there are any.
+pub(super) fn info_array(me: &Proc, infos: Vec<Info>) -> Option<Info> {
     (!infos.is_empty()).then(|| headed(key::PMIX_GROUP_INFO, me, infos))
 }
 
-/// What a proc has put for procs elsewhere, if it has put anything (`PMIX_PROC_INFO_ARRAY`).
-fn put(me: &Proc, kvals: Vec<Kval>) -> Option<Info> {
+/// Returns the array of values that a proc put for procs of other nodes (`PMIX_PROC_INFO_ARRAY`),
+/// if there are any.
+fn value_array(me: &Proc, kvals: Vec<Kval>) -> Option<Info> {
     let scope = Info::new(key::PMIX_DATA_SCOPE, Value::Scope(Scope::Remote));
     let infos = kvals
         .into_iter()
@@ -37,8 +38,8 @@ fn headed(key: KeyName, whose: &Proc, infos: Vec<Info>) -> Info {
     )
 }
 
-/// What of these infos is this proc's own: nobody speaks for another.
-pub(super) fn by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
+/// Returns the arrays that name this proc as their owner: a proc must not contribute for another.
+pub(super) fn owned_by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
     let meant = [key::PMIX_GROUP_INFO, key::PMIX_PROC_INFO_ARRAY];
     let theirs = |info: &&Info| {
         meant.iter().any(|key| info.key == *key)
@@ -47,8 +48,8 @@ pub(super) fn by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
     infos.iter().filter(theirs).cloned().collect()
 }
 
-/// What members say of themselves, of all of these infos.
-pub(super) fn all_said(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>)> {
+/// Returns the infos that members gave about themselves.
+pub(super) fn member_infos(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>)> {
     let arrays = infos.iter().filter(|info| info.key == key::PMIX_GROUP_INFO);
     let said = arrays
         .filter_map(owned)
@@ -57,8 +58,8 @@ pub(super) fn all_said(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>
         .collect()
 }
 
-/// What members have put, of all of these infos.
-pub(super) fn all_put(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
+/// Returns the values that members put.
+pub(super) fn member_values(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
     let arrays = infos
         .iter()
         .filter(|info| info.key == key::PMIX_PROC_INFO_ARRAY);
@@ -82,12 +83,13 @@ pub(super) fn all_put(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
     data.collect()
 }
 
-/// Releases of the C library name members as they were invited, which may be by their job.
+/// Reports whether a proc is one of the members. Releases of the C library name members as they
+/// were invited, which may be by the wildcard rank of their job.
 fn is_of(members: &[Proc], proc: &Proc) -> bool {
     members.iter().any(|member| member.covers(proc))
 }
 
-/// Whose an array is, and the rest of it.
+/// Splits an array into the proc that it names and the other infos.
 fn owned(info: &Info) -> Option<(Proc, Vec<&Info>)> {
     let Value::DataArray(array) = &info.value else {
         return None;
@@ -99,7 +101,8 @@ fn owned(info: &Info) -> Option<(Proc, Vec<&Info>)> {
     }
 }
 
-/// What a value is that holds for a group's number alone (`PMIX_QUALIFIED_VALUE`), if it does for that one.
+/// Returns the value of a qualified value (`PMIX_QUALIFIED_VALUE`) if it has this key and this
+/// context id.
 pub(crate) fn qualified(kval: &Kval, wanted: &Key, context_id: u64) -> Option<Value> {
     let Value::DataArray(array) = &kval.value else {
         return None;

@@ -1,4 +1,5 @@
-//! Invitations of ours that are over: whoever accepts one too late is told so, instead of waiting for what has been.
+//! Ended invitations of this proc. A proc that accepts one too late receives an abort event at
+//! once, so that it does not wait for its time limit.
 use super::events;
 use crate::{
     lock,
@@ -12,14 +13,14 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-/// How many invitations that are over are remembered.
+/// Number of ended invitations that are kept.
 const REMEMBERED: usize = 64;
 
-/// An invitation that is over.
+/// Ended invitation.
 pub(super) struct EndedInvitation {
     session: Weak<ClientSession>,
     group: String,
-    /// Who is in the group; nobody where there is none.
+    /// Members of the group; empty if none was formed.
     members: Vec<Proc>,
 }
 
@@ -38,7 +39,7 @@ impl EndedInvitation {
 }
 
 impl Observer for EndedInvitation {
-    fn see(&self, arrival: &QueuedItem) {
+    fn observe(&self, arrival: &QueuedItem) {
         let QueuedItem::Event(event) = arrival else {
             return;
         };
@@ -46,7 +47,7 @@ impl Observer for EndedInvitation {
         let Some(late) = event.source.as_ref().filter(|_| accepts) else {
             return;
         };
-        // Those who do not say which group they accept wait for none.
+        // A proc that names no group in its acceptance waits for none.
         if events::group_of(event) != Some(&self.group) || self.members.contains(late) {
             return;
         }
@@ -60,17 +61,17 @@ impl Observer for EndedInvitation {
     }
 }
 
-/// Those that are remembered, the oldest first.
+/// Ended invitations, the oldest first.
 #[derive(Default)]
 pub(crate) struct EndedInvitations(Mutex<VecDeque<Arc<EndedInvitation>>>);
 
 impl EndedInvitations {
-    /// To this group others are invited anew.
+    /// Removes ended invitations to a group for which a new invitation begins.
     pub(super) fn begin(&self, group: &str) {
         lock(&self.0).retain(|over| over.group != group);
     }
 
-    /// This one is over.
+    /// Adds an ended invitation.
     pub(super) fn end(&self, over: EndedInvitation, observers: &Observers) {
         let over = Arc::new(over);
         observers.add(&over);

@@ -1,14 +1,14 @@
-//! A place where events change something for one who waits.
+//! State that events change, with a notification for a task that waits for a change.
 use crate::{Call, ClientError, lock, queue::QueuedItem};
 use peal_model::{CommandCode, Event, Proc};
 use peal_wire::ServerUri;
 use std::sync::Mutex;
 use tokio::sync::Notify;
 
-/// Something that events change, and one who waits for that.
+/// State that events change, and the notification of its waiter.
 pub(super) struct EventWaiter<T> {
     state: Mutex<T>,
-    /// Who brings the events.
+    /// Server that sends the events.
     server: Option<Proc>,
     lost: Mutex<Option<ServerUri>>,
     changed: Notify,
@@ -24,7 +24,7 @@ impl<T> EventWaiter<T> {
         }
     }
 
-    /// Something has arrived.
+    /// Updates the state by an item of the queue, and notifies the waiter.
     pub(super) fn note(&self, arrival: &QueuedItem, see: impl FnOnce(&mut T, &Event)) {
         match arrival {
             QueuedItem::Event(event) => see(&mut lock(&self.state), event),
@@ -38,12 +38,12 @@ impl<T> EventWaiter<T> {
         self.changed.notify_one();
     }
 
-    /// Looks at it.
+    /// Calls `look` with the state.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut lock(&self.state))
     }
 
-    /// Looks at it, unless nothing will change it any more because the server is lost.
+    /// Calls `look` with the state, unless the server is lost, after which no event will change it.
     pub(super) fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> Result<R, ClientError> {
         match lock(&self.lost).clone() {
             Some(server) => Err(ClientError::Lost {
@@ -54,7 +54,7 @@ impl<T> EventWaiter<T> {
         }
     }
 
-    /// Waits until it may have changed since it was looked at.
+    /// Waits until the state may have changed since it was last read.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }

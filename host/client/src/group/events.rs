@@ -1,23 +1,23 @@
-//! The events by which groups are formed without a server's doing, as they are raised and read.
+//! Events by which procs form a group without a collective of the server, encoded and decoded.
 use super::contribution;
 use peal_model::{Event, Info, Infos, Proc, Range, Status, Value, code, key};
 
-/// An invitation to a group (`PMIX_GROUP_INVITED`), as a handler hears of it.
+/// Invitation to a group (`PMIX_GROUP_INVITED`), as a handler receives it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Invited {
-    /// To which group.
+    /// Name of the group.
     pub group: String,
-    /// Who leads, and is to be answered.
+    /// Leader, to which the answer is sent.
     pub leader: Proc,
-    /// What the leader says of itself (`PMIX_GROUP_INFO`).
+    /// Infos that the leader gives about itself (`PMIX_GROUP_INFO`).
     pub said: Vec<Info>,
 }
 
 impl Invited {
-    /// The invitation that this event is; nothing if it is something else.
+    /// Decodes an event as an invitation; `None` if it is another event.
     pub fn of(event: &Event) -> Option<Invited> {
         let (leader, group) = (event.source.clone()?, group_of(event)?.to_owned());
-        let said = contribution::all_said(std::slice::from_ref(&leader), &event.infos);
+        let said = contribution::member_infos(std::slice::from_ref(&leader), &event.infos);
         let said = said.into_iter().flat_map(|(_, said)| said).collect();
         (event.code == code::PMIX_GROUP_INVITED).then_some(Invited {
             group,
@@ -26,7 +26,7 @@ impl Invited {
         })
     }
 
-    /// The event that accepts it.
+    /// Returns the event that accepts the invitation.
     pub(crate) fn acceptance(&self) -> (Status, Vec<Info>) {
         (
             code::PMIX_GROUP_INVITE_ACCEPTED,
@@ -34,7 +34,7 @@ impl Invited {
         )
     }
 
-    /// The event that declines it.
+    /// Returns the event that declines the invitation.
     pub(crate) fn refusal(&self) -> (Status, Vec<Info>) {
         (
             code::PMIX_GROUP_INVITE_DECLINED,
@@ -43,19 +43,20 @@ impl Invited {
     }
 }
 
-/// What becomes of an invitation that somebody did not follow (`PMIX_GROUP_INVITE_FAILED`), as whoever leads decides.
+/// Decision of the leader about an invited proc that does not join (`PMIX_GROUP_INVITE_FAILED`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AbsenceDecision {
-    /// The group is formed without them (`PMIX_GROUP_MEMBERSHIP_UPDATE`).
+    /// The group is formed without that proc (`PMIX_GROUP_MEMBERSHIP_UPDATE`).
     GoOn,
-    /// These are invited in their place (the same, with `PMIX_GROUP_ADD_MEMBERS`).
+    /// These procs are invited instead (`PMIX_GROUP_MEMBERSHIP_UPDATE` with
+    /// `PMIX_GROUP_ADD_MEMBERS`).
     Replace(Vec<Proc>),
-    /// Nothing comes of it (`PMIX_GROUP_CONSTRUCT_ABORT`).
+    /// The group is not formed (`PMIX_GROUP_CONSTRUCT_ABORT`).
     CallOff,
 }
 
 impl AbsenceDecision {
-    /// The event that says so. It is for the process itself.
+    /// Returns the event that announces the decision. It is delivered in this process alone.
     pub(crate) fn event(&self, group: &str) -> (Status, Vec<Info>) {
         let named = Info::new(key::PMIX_GROUP_ID, Value::string(group));
         let hidden = Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true));
@@ -76,7 +77,7 @@ impl AbsenceDecision {
     }
 }
 
-/// What an event about a group says to those whom it is for.
+/// Returns the infos of an event about a group to these targets.
 pub(super) fn to(targets: &[Proc], group: &str) -> Vec<Info> {
     vec![
         Info::new(
@@ -88,7 +89,7 @@ pub(super) fn to(targets: &[Proc], group: &str) -> Vec<Info> {
     ]
 }
 
-/// Infos of an event with those that the caller provided. Keys that the event itself has are not the caller's to give.
+/// Adds infos of the caller to those of an event, except keys that the event itself has.
 pub(super) fn with_provided(own: Vec<Info>, provided: impl IntoIterator<Item = Info>) -> Vec<Info> {
     let provided = provided
         .into_iter()
@@ -102,13 +103,15 @@ pub(super) fn status(status: Status) -> Info {
     Info::new(key::PMIX_LOCAL_COLLECTIVE_STATUS, Value::Status(status))
 }
 
-/// Returns true where the end of a construct is a success. The C library gives no status, and announces successes alone.
+/// Returns true if the end of a construct is a success. The C library gives no status, and
+/// announces only successes.
 pub(super) fn is_formed(event: &Event) -> bool {
     let status = event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
     status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
 }
 
-/// The event by which whoever led hears that there is no group. It is for the process itself.
+/// Returns the event that tells the leader's own handlers that the group was not formed. It is
+/// delivered in this process alone.
 pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
     let infos = vec![
         Info::new(key::PMIX_GROUP_ID, Value::string(group)),
@@ -124,7 +127,7 @@ pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
     }
 }
 
-/// The event by which those who were invited hear that there is no group.
+/// Returns the event that tells invited procs that the group was not formed.
 pub(super) fn abort(leader: &Proc, group: &str, invited: &[Proc]) -> Event {
     let (code, source) = (code::PMIX_GROUP_CONSTRUCT_ABORT, Some(leader.clone()));
     Event {
@@ -135,7 +138,8 @@ pub(super) fn abort(leader: &Proc, group: &str, invited: &[Proc]) -> Event {
     }
 }
 
-/// Releases of the C library take the leader by itself, in no array.
+/// Returns the infos of an answer to an invitation. Releases of the C library accept the leader as
+/// a single target only, not in an array.
 pub(super) fn answer(group: &str, leader: &Proc) -> Vec<Info> {
     vec![
         Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(leader.clone())),
@@ -144,7 +148,7 @@ pub(super) fn answer(group: &str, leader: &Proc) -> Vec<Info> {
     ]
 }
 
-/// Which group an event names.
+/// Returns the name of the group that an event is about.
 pub(super) fn group_of(event: &Event) -> Option<&str> {
     event
         .infos
@@ -152,7 +156,8 @@ pub(super) fn group_of(event: &Event) -> Option<&str> {
         .and_then(Value::as_str)
 }
 
-/// Whether an event is about this group. The C library's releases do not say so in their answers to invitations.
+/// Reports whether an event may be about this group. Releases of the C library do not name the
+/// group in their answers to invitations.
 pub(super) fn may_be_about(event: &Event, group: &str) -> bool {
     group_of(event).is_none_or(|named| named == group)
 }

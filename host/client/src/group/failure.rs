@@ -1,15 +1,15 @@
-//! Why a group to which somebody invited is not there.
+//! Reasons why a group by invitation was not formed.
 use peal_model::{Proc, Status, code};
 use std::fmt;
 
-/// Why somebody who was invited is not in a group.
+/// Reason why an invited proc is not in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Absence {
-    /// They declined.
+    /// The proc declined.
     Declined,
-    /// They have ended.
+    /// The proc has ended.
     Ended,
-    /// They had not answered when time was over.
+    /// The proc did not answer in time.
     Silent,
 }
 
@@ -23,19 +23,19 @@ impl fmt::Display for Absence {
     }
 }
 
-/// Why a group to which somebody invited is not there.
+/// Reason why a group by invitation was not formed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotFormed {
-    /// These do not come, and nobody wants it without them.
+    /// These procs do not join, and the group is not formed without them.
     Absent(Vec<(Proc, Absence)>),
-    /// This proc, who led, has called it off.
+    /// This proc, the leader, has aborted the construct.
     CalledOff(Proc),
-    /// This proc, who led, has ended.
+    /// This proc, the leader, has ended.
     LeaderEnded(Proc),
 }
 
 impl NotFormed {
-    /// The status that says it in the Standard's terms.
+    /// Returns the status of the Standard for this reason.
     pub fn status(&self) -> Status {
         match self {
             NotFormed::Absent(_) | NotFormed::CalledOff(_) => code::PMIX_GROUP_CONSTRUCT_ABORT,
@@ -54,8 +54,8 @@ impl fmt::Display for NotFormed {
                     .collect();
                 f.write_str(&all.join(", "))
             }
-            NotFormed::CalledOff(leader) => write!(f, "{leader}, who led, has called it off"),
-            NotFormed::LeaderEnded(leader) => write!(f, "{leader}, who led, has ended"),
+            NotFormed::CalledOff(leader) => write!(f, "leader {leader} has aborted the construct"),
+            NotFormed::LeaderEnded(leader) => write!(f, "leader {leader} has ended"),
         }
     }
 }

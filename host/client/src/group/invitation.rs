@@ -1,62 +1,63 @@
-//! An invitation as whoever leads sees it: who has answered, who does not come, and what is decided about those. It does nothing itself.
+//! State of an invitation at its leader: answers, absent procs, and decisions about these. It
+//! performs no input or output.
 use super::{Absence, NotFormed, contribution, events::may_be_about};
 use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What follows where somebody does not come and nobody decides.
+/// Default if an invited proc does not join and no handler decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AbsenceRule {
-    /// Nothing comes of it.
+    /// The group is not formed.
     Needed,
-    /// The group is formed without them (`PMIX_GROUP_OPTIONAL`).
+    /// The group is formed without that proc (`PMIX_GROUP_OPTIONAL`).
     Optional,
 }
 
-/// Whether somebody listens who may decide about those who do not come.
+/// Presence of a handler that may decide about absent procs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Deciding {
-    /// There is.
-    Asked,
-    /// There is not.
-    Nobody,
+pub(super) enum DecisionHandler {
+    /// There is one.
+    Present,
+    /// There is none.
+    Absent,
 }
 
-/// What whoever leads has to do.
+/// Next step of the leader.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Todo {
-    /// Invite these.
+pub(super) enum LeaderStep {
+    /// Invite these procs.
     Invite(Vec<Proc>),
-    /// Tell our own handlers that this one does not come.
-    Tell(Proc),
-    /// Wait.
-    Wait(Deciding),
-    /// Announce the group, or that there is none.
+    /// Notify the leader's own handlers that this proc does not join.
+    NotifyAbsence(Proc),
+    /// Wait for events.
+    Wait(DecisionHandler),
+    /// Announce the group, or that it was not formed.
     End(Result<Vec<Proc>, NotFormed>),
 }
 
-/// An invitation.
+/// Invitation to a group.
 #[derive(Debug)]
 pub(super) struct Invitation {
     me: Proc,
     group: String,
     attendance: AbsenceRule,
-    deciding: Deciding,
-    /// Everybody who was ever invited, and who leads, in the order that members will have.
+    deciding: DecisionHandler,
+    /// All procs that were ever invited, and the leader, in the order of the members.
     invited: Vec<Proc>,
-    /// Who is to be invited yet.
+    /// Procs that are still to be invited.
     to_invite: Vec<Proc>,
-    /// Who has not answered.
+    /// Procs that have not answered.
     awaited: BTreeSet<Proc>,
-    /// Who has accepted, and what came with that.
+    /// Procs that have accepted, and the infos of their answers.
     accepted: BTreeMap<Proc, Vec<Info>>,
-    /// Who does not come.
+    /// Procs that do not join.
     absent: Vec<(Proc, Absence)>,
-    /// Of how many of them our handlers have been told.
-    told: usize,
-    /// Of how many of them it is decided that the group is formed without them.
+    /// Number of absent procs that the handlers were told of.
+    notified: usize,
+    /// Number of absent procs without which the group is formed by decision.
     passed_over: usize,
     called_off: bool,
-    /// Who has accepted when they were no longer awaited.
+    /// Procs that accepted after they were no longer awaited.
     late: BTreeSet<Proc>,
 }
 
@@ -66,7 +67,7 @@ impl Invitation {
         group: &str,
         procs: Vec<Proc>,
         attendance: AbsenceRule,
-        deciding: Deciding,
+        deciding: DecisionHandler,
     ) -> Invitation {
         let mut invitation = Invitation {
             accepted: [(me.clone(), Vec::new())].into(),
@@ -82,7 +83,7 @@ impl Invitation {
             to_invite: Vec::new(),
             awaited: BTreeSet::new(),
             absent: Vec::new(),
-            told: 0,
+            notified: 0,
             passed_over: 0,
             called_off: false,
             late: BTreeSet::new(),
@@ -91,7 +92,7 @@ impl Invitation {
         invitation
     }
 
-    /// Invites these as well, each once.
+    /// Adds procs to the invitation, each once.
     fn invite(&mut self, procs: Vec<Proc>) {
         for proc in procs {
             if !self.awaited.contains(&proc)
@@ -108,13 +109,13 @@ impl Invitation {
         }
     }
 
-    /// An event has come.
+    /// Updates the invitation by an event.
     pub(super) fn see(&mut self, event: &Event) {
         if event.code == code::PMIX_PROC_TERMINATED {
             event
                 .affected()
                 .iter()
-                .for_each(|proc| self.misses(proc, Absence::Ended));
+                .for_each(|proc| self.mark_absent(proc, Absence::Ended));
             return;
         }
         let Some(source) = event
@@ -124,22 +125,23 @@ impl Invitation {
         else {
             return;
         };
-        // What others are told as well may be of an earlier invitation to a group of that name.
+        // An event that other procs receive too may belong to an earlier invitation to a group of
+        // that name.
         let decides = *source == self.me && event.range == Range::ProcLocal;
         match event.code {
             code::PMIX_GROUP_INVITE_ACCEPTED if self.awaited.remove(source) => {
                 self.accepted
-                    .insert(source.clone(), contribution::by(source, &event.infos));
+                    .insert(source.clone(), contribution::owned_by(source, &event.infos));
             }
             code::PMIX_GROUP_INVITE_ACCEPTED
                 if self.invited.contains(source) && !self.accepted.contains_key(source) =>
             {
                 self.late.insert(source.clone());
             }
-            code::PMIX_GROUP_INVITE_DECLINED => self.misses(source, Absence::Declined),
+            code::PMIX_GROUP_INVITE_DECLINED => self.mark_absent(source, Absence::Declined),
             code::PMIX_GROUP_CONSTRUCT_ABORT if decides => self.called_off = true,
             code::PMIX_GROUP_MEMBERSHIP_UPDATE if decides => {
-                self.passed_over = self.told;
+                self.passed_over = self.notified;
                 let others = event
                     .infos
                     .value_of(key::PMIX_GROUP_ADD_MEMBERS)
@@ -150,55 +152,57 @@ impl Invitation {
         }
     }
 
-    fn misses(&mut self, proc: &Proc, why: Absence) {
+    fn mark_absent(&mut self, proc: &Proc, why: Absence) {
         if *proc != self.me && (self.awaited.remove(proc) || self.accepted.remove(proc).is_some()) {
             self.to_invite.retain(|other| other != proc);
             self.absent.push((proc.clone(), why));
         }
     }
 
-    /// Time is over for those who have not answered, and for deciding about anybody.
-    pub(super) fn is_late(&mut self) {
+    /// Marks procs that have not answered as silent, and ends the time for decisions.
+    pub(super) fn expire_answers(&mut self) {
         let awaited = std::mem::take(&mut self.awaited);
         self.absent
             .extend(awaited.into_iter().map(|proc| (proc, Absence::Silent)));
-        self.deciding = Deciding::Nobody;
+        self.deciding = DecisionHandler::Absent;
     }
 
-    /// Nobody has decided in time about those who do not come.
-    pub(super) fn is_undecided(&mut self) {
+    /// Applies the default to absent procs: no handler has decided in time.
+    pub(super) fn expire_decision(&mut self) {
         match self.attendance {
-            AbsenceRule::Optional => self.passed_over = self.told,
-            AbsenceRule::Needed => self.deciding = Deciding::Nobody,
+            AbsenceRule::Optional => self.passed_over = self.notified,
+            AbsenceRule::Needed => self.deciding = DecisionHandler::Absent,
         }
     }
 
-    /// What is to be done next.
-    pub(super) fn next(&mut self) -> Todo {
+    /// Returns the next step of the leader.
+    pub(super) fn next(&mut self) -> LeaderStep {
         if self.called_off {
-            return Todo::End(Err(NotFormed::CalledOff(self.me.clone())));
+            return LeaderStep::End(Err(NotFormed::CalledOff(self.me.clone())));
         }
         if !self.to_invite.is_empty() {
-            return Todo::Invite(std::mem::take(&mut self.to_invite));
+            return LeaderStep::Invite(std::mem::take(&mut self.to_invite));
         }
-        if let Some((proc, _)) = self.absent.get(self.told) {
-            self.told += 1;
-            return Todo::Tell(proc.clone());
+        if let Some((proc, _)) = self.absent.get(self.notified) {
+            self.notified += 1;
+            return LeaderStep::NotifyAbsence(proc.clone());
         }
         if self.passed_over < self.absent.len() {
             match (self.deciding, self.attendance) {
-                (Deciding::Asked, _) => return Todo::Wait(Deciding::Asked),
-                (Deciding::Nobody, AbsenceRule::Optional) => self.passed_over = self.absent.len(),
-                (Deciding::Nobody, AbsenceRule::Needed) => {
+                (DecisionHandler::Present, _) => return LeaderStep::Wait(DecisionHandler::Present),
+                (DecisionHandler::Absent, AbsenceRule::Optional) => {
+                    self.passed_over = self.absent.len()
+                }
+                (DecisionHandler::Absent, AbsenceRule::Needed) => {
                     let unborne = self.absent.split_off(self.passed_over);
-                    return Todo::End(Err(NotFormed::Absent(unborne)));
+                    return LeaderStep::End(Err(NotFormed::Absent(unborne)));
                 }
             }
         }
         if !self.awaited.is_empty() {
-            return Todo::Wait(Deciding::Nobody);
+            return LeaderStep::Wait(DecisionHandler::Absent);
         }
-        Todo::End(Ok(self
+        LeaderStep::End(Ok(self
             .invited
             .iter()
             .filter(|proc| self.accepted.contains_key(*proc))
@@ -206,12 +210,12 @@ impl Invitation {
             .collect()))
     }
 
-    /// Everybody who was invited, and who leads.
-    pub(super) fn everybody(&self) -> &[Proc] {
+    /// Returns all procs that were invited, and the leader.
+    pub(super) fn all_invited(&self) -> &[Proc] {
         &self.invited
     }
 
-    /// Who has accepted too late, and waits for what becomes of it.
+    /// Returns the procs that accepted too late and wait for the result.
     pub(super) fn late(&self) -> Vec<Proc> {
         self.late
             .iter()
@@ -220,8 +224,8 @@ impl Invitation {
             .collect()
     }
 
-    /// What came with the acceptances.
-    pub(super) fn brought(&self) -> Vec<Info> {
+    /// Returns the infos of all acceptances.
+    pub(super) fn contributions(&self) -> Vec<Info> {
         self.accepted.values().flatten().cloned().collect()
     }
 }
@@ -275,8 +279,8 @@ mod tests {
         }
     }
 
-    /// Rank 0 has invited ranks 1 and 2.
-    fn invited(attendance: AbsenceRule, deciding: Deciding) -> Invitation {
+    /// Returns an invitation of rank 0 to ranks 1 and 2.
+    fn invited(attendance: AbsenceRule, deciding: DecisionHandler) -> Invitation {
         let mut invitation = Invitation::new(
             proc(0),
             "crew",
@@ -286,21 +290,21 @@ mod tests {
         );
         assert_eq!(
             invitation.next(),
-            Todo::Invite(vec![proc(2), proc(1)]),
+            LeaderStep::Invite(vec![proc(2), proc(1)]),
             "each once"
         );
-        assert_eq!(invitation.next(), Todo::Wait(Deciding::Nobody));
+        assert_eq!(invitation.next(), LeaderStep::Wait(DecisionHandler::Absent));
         invitation
     }
 
-    fn see(invitation: &mut Invitation, events: impl IntoIterator<Item = Event>) -> Todo {
+    fn see(invitation: &mut Invitation, events: impl IntoIterator<Item = Event>) -> LeaderStep {
         events.into_iter().for_each(|event| invitation.see(&event));
         invitation.next()
     }
 
     #[test]
     fn invitation_ends_with_all_answers_in_order_of_invitation() {
-        let mut invitation = invited(AbsenceRule::Needed, Deciding::Nobody);
+        let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Absent);
         let others = [
             answer(1, "other", code::PMIX_GROUP_INVITE_ACCEPTED),
             accepts(7),
@@ -309,7 +313,7 @@ mod tests {
         ];
         assert_eq!(
             see(&mut invitation, others),
-            Todo::Wait(Deciding::Nobody),
+            LeaderStep::Wait(DecisionHandler::Absent),
             "not meant, or not asked"
         );
         // Early releases do not name the group.
@@ -317,50 +321,59 @@ mod tests {
         unnamed.infos.retain(|info| info.key != key::PMIX_GROUP_ID);
         assert_eq!(
             see(&mut invitation, [unnamed]),
-            Todo::Wait(Deciding::Nobody)
+            LeaderStep::Wait(DecisionHandler::Absent)
         );
         assert_eq!(
             see(&mut invitation, [accepts(2)]),
-            Todo::End(Ok(vec![proc(0), proc(2), proc(1)]))
+            LeaderStep::End(Ok(vec![proc(0), proc(2), proc(1)]))
         );
     }
 
     #[test]
     fn missing_required_member_ends_invitation() {
-        let mut needed = invited(AbsenceRule::Needed, Deciding::Nobody);
+        let mut needed = invited(AbsenceRule::Needed, DecisionHandler::Absent);
         assert_eq!(
             see(&mut needed, [accepts(1), ends(1)]),
-            Todo::Tell(proc(1)),
+            LeaderStep::NotifyAbsence(proc(1)),
             "who accepted may end, too"
         );
         assert_eq!(
             needed.next(),
-            Todo::End(Err(NotFormed::Absent(vec![(proc(1), Absence::Ended)])))
+            LeaderStep::End(Err(NotFormed::Absent(vec![(proc(1), Absence::Ended)])))
         );
 
-        let mut optional = invited(AbsenceRule::Optional, Deciding::Nobody);
-        assert_eq!(see(&mut optional, [declines(1)]), Todo::Tell(proc(1)));
+        let mut optional = invited(AbsenceRule::Optional, DecisionHandler::Absent);
+        assert_eq!(
+            see(&mut optional, [declines(1)]),
+            LeaderStep::NotifyAbsence(proc(1))
+        );
         assert_eq!(
             optional.next(),
-            Todo::Wait(Deciding::Nobody),
+            LeaderStep::Wait(DecisionHandler::Absent),
             "there is somebody else"
         );
-        optional.is_late();
-        assert_eq!(see(&mut optional, [accepts(2)]), Todo::Tell(proc(2)));
-        assert_eq!(optional.next(), Todo::End(Ok(vec![proc(0)])));
+        optional.expire_answers();
+        assert_eq!(
+            see(&mut optional, [accepts(2)]),
+            LeaderStep::NotifyAbsence(proc(2))
+        );
+        assert_eq!(optional.next(), LeaderStep::End(Ok(vec![proc(0)])));
         assert_eq!(optional.late(), [proc(2)], "they are to be told");
     }
 
     #[test]
     fn leader_asked_about_absence_continues_replaces_or_cancels() {
         let decided = |decision: AbsenceDecision| {
-            let mut invitation = invited(AbsenceRule::Needed, Deciding::Asked);
+            let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Present);
             assert_eq!(
                 see(&mut invitation, [accepts(2), declines(1)]),
-                Todo::Tell(proc(1))
+                LeaderStep::NotifyAbsence(proc(1))
             );
-            assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
-            // Nobody else decides, and what all are told is no decision.
+            assert_eq!(
+                invitation.next(),
+                LeaderStep::Wait(DecisionHandler::Present)
+            );
+            // Another proc cannot decide, and an event to other procs is not a decision.
             let no_decisions = [
                 Event {
                     range: Range::ProcLocal,
@@ -370,7 +383,7 @@ mod tests {
             ];
             assert_eq!(
                 see(&mut invitation, no_decisions),
-                Todo::Wait(Deciding::Asked)
+                LeaderStep::Wait(DecisionHandler::Present)
             );
             let todo = see(
                 &mut invitation,
@@ -383,45 +396,48 @@ mod tests {
         };
         assert_eq!(
             decided(AbsenceDecision::GoOn).1,
-            Todo::End(Ok(vec![proc(0), proc(2)]))
+            LeaderStep::End(Ok(vec![proc(0), proc(2)]))
         );
         assert_eq!(
             decided(AbsenceDecision::CallOff).1,
-            Todo::End(Err(NotFormed::CalledOff(proc(0))))
+            LeaderStep::End(Err(NotFormed::CalledOff(proc(0))))
         );
         let (mut invitation, todo) = decided(AbsenceDecision::Replace(vec![proc(3), proc(2)]));
-        assert_eq!(todo, Todo::Invite(vec![proc(3)]), "2 has accepted");
+        assert_eq!(todo, LeaderStep::Invite(vec![proc(3)]), "2 has accepted");
         assert_eq!(
             see(&mut invitation, [accepts(3)]),
-            Todo::End(Ok(vec![proc(0), proc(2), proc(3)]))
+            LeaderStep::End(Ok(vec![proc(0), proc(2), proc(3)]))
         );
     }
 
     #[test]
     fn a_decision_that_does_not_come_is_the_default() {
         let undecided = |attendance| {
-            let mut invitation = invited(attendance, Deciding::Asked);
+            let mut invitation = invited(attendance, DecisionHandler::Present);
             see(&mut invitation, [accepts(2), declines(1)]);
-            assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
-            invitation.is_undecided();
+            assert_eq!(
+                invitation.next(),
+                LeaderStep::Wait(DecisionHandler::Present)
+            );
+            invitation.expire_decision();
             invitation.next()
         };
         assert_eq!(
             undecided(AbsenceRule::Optional),
-            Todo::End(Ok(vec![proc(0), proc(2)]))
+            LeaderStep::End(Ok(vec![proc(0), proc(2)]))
         );
         let absent = vec![(proc(1), Absence::Declined)];
         assert_eq!(
             undecided(AbsenceRule::Needed),
-            Todo::End(Err(NotFormed::Absent(absent)))
+            LeaderStep::End(Err(NotFormed::Absent(absent)))
         );
     }
 
     #[test]
     fn infos_of_members_are_collected_without_other_answer_data() {
-        let mut invitation = invited(AbsenceRule::Needed, Deciding::Nobody);
+        let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Absent);
         let said = |whose| {
-            contribution::said(
+            contribution::info_array(
                 &proc(whose),
                 vec![Info::new(key::PMIX_GROUP_LOCAL_CID, Value::Size(5))],
             )
@@ -430,7 +446,7 @@ mod tests {
         accepted.infos.extend(said(1).into_iter().chain(said(2)));
         invitation.see(&accepted);
         assert_eq!(
-            invitation.brought(),
+            invitation.contributions(),
             [said(1).unwrap()],
             "nobody speaks for another"
         );

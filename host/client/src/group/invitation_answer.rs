@@ -1,22 +1,24 @@
-//! What a component in the client's own chain says to an invitation, and the client then does: a component answers nobody itself.
+//! Answers of components in the client's chain to invitations. A component cannot send an answer
+//! itself, so the client sends it.
 use super::{Invited, Join};
 use crate::Client;
 use peal_model::{Event, Info, KeyName};
 
-/// Under which a component returns what is to be answered to an invitation: `accept` or `decline`, a text.
+/// Key of a component's result that answers an invitation: `accept` or `decline`, a string.
 const ANSWER: KeyName = KeyName("peal.group.answer");
 
-/// What is to be answered to an invitation.
+/// Answer to an invitation.
 #[derive(Debug)]
 pub(crate) enum InvitationAnswer {
-    /// That we come.
+    /// Acceptance.
     Accept(Invited),
-    /// That we do not.
+    /// Refusal.
     Decline(Invited),
 }
 
 impl InvitationAnswer {
-    /// What these results of a component say to this event, if that is an invitation and they say anything.
+    /// Returns the answer in these results of a component, if the event is an invitation and they
+    /// hold one.
     pub(crate) fn of(event: &Event, results: &[Info]) -> Option<InvitationAnswer> {
         let invited = Invited::of(event)?;
         let answer = results
@@ -36,7 +38,7 @@ impl InvitationAnswer {
                 tracing::warn!(
                     group,
                     answer = text,
-                    "a component says neither accept nor decline to an invitation"
+                    "component's answer to an invitation ignored: neither accept nor decline"
                 );
                 None
             }
@@ -45,7 +47,8 @@ impl InvitationAnswer {
 }
 
 impl Client {
-    /// Answers an invitation as a component says, and learns what becomes of the group.
+    /// Sends the answer of a component to an invitation. After an acceptance, waits for the result
+    /// of the group.
     pub(crate) async fn follow(self, advice: InvitationAnswer) {
         let (group, ended) = match &advice {
             InvitationAnswer::Accept(invited) => (
@@ -57,7 +60,7 @@ impl Client {
             }
         };
         if let Err(error) = ended {
-            tracing::info!(group, %error, "an invitation that a component answered came to nothing");
+            tracing::info!(group, %error, "component's answer to an invitation failed");
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Inviting others to a group (`PMIx_Group_invite`): on events alone, which one who leads sends and gathers.
+//! Invitation of procs to a group (`PMIx_Group_invite`). It uses events alone, which the leader
+//! sends and collects.
 use super::{
     AbsenceDecision, Group, NotFormed, contribution,
     ended::EndedInvitation,
     event_waiter::EventWaiter,
     events,
-    invitation::{AbsenceRule, Deciding, Invitation, Todo},
+    invitation::{AbsenceRule, DecisionHandler, Invitation, LeaderStep},
 };
 use crate::{
     Call, Client, ClientError, control::signed, observers::Observer, queue::QueuedItem,
@@ -17,25 +18,25 @@ use peal_model::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// How long those who are invited have where nobody says so.
+/// Default time limit for the answers of invited procs.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
-/// How many procs may be invited at once by the name of their job.
+/// Limit of procs that may be invited at once by the wildcard rank of their job.
 const MOST: u64 = 1 << 20;
-/// How long our handlers have to decide about somebody who does not come.
+/// Time limit of the handlers for a decision about an absent proc.
 const DECISION: Duration = Duration::from_secs(10);
 
-/// What is wanted of a group to which others are invited.
+/// Options of a group by invitation.
 ///
 /// ```no_run
 /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
-/// use peal_client::{Decision, Handler, Invite, Outcome};
+/// use peal_client::{AbsenceDecision, Handler, HandlerOutcome, Invite};
 /// use peal_model::{code, key, Infos};
 /// use std::time::Duration;
 ///
-/// // Whoever does not come is not missed.
+/// // The group is formed without procs that do not join.
 /// let handler = Handler::native(|call| {
-///     call.decide("crew", &Decision::GoOn);
-///     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+///     call.decide("crew", &AbsenceDecision::GoOn);
+///     HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
 /// });
 /// client.register(&[code::PMIX_GROUP_INVITE_FAILED], &[], handler).await?;
 /// let invite = Invite::new().context_id().timeout(Duration::from_secs(30));
@@ -53,7 +54,7 @@ pub struct Invite {
     infos: Vec<Info>,
 }
 
-/// Whether a number is wanted.
+/// Request for a context id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ContextId {
     Wanted,
@@ -67,7 +68,7 @@ impl Default for Invite {
 }
 
 impl Invite {
-    /// All are to come.
+    /// Creates the default options: all invited procs must join.
     pub fn new() -> Invite {
         let (context_id, attendance) = (ContextId::Unwanted, AbsenceRule::Needed);
         Invite {
@@ -79,7 +80,7 @@ impl Invite {
         }
     }
 
-    /// The group gets a number that no other has (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
+    /// Requests a context id that no other group has (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
     pub fn context_id(self) -> Invite {
         Invite {
             context_id: ContextId::Wanted,
@@ -87,7 +88,7 @@ impl Invite {
         }
     }
 
-    /// The group is formed without those who do not come (`PMIX_GROUP_OPTIONAL`).
+    /// Forms the group without procs that do not join (`PMIX_GROUP_OPTIONAL`).
     pub fn optional(self) -> Invite {
         Invite {
             attendance: AbsenceRule::Optional,
@@ -95,8 +96,8 @@ impl Invite {
         }
     }
 
-    /// How long those who are invited have (`PMIX_TIMEOUT`); without it, as long as the call may take ([`Client::within`]), or five
-    /// minutes.
+    /// Sets the time limit for answers (`PMIX_TIMEOUT`). The default is the limit of the call
+    /// ([`Client::within`]), or five minutes.
     pub fn timeout(self, timeout: Duration) -> Invite {
         Invite {
             timeout: Some(timeout),
@@ -104,19 +105,21 @@ impl Invite {
         }
     }
 
-    /// What the others are to know of the caller (`PMIX_GROUP_INFO`), from the invitation on.
+    /// Adds infos about the caller for the other members (`PMIX_GROUP_INFO`), which the invitation
+    /// carries too.
     pub fn saying(mut self, infos: impl IntoIterator<Item = Info>) -> Invite {
         self.says.extend(infos);
         self
     }
 
-    /// Adds an info that has no word here. It goes along in the invitation, and in the event that all members hear in the end.
+    /// Adds an info for which there is no method. The invitation and the final event to all members
+    /// carry it.
     pub fn with(mut self, info: Info) -> Invite {
         self.infos.push(info);
         self
     }
 
-    /// Directives that have a word here, as they go along in the invitation.
+    /// Returns the directives of the options, which the invitation carries.
     fn directives(&self) -> impl Iterator<Item = Info> + use<> {
         let flag = |key: KeyName| Info::new(key, Value::Bool(true));
         let directives = [
@@ -129,23 +132,31 @@ impl Invite {
     }
 }
 
-/// The invitation, where events find it.
+/// Invitation that the events of the queue update.
 type Led = EventWaiter<Invitation>;
 
 impl Observer for Led {
-    fn see(&self, arrival: &QueuedItem) {
+    fn observe(&self, arrival: &QueuedItem) {
         self.note(arrival, Invitation::see);
     }
 }
 
 impl Client {
-    /// Invites these to a group that we lead, and waits until all have answered (`PMIx_Group_invite`).
+    /// Invites procs to a group that the caller leads, and waits until all have answered
+    /// (`PMIx_Group_invite`).
     ///
-    /// Whoever declines, ends or does not answer in time does not come. Our handlers hear of each as `PMIX_GROUP_INVITE_FAILED`, and decide
-    /// within ten seconds what is to become of it ([`Decision`]); where none listens or decides, nothing comes of the group unless it is
-    /// [`Invite::optional`]. In the end the members hear `PMIX_GROUP_CONSTRUCT_COMPLETE`, or all who were invited
-    /// `PMIX_GROUP_CONSTRUCT_ABORT`. Our own handlers hear `PMIX_GROUP_CONSTRUCT_COMPLETE` in either case, with the status
-    /// (`PMIX_LOCAL_COLLECTIVE_STATUS`). It is called off when what this returns is dropped before its end, or by [`Client::group_decide`].
+    /// A proc that declines, ends or does not answer in time is absent. The caller's handlers
+    /// receive `PMIX_GROUP_INVITE_FAILED` for each, and have ten seconds to decide
+    /// ([`AbsenceDecision`]). If no handler is registered or decides, the group is not formed
+    /// unless it is [`Invite::optional`].
+    ///
+    /// At the end the members receive `PMIX_GROUP_CONSTRUCT_COMPLETE`, or all invited procs
+    /// `PMIX_GROUP_CONSTRUCT_ABORT`. The caller's own handlers receive
+    /// `PMIX_GROUP_CONSTRUCT_COMPLETE` in either case, with the status
+    /// (`PMIX_LOCAL_COLLECTIVE_STATUS`).
+    ///
+    /// [`Client::group_decide`] can abort the construct. The drop of the returned future before its
+    /// end aborts it too.
     pub async fn group_invite(
         &self,
         group: &str,
@@ -175,16 +186,16 @@ impl Client {
         let listened = self
             .session()
             .handlers
-            .listen_to(code::PMIX_GROUP_INVITE_FAILED);
+            .has_explicit_handler(code::PMIX_GROUP_INVITE_FAILED);
         let deciding = if listened {
-            Deciding::Asked
+            DecisionHandler::Present
         } else {
-            Deciding::Nobody
+            DecisionHandler::Absent
         };
         let invitation = Invitation::new(self.me().clone(), group, procs, attendance, deciding);
         let led = Arc::new(Led::new(invitation, self.server()));
         self.session().queue.observers.add(&led);
-        self.session().over.begin(group);
+        self.session().ended_invitations.begin(group);
         let why = code::PMIX_GROUP_CONSTRUCT_ABORT;
         let mut leading = Leading {
             session: self.session(),
@@ -209,10 +220,11 @@ impl Client {
         ));
         infos.push(events::status(code::PMIX_SUCCESS));
         infos.extend(context_id.map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))));
-        let brought = led.with(|invitation| invitation.brought());
+        let brought = led.with(|invitation| invitation.contributions());
         let infos =
             events::with_provided(infos, [provided, self.contribution(says), brought].concat());
-        // From here on it is there, whether or not the caller still waits: what is half announced cannot be called off.
+        // The announcement must complete even if the caller drops this future: a group that some
+        // members know of cannot be aborted.
         let announced = tokio::spawn({
             let (client, group, members, infos) = (
                 self.clone(),
@@ -227,7 +239,7 @@ impl Client {
         announced
             .await
             .unwrap_or(Err(ClientError::NoConnection { call }))?;
-        let said = contribution::all_said(&members, &infos);
+        let said = contribution::member_infos(&members, &infos);
         let group = Group {
             name: group.to_owned(),
             members,
@@ -237,8 +249,8 @@ impl Client {
         Ok(self.joined(group, &infos))
     }
 
-    /// Decides what becomes of an invitation of ours that somebody does not follow, or calls it off. A handler does so by
-    /// [`crate::HandlerCall::decide`].
+    /// Decides about an absent proc of the caller's invitation, or aborts the construct. A handler
+    /// decides by [`crate::HandlerCall::decide`].
     pub async fn group_decide(
         &self,
         group: &str,
@@ -248,7 +260,7 @@ impl Client {
         self.notify(code, Range::ProcLocal, infos).await
     }
 
-    /// Goes on with an invitation until it is decided who comes.
+    /// Carries out the steps of an invitation until its members are decided.
     async fn lead(
         &self,
         group: &str,
@@ -260,38 +272,39 @@ impl Client {
         loop {
             let todo = led.look(Invitation::next)?;
             let waits_for = match todo {
-                Todo::Invite(procs) => {
+                LeaderStep::Invite(procs) => {
                     let infos =
                         events::with_provided(events::to(&procs, group), carried.iter().cloned());
                     self.notify(code::PMIX_GROUP_INVITED, Range::Custom, infos)
                         .await?;
                     continue;
                 }
-                Todo::Tell(proc) => {
+                LeaderStep::NotifyAbsence(proc) => {
                     self.tell_of_absence(group, proc).await?;
                     continue;
                 }
-                Todo::End(end) => return end.map_err(|why| not_formed(group, why)),
-                Todo::Wait(deciding) => deciding,
+                LeaderStep::End(end) => return end.map_err(|why| not_formed(group, why)),
+                LeaderStep::Wait(deciding) => deciding,
             };
             decided_by = match waits_for {
-                Deciding::Asked => decided_by.or(Some(Instant::now() + DECISION)),
-                Deciding::Nobody => None,
+                DecisionHandler::Present => decided_by.or(Some(Instant::now() + DECISION)),
+                DecisionHandler::Absent => None,
             };
             let until = decided_by.unwrap_or(end).min(end);
             if timeout_at(until, led.changed()).await.is_err() {
                 led.with(|invitation| {
                     if until == end {
-                        invitation.is_late()
+                        invitation.expire_answers()
                     } else {
-                        invitation.is_undecided()
+                        invitation.expire_decision()
                     }
                 });
             }
         }
     }
 
-    /// Announces the group to its members, and to our own handlers when the server has taken that, or the error.
+    /// Announces the group to its members. When the server has accepted the announcement or refused
+    /// it, the caller's own handlers receive the result.
     async fn announce(
         &self,
         group: &str,
@@ -333,7 +346,7 @@ impl Client {
             .await
     }
 
-    /// A number for a group that a server does not form.
+    /// Requests a context id for a group that the server does not form.
     async fn new_context_id(&self, group: &str) -> Result<u64, ClientError> {
         let directives = [
             Info::new(key::PMIX_GROUP_ASSIGN_CONTEXT_ID, Value::Bool(true)),
@@ -348,7 +361,7 @@ impl Client {
         })
     }
 
-    /// Each of these procs by its rank.
+    /// Replaces wildcard ranks by the ranks of the job.
     pub(super) async fn each(&self, procs: &[Proc]) -> Result<Vec<Proc>, ClientError> {
         let mut each = Vec::new();
         for proc in procs {
@@ -378,13 +391,13 @@ fn not_formed(group: &str, why: NotFormed) -> ClientError {
     }
 }
 
-/// An invitation that is called off unless it ends well.
+/// Invitation in progress. The drop announces its end, as a failure unless members were set.
 struct Leading<'a> {
     session: &'a Arc<ClientSession>,
     group: &'a str,
     led: &'a Led,
     members: Option<&'a [Proc]>,
-    /// Why there is no group, unless there is one.
+    /// Reason for the failure event.
     why: Status,
 }
 
@@ -397,11 +410,12 @@ impl<'a> Leading<'a> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let members = self.members.unwrap_or_default().to_vec();
-        self.session.over.end(
+        self.session.ended_invitations.end(
             EndedInvitation::new(self.session, self.group, members),
             &self.session.queue.observers,
         );
-        // Who comes late is told by that from here on.
+        // The ended invitation is registered as an observer first, so that a late acceptance is
+        // answered either here or there.
         let me = &self.session.me;
         let events = match self.members {
             Some(_) => {
@@ -413,7 +427,9 @@ impl Drop for Leading<'_> {
                 }
             }
             None => {
-                let invited = self.led.with(|invitation| invitation.everybody().to_vec());
+                let invited = self
+                    .led
+                    .with(|invitation| invitation.all_invited().to_vec());
                 vec![
                     events::abort(me, self.group, &invited),
                     events::failure(me, self.group, self.why),

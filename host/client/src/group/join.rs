@@ -1,4 +1,4 @@
-//! Answering an invitation to a group (`PMIx_Group_join`), and waiting for what becomes of it.
+//! Answer to an invitation (`PMIx_Group_join`), and the wait for its result.
 use super::{
     Group, Invited, NotFormed, contribution,
     event_waiter::EventWaiter,
@@ -10,7 +10,7 @@ use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
-/// An invitation that was accepted, until it is known what became of it.
+/// Accepted invitation whose result is pending.
 struct Joining {
     me: Proc,
     group: String,
@@ -30,7 +30,7 @@ impl Joining {
             {
                 Ok(event.clone())
             }
-            // There is none, or those who are in it are others.
+            // The group was not formed, or this proc is not among its members.
             code::PMIX_GROUP_CONSTRUCT_COMPLETE | code::PMIX_GROUP_CONSTRUCT_ABORT if by_leader => {
                 Err(NotFormed::CalledOff(self.leader.clone()))
             }
@@ -51,7 +51,7 @@ pub struct Join {
 }
 
 impl Join {
-    /// Values that the proc put, and nothing else.
+    /// Creates a contribution of the values that the proc put, and nothing else.
     pub fn new() -> Join {
         Join::default()
     }
@@ -62,7 +62,7 @@ impl Join {
         self
     }
 
-    /// Adds an info for the proc that invited, which goes along in the answer.
+    /// Adds an info for the leader, which the answer carries.
     pub fn with(mut self, info: Info) -> Join {
         self.infos.push(info);
         self
@@ -70,12 +70,13 @@ impl Join {
 }
 
 impl Observer for EventWaiter<Joining> {
-    fn see(&self, arrival: &QueuedItem) {
+    fn observe(&self, arrival: &QueuedItem) {
         self.note(arrival, Joining::see);
     }
 }
 
-/// Who is in the group that an event announces. Releases of the C library have them as its targets alone.
+/// Returns the members of the group that an event announces. Releases of the C library name them as
+/// targets only.
 fn members(event: &Event) -> Vec<Proc> {
     let named = event
         .infos
@@ -85,24 +86,28 @@ fn members(event: &Event) -> Vec<Proc> {
 }
 
 impl Client {
-    /// Accepts an invitation, and waits until the group is there or comes to nothing (`PMIx_Group_join`).
+    /// Accepts an invitation, and waits until the group is formed or has failed
+    /// (`PMIx_Group_join`).
     ///
-    /// A handler that hears of the invitation may have a task do this, or wait for it by [`tokio::runtime::Handle::block_on`]: what becomes
-    /// of the group is noticed whatever the handlers are busy with.
+    /// A handler that receives the invitation may spawn a task for this call, or wait for it by
+    /// [`tokio::runtime::Handle::block_on`]. Observers note the result of the group, so it does not
+    /// depend on the handlers' progress.
     ///
     /// ```no_run
     /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
-    /// use peal_client::{Handler, Invited, Join, Outcome};
+    /// use peal_client::{Handler, HandlerOutcome, Invited, Join};
     /// use peal_model::code;
     ///
     /// let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
     /// let handler = Handler::native(move |call| {
-    ///     let Some(invited) = Invited::of(call.event()) else { return Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN) };
+    ///     let Some(invited) = Invited::of(call.event()) else {
+    ///         return HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);
+    ///     };
     ///     match runtime.block_on(joining.group_join(&invited, Join::new())) {
     ///         Ok(group) => println!("{:?}", group.members),
     ///         Err(error) => println!("{error}"),
     ///     }
-    ///     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    ///     HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     /// });
     /// client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await?;
     /// # Ok(())
@@ -156,7 +161,7 @@ impl Client {
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64);
         let members = members(&event);
-        let said = contribution::all_said(&members, &event.infos);
+        let said = contribution::member_infos(&members, &event.infos);
         Ok(self.joined(
             Group {
                 name: group,
@@ -174,10 +179,11 @@ impl Client {
         self.notify(code, Range::Custom, infos).await
     }
 
-    /// A group is there to which somebody invited: what its members have for each other is theirs alone, and kept here.
+    /// Stores a group formed by invitation. The server does not know the values that its members
+    /// contributed, so the client keeps them.
     pub(super) fn joined(&self, group: Group, infos: &[Info]) -> Group {
         let mut known = self.known();
-        contribution::all_put(&group.members, infos)
+        contribution::member_values(&group.members, infos)
             .into_iter()
             .for_each(|data| known.learn(data));
         known.learn_group(&group);

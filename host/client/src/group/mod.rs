@@ -1,7 +1,8 @@
-//! Groups (`PMIx_Group_construct` and its relatives): procs of one or several jobs that act as one under a name of their own.
+//! Groups (`PMIx_Group_construct` and related calls): procs of one or several jobs under a common
+//! name.
 //!
-//! A group is formed by all at once ([`Client::group_construct`]), or by one who invites the others by events
-//! ([`Client::group_invite`], [`Client::group_join`]).
+//! A group is formed by a call of all members ([`Client::group_construct`]), or by a leader that
+//! invites the others by events ([`Client::group_invite`], [`Client::group_join`]).
 mod construct;
 mod contribution;
 mod ended;
@@ -29,32 +30,33 @@ use peal_model::{
 };
 use std::sync::Arc;
 
-/// A group that is there.
+/// Group of which this proc is a member.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
-    /// What it is called.
+    /// Name of the group.
     pub name: String,
-    /// Who is in it, in their order.
+    /// Members in their order.
     pub members: Vec<Proc>,
-    /// The number that no other group has, if one was asked for.
+    /// Context id, which no other group has; `None` if none was requested.
     pub context_id: Option<u64>,
-    /// What members say of themselves (`PMIX_GROUP_INFO`).
+    /// Infos that members gave about themselves (`PMIX_GROUP_INFO`).
     pub said: Vec<(Proc, Vec<Info>)>,
 }
 
 impl Group {
-    /// What a member says of itself.
+    /// Returns the infos that a member gave about itself.
     pub fn said_by(&self, member: &Proc) -> &[Info] {
         let said = self.said.iter().find(|(proc, _)| proc == member);
         said.map(|(_, infos)| infos.as_slice()).unwrap_or_default()
     }
 
-    /// All members, by the group's name: whom a fence may name.
+    /// Returns the proc that stands for all members, by the group's name. A fence accepts it.
     pub fn all(&self) -> Result<Proc, IdentError> {
         Ok(Proc::all(Nspace::new(&self.name)?))
     }
 
-    /// With this, a get is for what a member said of itself in this group (`PMIX_GROUP_CONTEXT_ID`); none where the group has no number.
+    /// Returns the qualifier that limits a get to the values of this group
+    /// (`PMIX_GROUP_CONTEXT_ID`); `None` if the group has no context id.
     pub fn qualifier(&self) -> Option<Info> {
         let value = Value::Size(self.context_id?);
         Some(Info {
@@ -66,8 +68,12 @@ impl Group {
 }
 
 impl Client {
-    /// Constructs a group with others, each of whom calls (`PMIx_Group_construct`). It ends in the same way for all; where it came to
-    /// nothing, [`ClientError::Refused`] says why. See [`Construct`].
+    /// Constructs a group together with the other participants, each of which makes this call
+    /// (`PMIx_Group_construct`). The result is the same for all. See [`ConstructOptions`].
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with the reasons if the group was not formed.
     pub async fn group_construct(
         &self,
         group: &str,
@@ -101,11 +107,13 @@ impl Client {
                 });
             }
         };
-        // Servers of early releases do not tell who is in it: then it is those who were named.
+        // Servers of early releases do not return the members: then they are the procs that were
+        // named.
         let members = if members.is_empty() { procs } else { members };
-        // A job that somebody named by the wildcard rank stands as that. The group is there, so that a job of unknown size is no failure.
+        // A wildcard rank that a participant named is resolved here. The group exists, so a job of
+        // unknown size must not make the call fail.
         let members = self.each(&members).await.unwrap_or(members);
-        let said = contribution::all_said(&members, &infos);
+        let said = contribution::member_infos(&members, &infos);
         let group = Group {
             name: group.to_owned(),
             members,
@@ -116,7 +124,8 @@ impl Client {
         Ok(group)
     }
 
-    /// Dissolves a group with all who are left in it, each of whom calls (`PMIx_Group_destruct`).
+    /// Destructs a group together with its remaining members, each of which makes this call
+    /// (`PMIx_Group_destruct`).
     pub async fn group_destruct(
         &self,
         group: &str,
@@ -133,7 +142,7 @@ impl Client {
         Ok(())
     }
 
-    /// Leaves a group (`PMIx_Group_leave`), whose other members hear of it.
+    /// Leaves a group (`PMIx_Group_leave`); its other members receive an event.
     pub async fn group_leave(&self, group: &str, directives: &[Info]) -> Result<(), ClientError> {
         self.ask(Request::GroupLeave {
             group: Some(group.into()),
@@ -144,7 +153,7 @@ impl Client {
         Ok(())
     }
 
-    /// Who is in a group now, in their order (`PMIX_QUERY_GROUP_MEMBERSHIP`).
+    /// Returns the present members of a group in their order (`PMIX_QUERY_GROUP_MEMBERSHIP`).
     pub async fn group_members(&self, group: &str) -> Result<Vec<Proc>, ClientError> {
         let query = Query {
             keys: vec![Some(key::PMIX_QUERY_GROUP_MEMBERSHIP.0.into())],

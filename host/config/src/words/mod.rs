@@ -1,5 +1,5 @@
-//! What people write on the command line and in files for things of the Standard: codes, ranges, procs, infos; and what they
-//! meant where that is no such thing.
+//! Written form of the Standard's values on the command line and in files: codes, ranges, procs,
+//! infos. Errors suggest the nearest name.
 mod targets;
 mod written;
 
@@ -14,7 +14,7 @@ use peal_model::{
 };
 use std::fmt::Display;
 
-/// A code, by its name in the Standard or by number.
+/// Parses a status, by its name in the Standard or by number.
 pub fn status(text: &str) -> Result<Status, String> {
     Status::from_name(text).ok_or_else(|| {
         let hint = meant(text, STATUS_ALIASES.iter().map(|entry| entry.0));
@@ -35,7 +35,7 @@ const RANGES: [(&str, Range); 7] = [
     ("proc-local", Range::ProcLocal),
 ];
 
-/// A range, by a word or by its name in the Standard.
+/// Parses a range, by keyword or by its name in the Standard.
 pub fn range(text: &str) -> Result<Range, String> {
     let found = RANGES
         .iter()
@@ -50,12 +50,12 @@ pub fn range(text: &str) -> Result<Range, String> {
     })
 }
 
-/// The name of a job or server.
+/// Parses the namespace of a job or server.
 pub fn nspace(text: &str) -> Result<Nspace, String> {
     Nspace::of_job(text).map_err(|error| error.to_string())
 }
 
-/// A proc, as in `solver:0`; all of a job are `solver:*`.
+/// Parses a proc, as in `solver:0`; `solver:*` means all procs of a job.
 pub fn proc(text: &str) -> Result<Proc, String> {
     let wanted =
         || format!("{text:?} is no NSPACE:RANK, as in solver:0, or solver:* for all of a job");
@@ -71,10 +71,10 @@ pub fn proc(text: &str) -> Result<Proc, String> {
     Ok(Proc::new(nspace, number.ok_or_else(wanted)?))
 }
 
-/// The value of a type, as it is written.
+/// Function that parses a value of a type.
 type ValueReader = fn(&str) -> Result<Value, String>;
 
-/// A number, or whatever else is read as it is printed.
+/// Parses a number or another type that is parsed as it is printed.
 fn plain<T: std::str::FromStr<Err: Display>>(
     text: &str,
     value: fn(T) -> Value,
@@ -84,7 +84,7 @@ fn plain<T: std::str::FromStr<Err: Display>>(
         .map_err(|error: T::Err| error.to_string())
 }
 
-/// The types that a value may be given, by the Standard's names in short; those of C that mean the same.
+/// Types of values by the Standard's names in short form, and the types of C that mean the same.
 const TYPES: [(&str, &[&str], ValueReader); 27] = [
     ("bool", &["bool"], |text| plain(text, Value::Bool)),
     ("string", &["char*"], |text| Ok(Value::string(text))),
@@ -132,11 +132,12 @@ const TYPES: [(&str, &[&str], ValueReader); 27] = [
     }),
 ];
 
-/// Lists of procs: the only arrays that the attributes of events have.
+/// Attributes that are lists of procs: the only arrays among the attributes of events.
 const PROC_LISTS: [&str; 2] = ["PMIX_EVENT_AFFECTED_PROCS", "PMIX_EVENT_CUSTOM_RANGE"];
 
-/// An info: `KEY=VALUE`, or `KEY:TYPE=VALUE` with the type said. Keys of the Standard may be given by their names, and have the
-/// Standard's types unless told otherwise; elsewhere `true` and `5` are a boolean and a number.
+/// Parses an info: `KEY=VALUE`, or `KEY:TYPE=VALUE` with an explicit type. Keys of the Standard may
+/// be given by name, and have the types of the Standard by default. For other keys, `true` is a
+/// boolean and `5` a number.
 pub fn info(text: &str) -> Result<Info, String> {
     let wanted = || {
         "KEY=VALUE is wanted, as in site.load=5, or KEY:TYPE=VALUE as in site.load:uint64=5"
@@ -162,7 +163,7 @@ pub fn info(text: &str) -> Result<Info, String> {
     Ok(Info::new(key, value))
 }
 
-/// How values of a type are read.
+/// Returns the parser of a type.
 fn reader(of: &str) -> Result<ValueReader, String> {
     let read = TYPES.iter().find(|row| row.0 == of).map(|row| row.2);
     read.ok_or_else(|| {
@@ -173,14 +174,14 @@ fn reader(of: &str) -> Result<ValueReader, String> {
     })
 }
 
-/// A value of a type, such as `uint64`.
+/// Parses a value of a type, such as `uint64`.
 pub fn value(of: &str, text: &str) -> Result<Value, String> {
     reader(of)?(text).map_err(|error| format!("{text:?} is no {of}: {error}"))
 }
 
-/// The type that values of this word have.
+/// Returns the data type of this keyword.
 pub fn data_type(of: &str) -> Result<DataType, String> {
-    // Something of every type is written as one of these.
+    // Every type parses one of these texts.
     const SAMPLES: [&str; 6] = ["0", "true", "a:0", "rm", "0.000000", ""];
     if of == ARRAYS {
         return Ok(data_type::PMIX_DATA_ARRAY);
@@ -192,7 +193,7 @@ pub fn data_type(of: &str) -> Result<DataType, String> {
         .ok_or_else(|| format!("there are no arrays of {of}"))
 }
 
-/// The word for a type; none where there is none.
+/// Returns the keyword of a data type; `None` if it has none.
 pub fn type_word(of: DataType) -> Option<&'static str> {
     TYPES
         .iter()
@@ -200,22 +201,22 @@ pub fn type_word(of: DataType) -> Option<&'static str> {
         .find(|word| *word != "procs" && data_type(word) == Ok(of))
 }
 
-/// The type of arrays, for arrays that hold such.
+/// Keyword of the type of arrays, for arrays of arrays.
 const ARRAYS: &str = "array";
 
-/// A value as it is read under a key where no type is said.
+/// Parses a value by the default type of its key.
 pub fn usual_value(key: &str, text: &str) -> Result<Value, String> {
     let read = attribute(key)?.and_then(usual).unwrap_or(guessed);
     read(text).map_err(|error| format!("{text:?} is no value for {key}: {error}"))
 }
 
-/// A key, by the Standard's name or as it travels.
+/// Parses a key, by its name in the Standard or unchanged.
 pub fn key(name: &str) -> Result<Key, String> {
     Key::new(attribute(name)?.map_or(name, |attribute| attribute.key))
         .map_err(|error| error.to_string())
 }
 
-/// Bytes in hexadecimal digits, as in `00ff`.
+/// Parses bytes in hexadecimal digits, as in `00ff`.
 pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let digits: Option<Vec<u8>> = text
         .chars()
@@ -236,7 +237,7 @@ pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
     bytes.ok_or_else(|| "two hexadecimal digits for each byte are wanted, as in 00ff".to_owned())
 }
 
-/// Seconds and microseconds, as in `5.000001`.
+/// Parses seconds and microseconds, as in `5.000001`.
 fn timeval(text: &str) -> Result<Value, String> {
     let wanted = || "seconds and six digits of microseconds are wanted, as in 5.000001".to_owned();
     let (seconds, microseconds) = text
@@ -250,7 +251,7 @@ fn timeval(text: &str) -> Result<Value, String> {
     })
 }
 
-/// The attribute that is meant by its name or key; none for a key of somebody's own.
+/// Returns the attribute of this name or key; `None` for a key that is not of the Standard.
 fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
     let found = ATTRIBUTES
         .iter()
@@ -265,7 +266,7 @@ fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
     Ok(found)
 }
 
-/// How values of an attribute are read.
+/// Returns the parser of an attribute's values.
 fn usual(attribute: &Attribute) -> Option<ValueReader> {
     let by_word = |word: &str| TYPES.iter().find(|row| row.0 == word);
     let row = if PROC_LISTS.contains(&attribute.name) {
@@ -276,7 +277,7 @@ fn usual(attribute: &Attribute) -> Option<ValueReader> {
     row.map(|row| row.2)
 }
 
-/// What a value is by its looks.
+/// Parses a value by its form.
 fn guessed(text: &str) -> Result<Value, String> {
     let number = text
         .parse()

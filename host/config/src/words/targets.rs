@@ -1,17 +1,18 @@
-//! Procs as people name them: a job, one of its procs, or some of them.
+//! Targets of commands: a job, one of its procs, or some of them.
 use super::nspace;
 use peal_model::{Proc, Rank};
 use std::collections::BTreeSet;
 
-/// How many ranks a list may name. More are all of the job.
+/// Limit of ranks in a list. A longer list should name the whole job.
 const MOST: usize = 65_536;
 
-/// Procs that are meant together.
+/// Procs that are targets together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TargetKeywords(pub Vec<Proc>);
 
-/// A job, as in `solver`; one of its procs, as in `solver:0`; some of them, as in `solver:0-3,7`; or all of them, as in `solver:*`. A
-/// job whose name has a colon in it is only meant with `:*` behind it.
+/// Parses targets: a job, as in `solver`; one of its procs, as in `solver:0`; some of them, as in
+/// `solver:0-3,7`; or all of them, as in `solver:*`. A job whose name contains a colon must be
+/// followed by `:*`.
 pub fn targets(text: &str) -> Result<TargetKeywords, String> {
     let wanted = || {
         format!(
@@ -45,7 +46,7 @@ pub fn targets(text: &str) -> Result<TargetKeywords, String> {
                 "{part:?} in {text:?} begins behind its end: {last}-{first} is wanted"
             ));
         }
-        // What is written once more counts once more, so that nobody is kept busy by repetition.
+        // Repeated ranks count again, so that repetition cannot make the parser work for long.
         if named.len().saturating_add((last - first) as usize) >= MOST {
             return Err(format!(
                 "{text:?} names more than {MOST} ranks; all of the job are {job}:*"
@@ -61,7 +62,7 @@ pub fn targets(text: &str) -> Result<TargetKeywords, String> {
     ))
 }
 
-/// Digits alone: a sign is part of a range.
+/// Parses a rank of digits only, since a sign is part of a range.
 fn rank(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|of| of.is_ascii_digit());
     text.parse()

@@ -1,8 +1,9 @@
-//! The way back: values and infos as people would write them.
+//! Written form of values and infos, the inverse of the parsers.
 use super::{info, key};
 use peal_model::{Info, InfoFlags, Proc, Range, Rank, Status, Value, rank};
 
-/// The type of a value and the value, as [`super::value`] reads them; none for arrays and for what has no such form.
+/// Returns the type and the text of a value, as [`super::value`] parses them; `None` for arrays and
+/// other values without such a form.
 pub fn value_text(of: &Value) -> Option<(&'static str, String)> {
     let (word, text) = match of {
         Value::Undef => ("undef", String::new()),
@@ -39,7 +40,8 @@ pub fn value_text(of: &Value) -> Option<(&'static str, String)> {
     Some((word, text))
 }
 
-/// An info as [`info`] reads it, its type only where that is needed; none where it has no such form.
+/// Formats an info as [`info`] parses it, with its type only if needed; `None` if it has no such
+/// form.
 pub fn info_text(of: &Info) -> Option<String> {
     if of.flags != InfoFlags::NONE {
         return None;
@@ -50,7 +52,7 @@ pub fn info_text(of: &Info) -> Option<String> {
         .standard_name()
         .filter(|name| key(name).is_ok_and(|key| key == of.key));
     let name = name.unwrap_or(of.key.as_str());
-    // A NaN equals nothing, itself neither, and is still the same.
+    // A NaN does not equal itself, so texts are compared.
     let is_same = |read: &Info| {
         read.key == of.key && value_text(&read.value).as_ref() == Some(&(word, text.clone()))
     };
@@ -60,14 +62,14 @@ pub fn info_text(of: &Info) -> Option<String> {
         .find(|form| info(form).as_ref().is_ok_and(is_same))
 }
 
-/// A code by its name, or by its number where it has none.
+/// Formats a status by its name, or by its number if it has none.
 pub fn status_text(status: Status) -> String {
     status
         .name()
         .map_or_else(|| status.0.to_string(), str::to_owned)
 }
 
-/// A range by its word.
+/// Returns the keyword of a range.
 pub fn range_text(range: Range) -> Option<&'static str> {
     super::RANGES
         .iter()
@@ -75,7 +77,7 @@ pub fn range_text(range: Range) -> Option<&'static str> {
         .map(|row| row.0)
 }
 
-/// A proc as [`super::proc`] reads it; none for a special rank that has no word.
+/// Formats a proc as [`super::proc`] parses it; `None` for a special rank without a keyword.
 pub fn proc_text(proc: &Proc) -> Option<String> {
     let text = format!("{}:{}", proc.nspace.as_str(), rank_text(proc.rank));
     super::proc(&text)
@@ -91,7 +93,7 @@ fn rank_text(of: Rank) -> String {
     }
 }
 
-/// Bytes in hexadecimal digits, as [`super::bytes`] reads them.
+/// Formats bytes in hexadecimal digits, as [`super::bytes`] parses them.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

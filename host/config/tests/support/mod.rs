@@ -1,17 +1,17 @@
-//! What the tests of the configuration share: a directory with files, and loading them.
+//! Shared code of the tests of the configuration: a directory with files, and loading them.
 #![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "this is test code")]
 use peal_config::{ConfigSources, ProblemOrigin, Resolved, SettingOverride};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A directory for a configuration.
+/// Directory of a configuration.
 pub struct Site {
     pub dir: TempDir,
 }
 
 impl Site {
-    /// A directory with a `peal.toml`.
+    /// Creates a directory with a `peal.toml`.
     pub fn new(text: &str) -> Site {
         let site = Site {
             dir: tempfile::tempdir().unwrap(),
@@ -24,7 +24,7 @@ impl Site {
         self.dir.path().join("peal.toml")
     }
 
-    /// Puts a file into `modules.d`.
+    /// Writes a file into `modules.d`.
     pub fn drop_in(&self, name: &str, text: &str) -> PathBuf {
         let dir = self.dir.path().join("modules.d");
         std::fs::create_dir_all(&dir).unwrap();
@@ -41,7 +41,8 @@ impl Site {
         }
     }
 
-    /// Loads it, or returns what is wrong, line by line, the file as `peal.toml`.
+    /// Loads the configuration, or returns its problems, line by line, with the file as
+    /// `peal.toml`.
     pub fn load(&self) -> Result<Resolved, Vec<String>> {
         let dir = format!("{}/", self.dir.path().display());
         self.sources().load().map_err(|problems| {
@@ -60,7 +61,7 @@ pub fn load(text: &str) -> Result<Resolved, Vec<String>> {
     Site::new(text).load()
 }
 
-/// The one thing that is wrong with a text.
+/// Returns the only problem of a text.
 #[track_caller]
 pub fn problem(text: &str) -> String {
     match load(text) {
@@ -72,7 +73,7 @@ pub fn problem(text: &str) -> String {
     }
 }
 
-/// Nothing but a variable.
+/// Returns the sources with one variable only.
 pub fn with_variable(name: &str, value: &str) -> ConfigSources {
     let none = ("PEAL_CONFIG".into(), "".into());
     ConfigSources {
@@ -95,7 +96,7 @@ fn capabilities() -> Vec<&'static str> {
     ]
 }
 
-/// Nothing but `--set`.
+/// Returns the sources with one `--set` only.
 pub fn with_option(text: &str) -> ConfigSources {
     let none = ("PEAL_CONFIG".into(), "".into());
     ConfigSources {
@@ -106,7 +107,7 @@ pub fn with_option(text: &str) -> ConfigSources {
     }
 }
 
-/// Line and column of an origin in a file.
+/// Returns line and column of an origin in a file.
 pub fn line(origin: &ProblemOrigin) -> (usize, usize) {
     match origin {
         ProblemOrigin::File(position) => (position.line, position.column),

@@ -1,4 +1,5 @@
-//! What becomes here of what is decided: whoever waits for it is answered, and groups are known.
+//! Application of the coordinator's decisions on a server: waiting callers are answered, and
+//! established groups are recorded.
 use super::{
     DecisionSeq, DepartureReason, Formed, GroupAction, GroupCallResult, GroupDecision,
     GroupFailure, GroupKey, GroupName, GroupOperation, GroupRefusal, GroupTransition, Groups,
@@ -12,7 +13,7 @@ use peal_model::{Info, Proc, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl GroupCallResult {
-    /// A group is there.
+    /// Returns the result of a successful construct or connect.
     fn formed(key: &GroupKey, formed: Arc<Formed>) -> GroupCallResult {
         match key.name {
             GroupName::Called(_) => GroupCallResult::Formed(formed),
@@ -20,11 +21,11 @@ impl GroupCallResult {
         }
     }
 
-    /// Something came to nothing.
+    /// Returns the result of a failed operation.
     fn failed(key: &GroupKey, failure: GroupFailure) -> GroupCallResult {
         match (&key.name, failure.status) {
             (GroupName::Called(_), _) => GroupCallResult::Failed(failure),
-            // Somebody has ended.
+            // A participant of a connect has ended.
             (GroupName::Connected(_), code::PMIX_GROUP_CONSTRUCT_ABORT) => {
                 GroupCallResult::NotConnected(code::PMIX_ERR_LOST_CONNECTION)
             }
@@ -34,14 +35,14 @@ impl GroupCallResult {
 }
 
 impl Groups {
-    /// Something is decided: those who wait for it here are answered.
+    /// Applies a decision and answers the local callers that wait for it.
     pub(super) fn apply(&mut self, outcome: GroupDecision, now: MonotonicTime) {
         let GroupDecision {
             key,
             instance,
             what,
         } = &outcome;
-        // A coordinator that begins tells some of it again.
+        // A new coordinator sends some decisions of its predecessor again.
         let is_known = self
             .known
             .get(key)
@@ -50,7 +51,8 @@ impl Groups {
             return;
         }
         self.seen = self.seen.max(*instance);
-        // Nobody comes after who coordinates and wants to know of it.
+        // Past decisions are kept for the next coordinator, and the coordinator itself never
+        // reports to one.
         if !self.coordinates() {
             self.past.insert(*instance, (now, outcome.clone()));
         }
@@ -191,7 +193,7 @@ impl Groups {
                 self.tell(untold, code, infos);
             }
         } else if let (GroupName::Connected(_), DepartureReason::Failed) = (&key.name, change) {
-            // Those of its own job the host tells.
+            // Procs of the same job are notified by the host environment.
             let others: Vec<Proc> = here
                 .into_iter()
                 .filter(|other| other.nspace != proc.nspace)
@@ -204,11 +206,12 @@ impl Groups {
                 self.tell(others, code::PMIX_ERR_PROC_TERM_WO_SYNC, infos);
             }
         }
-        // Who waited for them to call for its end does not any more.
+        // A destruct may have waited for the call of the departed member only.
         self.pass_all_on(now);
     }
 
-    /// A group is not here any more, or another one instead.
+    /// Removes a group that has no local members any more or is replaced. Drops the data of jobs
+    /// that share no group with this server any more.
     fn forget(&mut self, key: &GroupKey) {
         let estranged = self
             .known
@@ -220,7 +223,8 @@ impl Groups {
         }
     }
 
-    /// Tells those who waited why it came to nothing; of a refusal they hear before they are answered.
+    /// Answers waiting callers with a failure. If the reason is a refusal, an event with its
+    /// details precedes the answer.
     pub(super) fn fail(
         &mut self,
         key: &GroupKey,

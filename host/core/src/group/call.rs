@@ -1,4 +1,4 @@
-//! What a proc calls, and what it brings to a construct.
+//! Calls of construct and destruct, and the contribution of a proc.
 use super::{GroupKey, GroupRefusal};
 use crate::server::RequestId;
 use peal_model::{Info, JobInfo, NamedProcs, Proc, RankData};
@@ -7,41 +7,41 @@ use std::{sync::Arc, time::Duration};
 /// A call of construct or destruct.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupCall {
-    /// Who waits for the answer.
+    /// The request that waits for the reply.
     pub to: RequestId,
-    /// Which group.
+    /// The group.
     pub key: GroupKey,
-    /// Who calls.
+    /// The caller.
     pub proc: Proc,
-    /// What it brings to a construct; nothing to a destruct.
+    /// The contribution to a construct; none for a destruct.
     pub what: Option<Arc<ConstructRequest>>,
-    /// How long it may take.
+    /// The timeout of the call.
     pub timeout: Option<Duration>,
-    /// Why the caller may not.
+    /// The refusal, if policies deny the call.
     pub refusal: Option<GroupRefusal>,
 }
 
-/// What a proc brings to a construct.
+/// The contribution of a proc to a construct.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConstructRequest {
-    /// As what it takes part.
+    /// The role in which it takes part.
     pub role: ConstructRole,
-    /// What it wants of the group.
+    /// The directives for the group.
     pub wishes: ConstructDirectives,
-    /// Who else is to be in it (`PMIX_GROUP_ADD_MEMBERS`).
+    /// Further members (`PMIX_GROUP_ADD_MEMBERS`).
     pub additions: Vec<Proc>,
-    /// The order that its members shall have (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
+    /// The order of the members (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
     pub order: Option<Vec<Proc>>,
-    /// What the others are to know of it (`PMIX_GROUP_INFO`).
+    /// Infos for the other members (`PMIX_GROUP_INFO`).
     pub infos: Vec<Info>,
-    /// What it has put for others.
+    /// The values that it has put for procs of other servers.
     pub data: Option<RankData>,
     /// Its job.
     pub job: Option<Arc<JobInfo>>,
 }
 
 impl ConstructRequest {
-    /// Somebody who takes part as this and wants and brings nothing.
+    /// Returns a contribution with this role and nothing else.
     pub fn of(role: ConstructRole) -> ConstructRequest {
         let (additions, infos) = (Vec::new(), Vec::new());
         ConstructRequest {
@@ -56,40 +56,40 @@ impl ConstructRequest {
     }
 }
 
-/// As what a proc takes part in a construct.
+/// The role of a proc in a construct.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConstructRole {
-    /// It names all who lead, itself among them.
+    /// The proc names all leaders, itself included.
     Leader(NamedProcs),
-    /// It knows how many lead, itself counted (`PMIX_GROUP_BOOTSTRAP`).
+    /// The proc knows the number of leaders, itself included (`PMIX_GROUP_BOOTSTRAP`).
     Bootstrap(usize),
-    /// It was added by somebody who leads, and knows of nobody.
+    /// The proc was added by a leader and names no other proc.
     Member,
 }
 
-/// What is wanted of a group; what one who leads wants holds for all.
+/// The directives of a construct. Those of any leader hold for all participants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a directive of its own, and all combinations make sense"
 )]
 pub struct ConstructDirectives {
-    /// A number (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
+    /// Assigns a context id (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
     pub context_id: bool,
-    /// All are on one node (`PMIX_GROUP_LOCAL_ONLY`).
+    /// All members are on one node (`PMIX_GROUP_LOCAL_ONLY`).
     pub local_only: bool,
-    /// Whoever ends before it has called is not waited for (`PMIX_GROUP_OPTIONAL`).
+    /// Continues without procs that end before their call (`PMIX_GROUP_OPTIONAL`).
     pub optional: bool,
-    /// Nor whoever ends after that (`PMIX_GROUP_FT_COLLECTIVE`).
+    /// Continues without procs that end after their call, too (`PMIX_GROUP_FT_COLLECTIVE`).
     pub fault_tolerant: bool,
-    /// Members are told when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
+    /// Notifies members when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
     pub notify: bool,
-    /// The caller says what becomes of it when somebody fails (`PMIX_GROUP_LEADER`).
+    /// The caller decides about the construct when a participant fails (`PMIX_GROUP_LEADER`).
     pub leads: bool,
 }
 
 impl ConstructDirectives {
-    /// What both want.
+    /// Returns the directives that either requests.
     pub(super) fn and(self, other: ConstructDirectives) -> ConstructDirectives {
         ConstructDirectives {
             context_id: self.context_id || other.context_id,

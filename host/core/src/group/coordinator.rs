@@ -1,4 +1,5 @@
-//! What comes from servers, and what is decided about it and told to those concerned.
+//! The coordinator's part of [`Groups`]: messages of servers, decisions about them, and their
+//! distribution to the servers concerned.
 use super::{
     CoordinatorContext, CoordinatorRequest, GroupAction, GroupMessage, Groups, Participation,
     ServerId,
@@ -9,7 +10,7 @@ use peal_model::{Info, Nspace, Proc, Status};
 use std::collections::BTreeMap;
 
 impl Groups {
-    /// Something came from a server, or from ourselves.
+    /// Handles a message of another server or of this one.
     pub(super) fn take(&mut self, from: ServerId, message: GroupMessage, now: MonotonicTime) {
         match message {
             GroupMessage::Job { nspace, facts } => {
@@ -47,7 +48,8 @@ impl Groups {
         }
     }
 
-    /// What is for the coordinator. Whoever sends it knows already that we are that.
+    /// Handles a coordinator request. It is kept for later if this server does not coordinate yet:
+    /// the sender may have learned first that it will.
     pub(super) fn coordinate(
         &mut self,
         from: ServerId,
@@ -79,26 +81,26 @@ impl Groups {
         });
     }
 
-    /// A job has become known.
+    /// Handles a job that has become known.
     pub(super) fn knows_job(&mut self, nspace: &Nspace, now: MonotonicTime) {
         if self.coordinates() {
             self.decide(now, |board, at| board.knows_job(nspace, at));
         }
     }
 
-    /// Procs are gone with their job or server.
+    /// Handles the end of procs with their job or server.
     pub(super) fn remove_terminated(&mut self, procs: &[Proc], now: MonotonicTime) {
         if self.coordinates() {
             self.decide(now, |board, at| board.remove_terminated(procs, at));
         }
     }
 
-    /// Whether we decide, and know what there is to know.
+    /// Returns true if this server decides and has all reports that it needs for that.
     pub(super) fn coordinates(&self) -> bool {
         self.coordinator() == self.me && self.takeover.is_none()
     }
 
-    /// Does something at the board, and tells those concerned what is decided by that.
+    /// Runs an operation on the coordinator's state and distributes the resulting decisions.
     pub(super) fn decide(
         &mut self,
         now: MonotonicTime,
@@ -164,8 +166,9 @@ impl Groups {
         }
     }
 
-    /// Gives a server a message. Ours comes when all that is decided now is on its way: what follows from it is decided later, and
-    /// every server hears of both in that order.
+    /// Passes a message to a server. Messages to this server are queued until all current decisions
+    /// are sent. Decisions that follow from them come later, so all servers receive both in the
+    /// same order.
     pub(super) fn hand(&mut self, to: ServerId, message: GroupMessage, now: MonotonicTime) {
         if to == self.me {
             self.own.push_back((message, now));

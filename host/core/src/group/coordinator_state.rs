@@ -1,4 +1,5 @@
-//! The coordinator's board: every group that is there or being formed, and what is decided of them.
+//! The state owned by the coordinator: all established groups and pending constructs, and the
+//! decisions about them.
 use super::{
     AnnouncedGroup, ConstructRole, Contribution, CoordinatorContext, DecisionSeq, DepartureReason,
     Earliest, FailureResponse, Formed, GroupDecision, GroupFailure, GroupKey, GroupOperation,
@@ -17,19 +18,19 @@ use std::{
     sync::Arc,
 };
 
-/// How far a group is.
+/// The state of a group.
 #[derive(Debug)]
 enum GroupState {
     Forming(Box<PendingConstruct>),
     Standing(EstablishedGroup),
 }
 
-/// Something that the coordinator has to say.
+/// A message of the coordinator.
 #[derive(Debug)]
 pub(super) enum CoordinatorAction {
-    /// To these servers, or to all.
+    /// A decision, for these servers or for all.
     Outcome(Option<BTreeSet<ServerId>>, GroupDecision),
-    /// To this one: these calls have no part in anything.
+    /// A refusal of calls of this server that take part in no operation.
     Refuse(
         ServerId,
         GroupKey,
@@ -37,12 +38,12 @@ pub(super) enum CoordinatorAction {
         Vec<(Proc, DecisionSeq)>,
         GroupFailure,
     ),
-    /// An event for these procs, wherever they are.
+    /// An event for these procs, on any server.
     Tell(Vec<Proc>, Status, Vec<Info>),
 }
 
 impl CoordinatorAction {
-    /// An event about a group, which has these members.
+    /// Returns an event about a group with these members.
     fn news<'a>(
         key: &GroupKey,
         news: GroupNotification,
@@ -52,15 +53,16 @@ impl CoordinatorAction {
     }
 }
 
-/// Groups and what is being formed.
+/// Established groups and pending constructs.
 #[derive(Debug)]
 pub(super) struct CoordinatorState {
     me: ServerId,
     seats: BTreeMap<GroupKey, GroupState>,
     told: BTreeMap<GroupKey, SentDecisions>,
-    /// Of which groups what was told is forgotten next, unless more has been told since.
+    /// Times at which the sent decisions of a group are forgotten, unless more have been sent
+    /// since.
     fading: VecDeque<(MonotonicTime, GroupKey)>,
-    /// When time is over for somebody at the earliest.
+    /// The earliest deadline of a group.
     due: Earliest,
     refused: RecentRefusals,
     next: u64,
@@ -94,7 +96,7 @@ impl CoordinatorState {
         std::mem::take(&mut self.decided)
     }
 
-    /// Procs of a server bring something.
+    /// Adds the participations of procs of one server.
     pub(super) fn contribute(
         &mut self,
         from: ServerId,
@@ -131,14 +133,15 @@ impl CoordinatorState {
         self.taken()
     }
 
-    /// Whether nothing that the call's server was told answers it.
+    /// Returns true if no decision that the server was sent answers the call.
     fn is_open(&self, from: ServerId, key: &GroupKey, part: &Participation) -> bool {
         self.told
             .get(key)
             .is_none_or(|told| !told.answers(from, part))
     }
 
-    /// A call that may not be made: whoever counts on its caller is told the same, as long as there are not too many.
+    /// Handles a refused call. The other participants that count on the caller are notified, up to
+    /// a limit per user.
     fn refused(
         &mut self,
         from: ServerId,
@@ -157,7 +160,7 @@ impl CoordinatorState {
             .is_some_and(|construct| construct.role == ConstructRole::Member);
         let is_full = self.is_full(key, at);
         match (&part.construct, self.seats.get_mut(key)) {
-            // Who was added learns how it ends with those who add it.
+            // An added proc has the same result as the leaders that add it.
             (Some(_), None) if is_member && !is_full => {
                 let mut forming = PendingConstruct::new(deadline);
                 forming.refuse(refusal);
@@ -170,7 +173,8 @@ impl CoordinatorState {
                 forming.refuse(refusal);
                 self.settle(key, at);
             }
-            // Others form it without. As long as nobody leads, those who were added go by its name alone.
+            // The leaders form the group without the caller. Without a leader, added procs are
+            // matched by the group's name only.
             (Some(_), Some(GroupState::Forming(forming))) if forming.is_led() => {
                 self.refuse(from, key, vec![part], failure)
             }
@@ -217,7 +221,10 @@ impl CoordinatorState {
         at: &CoordinatorContext<'_>,
     ) {
         if self.is_full(key, at) {
-            let reason = format_args!("there are {} groups, more are not allowed", at.settings.max_per_user);
+            let reason = format_args!(
+                "there are {} groups, more are not allowed",
+                at.settings.max_per_user
+            );
             let failure = GroupFailure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
             return self.refuse(from, key, parts, failure);
         }
@@ -237,7 +244,7 @@ impl CoordinatorState {
         }
     }
 
-    /// Whether a user has as many groups as he may, and none of this name.
+    /// Returns true if a user's number of groups is at its limit and none has this name.
     fn is_full(&self, key: &GroupKey, at: &CoordinatorContext<'_>) -> bool {
         let own = || {
             self.seats
@@ -297,7 +304,7 @@ impl CoordinatorState {
         ));
     }
 
-    /// Procs have formed a group by themselves, if there is none of that name.
+    /// Records a group that procs formed by invitation, if none has its name.
     pub(super) fn announce(
         &mut self,
         key: &GroupKey,
@@ -325,7 +332,7 @@ impl CoordinatorState {
         self.taken()
     }
 
-    /// A group is there, as these servers learn.
+    /// Establishes a group and notifies these servers.
     fn stand(
         &mut self,
         key: &GroupKey,
@@ -345,7 +352,7 @@ impl CoordinatorState {
             .insert(key.clone(), GroupState::Standing(standing));
     }
 
-    /// A job has become known.
+    /// Handles a job that has become known.
     pub(super) fn knows_job(
         &mut self,
         nspace: &Nspace,
@@ -360,7 +367,7 @@ impl CoordinatorState {
         self.taken()
     }
 
-    /// Procs have ended.
+    /// Handles procs that have ended.
     pub(super) fn remove_terminated(
         &mut self,
         procs: &[Proc],
@@ -381,7 +388,7 @@ impl CoordinatorState {
         self.taken()
     }
 
-    /// A proc leaves a group.
+    /// Removes a proc that leaves a group.
     pub(super) fn leave(
         &mut self,
         key: &GroupKey,
@@ -404,7 +411,7 @@ impl CoordinatorState {
         let Some(GroupState::Standing(standing)) = self.seats.get_mut(key) else {
             return;
         };
-        // Whoever leaves hears of it too.
+        // The server of the departing member is notified, too.
         let mut servers = standing.servers(at.directory);
         if !standing.members.tick(proc) {
             return;
@@ -427,7 +434,7 @@ impl CoordinatorState {
         }
     }
 
-    /// Somebody says what is to become of a construct.
+    /// Handles a proc's response to a failure in a construct.
     pub(super) fn resolve_failure(
         &mut self,
         key: &GroupKey,
@@ -442,7 +449,7 @@ impl CoordinatorState {
         self.taken()
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub(super) fn tick(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
         while let Some((_, key)) = self.fading.pop_front_if(|(until, _)| *until <= at.now) {
             self.fade(key, at.now);
@@ -455,7 +462,7 @@ impl CoordinatorState {
         self.taken()
     }
 
-    /// What was told of a group is forgotten, or later.
+    /// Forgets the sent decisions of a group, or postpones that.
     fn fade(&mut self, key: GroupKey, now: MonotonicTime) {
         let Entry::Occupied(mut told) = self.told.entry(key) else {
             return;
@@ -469,7 +476,7 @@ impl CoordinatorState {
         }
     }
 
-    /// When the next thing is over.
+    /// Returns the time at which `tick` has something to do next.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
         self.due
             .at()
@@ -478,7 +485,7 @@ impl CoordinatorState {
             .min()
     }
 
-    /// Ends what has come to its end.
+    /// Ends operations that are complete, have failed or are late.
     fn settle(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
         self.end_if_settled(key, at);
         if let Some(due) = self.seats.get(key).and_then(GroupState::due) {
@@ -537,7 +544,7 @@ impl CoordinatorState {
         };
         match settled {
             Ok(mut formed) => {
-                // Those who called without being in it are told as well.
+                // Callers that are no members are answered, too.
                 let servers = at.directory.homes(forming.called());
                 let losses = forming.losses(&formed.members).into_iter();
                 let losses: Vec<CoordinatorAction> = losses
@@ -566,7 +573,8 @@ impl CoordinatorState {
         }
     }
 
-    /// A number that no group has had, of any server: each counts in a range of its own.
+    /// Returns a context id that no group of any server has had. Each server counts in a range of
+    /// its own.
     pub(super) fn context_id(&mut self) -> u64 {
         self.next_context += 1;
         u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context
@@ -595,7 +603,8 @@ impl CoordinatorState {
         instance
     }
 
-    /// These servers, or all, are told this: calls that it answers there need no other answer, until that is forgotten.
+    /// Records that these servers, or all, are sent a decision. Calls that it answers need no other
+    /// answer until the record is forgotten.
     pub(super) fn tells(
         &mut self,
         outcome: &GroupDecision,
@@ -630,12 +639,12 @@ impl CoordinatorState {
         }
     }
 
-    /// A group that was there before we were.
+    /// Adds a group that was established before the takeover.
     pub(super) fn inherit(&mut self, key: GroupKey, standing: EstablishedGroup) {
         self.seats.insert(key, GroupState::Standing(standing));
     }
 
-    /// Buries who has ended among those who are in groups that were there before.
+    /// Removes members that have ended from the groups that were established before the takeover.
     pub(super) fn bury_ended(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
         for key in self.keys() {
             let Some(GroupState::Standing(standing)) = self.seats.get(&key) else {
@@ -653,7 +662,7 @@ impl CoordinatorState {
         self.seats.keys().cloned().collect()
     }
 
-    /// Whether nothing is there and nothing is remembered.
+    /// Returns true if no state is left.
     pub(super) fn is_empty(&self) -> bool {
         self.seats.is_empty() && self.told.is_empty() && self.refused.is_empty()
     }
@@ -664,7 +673,7 @@ impl GroupState {
         GroupState::Forming(Box::new(PendingConstruct::new(deadline)))
     }
 
-    /// When its time is over.
+    /// Returns the deadline of the group's pending operation.
     fn due(&self) -> Option<MonotonicTime> {
         match self {
             GroupState::Forming(forming) => Some(forming.due()),

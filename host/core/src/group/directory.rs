@@ -1,4 +1,4 @@
-//! Which jobs there are, on which servers, and who of them has ended.
+//! Directory of jobs: their servers, owners, and ended procs.
 use super::{JobSummary, ServerId};
 use peal_model::{NamedProcs, Nspace, Proc, Rank, UserIdentity, rank};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     ops::RangeInclusive,
 };
 
-/// How many jobs that are gone are told from those that nobody has heard of.
+/// Number of removed jobs that are remembered, to distinguish them from unknown ones.
 const GONE: usize = 1024;
 
 /// A job.
@@ -14,32 +14,32 @@ const GONE: usize = 1024;
 struct KnownJob {
     at: ServerId,
     facts: JobSummary,
-    /// Of its own jobs a server knows who has ended, and the coordinator of all.
+    /// Ended procs. A server knows those of its own jobs, the coordinator those of all.
     ended: BTreeSet<Rank>,
 }
 
-/// All jobs.
+/// All known jobs.
 #[derive(Debug, Default)]
 pub(super) struct JobDirectory {
     jobs: BTreeMap<Nspace, KnownJob>,
-    /// Where they are.
+    /// The jobs of each server.
     at: BTreeMap<ServerId, BTreeSet<Nspace>>,
-    /// The last that are gone: their procs need not be waited for.
+    /// The jobs removed last. Collectives need not wait for their procs.
     gone: VecDeque<Nspace>,
 }
 
-/// What is known of a proc.
+/// The known state of a proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProcLocation {
-    /// It is there.
+    /// The proc exists.
     Lives,
-    /// It was.
+    /// The proc has ended.
     Ended,
-    /// Nothing, yet.
+    /// The proc's job is not known yet.
     Unknown,
 }
 
-/// Whether a rank stands for all of its job.
+/// Returns true if a rank stands for all procs of its job.
 pub(super) fn is_wildcard(rank: Rank) -> bool {
     rank == rank::PMIX_RANK_WILDCARD
 }
@@ -58,7 +58,7 @@ impl JobDirectory {
         );
     }
 
-    /// A job is gone: who was in it.
+    /// Removes a job and returns its procs.
     pub(super) fn remove(&mut self, nspace: &Nspace) -> Vec<Proc> {
         let Some(job) = self.jobs.remove(nspace) else {
             return Vec::new();
@@ -75,7 +75,7 @@ impl JobDirectory {
             .collect()
     }
 
-    /// A server is gone, and all that was there.
+    /// Removes a server with its jobs and returns their procs.
     pub(super) fn server_left(&mut self, server: ServerId) -> Vec<Proc> {
         let theirs: Vec<Nspace> = self.of(server).map(|(nspace, _)| nspace).collect();
         let procs = theirs
@@ -86,7 +86,7 @@ impl JobDirectory {
         procs
     }
 
-    /// The jobs of a server.
+    /// Returns the jobs of a server.
     pub(super) fn of(
         &self,
         server: ServerId,
@@ -97,7 +97,7 @@ impl JobDirectory {
         known.collect::<Vec<_>>().into_iter()
     }
 
-    /// Who of a job has ended.
+    /// Returns the ended procs of a job.
     pub(super) fn ended_of(&self, nspace: &Nspace) -> BTreeSet<Rank> {
         self.jobs
             .get(nspace)
@@ -105,26 +105,26 @@ impl JobDirectory {
             .unwrap_or_default()
     }
 
-    /// A proc has ended; whether that is new.
+    /// Marks a proc as ended. Returns true if it was not.
     pub(super) fn end(&mut self, proc: &Proc) -> bool {
         self.jobs
             .get_mut(&proc.nspace)
             .is_some_and(|job| proc.rank.0 < job.facts.size && job.ended.insert(proc.rank))
     }
 
-    /// It is there again; whether that is new.
+    /// Marks an ended proc as running. Returns true if it had ended.
     pub(super) fn mark_running(&mut self, proc: &Proc) -> bool {
         self.jobs
             .get_mut(&proc.nspace)
             .is_some_and(|job| job.ended.remove(&proc.rank))
     }
 
-    /// Where a job is.
+    /// Returns the server of a job.
     pub(super) fn home(&self, nspace: &Nspace) -> Option<ServerId> {
         self.jobs.get(nspace).map(|job| job.at)
     }
 
-    /// As whom a job runs.
+    /// Returns the user that a job runs as.
     pub(super) fn owner(&self, nspace: &Nspace) -> Option<UserIdentity> {
         self.jobs.get(nspace).map(|job| job.facts.owner)
     }
@@ -142,13 +142,13 @@ impl JobDirectory {
         }
     }
 
-    /// Whether its job is known and has no such rank.
+    /// Returns true if the proc's job is known and has no such rank.
     pub(super) fn is_no_rank(&self, proc: &Proc) -> bool {
         let job = self.jobs.get(&proc.nspace);
         job.is_some_and(|job| !is_wildcard(proc.rank) && proc.rank.0 >= job.facts.size)
     }
 
-    /// The procs that one stands for, if that is known.
+    /// Returns the procs that a named proc stands for, if its job is known.
     pub(super) fn procs<'a>(&self, named: &'a Proc) -> Option<ProcSelection<'a>> {
         match self.jobs.get(&named.nspace) {
             Some(job) if is_wildcard(named.rank) => {
@@ -159,7 +159,7 @@ impl JobDirectory {
         }
     }
 
-    /// Who of a server's procs is named and there.
+    /// Returns the named procs that are on a server and have not ended.
     pub(super) fn living_at(&self, server: ServerId, named: &NamedProcs) -> NamedProcs {
         if named
             .of_each_job()
@@ -174,7 +174,7 @@ impl JobDirectory {
             .collect()
     }
 
-    /// Whether these procs of one job are each named and at a server.
+    /// Returns true if these procs of one job are named one by one, live, and are on the server.
     fn all_live_at(&self, server: ServerId, procs: &[Proc]) -> bool {
         let job = procs
             .first()
@@ -186,7 +186,7 @@ impl JobDirectory {
         job.is_some_and(|job| procs.iter().all(|proc| lives(job, proc)))
     }
 
-    /// Where procs are.
+    /// Returns the servers of procs.
     pub(super) fn homes<'a>(&self, procs: impl Iterator<Item = &'a Proc>) -> BTreeSet<ServerId> {
         let mut last = None;
         let jobs = procs
@@ -196,7 +196,7 @@ impl JobDirectory {
     }
 }
 
-/// The procs for which one stands: itself, or all of its job.
+/// The procs that a named proc stands for: itself, or all of its job.
 #[derive(Clone, Debug)]
 pub(super) struct ProcSelection<'a> {
     nspace: &'a Nspace,
@@ -204,7 +204,7 @@ pub(super) struct ProcSelection<'a> {
 }
 
 impl<'a> ProcSelection<'a> {
-    /// The one that is named, or is not known to stand for any other.
+    /// Selects the named proc only.
     pub(super) fn just(named: &'a Proc) -> ProcSelection<'a> {
         ProcSelection {
             nspace: &named.nspace,

@@ -1,26 +1,26 @@
-//! A group that is there: as a server with members sees it, and as its coordinator does.
+//! An established group, as seen by a server with members and by the coordinator.
 use super::{DecisionSeq, Formed, ServerId, directory::JobDirectory, remaining::RemainingProcs};
 use crate::MonotonicTime;
 use peal_model::{NamedProcs, Proc};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// A group with members here.
+/// A group with local members.
 #[derive(Debug)]
 pub(super) struct LocalGroup {
-    /// What was decided of it last.
+    /// The last decision about the group.
     pub(super) instance: DecisionSeq,
     pub(super) formed: Arc<Formed>,
-    /// Who was in it and is not any more.
+    /// Former members.
     pub(super) gone: BTreeSet<Proc>,
 }
 
 impl LocalGroup {
-    /// Whether somebody is in it.
+    /// Returns true if a proc is a member.
     pub(super) fn has(&self, proc: &Proc) -> bool {
         self.formed.members.contains(proc) && !self.gone.contains(proc)
     }
 
-    /// Who is left, in their order.
+    /// Returns the remaining members in their order.
     pub(super) fn members(&self) -> impl Iterator<Item = &Proc> {
         self.formed
             .members
@@ -28,7 +28,7 @@ impl LocalGroup {
             .filter(|member| !self.gone.contains(member))
     }
 
-    /// Who is left, whatever their order is.
+    /// Returns the remaining members in the order of procs.
     pub(super) fn left(&self) -> NamedProcs {
         let named = self.formed.members.named();
         if self.gone.is_empty() {
@@ -41,7 +41,7 @@ impl LocalGroup {
             .collect()
     }
 
-    /// Who is left at a server.
+    /// Returns the remaining members on a server.
     pub(super) fn members_at(
         &self,
         server: ServerId,
@@ -63,7 +63,7 @@ impl LocalGroup {
     }
 }
 
-/// A group, for its coordinator.
+/// An established group, for its coordinator.
 #[derive(Debug)]
 pub(super) struct EstablishedGroup {
     pub(super) instance: DecisionSeq,
@@ -71,10 +71,10 @@ pub(super) struct EstablishedGroup {
     pub(super) dissolving: Option<Dissolving>,
 }
 
-/// Its end, for which somebody has called.
+/// A pending destruct.
 #[derive(Debug)]
 pub(super) struct Dissolving {
-    /// Who has not.
+    /// Members that have not called it.
     pub(super) missing: RemainingProcs,
     pub(super) deadline: MonotonicTime,
 }
@@ -88,14 +88,14 @@ impl EstablishedGroup {
         }
     }
 
-    /// Whether all who are left have called for its end.
+    /// Returns true if all remaining members have called destruct.
     pub(super) fn is_dissolved(&self) -> bool {
         self.dissolving
             .as_ref()
             .is_some_and(|dissolving| dissolving.missing.is_empty())
     }
 
-    /// Where its members are.
+    /// Returns the servers of the members.
     pub(super) fn servers(&self, directory: &JobDirectory) -> BTreeSet<ServerId> {
         directory.homes(self.members.iter())
     }

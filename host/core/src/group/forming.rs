@@ -1,4 +1,4 @@
-//! A group that is being formed, as its coordinator sees it.
+//! A pending construct, as its coordinator sees it.
 use super::{
     ConstructDirectives, ConstructRequest, ConstructRole, CoordinatorContext, FailureResponse,
     Formed, GroupFailure, GroupRefusal, Members, Participation,
@@ -11,25 +11,25 @@ use std::{
     sync::Arc,
 };
 
-/// How those who lead know of each other.
+/// The way in which leaders know of each other.
 #[derive(Debug)]
 enum LeaderDiscovery {
-    /// By name, as the first of them has it.
+    /// By name, as the first leader names them.
     Collective(NamedProcs),
-    /// There are so many.
+    /// By their number.
     Bootstrap(usize),
 }
 
-/// Who is asked what is to become of it.
+/// Participants that may decide how a construct continues after a failure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum FailureArbiter {
-    /// Whoever leads.
+    /// The leader.
     Leader(Proc),
-    /// Anybody: whoever led has failed.
+    /// Any participant, because the leader has failed.
     Anybody,
 }
 
-/// An event for those who take part.
+/// An event for participants.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct GroupNotification {
     pub(super) whom: Vec<Proc>,
@@ -37,21 +37,21 @@ pub(super) struct GroupNotification {
     pub(super) about: Proc,
 }
 
-/// A group that is being formed.
+/// A pending construct.
 #[derive(Debug)]
 pub(super) struct PendingConstruct {
     method: Option<LeaderDiscovery>,
-    /// Who has called.
+    /// Participants that have called.
     joined: BTreeMap<Proc, Arc<ConstructRequest>>,
-    /// Who has called and may not take part: they wait for the others, too.
+    /// Callers that were refused. They wait for the result, too.
     refused: BTreeMap<Proc, Arc<GroupRefusal>>,
-    /// Who is to call and has not.
+    /// Procs that must call and have not.
     missing: BTreeSet<Proc>,
-    /// All procs of these are to call, whose jobs are not known yet.
+    /// Named procs that must call and whose jobs are not known yet.
     unknown: BTreeSet<Proc>,
-    /// Everybody who is or was to be in it.
+    /// All expected members.
     invited: BTreeSet<Proc>,
-    /// How many who led had called and ended, and are not missed.
+    /// Number of leaders that called and ended, and without which the construct continues.
     buried: usize,
     wishes: ConstructDirectives,
     order: Option<Vec<Proc>>,
@@ -59,11 +59,12 @@ pub(super) struct PendingConstruct {
     asked: Option<(FailureArbiter, MonotonicTime)>,
     pub(super) deadline: MonotonicTime,
     failure: Option<GroupFailure>,
-    /// Procs that ended before the group was formed, each with the participants that have heard of it.
+    /// Procs that ended before the group was formed, each with the participants that have heard of
+    /// it.
     lost: BTreeMap<Proc, BTreeSet<Proc>>,
     /// Jobs that a participant named by the wildcard rank.
     whole_jobs: BTreeSet<Nspace>,
-    /// Events that are to be raised.
+    /// Events to raise.
     pub(super) news: Vec<GroupNotification>,
 }
 
@@ -89,7 +90,8 @@ impl PendingConstruct {
         }
     }
 
-    /// Notes what those who call want of the group. That comes before any of them joins: it says who is missed, and who decides.
+    /// Collects the directives of callers. Must precede `join`, because the directives determine
+    /// whether an ended proc fails the construct, and who decides about that.
     pub(super) fn note_wishes(&mut self, parts: &[Participation]) {
         for part in parts {
             let Some(construct) = part
@@ -106,14 +108,14 @@ impl PendingConstruct {
         }
     }
 
-    /// Somebody has called.
+    /// Adds a participant.
     pub(super) fn join(&mut self, part: Participation, at: &CoordinatorContext<'_>) {
         let Some(construct) = part.construct else {
             return;
         };
         let proc = part.proc;
         self.missing.remove(&proc);
-        // It may have been restarted since.
+        // The proc may have been restarted since.
         self.lost.remove(&proc);
         self.joined.insert(proc.clone(), construct.clone());
         match &construct.role {
@@ -144,7 +146,7 @@ impl PendingConstruct {
         }
     }
 
-    /// Somebody has called who may not take part. That is the end of it if it was to.
+    /// Adds a refused caller. The construct fails if the caller is an expected member.
     pub(super) fn refuse(&mut self, refusal: Arc<GroupRefusal>) {
         if self.expects(&refusal.proc) {
             self.fail(refusal.failure());
@@ -153,12 +155,12 @@ impl PendingConstruct {
         self.refused.insert(refusal.proc.clone(), refusal);
     }
 
-    /// Whether somebody is to be in it, as far as is known.
+    /// Returns true if a proc is an expected member, as far as is known.
     fn expects(&self, proc: &Proc) -> bool {
         self.invited.contains(proc) || self.unknown.iter().any(|named| named.covers(proc))
     }
 
-    /// Whether it has to do with somebody who leads and may not.
+    /// Returns true if the refusal of a leader affects this construct.
     pub(super) fn concerns(&self, proc: &Proc, construct: &ConstructRequest) -> bool {
         let is_bootstrap =
             |method: &LeaderDiscovery| matches!(method, LeaderDiscovery::Bootstrap(_));
@@ -167,7 +169,7 @@ impl PendingConstruct {
         both || self.expects(proc)
     }
 
-    /// Whether somebody who leads has called.
+    /// Returns true if a leader has called.
     pub(super) fn is_led(&self) -> bool {
         self.method.is_some()
     }
@@ -203,7 +205,7 @@ impl PendingConstruct {
         self.whole_jobs.extend(whole);
     }
 
-    /// These are to call. Those who have ended already are missed at once.
+    /// Waits for the calls of these procs. Those that have ended already are handled at once.
     fn await_all<'a>(
         &mut self,
         named: impl Iterator<Item = &'a Proc>,
@@ -236,7 +238,7 @@ impl PendingConstruct {
             .for_each(|proc| self.remove_terminated(proc, at));
     }
 
-    /// A job has become known.
+    /// Resolves named procs of a job that has become known.
     pub(super) fn knows_job(&mut self, nspace: &Nspace, at: &CoordinatorContext<'_>) {
         let now_known: Vec<Proc> = self
             .unknown
@@ -253,7 +255,8 @@ impl PendingConstruct {
         }
     }
 
-    /// Somebody has ended. Once nobody is left who was to be in it, those who wait, not knowing of whom, wait for others to lead.
+    /// Handles a proc that has ended. If no expected member is left, the remaining callers, which
+    /// name no other proc, wait for another leader.
     pub(super) fn remove_terminated(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
         self.miss(proc, at);
         let is_left_to_nobody =
@@ -273,12 +276,13 @@ impl PendingConstruct {
         }
     }
 
-    /// Where the end of somebody is not to be borne, whoever leads is asked; nobody does: it comes to nothing.
+    /// Decides about the loss of a proc. If the directives do not tolerate it, the leader is asked;
+    /// without a leader the construct fails.
     fn miss(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
         self.refused.remove(proc);
         let was_missing = self.missing.remove(proc);
         let construct = self.joined.remove(proc);
-        // As long as nobody who leads has called, nobody has said who is to be in it and whether they will be missed.
+        // Before a leader calls, neither the members nor the directives are known.
         if (!was_missing && construct.is_none()) || self.method.is_none() {
             return;
         }
@@ -296,14 +300,17 @@ impl PendingConstruct {
         let told = match (&self.leader, &self.asked) {
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
-                self.asked = Some((FailureArbiter::Anybody, at.now + at.settings.decision_timeout));
+                self.asked = Some((
+                    FailureArbiter::Anybody,
+                    at.now + at.settings.decision_timeout,
+                ));
                 self.raise(
                     self.joined.keys().cloned().collect(),
                     code::PMIX_GROUP_LEADER_FAILED,
                     proc,
                 )
             }
-            // They are asked already, and whoever takes the lead learns who is left.
+            // The participants are asked already, and a new leader learns of all losses.
             (None, Some(_)) => Vec::new(),
             (None, None) => {
                 self.fail(GroupFailure::died(proc));
@@ -321,7 +328,7 @@ impl PendingConstruct {
         self.lost.insert(proc.clone(), told.into_iter().collect());
     }
 
-    /// Has an event raised, and returns whom it tells.
+    /// Queues an event and returns the procs that it notifies.
     fn raise(&mut self, whom: Vec<Proc>, code: Status, about: &Proc) -> Vec<Proc> {
         self.news.push(GroupNotification {
             whom: whom.clone(),
@@ -331,7 +338,7 @@ impl PendingConstruct {
         whom
     }
 
-    /// Events that tell members of procs that ended before the group was formed.
+    /// Returns events that notify members of procs that ended before the group was formed.
     pub(super) fn losses(&self, members: &Members) -> Vec<GroupNotification> {
         let losses = self.lost.iter().map(|(lost, told)| GroupNotification {
             whom: members
@@ -345,7 +352,7 @@ impl PendingConstruct {
         losses.filter(|news| !news.whom.is_empty()).collect()
     }
 
-    /// Somebody says what is to become of it.
+    /// Handles a participant's response to a failure.
     pub(super) fn resolve_failure(&mut self, by: &Proc, saying: FailureResponse) {
         if !self.joined.contains_key(by) {
             return;
@@ -381,7 +388,7 @@ impl PendingConstruct {
         self.failure.get_or_insert(failure);
     }
 
-    /// When there is something to be done about it at the latest.
+    /// Returns the earliest time at which the construct must be looked at.
     pub(super) fn due(&self) -> MonotonicTime {
         self.asked
             .iter()
@@ -391,7 +398,7 @@ impl PendingConstruct {
             .unwrap_or(self.deadline)
     }
 
-    /// What has become of it, if it has come to an end.
+    /// Returns the result of the construct, if it has ended.
     pub(super) fn settled(&self, now: MonotonicTime) -> Option<Result<Formed, GroupFailure>> {
         if let Some(failure) = &self.failure {
             return Some(Err(failure.clone()));
@@ -409,7 +416,7 @@ impl PendingConstruct {
         (self.deadline <= now).then(|| Err(self.late()))
     }
 
-    /// Whether nobody is awaited any more.
+    /// Returns true if no call is awaited any more.
     fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.unknown.is_empty() && self.all_lead()
     }
@@ -431,7 +438,7 @@ impl PendingConstruct {
             .map(|(proc, _)| proc)
     }
 
-    /// Those who called without being named or leading are not in it.
+    /// Returns true if a caller becomes a member. Callers that neither lead nor are named do not.
     fn is_in(&self, proc: &Proc, construct: &ConstructRequest) -> bool {
         construct.role != ConstructRole::Member || self.invited.contains(proc)
     }
@@ -451,7 +458,7 @@ impl PendingConstruct {
             )));
         }
         let named = match &self.method {
-            // As it mostly is: nothing is put together anew.
+            // In the usual case the first leader's list is shared instead of copied.
             Some(LeaderDiscovery::Collective(named))
                 if self.inside().map(|(proc, _)| proc).eq(named) =>
             {
@@ -462,7 +469,7 @@ impl PendingConstruct {
         let members = match &self.order {
             None => named.into(),
             Some(order) => {
-                // Who is not there any more has no place.
+                // Procs that have ended have no position in the order.
                 let kept: Vec<Proc> = order
                     .iter()
                     .filter(|proc| named.holds(proc))
@@ -504,12 +511,12 @@ impl PendingConstruct {
         })
     }
 
-    /// Whether a number is wanted for it.
+    /// Returns true if a context id is requested.
     pub(super) fn wants_context_id(&self) -> bool {
         self.wishes.context_id
     }
 
-    /// Why it has taken too long: whoever was waited for is named.
+    /// Returns the failure of a timeout, with the procs that have not called.
     fn late(&self) -> GroupFailure {
         let mut awaited: Vec<String> = self
             .missing
@@ -535,34 +542,34 @@ impl PendingConstruct {
         GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason)
     }
 
-    /// Who has called.
+    /// Returns all procs that have called.
     pub(super) fn called(&self) -> impl Iterator<Item = &Proc> {
         self.joined.keys().chain(self.refused.keys())
     }
 
-    /// Who was awaited and has not, where that is known.
+    /// Returns the procs that have not called, if they are known.
     pub(super) fn late_ones(&self) -> Option<BTreeSet<Proc>> {
         matches!(self.method, Some(LeaderDiscovery::Collective(_))).then(|| self.missing.clone())
     }
 
-    /// Who may be in it, as far as is known: whoever has called, and whoever is to.
+    /// Returns the possible members: procs that have called or are expected to.
     pub(super) fn prospects(&self) -> BTreeSet<Proc> {
         self.joined.keys().chain(&self.missing).cloned().collect()
     }
 
-    /// Whether anybody waits for it.
+    /// Returns true if no caller waits any more.
     pub(super) fn is_deserted(&self) -> bool {
         self.joined.is_empty() && self.refused.is_empty()
     }
 }
 
-/// Whether the same procs are meant, however they are named.
+/// Returns true if two lists stand for the same procs.
 fn is_same(one: &NamedProcs, other: &NamedProcs, directory: &JobDirectory) -> bool {
     let all = |named: &NamedProcs| each::<NamedProcs>(named, directory);
     one == other || all(one) == all(other)
 }
 
-/// Each proc that is meant; jobs that nobody knows stay as they are named.
+/// Returns each proc that the list stands for. Unknown jobs stay as they are named.
 fn each<'a, T: FromIterator<Proc>>(
     named: impl IntoIterator<Item = &'a Proc>,
     directory: &JobDirectory,

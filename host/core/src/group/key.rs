@@ -1,27 +1,28 @@
-//! Which group it is.
+//! Identification of groups.
 use peal_model::{NamedProcs, Text};
 use std::fmt;
 
-/// Which group: users have names of their own, so that nobody takes another's.
+/// Identifier of a group. Each user has a name space of their own, so no user can take another's
+/// names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupKey {
-    /// As whom its procs run.
+    /// The user that the members run as.
     pub uid: u32,
-    /// What it is known by.
+    /// The name.
     pub name: GroupName,
 }
 
-/// What a group is known by.
+/// The name of a group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupName {
-    /// Procs call it so.
+    /// The name that procs gave it.
     Called(Text),
-    /// Procs that are connected, or want to be (`PMIx_Connect`), by the set that they name: to them it is no group.
+    /// The set of procs of a connect (`PMIx_Connect`), which is no group to them.
     Connected(NamedProcs),
 }
 
 impl GroupName {
-    /// What procs call it, if it is a group to them.
+    /// Returns the name that procs gave the group, if it is a group to them.
     pub fn called(&self) -> Option<&Text> {
         match self {
             GroupName::Called(name) => Some(name),

@@ -1,10 +1,10 @@
-//! Servers, jobs and procs come and go.
+//! Start and end of servers, jobs and procs.
 use super::{CoordinatorRequest, GroupAction, GroupMessage, Groups, JobSummary, ServerId};
 use crate::MonotonicTime;
 use peal_model::{Nspace, Proc};
 
 impl Groups {
-    /// Another server is there from now on. It learns of our jobs.
+    /// Adds another server and sends it the jobs of this one.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<GroupAction> {
         self.servers.insert(server);
         for (nspace, facts) in self.directory.of(self.me) {
@@ -13,7 +13,7 @@ impl Groups {
         self.taken()
     }
 
-    /// Another server is gone, and its procs with it. Nothing of it comes any more.
+    /// Removes another server and its procs. No message of it may follow.
     pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<GroupAction> {
         let before = self.coordinator();
         if server == self.me || !self.servers.remove(&server) {
@@ -43,7 +43,7 @@ impl Groups {
         self.taken()
     }
 
-    /// A job is here from now on.
+    /// Adds a job of this server.
     pub fn job_added(&mut self, nspace: &Nspace, facts: JobSummary) -> Vec<GroupAction> {
         self.directory.add(nspace.clone(), self.me, facts);
         self.broadcast(&GroupMessage::Job {
@@ -54,7 +54,7 @@ impl Groups {
         self.taken()
     }
 
-    /// A job is gone, and its procs with it; whoever waits of them is answered by nobody.
+    /// Removes a job and its procs. Its waiting callers get no answer.
     pub fn job_removed(&mut self, nspace: &Nspace) -> Vec<GroupAction> {
         let now = self.clock;
         let procs = self.directory.remove(nspace);
@@ -68,7 +68,7 @@ impl Groups {
         self.taken()
     }
 
-    /// A proc of this server has ended or left, so that it takes part in nothing any more.
+    /// Marks a proc of this server as ended or finalized. It takes part in nothing any more.
     pub fn ended(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = now;
         if self.directory.end(proc) {
@@ -79,7 +79,7 @@ impl Groups {
         self.taken()
     }
 
-    /// A proc that had ended is there again.
+    /// Marks an ended proc as running again.
     pub fn back(&mut self, proc: &Proc) -> Vec<GroupAction> {
         if self.directory.mark_running(proc) {
             self.up(CoordinatorRequest::Back(proc.clone()), self.clock);

@@ -1,4 +1,5 @@
-//! Where calls of a server's own procs wait: first for each other, then for what is decided.
+//! Pending calls of a server's own procs. They wait for each other first, then for the
+//! coordinator's decision.
 use super::{
     ConstructRole, Contribution, Earliest, GroupFailure, GroupKey, GroupOperation, GroupTransition,
     Participation, remaining::RemainingProcs,
@@ -10,36 +11,39 @@ use std::{
     sync::Arc,
 };
 
-/// A call.
+/// A call that waits for its answer.
 #[derive(Debug)]
 struct WaitingCaller {
     to: RequestId,
     part: Participation,
 }
 
-/// Calls that belong together.
+/// Calls of one operation on one group.
 #[derive(Debug, Default)]
 struct LocalCollective {
-    /// Those that wait for others here, as they came.
+    /// Calls that wait for other local procs, in the order of their arrival.
     waiting: Vec<WaitingCaller>,
-    /// Those that the coordinator has, as it had them.
+    /// Calls that were sent to the coordinator, in the order in which they were.
     passed: Vec<WaitingCaller>,
-    /// Who of this server is named and has not called, once somebody has named anybody.
+    /// Named local procs that have not called; none until a caller names any.
     awaited: Option<RemainingProcs>,
-    /// Whom the first who names anybody names.
+    /// The list of the first caller that names procs.
     named: Option<NamedProcs>,
-    /// Somebody has called who may not; if they are awaited, they still are.
+    /// A refused proc has called. It remains in `awaited` if it was there.
     refused: bool,
-    /// They do not agree: they are told so, however many are missing.
+    /// Callers name different procs. The coordinator then tells them so without waiting for the
+    /// rest.
     disagrees: bool,
-    /// One of them leads (`PMIX_GROUP_LEADER`): the coordinator has to know them all, whoever dies next.
+    /// A caller leads (`PMIX_GROUP_LEADER`). The coordinator then needs all participants at once,
+    /// to decide about a failure.
     led: bool,
     deadline: Option<MonotonicTime>,
-    /// Time is over: the coordinator gets what there is, and says so to all.
+    /// The deadline has passed. The coordinator gets the calls there are, and fails the operation
+    /// on all servers.
     expired: bool,
 }
 
-/// How something ended, for those who come late.
+/// A failed operation, for callers that come late.
 #[derive(Debug)]
 struct RecentFailure {
     until: MonotonicTime,
@@ -47,21 +51,22 @@ struct RecentFailure {
     whom: LateCallers,
 }
 
-/// Who comes late, each of them once.
+/// The late callers of a failed operation. Each of them gets its failure once.
 #[derive(Debug)]
 pub(super) struct LateCallers {
-    /// Who is meant.
+    /// The callers that it is meant for.
     pub(super) whom: Whom,
-    /// Who has had an answer.
+    /// Procs that have been answered.
     pub(super) answered: BTreeSet<Proc>,
 }
 
-/// Who is meant by something that has come to nothing.
+/// The callers that a failure is meant for.
 #[derive(Debug)]
 pub(super) enum Whom {
-    /// Of those who name who leads: whoever was awaited, or anybody where nobody could know. Of the others: everybody.
+    /// Callers that name leaders, if they were awaited or the awaited ones are not known; and all
+    /// callers that name none.
     Awaited(Option<BTreeSet<Proc>>),
-    /// Those whom it concerns that somebody may not take part.
+    /// Callers that count on a refused participant.
     Concerned(GroupTransition),
 }
 
@@ -78,7 +83,7 @@ impl LateCallers {
 
 impl LocalCollective {
     fn holds(&self, proc: &Proc) -> bool {
-        // Who is awaited has not called, and need not be looked for among all who have.
+        // Awaited procs have not called, so the search among all callers can be skipped.
         let has_not = !self.refused
             && self
                 .awaited
@@ -95,12 +100,13 @@ impl LocalCollective {
         self.passed.is_empty() && self.waiting.is_empty()
     }
 
-    /// Nobody waits for this one any more.
+    /// Stops waiting for a proc.
     fn tick(&mut self, proc: &Proc) {
         self.awaited.as_mut().map(|awaited| awaited.tick(proc));
     }
 
-    /// What is to go to the coordinator: that of procs who wait for nobody here, or have waited long enough.
+    /// Takes the participations that go to the coordinator: those that wait for no other local
+    /// proc, or no longer.
     fn pass(&mut self) -> Vec<Participation> {
         let is_awaited = self
             .awaited
@@ -134,7 +140,7 @@ impl LocalCollective {
     }
 }
 
-/// One for those who construct, and one for those who destruct.
+/// One value for constructs and one for destructs.
 #[derive(Debug, Default)]
 struct ByOperation<T>([T; 2]);
 
@@ -156,17 +162,17 @@ impl<T> ByOperation<T> {
     }
 }
 
-/// All calls that are not answered, and how the last ended.
+/// All pending calls, and recent failures.
 #[derive(Debug, Default)]
 pub(super) struct LocalCollectives {
     parties: ByOperation<BTreeMap<GroupKey, LocalCollective>>,
     late: ByOperation<BTreeMap<GroupKey, Vec<RecentFailure>>>,
-    /// When time is over for somebody at the earliest.
+    /// The earliest deadline.
     due: Earliest,
 }
 
 impl LocalCollectives {
-    /// A call is made. The first that waits for others says for whom of this server.
+    /// Adds a call. The first one that waits for other local procs determines which.
     pub(super) fn add_call(
         &mut self,
         key: &GroupKey,
@@ -183,7 +189,7 @@ impl LocalCollectives {
             None => parties.entry(key.clone()).or_default(),
         };
         if part.refusal.is_some() {
-            // What it wants is nothing to the others.
+            // The directives of a refused call do not count.
             party.refused = true;
             party.waiting.push(WaitingCaller { to, part });
             return;
@@ -197,7 +203,7 @@ impl LocalCollectives {
             && let ConstructRole::Leader(named) = &construct.role
         {
             match &party.named {
-                // Kept once, so that whoever compares them sees at a glance that they are the same.
+                // One shared list makes later comparisons a comparison of pointers.
                 Some(first) if first == named => {
                     Arc::make_mut(construct).role = ConstructRole::Leader(first.clone())
                 }
@@ -213,7 +219,7 @@ impl LocalCollectives {
         party.waiting.push(WaitingCaller { to, part });
     }
 
-    /// Whether a proc waits for this.
+    /// Returns true if a proc waits for this operation.
     pub(super) fn holds(&self, key: &GroupKey, operation: GroupOperation, proc: &Proc) -> bool {
         self.parties
             .of(operation)
@@ -221,7 +227,7 @@ impl LocalCollectives {
             .is_some_and(|party| party.holds(proc))
     }
 
-    /// Whether somebody who waits for the same names the same.
+    /// Returns true if a waiting caller names the same procs.
     pub(super) fn is_named(&self, key: &GroupKey, named: &NamedProcs) -> bool {
         let party = self.parties.of(GroupOperation::Construct).get(key);
         party
@@ -229,7 +235,7 @@ impl LocalCollectives {
             .is_some_and(|first| first == named)
     }
 
-    /// A proc has ended and waits for nothing.
+    /// Removes the calls of a proc that has ended.
     pub(super) fn leave(&mut self, proc: &Proc) {
         let is_other = |held: &mut WaitingCaller| held.part.proc != *proc;
         for parties in &mut self.parties.0 {
@@ -242,14 +248,14 @@ impl LocalCollectives {
         }
     }
 
-    /// A proc is in a group no more: nobody waits for it to call for its end.
+    /// Stops waiting for the destruct of a proc that is no member any more.
     pub(super) fn left(&mut self, key: &GroupKey, proc: &Proc) {
         if let Some(party) = self.parties.of_mut(GroupOperation::Destruct).get_mut(key) {
             party.tick(proc);
         }
     }
 
-    /// What is to go to the coordinator of those who do this to a group.
+    /// Returns the contribution that is ready for the coordinator, for one operation on a group.
     pub(super) fn ready(
         &mut self,
         key: &GroupKey,
@@ -260,7 +266,7 @@ impl LocalCollectives {
         party.brings(key, parts)
     }
 
-    /// The same of all.
+    /// Returns the contributions that are ready for the coordinator, for all groups.
     pub(super) fn all_ready(&mut self) -> Vec<Contribution> {
         let pass = |(key, party): (&GroupKey, &mut LocalCollective)| {
             let parts = party.pass();
@@ -274,7 +280,7 @@ impl LocalCollectives {
             .collect()
     }
 
-    /// What the coordinator had, for the next one.
+    /// Returns everything that was sent to the coordinator, for the next one.
     pub(super) fn open(&self) -> Vec<Contribution> {
         let had =
             |party: &LocalCollective| party.passed.iter().map(|held| held.part.clone()).collect();
@@ -287,8 +293,8 @@ impl LocalCollectives {
         open.collect()
     }
 
-    /// Calls that something answers which was decided after they were made. The last that came, for which all others
-    /// waited, is let go first, and so has a start of them where they meet again.
+    /// Removes and returns calls that a later decision answers. The last arrival is answered first,
+    /// so that it reaches the next collective ahead of the others, which waited for it in this one.
     pub(super) fn answered(
         &mut self,
         key: &GroupKey,
@@ -311,14 +317,15 @@ impl LocalCollectives {
         answered
     }
 
-    /// Whoever is left of those who waited for something wants something else, and waits for nobody here.
+    /// Stops the remaining calls of a failed operation from waiting for each other, because they
+    /// belong to another one.
     pub(super) fn disband(&mut self, key: &GroupKey, operation: GroupOperation) {
         if let Some(party) = self.parties.of_mut(operation).get_mut(key) {
             party.disagrees = true;
         }
     }
 
-    /// Time has passed. Those whose time is over here wait no longer for each other.
+    /// Marks collectives whose deadline has passed.
     pub(super) fn expire(&mut self, now: MonotonicTime) {
         let is_over = |party: &&mut LocalCollective| party.deadline.is_some_and(|at| at <= now);
         let parties = self.parties.0.iter_mut().flat_map(BTreeMap::values_mut);
@@ -327,12 +334,12 @@ impl LocalCollectives {
             .for_each(|party| party.expired = true);
     }
 
-    /// When the next one's is, at the earliest.
+    /// Returns the earliest deadline.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
         self.due.at()
     }
 
-    /// Something came to nothing: those who come late learn that.
+    /// Remembers a failure for late callers.
     pub(super) fn remember(
         &mut self,
         key: &GroupKey,
@@ -353,12 +360,12 @@ impl LocalCollectives {
         self.due.lower(until);
     }
 
-    /// It is there or gone after all.
+    /// Forgets the failures of an operation that has succeeded since.
     pub(super) fn nobody_is_late(&mut self, key: &GroupKey, operation: GroupOperation) {
         self.late.of_mut(operation).remove(key);
     }
 
-    /// Tells whoever comes late, once.
+    /// Rejects a late caller with the remembered failure, once.
     pub(super) fn reject_late(
         &mut self,
         key: &GroupKey,
@@ -378,7 +385,7 @@ impl LocalCollectives {
         }
     }
 
-    /// Whoever comes now does not come late, but anew.
+    /// Forgets failures that are older than the retention time. Later calls begin a new operation.
     pub(super) fn forget(&mut self, now: MonotonicTime) {
         for late in &mut self.late.0 {
             late.retain(|_, late| {
@@ -399,7 +406,7 @@ impl LocalCollectives {
             .collect();
     }
 
-    /// Whether nothing is left.
+    /// Returns true if no state is left.
     pub(super) fn is_empty(&self) -> bool {
         self.parties.0.iter().all(BTreeMap::is_empty) && self.late.0.iter().all(BTreeMap::is_empty)
     }

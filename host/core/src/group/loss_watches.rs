@@ -1,15 +1,16 @@
-//! Who invites procs of another server to a group hears when one of them is lost: that server tells ours, of jobs that we ask about.
-//! Ends of procs are else known where the procs are, and to the coordinator.
+//! Watches for the loss of procs on other servers, for leaders of invitations. The server of the
+//! procs notifies the servers that watch their jobs. Other than that, only a proc's own server and
+//! the coordinator know of its end.
 use super::{GroupAction, GroupMessage, Groups, ServerId};
 use peal_model::{Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of whose ends servers tell each other.
+/// The watches of this server and of others.
 #[derive(Debug, Default)]
 pub(super) struct LossWatches {
-    /// Servers that want to hear of jobs here.
+    /// Servers that watch local jobs.
     watchers: BTreeMap<Nspace, BTreeSet<ServerId>>,
-    /// The jobs of others of which we do.
+    /// Remote jobs that this server watches.
     watched: BTreeSet<Nspace>,
 }
 
@@ -18,13 +19,13 @@ impl LossWatches {
         self.watchers.is_empty() && self.watched.is_empty()
     }
 
-    /// A job is gone.
+    /// Removes a job.
     pub(super) fn forget_job(&mut self, nspace: &Nspace) {
         self.watchers.remove(nspace);
         self.watched.remove(nspace);
     }
 
-    /// A server is gone.
+    /// Removes a server.
     pub(super) fn forget_server(&mut self, server: ServerId) {
         self.watchers.retain(|_, servers| {
             servers.remove(&server);
@@ -32,14 +33,15 @@ impl LossWatches {
         });
     }
 
-    /// A server wants to hear of a job here.
+    /// Adds a watch of a server for a local job.
     pub(super) fn add(&mut self, nspace: Nspace, server: ServerId) {
         self.watchers.entry(nspace).or_default().insert(server);
     }
 }
 
 impl Groups {
-    /// Somebody here waits for these: whoever is lost of them at other servers is told of ([`Step::Lost`]).
+    /// Watches procs on behalf of a local leader. Remote ones that are lost are reported by
+    /// [`GroupAction::Lost`].
     pub fn watch(&mut self, procs: &[Proc]) -> Vec<GroupAction> {
         for proc in procs {
             let home = self
@@ -55,7 +57,8 @@ impl Groups {
         self.taken()
     }
 
-    /// A proc of this server has ended, or lost its connection, without having left in order.
+    /// Reports a proc of this server that ended without finalizing to the servers that watch its
+    /// job.
     pub fn lost(&mut self, proc: &Proc) -> Vec<GroupAction> {
         let watchers = self
             .watches
@@ -69,7 +72,7 @@ impl Groups {
         self.taken()
     }
 
-    /// Procs of other servers are lost.
+    /// Reports lost procs of other servers to the caller.
     pub(super) fn tell_lost(&mut self, procs: &[Proc]) {
         for proc in procs
             .iter()

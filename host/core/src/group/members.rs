@@ -1,4 +1,4 @@
-//! Who is in a group, in their order, and found without looking through all of them.
+//! Members of a group in their order, with lookup in logarithmic time.
 use peal_model::{NamedProcs, Nspace, Proc};
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Members {
     named: NamedProcs,
-    /// Their order, where it is another.
+    /// Their order, if it differs from the order of procs.
     ordered: Option<Arc<[Proc]>>,
 }
 
@@ -17,7 +17,7 @@ impl Default for Members {
 }
 
 impl From<NamedProcs> for Members {
-    /// These, in the order of procs.
+    /// Returns members in the order of procs.
     fn from(named: NamedProcs) -> Members {
         Members {
             named,
@@ -27,56 +27,56 @@ impl From<NamedProcs> for Members {
 }
 
 impl Members {
-    /// These in this order, each of whom is named once.
+    /// Returns members in this order. Each proc must occur once.
     pub fn new(ordered: Vec<Proc>) -> Members {
         let named: NamedProcs = ordered.iter().cloned().collect();
         let ordered = (*named != *ordered).then(|| ordered.into());
         Members { named, ordered }
     }
 
-    /// In their order.
+    /// Returns the members in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Proc> {
         self.ordered.as_deref().unwrap_or(&self.named).iter()
     }
 
-    /// Who they are, whatever their order is.
+    /// Returns the members in the order of procs.
     pub(super) fn named(&self) -> &NamedProcs {
         &self.named
     }
 
-    /// How many there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.named.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.named.is_empty()
     }
 
-    /// Whether somebody is one.
+    /// Returns true if a proc is a member.
     pub fn contains(&self, proc: &Proc) -> bool {
         self.named.holds(proc)
     }
 
-    /// Their jobs.
+    /// Returns the jobs of the members.
     pub fn jobs(&self) -> impl Iterator<Item = &Nspace> {
         self.of_each_job()
             .filter_map(<[Proc]>::first)
             .map(|proc| &proc.nspace)
     }
 
-    /// Those of each job.
+    /// Returns the members of each job.
     pub fn of_each_job(&self) -> impl Iterator<Item = &[Proc]> {
         self.named.of_each_job()
     }
 
-    /// Whether any of them is of this job.
+    /// Returns true if any member belongs to a job.
     pub(super) fn has_job(&self, nspace: &Nspace) -> bool {
         !self.named.of_job(nspace).is_empty()
     }
 
-    /// Those of a job.
+    /// Returns the members of a job.
     pub fn of_job(&self, nspace: &Nspace) -> &[Proc] {
         self.named.of_job(nspace)
     }

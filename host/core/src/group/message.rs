@@ -1,4 +1,4 @@
-//! What servers tell each other of groups.
+//! Messages about groups between servers.
 use super::{ConstructRequest, ConstructRole, GroupKey, GroupRefusal, Members, ServerId};
 use crate::MonotonicTime;
 use peal_model::{
@@ -11,26 +11,26 @@ use std::{
     time::Duration,
 };
 
-/// What a coordinator has decided, in its order; what one decides that comes later has a higher number.
+/// Sequence number of a decision. Later coordinators have higher numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DecisionSeq {
-    /// Which coordinator.
+    /// The coordinator.
     pub by: ServerId,
-    /// Its number there.
+    /// The coordinator's count.
     pub number: u64,
 }
 
-/// What is being done to a group.
+/// An operation on a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum GroupOperation {
-    /// It is formed.
+    /// The group is formed.
     Construct,
-    /// It is dissolved.
+    /// The group is dissolved.
     Destruct,
 }
 
 impl GroupOperation {
-    /// Which one it is that this is brought to.
+    /// Returns the operation that a contribution belongs to.
     pub(super) fn of(construct: Option<&ConstructRequest>) -> GroupOperation {
         if construct.is_some() {
             GroupOperation::Construct
@@ -43,116 +43,116 @@ impl GroupOperation {
 /// A message from one server to another.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GroupMessage {
-    /// To all: a job is here.
+    /// Announces a job of the sender to all servers.
     Job {
-        /// Its namespace.
+        /// The namespace.
         nspace: Nspace,
-        /// What is known of it.
+        /// The summary of the job.
         facts: JobSummary,
     },
-    /// To all: it is not any more.
+    /// Announces to all servers that a job is removed.
     JobGone(Nspace),
-    /// To the server where a job is: the sender wants to hear who of it is lost.
+    /// Asks a job's server for reports of its lost procs.
     Watch(Nspace),
-    /// To whoever wants to hear that: this one is.
+    /// Reports a lost proc to a watching server.
     Lost(Proc),
-    /// To the coordinator: something to be decided about.
+    /// Sends a request to the coordinator.
     Upward(CoordinatorRequest),
-    /// To a new coordinator: all that the sender knows.
+    /// Sends the sender's state to a new coordinator.
     Report(TakeoverReport),
-    /// From the coordinator: this is decided.
+    /// Distributes a decision of the coordinator.
     Down(GroupDecision),
-    /// From the coordinator: these calls have no part in anything.
+    /// Refuses calls that take part in no operation; sent by the coordinator.
     Refuse {
-        /// Of which group.
+        /// The group.
         key: GroupKey,
-        /// Of what.
+        /// The operation.
         operation: GroupOperation,
-        /// Whose, as they were made.
+        /// The callers, with the last decision known at the time of each call.
         calls: Vec<(Proc, DecisionSeq)>,
-        /// Why.
+        /// The reason.
         failure: GroupFailure,
     },
-    /// From the coordinator: raise an event for procs of the receiver's.
+    /// Raises an event for procs of the receiver; sent by the coordinator.
     Tell {
-        /// Whom.
+        /// The procs.
         procs: Vec<Proc>,
-        /// What.
+        /// The event code.
         code: Status,
-        /// About what.
+        /// The infos of the event.
         infos: Vec<Info>,
     },
 }
 
-/// What all servers know of a job.
+/// The data of a job that all servers know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobSummary {
-    /// How many procs it has.
+    /// The number of its procs.
     pub size: u32,
-    /// As whom they run.
+    /// The user that they run as.
     pub owner: UserIdentity,
 }
 
-/// What servers have the coordinator know.
+/// A request to the coordinator.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CoordinatorRequest {
-    /// A proc of the sender's has ended.
+    /// Reports the end of a proc of the sender.
     Ended(Proc),
-    /// It is there again.
+    /// Reports that an ended proc of the sender runs again.
     Back(Proc),
-    /// What procs of the sender's bring.
+    /// Contributes to a construct or destruct.
     Brings(Contribution),
-    /// A proc leaves a group.
+    /// Removes a member.
     Leave {
-        /// Which.
+        /// The group.
         key: GroupKey,
-        /// Who.
+        /// The member.
         proc: Proc,
-        /// Members that an event of the proc's own tells.
+        /// Members that an event of the proc itself notifies.
         notified: NamedProcs,
     },
-    /// Procs have formed a group by themselves.
+    /// Announces a group that procs formed by invitation.
     Announce {
-        /// Which.
+        /// The group.
         key: GroupKey,
-        /// What they say of it.
+        /// The leader's announcement.
         announced: AnnouncedGroup,
     },
-    /// What is to become of a construct in which somebody failed.
+    /// Responds to a failure in a construct.
     Say {
-        /// Which.
+        /// The group.
         key: GroupKey,
-        /// Who says so.
+        /// The responding participant.
         by: Proc,
-        /// What.
+        /// The response.
         saying: FailureResponse,
     },
 }
 
-/// A group that procs have formed by themselves.
+/// A group that procs formed by invitation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnnouncedGroup {
-    /// Who is in it, in their order, each of them once.
+    /// The members in their order, each of them once.
     pub members: Vec<Proc>,
-    /// The number that they asked for.
+    /// The context id that the leader requested.
     pub context_id: Option<u64>,
 }
 
-/// What a proc brings.
+/// The participation of a proc in an operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Participation {
-    /// Who.
+    /// The proc.
     pub proc: Proc,
-    /// The last that its server had been told when it called.
+    /// The last decision that its server knew when the proc called.
     pub after: DecisionSeq,
-    /// To a construct this; to a destruct nothing.
+    /// The contribution to a construct; none for a destruct.
     pub construct: Option<Arc<ConstructRequest>>,
-    /// Why it may not.
+    /// The refusal, if policies deny the call.
     pub refusal: Option<Arc<GroupRefusal>>,
 }
 
 impl Participation {
-    /// Whom it names to lead.
+    /// Returns the leaders that the proc names.
     pub(super) fn names(&self) -> Option<&NamedProcs> {
         match &self.construct.as_ref()?.role {
             ConstructRole::Leader(named) => Some(named),
@@ -160,28 +160,28 @@ impl Participation {
         }
     }
 
-    /// Whether it waits for others of its server. Members, those who do not know the others, and whoever is refused go to the
-    /// coordinator at once.
+    /// Returns true if the call waits for other local procs. Calls of added members, of leaders
+    /// that only know their number, and of refused procs go to the coordinator at once.
     pub(super) fn waits_for_others(&self) -> bool {
         self.refusal.is_none() && (self.construct.is_none() || self.names().is_some())
     }
 }
 
-/// What procs of one server bring, all at once where they wait for each other.
+/// The participations of procs of one server, sent together where they wait for each other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contribution {
-    /// To which group.
+    /// The group.
     pub key: GroupKey,
-    /// What each brings.
+    /// The participations.
     pub parts: Vec<Participation>,
-    /// When it is over for them.
+    /// Their deadline, by the sender's clock.
     pub deadline: Option<MonotonicTime>,
-    /// How much of that is left: no two servers have the same clock.
+    /// The time left until the deadline, because servers do not share a clock.
     pub left: Option<Duration>,
 }
 
 impl Contribution {
-    /// As it is now.
+    /// Returns the contribution with the time left now.
     pub(super) fn with_time_left(self, now: MonotonicTime) -> Contribution {
         let left = self
             .deadline
@@ -193,24 +193,25 @@ impl Contribution {
 /// A group as it was formed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Formed {
-    /// Who is in it, in their order.
+    /// The members in their order.
     pub members: Members,
-    /// Its number, if somebody asked for one.
+    /// The context id, if one was requested.
     pub context_id: Option<u64>,
-    /// What members say of themselves (`PMIX_GROUP_INFO`).
+    /// The infos that members contributed (`PMIX_GROUP_INFO`).
     pub infos: Vec<(Proc, Vec<Info>)>,
-    /// What members have put for others.
+    /// The values that members have put for procs of other servers.
     pub data: Vec<RankData>,
-    /// Their jobs.
+    /// The members' jobs.
     pub jobs: Vec<Arc<JobInfo>>,
-    /// Whether members are told when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
+    /// True if members are notified when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
     pub notifies: bool,
     /// Jobs that a participant named by the wildcard rank, and of which every proc is a member.
     pub whole_jobs: BTreeSet<Nspace>,
 }
 
 impl Formed {
-    /// The members as participants named them: a job that was named by the wildcard rank stands as that.
+    /// Returns the members as participants named them: a job that was named by the wildcard rank
+    /// stays so.
     pub(crate) fn membership(&self) -> Vec<Proc> {
         if self.whole_jobs.is_empty() {
             return self.members.iter().cloned().collect();
@@ -229,14 +230,14 @@ impl Formed {
     }
 }
 
-/// Why something came to nothing.
+/// The failure of an operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupFailure {
-    /// The status that says so.
+    /// The status.
     pub status: Status,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
-    /// Who may not take part, where it is because of that.
+    /// The refused participant, if that is the reason.
     pub refusal: Option<Arc<GroupRefusal>>,
 }
 
@@ -296,81 +297,82 @@ impl GroupFailure {
     }
 }
 
-/// Something that was decided.
+/// A decision of the coordinator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupDecision {
-    /// Of which group.
+    /// The group.
     pub key: GroupKey,
-    /// Its number.
+    /// The sequence number.
     pub instance: DecisionSeq,
-    /// What.
+    /// The decided change.
     pub what: GroupTransition,
 }
 
-/// What was decided of a group.
+/// A decided change of a group.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GroupTransition {
-    /// It is there.
+    /// The group is established.
     Formed(Arc<Formed>),
-    /// It is not. Whoever was named and comes late learns the same; nobody could be named where nobody knew the others. Where somebody
-    /// may not take part, those who count on them learn it too.
+    /// The construct has failed. Awaited procs that call late get the same failure, as far as they
+    /// are known. If a participant was refused, callers that count on it get the failure, too.
     NotFormed {
-        /// Why.
+        /// The failure.
         failure: GroupFailure,
-        /// Who was awaited and had not called.
+        /// Awaited procs that had not called; none if they are not known.
         late: Option<BTreeSet<Proc>>,
-        /// Who had.
+        /// Procs that had called.
         called: BTreeSet<Proc>,
     },
-    /// It is dissolved.
+    /// The group is dissolved.
     Dissolved,
-    /// It is not.
+    /// The destruct has failed.
     NotDissolved(GroupFailure),
-    /// It has a member less.
+    /// The group has lost a member.
     Changed(Proc, DepartureReason),
 }
 
 impl GroupTransition {
-    /// Whether all servers are told: who is awaited may be anywhere, and has not called.
+    /// Returns true if all servers must know the decision, because procs that have not called may
+    /// be anywhere.
     pub(super) fn is_for_all(&self) -> bool {
         matches!(self, GroupTransition::NotFormed { .. })
     }
 }
 
-/// Why a group has a member less.
+/// The reason why a group lost a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DepartureReason {
-    /// It left; an event of its own tells these members.
+    /// The member left. An event of its own notifies these members.
     Left(NamedProcs),
-    /// It ended.
+    /// The member ended.
     Failed,
 }
 
-/// What is to become of a construct in which somebody failed.
+/// A response to a failure in a construct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailureResponse {
-    /// It goes on without them.
+    /// The construct continues without the failed procs.
     Continue,
-    /// It comes to nothing.
+    /// The construct fails.
     Abort,
-    /// It goes on, and whoever says so leads it.
+    /// The construct continues, and the responding proc leads it.
     Lead,
 }
 
-/// What a server knows, for a coordinator that has to begin.
+/// The state of a server, for a new coordinator.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TakeoverReport {
-    /// Its jobs, and who of them has ended.
+    /// The jobs with their ended procs.
     pub jobs: BTreeMap<Nspace, (JobSummary, BTreeSet<Rank>)>,
-    /// The groups with members there, since when, and who is there no more.
+    /// The groups with local members, each with its last decision and former members.
     pub known: BTreeMap<GroupKey, (DecisionSeq, Arc<Formed>, BTreeSet<Proc>)>,
-    /// What was decided of late.
+    /// Recent decisions.
     pub past: Vec<GroupDecision>,
-    /// What its procs wait for.
+    /// Pending calls of its procs.
     pub open: Vec<Contribution>,
 }
 
-/// What events of a group say: which, about whom, and who is concerned.
+/// Returns the infos of an event about a group: its name, the affected proc, the members.
 pub(super) fn about<'a>(
     group: &GroupKey,
     proc: &Proc,

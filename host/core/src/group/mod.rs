@@ -1,12 +1,14 @@
-//! Groups: procs of one or several jobs that act as one. A construct or destruct ends in the same way for everybody who takes part.
+//! Groups of procs of one or several jobs. A construct or destruct has the same result for all
+//! participants.
 //!
-//! [`Groups`] is the part of one server in it, stepped by hand: what its own procs call ([`Groups::call`]) waits in the lobby until all
-//! of them that are named have called, and goes to the *coordinator*, the first of the servers there are. The coordinator alone decides, and
-//! tells the servers concerned: two hops. Where it dies, the next one learns from everybody who is left what they were told and what
-//! they wait for, and goes on from there.
+//! [`Groups`] is the part of one server. Calls of its own procs ([`Groups::call`]) form a local
+//! collective. When all named local procs have called, their contribution goes to the coordinator:
+//! the server with the lowest id. The coordinator alone decides and sends decisions to the servers
+//! concerned, so an operation takes two hops. If the coordinator is lost, the next one collects
+//! reports of the remaining servers about known decisions and pending calls, and continues.
 //!
-//! Messages from one server to another must arrive in their order, and [`Groups::server_left`] only behind the last message of the one
-//! that is gone.
+//! Messages between two servers must arrive in order. [`Groups::server_left`] must follow the last
+//! message of the lost server.
 
 mod apply;
 mod call;
@@ -55,20 +57,21 @@ use std::{
 };
 use takeover::Takeover;
 
-/// A server's number in its fabric. Whoever joins later has a higher one, and none is given twice.
+/// A server's number in its server transport. Servers that join later have higher numbers, and none
+/// is reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ServerId(pub u32);
 
-/// How long things may take, and how many there may be.
+/// Times and limits of groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupSettings {
-    /// How long a construct or destruct may take that came without a time-out.
+    /// Timeout of a construct or destruct whose callers give none.
     pub timeout: Duration,
-    /// How long procs have to say what is to become of a construct in which somebody failed.
+    /// Time that procs have to respond to a failure in a construct.
     pub decision_timeout: Duration,
-    /// For how long whoever comes late learns how it ended.
+    /// Time for which failures are remembered for late callers.
     pub result_retention: Duration,
-    /// How many groups a user may have, with those that are being formed.
+    /// Number of groups of one user, pending constructs included.
     pub max_per_user: usize,
 }
 
@@ -85,63 +88,65 @@ impl Default for GroupSettings {
 }
 
 impl GroupSettings {
-    /// For how long a coordinator remembers what it has told: half as long as servers do, so that none of them forgets before it.
+    /// Returns the time for which a coordinator remembers sent decisions: half of the servers'
+    /// time, so that no server forgets a decision before the coordinator does.
     fn told_for(&self) -> Duration {
         self.result_retention / 2
     }
 }
 
-/// What is to be done.
+/// An action that the caller carries out.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GroupAction {
-    /// Send this to another server.
+    /// Sends a message to another server.
     Send {
-        /// Which.
+        /// The receiving server.
         to: ServerId,
-        /// What.
+        /// The message.
         message: GroupMessage,
     },
-    /// Answer a request.
+    /// Answers a request.
     Answer {
-        /// Which.
+        /// The request.
         to: RequestId,
-        /// With this.
+        /// The result.
         answer: GroupCallResult,
     },
-    /// A group with members here is there: what the others have put is to be had from now on.
+    /// Stores the data of a group with local members, which local procs may get from now on.
     Learn(Arc<Formed>),
-    /// A proc of another server is lost, for those here who run as this and want to hear of that.
+    /// Reports a lost proc of another server to local procs of the same user that registered for
+    /// that.
     Lost {
-        /// Who.
+        /// The lost proc.
         proc: Proc,
-        /// As which user it ran.
+        /// The user that it ran as.
         uid: u32,
     },
-    /// What was learnt of these jobs is nobody's business here any more.
+    /// Drops the data of remote jobs that share no group with this server any more.
     Forget(Vec<Nspace>),
-    /// Raise an event for procs of this server.
+    /// Raises an event for procs of this server.
     Tell {
-        /// Whom.
+        /// The procs.
         procs: Vec<Proc>,
-        /// What.
+        /// The event code.
         code: Status,
-        /// About what.
+        /// The infos of the event.
         infos: Vec<Info>,
     },
 }
 
-/// How a call ended.
+/// The result of a call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GroupCallResult {
-    /// The group is there.
+    /// The group is established.
     Formed(Arc<Formed>),
     /// The procs are connected.
     Connected(Arc<Formed>),
-    /// They are not, because of this.
+    /// The connect or disconnect has failed with this status.
     NotConnected(Status),
-    /// It is done.
+    /// The destruct or leave is done.
     Done,
-    /// It is not, and why.
+    /// The operation on a group has failed.
     Failed(GroupFailure),
 }
 
@@ -150,32 +155,32 @@ pub enum GroupCallResult {
 pub struct Groups {
     me: ServerId,
     settings: GroupSettings,
-    /// The last time that is known.
+    /// The latest time that a call brought.
     clock: MonotonicTime,
-    /// Who is there, with us.
+    /// All servers, this one included.
     servers: BTreeSet<ServerId>,
     directory: JobDirectory,
     lobby: LocalCollectives,
-    /// The groups with members here.
+    /// Groups with local members.
     known: BTreeMap<GroupKey, LocalGroup>,
-    /// What was told last, for a coordinator that does not know.
+    /// Recent decisions, for the next coordinator.
     past: BTreeMap<DecisionSeq, (MonotonicTime, GroupDecision)>,
-    /// The last thing that was told.
+    /// The last decision that was applied.
     seen: DecisionSeq,
     board: CoordinatorState,
     takeover: Option<Takeover>,
-    /// What came for a coordinator that we are not yet.
+    /// Requests for a coordinator that this server is not yet.
     early: Vec<(ServerId, CoordinatorRequest)>,
-    /// What we tell ourselves, and when.
+    /// Messages from this server to itself, with their times.
     own: VecDeque<(GroupMessage, MonotonicTime)>,
     watches: LossWatches,
     steps: Vec<GroupAction>,
-    /// When there is something to do next: asked for far more often than it changes.
+    /// The next deadline. It is queried far more often than it changes, so it is stored.
     due: Option<MonotonicTime>,
 }
 
 impl Groups {
-    /// A server without jobs that knows of no other.
+    /// Creates the groups of a server without jobs that knows no other server.
     pub fn new(me: ServerId, settings: GroupSettings) -> Groups {
         Groups {
             me,
@@ -197,7 +202,7 @@ impl Groups {
         }
     }
 
-    /// A proc of this server calls construct or destruct.
+    /// Handles a call of construct or destruct by a local proc.
     pub fn call(&mut self, call: GroupCall, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = self.clock.max(now);
         let GroupCall {
@@ -244,7 +249,7 @@ impl Groups {
         self.taken()
     }
 
-    /// A proc leaves a group.
+    /// Handles a proc that leaves a group.
     pub fn leave(
         &mut self,
         to: RequestId,
@@ -261,7 +266,8 @@ impl Groups {
         self.part(key, proc, NamedProcs::default(), now)
     }
 
-    /// The same for one that needs no answer, and has told these members by an event.
+    /// Removes a proc from a group without an answer, where the proc's own event has notified these
+    /// members.
     pub fn part(
         &mut self,
         key: &GroupKey,
@@ -286,7 +292,7 @@ impl Groups {
         self.known.get(key).is_some_and(|known| known.has(proc))
     }
 
-    /// A proc leaves in order: who is connected with it does not hear of its end.
+    /// Removes a finalized proc from its connections. Connected procs are not notified of its end.
     pub fn disconnect(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<GroupAction> {
         let connected = self
             .known
@@ -306,7 +312,7 @@ impl Groups {
         self.taken()
     }
 
-    /// Procs have formed a group by themselves.
+    /// Announces a group that procs formed by invitation.
     pub fn announce(
         &mut self,
         key: &GroupKey,
@@ -335,12 +341,12 @@ impl Groups {
         self.taken()
     }
 
-    /// A number for a group that procs form by themselves; no other group has it.
+    /// Returns an unused context id for a group that procs form by invitation.
     pub fn context_id(&mut self) -> u64 {
         self.board.context_id()
     }
 
-    /// A proc says what is to become of a construct in which somebody failed.
+    /// Passes on a proc's response to a failure in a construct.
     pub fn resolve_failure(
         &mut self,
         key: &GroupKey,
@@ -359,7 +365,7 @@ impl Groups {
         self.taken()
     }
 
-    /// Something came from another server.
+    /// Handles a message of another server.
     pub fn received(
         &mut self,
         from: ServerId,
@@ -373,7 +379,7 @@ impl Groups {
         self.taken()
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub fn tick(&mut self, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = now;
         if self.due.is_none_or(|due| due > now) {
@@ -396,24 +402,24 @@ impl Groups {
         self.taken()
     }
 
-    /// When [`Groups::tick`] has something to do next.
+    /// Returns the time at which [`Groups::tick`] has something to do next.
     pub fn deadline(&self) -> Option<MonotonicTime> {
         self.due
     }
 
-    /// The groups with members here, in the order of their keys.
+    /// Returns the groups with local members, in the order of their keys.
     pub fn known(&self) -> impl Iterator<Item = (&GroupKey, &Arc<Formed>)> {
         self.known.iter().map(|(key, known)| (key, &known.formed))
     }
 
-    /// Who is in a group that has members here, in their order.
+    /// Returns the members of a group with local members, in their order.
     pub fn members(&self, key: &GroupKey) -> Option<Vec<Proc>> {
         self.known
             .get(key)
             .map(|known| known.members().cloned().collect())
     }
 
-    /// What is still there of anything, in words, for whoever wants to see that nothing is.
+    /// Describes remaining state, for tests that expect none.
     pub fn leftovers(&self) -> Option<String> {
         let left = [
             (!self.lobby.is_empty(), "calls"),
@@ -431,12 +437,12 @@ impl Groups {
         (!left.is_empty()).then(|| left.join(", "))
     }
 
-    /// Who decides.
+    /// Returns the coordinator.
     fn coordinator(&self) -> ServerId {
         self.servers.first().copied().unwrap_or(self.me)
     }
 
-    /// Whether there is anything to wait for.
+    /// Checks whether a call can wait for an operation.
     fn may_call(
         &mut self,
         key: &GroupKey,
@@ -444,7 +450,7 @@ impl Groups {
         now: MonotonicTime,
     ) -> Result<(), GroupFailure> {
         let operation = GroupOperation::of(part.construct.as_deref());
-        // Policies may have taken so long that it has ended meanwhile.
+        // Policies may have decided only after the proc ended.
         if self.directory.whereabouts(&part.proc) == ProcLocation::Ended {
             return Err(GroupFailure::died(&part.proc));
         }
@@ -455,7 +461,7 @@ impl Groups {
         self.lobby.reject_late(key, operation, part, now)?;
         let known = self.known.get(key);
         if let Some(failure) = refused {
-            // Others wait for it where it could take part.
+            // Other participants wait for a refused proc if it could take part.
             let could = known.map_or(operation == GroupOperation::Construct, |known| {
                 operation == GroupOperation::Destruct && known.has(&part.proc)
             });
@@ -465,7 +471,7 @@ impl Groups {
             (Some(_), Some(_)) => Err(GroupFailure::exists(key)),
             (None, Some(known)) if known.has(&part.proc) => Ok(()),
             (None, _) => Err(GroupFailure::unknown(key)),
-            // What the first of them names was looked at then.
+            // The same list was checked with the first caller's.
             (Some(_), None)
                 if part
                     .names()
@@ -477,7 +483,7 @@ impl Groups {
         }
     }
 
-    /// What this server knows to be impossible is refused at once.
+    /// Refuses constructs that this server knows to be impossible.
     fn makes_sense(&self, construct: &ConstructRequest) -> Result<(), GroupFailure> {
         let named: &[Proc] = match &construct.role {
             ConstructRole::Leader(named) => named,
@@ -494,7 +500,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Hands what is complete here to the coordinator.
+    /// Sends contributions to the coordinator.
     fn pass_on(&mut self, ready: impl IntoIterator<Item = Contribution>, now: MonotonicTime) {
         for contribution in ready {
             self.up(
@@ -504,7 +510,7 @@ impl Groups {
         }
     }
 
-    /// The same for all groups.
+    /// Sends the contributions that are ready, of all groups, to the coordinator.
     fn pass_all_on(&mut self, now: MonotonicTime) {
         let ready = self.lobby.all_ready();
         self.pass_on(ready, now);
@@ -537,7 +543,8 @@ impl Groups {
         self.steps.push(GroupAction::Answer { to, answer });
     }
 
-    /// What is to be done, at the end of everything that is.
+    /// Processes messages to this server and returns the collected actions. Called at the end of
+    /// each public operation.
     fn taken(&mut self) -> Vec<GroupAction> {
         while let Some((message, now)) = self.own.pop_front() {
             self.take(self.me, message, now);
@@ -554,7 +561,7 @@ impl Groups {
     }
 }
 
-/// What is to be seen from the coordinator's board.
+/// The data that operations on the coordinator's state may read.
 struct CoordinatorContext<'a> {
     directory: &'a JobDirectory,
     settings: &'a GroupSettings,

@@ -1,17 +1,18 @@
-//! When there is something to do next: known at once, however much there is to wait for.
+//! The next deadline of many, kept in constant time.
 use crate::MonotonicTime;
 
-/// The earliest of many times, or one before it: what came to an end before its time is only forgotten when that has come.
+/// The earliest of many times, or an earlier one: a deadline that was cancelled remains until it
+/// has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Earliest(Option<MonotonicTime>);
 
 impl Earliest {
-    /// There is something to do then.
+    /// Adds a time.
     pub(super) fn lower(&mut self, at: MonotonicTime) {
         self.0 = self.0.into_iter().chain([at]).min();
     }
 
-    /// When to look what there is to do, if there is anything.
+    /// Returns the time of the next check, if any.
     pub(super) fn at(self) -> Option<MonotonicTime> {
         self.0
     }

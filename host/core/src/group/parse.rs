@@ -1,42 +1,42 @@
-//! Reading what a proc asks for when it has a group constructed, whole, before anything happens.
+//! Parsing of construct requests, complete before any effect.
 use super::{ConstructDirectives, ConstructRequest, ConstructRole};
 use peal_model::{Info, InfoFlags, Kval, Proc, RankData, Status, Value, code, key};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long the name of a group may be, in bytes.
+/// Maximum length of a group's name, in bytes.
 const LONGEST_NAME: usize = 256;
 
-/// Why a request is refused, before anything has happened.
+/// The reason why a request is refused before any effect.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GroupError {
-    /// A value of the wrong type or out of its bounds.
+    /// A value has the wrong type or is out of bounds.
     #[error("{key} should be {wanted}")]
     BadDirective {
-        /// Its key string.
+        /// The key string.
         key: &'static str,
-        /// What would be right.
+        /// The accepted values.
         wanted: &'static str,
     },
-    /// No name, or one that cannot be.
+    /// The name is missing, empty or too long.
     #[error("a group needs a name of 1 to {LONGEST_NAME} bytes")]
     BadName,
-    /// A leader that knows of others does not count them.
+    /// A bootstrap leader names other procs.
     #[error("with pmix.grp.btstrp the caller names nobody but itself")]
     BootstrapNames,
-    /// Who leads is among those who do.
+    /// A leader does not name itself.
     #[error("{0} names procs that lead, and is none of them")]
     NotNamed(Proc),
-    /// It has put more than it may.
+    /// The caller's values exceed its memory.
     #[error("what the caller has put is more than it may put")]
     TooMuch,
-    /// Something that must be heeded and is not known.
+    /// A required directive is not supported.
     #[error("{0} is not supported, and must be")]
     Unsupported(String),
 }
 
 impl GroupError {
-    /// The status that tells a program of it.
+    /// Returns the status for the reply.
     pub fn status(&self) -> Status {
         match self {
             GroupError::BadDirective { .. } | GroupError::BadName | GroupError::BootstrapNames => {
@@ -49,16 +49,16 @@ impl GroupError {
     }
 }
 
-/// What is asked of a group that is to be constructed.
+/// A parsed construct request.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParsedConstruct {
-    /// What the caller brings.
+    /// The caller's contribution.
     pub construct: ConstructRequest,
-    /// How long it may take.
+    /// The timeout of the call.
     pub timeout: Option<Duration>,
 }
 
-/// Reads a request of `PMIx_Group_construct`.
+/// Parses a request of `PMIx_Group_construct`.
 pub fn read(
     source: &Proc,
     procs: Vec<Proc>,
@@ -112,14 +112,14 @@ pub fn read(
     Ok(asked)
 }
 
-/// A group's name.
+/// Checks the name of a group.
 pub fn name(group: Option<peal_model::Text>) -> Result<peal_model::Text, GroupError> {
     group
         .filter(|name| (1..=LONGEST_NAME).contains(&name.as_bytes().len()))
         .ok_or(GroupError::BadName)
 }
 
-/// How long a call may take (`PMIX_TIMEOUT`); zero is no time of its own.
+/// Returns the timeout of a call (`PMIX_TIMEOUT`); none for zero.
 pub fn timeout(directives: &[Info]) -> Result<Option<Duration>, GroupError> {
     let given = directives
         .iter()
@@ -182,7 +182,7 @@ fn seconds(info: &Info) -> Result<Option<Duration>, GroupError> {
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
-/// What a proc says of itself; later releases put before it whose it is.
+/// Returns the infos that a proc contributes. Later releases of OpenPMIx put the proc's name first.
 fn own(source: &Proc, info: &Info) -> Result<Vec<Info>, GroupError> {
     let wanted = "an array of infos";
     let bad = || GroupError::BadDirective {
@@ -199,7 +199,8 @@ fn own(source: &Proc, info: &Info) -> Result<Vec<Info>, GroupError> {
     Ok(infos.into_iter().skip(skipped).cloned().collect())
 }
 
-/// What a proc of a later release has put and not committed: its name, the scope, values.
+/// Returns the values that a proc of a later OpenPMIx release has put and not committed. They come
+/// with its name and the scope.
 fn put(source: &Proc, info: &Info) -> Option<RankData> {
     let Value::DataArray(array) = &info.value else {
         return None;

@@ -1,4 +1,4 @@
-//! Procs that policies refuse a part in a group: what the others are told of that, and who they are.
+//! Refused participants of groups, and the notification of the other participants.
 use super::{
     ConstructRequest, ConstructRole, GroupFailure, GroupKey, GroupTransition, Participation,
 };
@@ -10,17 +10,18 @@ use std::{
     time::Duration,
 };
 
-/// Of how many refused calls of a user's the others are told in the time that this is remembered. Of more only whoever is refused.
+/// Number of refused calls of one user that are reported to other participants within the retention
+/// time. Beyond it, only the caller gets the refusal.
 const TOLD: usize = 128;
 
-/// That a proc may not take part.
+/// The refusal of a participant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupRefusal {
-    /// Who.
+    /// The refused proc.
     pub proc: Proc,
-    /// The status that says so, to it and to the others.
+    /// The status for the proc and the other participants.
     pub status: Status,
-    /// Why.
+    /// The reasons.
     pub reasons: Vec<Info>,
 }
 
@@ -39,7 +40,7 @@ impl GroupRefusal {
         }
     }
 
-    /// What events say of it: answers have room for a status only.
+    /// Returns the infos of an event about the refusal, because replies carry a status only.
     pub(super) fn told(&self, group: &GroupKey) -> Vec<Info> {
         let head = [
             Info::new(
@@ -50,10 +51,10 @@ impl GroupRefusal {
                 key::PMIX_EVENT_AFFECTED_PROC,
                 Value::Proc(self.proc.clone()),
             ),
-            // It is for those who want to hear of it, and nothing that a program should die of.
+            // Default handlers of programs must not treat it as fatal.
             Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
         ];
-        // Nothing that a policy says takes the place of what this says.
+        // Infos of a policy must not replace those of the event itself.
         let reasons = self
             .reasons
             .iter()
@@ -63,7 +64,7 @@ impl GroupRefusal {
 }
 
 impl GroupTransition {
-    /// Whether it says that somebody may not take part.
+    /// Returns true if the reason is a refused participant.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -77,8 +78,9 @@ impl GroupTransition {
         )
     }
 
-    /// Whether this answers a call that was made before it was decided. That somebody is refused is nothing to those who form another
-    /// group of the same name without them; but who names nobody goes by the name alone.
+    /// Returns true if this answers a call that precedes the decision. A refusal does not affect
+    /// callers that form another group of the same name without the refused proc. Callers that name
+    /// no procs are matched by the group's name only.
     pub(super) fn answers(&self, part: &Participation) -> bool {
         let GroupTransition::NotFormed {
             failure:
@@ -102,7 +104,7 @@ impl GroupTransition {
 }
 
 impl ConstructRequest {
-    /// Whether its caller takes somebody for a participant.
+    /// Returns true if the caller counts on a proc as a participant.
     fn counts_on(&self, proc: &Proc) -> bool {
         let names = match &self.role {
             ConstructRole::Leader(named) => named.iter().any(|named| named.covers(proc)),
@@ -112,12 +114,12 @@ impl ConstructRequest {
     }
 }
 
-/// When procs of each user were refused of late.
+/// Times of recent refusals of each user's procs.
 #[derive(Debug, Default)]
 pub(super) struct RecentRefusals(BTreeMap<u32, VecDeque<MonotonicTime>>);
 
 impl RecentRefusals {
-    /// Counts one more, unless there are too many.
+    /// Counts a refusal. Returns false if the limit is reached.
     pub(super) fn one_more(&mut self, uid: u32, now: MonotonicTime) -> bool {
         let times = self.0.entry(uid).or_default();
         let has_room = times.len() < TOLD;
@@ -127,7 +129,7 @@ impl RecentRefusals {
         has_room
     }
 
-    /// What is longer ago does not count.
+    /// Forgets refusals that are older than the retention time.
     pub(super) fn forget(&mut self, memory: Duration, now: MonotonicTime) {
         self.0.retain(|_, times| {
             times.retain(|at| *at + memory > now);

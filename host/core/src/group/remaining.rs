@@ -1,20 +1,21 @@
-//! A roll call: procs that are named, of whom one after the other is ticked off.
+//! A set of named procs from which procs are checked off.
 use peal_model::{NamedProcs, Proc};
 
-/// How many procs one word of ticks is for.
+/// Number of procs in one word of the bit set.
 const WORD: usize = 64;
 
-/// Procs of whom some are ticked off. To name them costs nothing, however many they are.
+/// Procs of which some are checked off. The list of names is shared, so the set is cheap however
+/// large the list is.
 #[derive(Clone, Debug)]
 pub(super) struct RemainingProcs {
     named: NamedProcs,
-    /// A bit for each who is ticked off; as many words as that takes.
+    /// One bit for each proc that is checked off; as many words as needed.
     ticked: Vec<u64>,
     left: usize,
 }
 
 impl From<NamedProcs> for RemainingProcs {
-    /// All of these.
+    /// Returns a set with none of the procs checked off.
     fn from(named: NamedProcs) -> RemainingProcs {
         RemainingProcs {
             left: named.len(),
@@ -25,14 +26,14 @@ impl From<NamedProcs> for RemainingProcs {
 }
 
 impl RemainingProcs {
-    /// Whether somebody is named and not ticked off.
+    /// Returns true if a proc is named and not checked off.
     pub(super) fn has(&self, proc: &Proc) -> bool {
         self.named
             .place_of(proc)
             .is_some_and(|place| !self.is_ticked(place))
     }
 
-    /// Ticks somebody off; whether they were on it.
+    /// Checks a proc off. Returns true if it remained.
     pub(super) fn tick(&mut self, proc: &Proc) -> bool {
         let Some(place) = self
             .named
@@ -52,7 +53,7 @@ impl RemainingProcs {
         true
     }
 
-    /// Who is left, in the order of procs.
+    /// Returns the remaining procs, in the order of procs.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Proc> {
         self.named
             .iter()
@@ -61,7 +62,7 @@ impl RemainingProcs {
             .map(|(_, proc)| proc)
     }
 
-    /// Whether nobody is left.
+    /// Returns true if no proc remains.
     pub(super) fn is_empty(&self) -> bool {
         self.left == 0
     }
@@ -87,7 +88,7 @@ mod tests {
             let proc = |rank: &u32| Proc::new(nspace.clone(), Rank(*rank));
             let mut set: BTreeSet<Proc> = named.iter().map(proc).collect();
             let mut roll = RemainingProcs::from(named.iter().map(proc).collect::<NamedProcs>());
-            // Some by chance, and then whoever is left.
+            // Some procs by chance, then all that remain.
             for rank in ticked.iter().chain(&named) {
                 prop_assert_eq!(roll.has(&proc(rank)), set.contains(&proc(rank)));
                 prop_assert_eq!(roll.tick(&proc(rank)), set.remove(&proc(rank)));

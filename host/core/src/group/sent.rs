@@ -1,20 +1,22 @@
-//! Decisions about a group that the coordinator has sent: they answer calls that servers sent before they knew of them.
+//! Decisions about a group that the coordinator has sent. They answer calls that servers sent
+//! before they received them.
 use super::{DecisionSeq, GroupDecision, Participation, ServerId};
 use crate::MonotonicTime;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the last things were that servers were told of a group: what they say without knowing that is not meant any more.
+/// The last decisions about a group that servers were sent.
 #[derive(Debug, Default)]
 pub(super) struct SentDecisions {
     pub(super) all: DecisionSeq,
     pub(super) each: BTreeMap<ServerId, DecisionSeq>,
-    /// That somebody may not take part, which does not concern every call: until when, to whom if not to all, and what.
+    /// Refusals, which do not answer every call: the end of their retention, the servers (none:
+    /// all), and the decision.
     pub(super) refusals: Vec<(MonotonicTime, Option<BTreeSet<ServerId>>, GroupDecision)>,
     pub(super) until: MonotonicTime,
 }
 
 impl SentDecisions {
-    /// Whether a server was told something that answers a call of its procs'.
+    /// Returns true if a server was sent a decision that answers a call of its procs.
     pub(super) fn answers(&self, server: ServerId, part: &Participation) -> bool {
         let last = self
             .each

@@ -1,34 +1,34 @@
-//! What members of a group may know of each other, also of those that are at other servers.
+//! Data that members of a group may see of each other, also across servers.
 use super::{Groups, established::LocalGroup};
 use peal_model::{Info, JobInfo, Nspace, Proc, UserIdentity};
 use std::sync::Arc;
 
 impl Groups {
-    /// The groups in which somebody of this server is.
+    /// Returns the groups of a local proc.
     fn of(&self, member: &Proc) -> impl Iterator<Item = &LocalGroup> {
         self.known.values().filter(|known| known.has(member))
     }
 
-    /// Whether there is no other server.
+    /// Returns true if there is no other server.
     pub fn is_alone(&self) -> bool {
         self.servers.len() == 1
     }
 
-    /// Whether this is a job of another server.
+    /// Returns true for a job of another server.
     pub fn is_elsewhere(&self, nspace: &Nspace) -> bool {
         self.directory
             .home(nspace)
             .is_some_and(|server| server != self.me)
     }
 
-    /// As whom a job of another server runs.
+    /// Returns the user that a job of another server runs as.
     pub fn owner_elsewhere(&self, nspace: &Nspace) -> Option<UserIdentity> {
         self.directory
             .owner(nspace)
             .filter(|_| self.is_elsewhere(nspace))
     }
 
-    /// Whether somebody is in a group with one whom this names.
+    /// Returns true if a proc shares a group with a named proc.
     pub fn meets(&self, member: &Proc, named: &Proc) -> bool {
         self.of(member).any(|known| {
             known
@@ -40,13 +40,14 @@ impl Groups {
         })
     }
 
-    /// A job of which somebody in a group with this one is.
+    /// Returns the data of a job that shares a group with a proc.
     pub fn shared_job(&self, member: &Proc, nspace: &Nspace) -> Option<&Arc<JobInfo>> {
         self.of(member)
             .find_map(|known| known.formed.jobs.iter().find(|job| job.nspace == *nspace))
     }
 
-    /// What a member said of itself when the group of this number was formed, for another member.
+    /// Returns the infos that a member contributed to the group with this context id, for another
+    /// member.
     pub fn said(&self, member: &Proc, of: &Proc, context_id: u64) -> Option<&[Info]> {
         let mut groups = self
             .of(member)
@@ -56,7 +57,7 @@ impl Groups {
             .map(|(_, said)| &said[..])
     }
 
-    /// The jobs of other servers that have to do with none of the groups here any more, of those that this one had to do with.
+    /// Returns the remote jobs of a former group that share no other group with this server.
     pub(super) fn estranged(&self, known: &LocalGroup) -> Vec<Nspace> {
         let is_shared = |nspace: &Nspace| {
             self.known

@@ -1,4 +1,5 @@
-//! A coordinator dies: the next one learns what everybody was told and waits for, and goes on from there.
+//! Takeover after the loss of the coordinator. The next one collects reports of known decisions and
+//! pending calls, and continues from there.
 use super::{
     DecisionSeq, GroupDecision, GroupKey, GroupMessage, GroupTransition, Groups, ServerId,
     TakeoverReport, coordinator_state::CoordinatorState, established::EstablishedGroup,
@@ -7,14 +8,14 @@ use crate::MonotonicTime;
 use peal_model::Proc;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A coordinator that begins, and waits for what the others know.
+/// The state of a new coordinator that waits for reports.
 #[derive(Debug, Default)]
 pub(super) struct Takeover {
     reports: BTreeMap<ServerId, TakeoverReport>,
 }
 
 impl Groups {
-    /// A server says what it knows. We may not know yet that we are to coordinate.
+    /// Handles a server's report. It may arrive before this server knows that it coordinates.
     pub(super) fn reported(&mut self, from: ServerId, report: TakeoverReport, now: MonotonicTime) {
         self.takeover
             .get_or_insert_default()
@@ -23,7 +24,7 @@ impl Groups {
         self.take_over(now);
     }
 
-    /// The coordinator is gone: the next one learns what we know.
+    /// Sends a report to the next coordinator after the loss of the last one.
     pub(super) fn report(&mut self, now: MonotonicTime) {
         let jobs = self.directory.of(self.me).map(|(nspace, facts)| {
             let ended = self.directory.ended_of(&nspace);
@@ -53,7 +54,7 @@ impl Groups {
         }
     }
 
-    /// Goes on from where the last coordinator was, once everybody who is left has said what they know.
+    /// Continues as coordinator once all remaining servers have reported.
     pub(super) fn take_over(&mut self, now: MonotonicTime) {
         let all = self.coordinator() == self.me
             && self.takeover.as_ref().is_some_and(|takeover| {
@@ -93,8 +94,8 @@ impl Groups {
         }
     }
 
-    /// Servers that wait for something, or have a group, of which others were told more, are told the same; and all of them what
-    /// was for all.
+    /// Sends known decisions again to servers that missed them: those about groups that they have
+    /// or wait for, and those for all servers.
     fn tell_again(
         &mut self,
         reports: &BTreeMap<ServerId, TakeoverReport>,
@@ -127,14 +128,14 @@ impl Groups {
     }
 }
 
-/// What was decided, in its order, by what any server knows.
+/// Returns all decisions that any server knows, in their order.
 fn all_past(reports: &BTreeMap<ServerId, TakeoverReport>) -> BTreeMap<DecisionSeq, GroupDecision> {
     let all = reports.values().flat_map(|report| &report.past);
     all.map(|outcome| (outcome.instance, outcome.clone()))
         .collect()
 }
 
-/// The groups that there are: as whoever knows most of each has it, and what was decided since.
+/// Returns the established groups: the latest known state of each, with the decisions since.
 fn standing(
     reports: &BTreeMap<ServerId, TakeoverReport>,
     past: &BTreeMap<DecisionSeq, GroupDecision>,

@@ -1,4 +1,4 @@
-//! What a server wants done: by whoever steps it, and by the host environment.
+//! Actions and upcalls that a step of the server returns to its caller.
 #[cfg(doc)]
 use super::ServerState;
 use super::{
@@ -16,228 +16,240 @@ use peal_model::{
 };
 use std::{path::PathBuf, sync::Arc};
 
-/// What is to be done.
+/// An action that the caller of the server carries out.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// Answer a request.
+    /// Sends the reply to a request.
     Reply {
-        /// Which one.
+        /// The request.
         to: RequestId,
-        /// The answer.
+        /// The reply.
         reply: Reply,
     },
-    /// Send an event to a client.
+    /// Sends an event to a client.
     Deliver {
-        /// Its connection.
+        /// The client's connection.
         peer: PeerId,
         /// The event.
         event: Arc<Event>,
     },
-    /// This connection is catching up and has had what it may have at once: when all before this has been written (or nearly;
-    /// at once if nothing was), call [`Server::resume`]. Until then no event is delivered to it; replies are. There is never
-    /// more than one `Pause` or [`Action::Recall`] of a connection open, and none is followed by another before it is answered.
+    /// Pauses a lagging connection after a batch. The caller calls [`ServerState::resume`] when
+    /// everything before this has been written, or nearly; at once if nothing was to be written.
+    ///
+    /// Until then no event is delivered to the connection; replies are. A connection has at most
+    /// one `Pause` or [`Action::Recall`] open, and none is followed by another before it is
+    /// answered.
     Pause {
         /// The connection.
         peer: PeerId,
     },
-    /// Store an event: there are too many to keep them in memory. It need not outlive the process. If that fails, say so
-    /// when it is recalled.
+    /// Stores an event that exceeds the memory for retained events. The event need not outlive the
+    /// process. A failure is reported when the event is recalled.
     Spill {
-        /// Its number.
+        /// The number of the event.
         at: Seq,
-        /// Its contents.
+        /// The contents of the event.
         event: Arc<Event>,
     },
-    /// What has been spilled under these numbers, from the first to the last, is needed no more; between them may be some
-    /// that never were.
+    /// Removes spilled events by a range of numbers, both ends included. Some numbers in between
+    /// may never have been spilled.
     Forget {
-        /// The first.
+        /// The first number.
         first: Seq,
-        /// The last.
+        /// The last number.
         last: Seq,
     },
-    /// Fetch spilled events, at most a batch of them, then call [`Server::recalled`] with their contents, or with none for
-    /// what cannot be had. They stay stored until an [`Action::Forget`], which may well come in the meantime: that they are
-    /// not there any more is no error.
+    /// Fetches spilled events, at most one batch. The caller passes their contents to
+    /// [`ServerState::recalled`], with none for an event that cannot be read.
+    ///
+    /// The events stay stored until an [`Action::Forget`]. It may come in the meantime: an event
+    /// that is no longer stored is no error.
     Recall {
-        /// The connection that waits for them.
+        /// The connection that waits for the events.
         peer: PeerId,
-        /// Their numbers, in order.
+        /// The numbers of the events, in ascending order.
         events: Vec<Seq>,
     },
-    /// Run an event through the hosted chains.
+    /// Runs an event through the hosted chains.
     Chain {
         /// The event.
         event: Arc<Event>,
-        /// Whose chains it may pass.
+        /// The users whose chains the event may pass.
         reach: UserScope,
-        /// How many events its handlers may raise in turn.
+        /// The events that handlers may raise in response.
         allowance: EventBudget,
     },
-    /// The same with the event of a proc's abnormal end: whoever said that it ended may wait for what the handlers wish
-    /// ([`crate::termination`]).
+    /// Runs the event of a proc's abnormal end through the hosted chains. The reporter of the end
+    /// may wait for the termination requests of the handlers ([`crate::termination`]).
     Consult {
-        /// The proc.
+        /// The proc that ended.
         about: Proc,
         /// The event.
         event: Arc<Event>,
-        /// Whose chains it may pass.
+        /// The users whose chains the event may pass.
         reach: UserScope,
-        /// How many events its handlers may raise in turn.
+        /// The events that handlers may raise in response.
         allowance: EventBudget,
     },
-    /// Make an event known to the other servers.
+    /// Distributes an event to the other servers.
     Distribute {
         /// The event.
         event: Arc<Event>,
-        /// Whom it may reach there.
+        /// The users whose procs may receive the event there.
         reach: UserScope,
-        /// How many events the handlers there may raise in turn.
+        /// The events that handlers there may raise in response.
         allowance: EventBudget,
     },
-    /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
+    /// Gathers from the other servers, because all local procs have arrived at a fence. The caller
+    /// then calls [`ServerState::gathered`].
     Gather {
         /// The fence.
         id: FenceId,
-        /// What for.
+        /// The operation that the fence belongs to.
         purpose: Purpose,
-        /// The procs that take part, everywhere.
+        /// The participants on all servers.
         procs: NamedProcs,
-        /// What the procs here have put for others, nothing unless the fence collects; and whether all took part.
+        /// The values that local procs put for other procs, empty unless the fence collects data;
+        /// and whether all local participants arrived.
         brought: FenceContribution,
     },
-    /// Send this to another server, behind all that was sent there before.
+    /// Sends a message to another server, after everything that was sent to it before.
     SendGroupMessage {
-        /// Which.
+        /// The receiving server.
         to: ServerId,
-        /// What.
+        /// The message.
         message: GroupMessage,
     },
-    /// Tell or ask the host environment.
+    /// Makes an upcall to the host environment.
     Upcall(Upcall),
-    /// Ask the policies of the request's hook, then call [`Server::decided`]. Those of one hook are asked in their order.
+    /// Calls the policies of the request's hook, in order. The caller then calls
+    /// [`ServerState::decided`].
     Decide {
-        /// What is to be decided.
+        /// The decision.
         id: DecisionId,
-        /// What they are asked.
+        /// The request that the policies receive.
         request: Arc<PolicyRequest>,
     },
-    /// Write to log channels, then call [`Server::answer`] if somebody waits for it.
+    /// Writes to log channels. The caller then calls [`ServerState::answer`] if a requester waits.
     Log {
-        /// The request.
+        /// The request that is answered; none if no requester waits.
         to: Option<RequestId>,
-        /// What is to be written.
+        /// The log request.
         request: Arc<LogRequest>,
     },
-    /// A proc may not put what it wanted to: to be counted and traced.
+    /// Counts and traces values of a proc that were refused.
     PutRefused {
-        /// The proc.
+        /// The proc that put the values.
         proc: Proc,
-        /// Why.
+        /// The reason.
         refusal: PutRefusal,
     },
-    /// A job-control request has ended: to be put on record.
+    /// Records the end of a job-control request.
     JobControlEnded {
-        /// Who made it; none: a module of the site.
+        /// The requester; none for a module of the site.
         requester: Option<Proc>,
-        /// What was done.
+        /// The operation of the request.
         operation: JobControlOperation,
-        /// To whom.
+        /// The procs that it was for.
         targets: Vec<Proc>,
-        /// How that went.
+        /// The status with which it ended.
         status: Status,
     },
-    /// Look at a file that is watched.
+    /// Checks a monitored file.
     CheckFile {
-        /// The watch.
+        /// The monitor.
         watch: MonitorId,
-        /// How.
+        /// The kind of check.
         look: FileLook,
     },
-    /// Look up what is used, as far as whoever asks may know, then call [`Server::measured`].
+    /// Measures resource usage, as far as the requester may see it. The caller then calls
+    /// [`ServerState::measured`].
     Measure {
-        /// The watch.
+        /// The monitor.
         watch: MonitorId,
-        /// What is asked for.
+        /// The usage to measure.
         usage: Arc<UsageRequest>,
-        /// As whom the requester runs.
+        /// The user that the requester runs as.
         identity: UserIdentity,
     },
-    /// Something was denied: to be counted and traced, before whoever asked is told.
+    /// Counts and traces a denial. Precedes the reply to the requester.
     Denied(Denial),
 }
 
-/// How to look at a file that is watched.
+/// A check of a monitored file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FileLook {
-    /// For the first time, with no more rights than this user has, then call [`Server::file_opened`].
+    /// Opens the file with no more rights than this user has. The caller then calls
+    /// [`ServerState::file_opened`].
     Open {
-        /// Its absolute path.
+        /// The absolute path of the file.
         path: PathBuf,
-        /// As whom the requester runs.
+        /// The user that the requester runs as.
         identity: UserIdentity,
     },
-    /// Once more, then call [`Server::file_looked_at`].
+    /// Checks the open file again. The caller then calls [`ServerState::file_looked_at`].
     Again,
-    /// No more. It may be that it was never opened.
+    /// Closes the file, which may never have been opened.
     Close,
 }
 
-/// What goes up to the host environment.
+/// An upcall to the host environment.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Upcall {
-    /// A proc connected for the first time.
+    /// Reports the first connection of a proc.
     ClientConnected(Proc),
-    /// A proc left in order.
+    /// Reports that a proc finalized.
     ClientFinalized(Proc),
-    /// A proc lost its connection without having left in order.
+    /// Reports that a proc lost its connection without having finalized.
     ClientLost(Proc),
-    /// A tool is gone.
+    /// Reports that a tool has left.
     ToolLeft(Proc),
-    /// An event for the host itself, which registered for it.
+    /// Delivers an event for which the host environment registered.
     Notify {
         /// The event.
         event: Arc<Event>,
-        /// How many events may follow from it.
+        /// The events that may be raised in response.
         allowance: EventBudget,
     },
-    /// Somebody wants events of the environment of these codes (none: of every code), which nobody wanted until now; answered
-    /// by [`Server::host_registered`].
+    /// Registers for environment events of these codes (none: of every code), which no client
+    /// needed until now. Answered by [`ServerState::host_registered`].
     RegisterEvents {
-        /// The question.
+        /// The registration.
         id: HostRegistrationId,
         /// The codes.
         codes: Vec<Status>,
     },
-    /// Nobody wants events of the environment of these codes any more; with none, nobody wants those of every code.
+    /// Deregisters codes of environment events that no client needs any more. An empty list ends
+    /// the registration for every code.
     DeregisterEvents(Vec<Status>),
-    /// Procs are to be controlled; answered by [`Server::controlled`].
+    /// Controls procs. Answered by [`ServerState::controlled`].
     JobControl {
-        /// The request.
+        /// The job-control request.
         id: ControlId,
-        /// Who asks; none for a module of the site.
+        /// The requester; none for a module of the site.
         source: Option<Proc>,
-        /// What is asked; it makes sense, and nothing forbids it.
+        /// The action, its targets and directives. They are valid and permitted.
         control: JobControl,
     },
-    /// Something is to be removed when procs have ended; answered by [`Server::answer`].
+    /// Removes files when procs have ended. Answered by [`ServerState::answer`].
     Cleanup {
         /// The request.
         to: RequestId,
-        /// Who asks.
+        /// The requester.
         source: Proc,
-        /// As whom, and with whose rights.
+        /// The user whose rights bound the removal.
         identity: UserIdentity,
-        /// What.
+        /// The files to remove, and when.
         cleanup: Cleanup,
     },
-    /// A request that is the host's business, which it answers or does not support; answered by [`Server::answer`].
+    /// Passes on a request that the host environment answers or does not support. Answered by
+    /// [`ServerState::answer`].
     Request {
         /// The request.
         to: RequestId,
-        /// Who asks.
+        /// The requester.
         source: Proc,
-        /// What is asked.
+        /// The request itself.
         request: Request,
     },
 }

@@ -1,5 +1,5 @@
-//! Connections that are catching up: those that have registered and are told what was kept, and those that read slowly. They
-//! are fed in batches, in the order in which events were spread.
+//! Delivery of retained events in batches, in the order of distribution: to connections that have
+//! just registered, and to lagging ones.
 use super::{Action, ConnectedPeer, ConnectionState, PeerId, ServerState};
 use crate::{
     audience::{Coverage, EventTargets},
@@ -9,15 +9,18 @@ use crate::{
 use peal_model::{Event, Info, KeyName, Value};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
-/// The key of the info, a `PMIX_UINT64`, by which a client is told how many events of the codes that it registered for it missed
-/// (at most: some may not have been for it). The first event of the ring that it is told of says how many the ring ejected before it
-/// registered. The next event about its job says how many others about its job there was no room for, or could not be had again.
+/// Key of an info (`PMIX_UINT64`) with the number of events that a client missed, among the codes
+/// that it registered for. The number is an upper bound: some may not have been for the client.
+///
+/// The first event from the event ring carries the number of events that the ring ejected before
+/// the registration. The next event about the client's job carries the number of events about that
+/// job that were dropped for lack of memory or could not be recalled.
 pub const EVENTS_MISSED: KeyName = KeyName("peal.events.missed");
 
-/// How many events are looked at before others have their turn.
+/// Maximum number of retained events examined for one batch, so that other requests get their turn.
 const LOOK: usize = 4096;
 
-/// What is left of a batch.
+/// The remaining capacity of a batch.
 struct Batch {
     events: usize,
     bytes: usize,
@@ -26,7 +29,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// Takes so many bytes for one event, if there is room; for a first one there always is.
+    /// Takes the bytes of one event from the batch. Returns false if they do not fit; the first
+    /// event always fits.
     fn take(&mut self, bytes: u32) -> bool {
         let bytes = bytes as usize;
         if !mem::take(&mut self.is_fresh) && (self.events == 0 || self.bytes < bytes) {
@@ -39,27 +43,29 @@ impl Batch {
         true
     }
 
-    /// Looks at one more, if that many may be looked at.
+    /// Counts one examined event. Returns false if the limit is exceeded.
     fn look(&mut self) -> bool {
         self.looks += 1;
         self.looks <= LOOK
     }
 }
 
-/// How a batch ended.
+/// The reason why a batch ended.
 enum BatchEnd {
-    /// Everything was looked at.
+    /// No retained event is left.
     CaughtUp,
-    /// It is full; this comes next.
+    /// The batch is full; the next event is this one.
     Full(Seq),
-    /// This comes next, and is spilled.
+    /// The next event is this one, and it is spilled.
     Spilled(Seq),
 }
 
 impl ServerState {
-    /// The caller found the outbox of a connection (nearly) full. From now on events are kept for it instead of being
-    /// delivered, until calls of [`Server::resume`] have brought it to the end of them: nobody who reads slowly loses events.
-    /// Follows an [`Action::Pause`], unless the connection is catching up already or is heard no more.
+    /// Marks a connection as lagging because its outbox is full, or nearly. From now on its events
+    /// are retained instead of delivered, until calls of [`ServerState::resume`] have delivered all
+    /// of them: slow readers lose no events.
+    ///
+    /// Returns an [`Action::Pause`], unless the connection is lagging already or no longer active.
     pub fn mark_lagging(&mut self, peer: PeerId) -> Vec<Action> {
         let uid = self
             .peers
@@ -74,8 +80,8 @@ impl ServerState {
         }
     }
 
-    /// Everything before an [`Action::Pause`] has been written, or nearly: the next batch follows. One call answers one
-    /// `Pause`. Nothing follows for a connection that is not paused.
+    /// Delivers the next batch after everything before an [`Action::Pause`] has been written, or
+    /// nearly. One call answers one `Pause`. A connection that is not paused gets nothing.
     pub fn resume(&mut self, peer: PeerId) -> Vec<Action> {
         match self.retained.take_waits(peer) {
             Some(Waits::ForRoom) => self.feed(peer, BTreeMap::new()),
@@ -89,9 +95,11 @@ impl ServerState {
         }
     }
 
-    /// The contents that an [`Action::Recall`] asked for: the delivery goes on with them. Each stays stored until it is
-    /// forgotten. What is none or missing is lost: it is counted, and the connection passes it by. One call answers one
-    /// `Recall`; that its connection is gone does not matter.
+    /// Continues a delivery with the contents that an [`Action::Recall`] requested. Each event
+    /// stays stored until an [`Action::Forget`]. Contents that are none or missing are lost: they
+    /// are counted and skipped.
+    ///
+    /// One call answers one `Recall`. A connection that has closed in the meantime is no error.
     pub fn recalled(&mut self, peer: PeerId, contents: Vec<(Seq, Option<Event>)>) -> Vec<Action> {
         match self.retained.take_waits(peer) {
             Some(Waits::ForContents(asked)) => {
@@ -106,7 +114,7 @@ impl ServerState {
         }
     }
 
-    /// The next batch for a connection, with what was recalled for it.
+    /// Delivers the next batch to a connection, with the contents recalled for it.
     pub(super) fn feed(
         &mut self,
         id: PeerId,
@@ -131,7 +139,8 @@ impl ServerState {
         };
         let (events, ended) = feeding.go_on(cursor);
         let ended = match ended {
-            // It is fetched when what comes before it has been written.
+            // The client reads what precedes the spilled event while its contents are fetched
+            // later.
             BatchEnd::Spilled(next) if !events.is_empty() => BatchEnd::Full(next),
             ended => ended,
         };
@@ -161,7 +170,7 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// These actions, and then what is to be done about spilled events, and where watches have ended.
+    /// Appends the pending actions for spilled events, and those of monitors that have ended.
     pub(super) fn settled(&mut self, mut actions: Vec<Action>) -> Vec<Action> {
         actions.extend(
             self.retained
@@ -177,18 +186,18 @@ impl ServerState {
     }
 }
 
-/// A batch in the making.
+/// A batch under construction.
 struct Feeding<'a> {
     id: PeerId,
     peer: &'a ConnectedPeer,
     log: &'a mut Retained,
     batch: Batch,
-    /// What was spilled and is here again; none: lost.
+    /// Contents of spilled events that were recalled; none if lost.
     recalled: BTreeMap<Seq, Option<Arc<Event>>>,
 }
 
 impl Feeding<'_> {
-    /// Takes events from here on, until the batch ends. They count as told.
+    /// Takes events from a cursor on until the batch ends. The events count as delivered.
     fn go_on(&mut self, mut cursor: Seq) -> (Vec<Arc<Event>>, BatchEnd) {
         let mut events = Vec::new();
         while let Some(next) = self.log.next_for(self.id, &self.peer.proc, cursor) {
@@ -222,7 +231,7 @@ impl Feeding<'_> {
         (events, BatchEnd::CaughtUp)
     }
 
-    /// The spilled events among those that come next, from this one on, as far as they fit into the batch.
+    /// Collects the spilled events from `first` on that fit into the batch.
     fn spilled_from(&mut self, first: Seq) -> Vec<Seq> {
         let mut spilled = vec![first];
         let mut cursor = first;
@@ -243,7 +252,7 @@ impl Feeding<'_> {
         spilled
     }
 
-    /// Whether the connection is to be told of an event, as far as its head tells.
+    /// Decides by the summary of an event whether the connection receives it.
     fn coverage(&self, next: &NextRetained) -> Coverage {
         let reaches = match next.claim {
             DeliveryReason::Entitled => true,
@@ -257,7 +266,7 @@ impl Feeding<'_> {
         }
     }
 
-    /// The rest of the question, which takes the event itself.
+    /// Decides the same with the event's contents, where the summary leaves it open.
     fn is_for_it(&self, next: &NextRetained, coverage: Coverage, event: &Event) -> bool {
         let (is_meant, is_covered) = (
             next.claim == DeliveryReason::Entitled,
@@ -271,7 +280,7 @@ impl Feeding<'_> {
             && (is_covered || self.peer.interests.cover(&next.head, &aim))
     }
 
-    /// The event, with how many others of its class were missed and not told of yet.
+    /// Adds to the event the number of missed events of its class that were not reported yet.
     fn told_what_it_missed(&mut self, head: &EventSummary, event: Arc<Event>) -> Arc<Event> {
         let ConnectedPeer {
             proc, interests, ..
@@ -286,7 +295,7 @@ impl Feeding<'_> {
     }
 }
 
-/// An event that says how many of its class were missed before it.
+/// Adds the number of missed events of the same class to an event.
 pub(super) fn missing(event: Arc<Event>, missed: u64) -> Arc<Event> {
     if missed == 0 {
         return event;

@@ -1,4 +1,5 @@
-//! Connect and disconnect: procs of several jobs wait for each other as in a fence, and are an assemblage in between.
+//! Connect and disconnect. Procs of several jobs meet as in a fence and are an assemblage in
+//! between.
 use super::{
     Action, Purpose, RequestId, ServerState, control::ControlRequester, data::timeout, reply,
 };
@@ -12,11 +13,11 @@ use peal_model::{
 };
 use std::{collections::BTreeSet, sync::Arc};
 
-/// What whoever wants to connect with a proc that has ended is told.
+/// The status of a connect with a proc that has ended.
 pub(super) const UNCONNECTABLE: Status = code::PMIX_ERR_LOST_CONNECTION;
 
 impl ServerState {
-    /// Somebody connects or disconnects.
+    /// Handles a connect or a disconnect.
     pub(super) fn connect(
         &mut self,
         purpose: Purpose,
@@ -52,8 +53,8 @@ impl ServerState {
         )
     }
 
-    /// The same with procs of other servers among them. They meet as a group does that is no group to them: it is decided in one place,
-    /// and what each has to know of the others comes with it.
+    /// Connects or disconnects procs of several servers. The coordinator decides about them as
+    /// about a group, and its decision carries the job data that each server needs.
     fn connect_across(
         &mut self,
         purpose: Purpose,
@@ -101,7 +102,7 @@ impl ServerState {
         self.stepped(steps)
     }
 
-    /// Procs that somebody wants to connect with, with their owners, wherever they are.
+    /// Adds the owners to the procs that a connect names, on this server or on others.
     pub(super) fn connectable(&self, procs: &[Proc]) -> Vec<TargetProc> {
         let owner = |proc: &Proc| {
             self.identity(proc)
@@ -116,7 +117,7 @@ impl ServerState {
             .collect()
     }
 
-    /// All have called it: from now on they are connected, unless one of them is gone.
+    /// Completes a connect that all participants called. It fails if one of them has ended.
     pub(super) fn connected(&mut self, finished: CompletedFence, status: Status) -> Vec<Action> {
         let CompletedFence {
             procs,
@@ -153,7 +154,8 @@ impl ServerState {
         waiting.into_iter().map(answer).collect()
     }
 
-    /// All who are still there have called it: they are connected no more. Who has ended was not any more.
+    /// Completes a disconnect that all remaining participants called. Ended participants had left
+    /// the assemblage already.
     pub(super) fn parted(&mut self, finished: CompletedFence, status: Status) -> Vec<Action> {
         self.assemblages.disconnect(&finished.procs);
         let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
@@ -168,7 +170,7 @@ impl ServerState {
             .collect()
     }
 
-    /// A proc has ended: nobody can connect with it any more.
+    /// Fails pending connects with a proc that has ended.
     pub(super) fn unconnectable(&mut self, proc: &Proc) -> Vec<Action> {
         self.fences
             .unconnectable(proc)
@@ -177,8 +179,8 @@ impl ServerState {
             .collect()
     }
 
-    /// A proc has ended without having left in order: procs of other jobs that are connected with it are told. Those of its own job
-    /// are, by the host.
+    /// Notifies connected procs of other jobs that a proc ended without finalizing. Procs of its
+    /// own job are notified by the host environment.
     pub(super) fn tell_connected(&mut self, proc: &Proc, reach: UserScope) -> Vec<Action> {
         let others = self.assemblages.leave(proc);
         let others: Vec<Proc> = others

@@ -40,7 +40,7 @@ impl ServerState {
         }
     }
 
-    /// The user who is charged for what a proc puts, and that user's share.
+    /// Returns the user that is charged for the values of a proc, and the share of that user.
     pub(super) fn put_share(&self, proc: &Proc) -> PutShare {
         let uid = self.uid_of(proc);
         let max_bytes = if self.is_bounded(uid) {
@@ -51,12 +51,12 @@ impl ServerState {
         PutShare { uid, max_bytes }
     }
 
-    /// True if a user has no more than a share: all do but root and the server's user.
+    /// Returns true if a user is bounded by a share: all users but root and the server's own.
     pub(super) fn is_bounded(&self, uid: u32) -> bool {
         uid != 0 && uid != self.server().uid
     }
 
-    /// Answers gets that have waited for what is known of a proc now.
+    /// Answers pending gets with the data that are now known of a proc.
     pub(super) fn answer_gets(&mut self, of: &Proc, waiting: Vec<RequestId>) -> Vec<Action> {
         if waiting.is_empty() {
             return Vec::new();
@@ -103,7 +103,7 @@ impl ServerState {
         )
     }
 
-    /// Somebody waits for these procs.
+    /// Adds a proc to a collective of these procs. Starts the collective if it is the first.
     pub(super) fn meet(
         &mut self,
         purpose: Purpose,
@@ -114,7 +114,7 @@ impl ServerState {
         if self.fences.is_busy(source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
-        // Who takes part is worked out once for all of them.
+        // Participants are computed once per collective, not per arrival: jobs are large.
         let id = match self.fences.awaiting(purpose, &procs, source) {
             Some(id) => id,
             None => match self.participants(source, procs, purpose) {
@@ -135,9 +135,13 @@ impl ServerState {
             .collect()
     }
 
-    /// The procs of this server that a set names and that can still arrive, and whether some cannot. One that has finalized can while
-    /// its process lives. A fence that names a job or rank nobody knows could never end; jobs of others are nobody's. Those of other
-    /// servers are named by who is in a group with them.
+    /// Returns the local procs of a set that can still arrive, and whether some cannot. A finalized
+    /// proc can arrive while its process lives, where the purpose allows it.
+    ///
+    /// # Errors
+    ///
+    /// Fails for unknown jobs, jobs of other users and unknown ranks, because such a fence could
+    /// never end. Jobs of other servers are allowed if the source shares a group with them.
     fn participants(
         &self,
         source: &Proc,
@@ -155,7 +159,7 @@ impl ServerState {
                 && named.nspace == source.nspace
                 && self.tools.identity(&source.nspace).is_some()
             {
-                // Whoever nobody started is alone.
+                // A tool or singleton is the only proc of its namespace.
                 expected.insert(source.clone());
                 continue;
             }
@@ -209,8 +213,8 @@ impl ServerState {
         }
     }
 
-    /// All servers have arrived at a fence, or gathering failed: what the others handed round is stored, and everybody who
-    /// waits is answered.
+    /// Completes a fence after all servers have arrived or gathering failed. Stores the data of
+    /// other servers and answers all waiting procs.
     pub fn gathered(
         &mut self,
         id: FenceId,
@@ -230,7 +234,8 @@ impl ServerState {
             }
         };
         match finished.purpose {
-            // The last that came, for which all others waited, is let go first, and so has a start of them where they meet again.
+            // The last arrival is answered first, so that it reaches the next fence ahead of the
+            // others, which waited for it in this one.
             Purpose::Fence => finished
                 .waiting
                 .into_iter()
@@ -274,7 +279,7 @@ impl ServerState {
             }];
         }
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
-        // Reserved keys are the host's alone. What it has not said by now, nobody will.
+        // Only the host environment sets reserved keys, and it has done so before the procs start.
         let may_come = self.may_put(&proc)
             && !sought
                 .as_ref()
@@ -293,7 +298,8 @@ impl ServerState {
         Vec::new()
     }
 
-    /// Whether this proc, or for no rank any of its job, may still put something.
+    /// Returns true if a proc may still put values; for an undefined rank, if any proc of the job
+    /// may.
     pub(super) fn may_put(&self, proc: &Proc) -> bool {
         let lives = |life: ProcPhase| matches!(life, ProcPhase::Expected | ProcPhase::Connected(_));
         match self.jobs.get(&proc.nspace) {
@@ -304,15 +310,16 @@ impl ServerState {
         }
     }
 
-    /// What the host said of a job of this server, or of one of which somebody in a group with the requester is.
+    /// Returns the job data of a local job, or of a remote job with a proc in a group with the
+    /// source.
     pub(super) fn info_of(&self, source: &Proc, nspace: &Nspace) -> Option<Arc<JobInfo>> {
         let job = self.jobs.get(nspace).map(|job| &job.info);
         job.or_else(|| self.groups.shared_job(source, nspace))
             .cloned()
     }
 
-    /// All that is known of a proc (or job), if what is asked for is among it, or for no key anything that it put. No rank means
-    /// whichever proc has it.
+    /// Returns all data of a proc or job if they include the sought value; without a key, if the
+    /// proc has put anything. An undefined rank means any proc that has the value.
     fn known_data(
         &mut self,
         info: &JobInfo,
@@ -326,7 +333,7 @@ impl ServerState {
                 Some(sought) => {
                     self.modex.has(proc, Some(sought)) || job::says(info, proc, &sought.key)
                 }
-                // What the host said of a proc the requester has already.
+                // The requester has the host environment's values of a proc already.
                 None => self.modex.has(proc, None) || !proc.rank.is_valid(),
             };
             knows.then(|| proc.clone())
@@ -336,7 +343,8 @@ impl ServerState {
                 self.modex.answer(&proc, || job::values_of(info, &proc)),
             ]);
         }
-        // A client of 4.2 asks so for what the host said of a proc of another job.
+        // Clients of OpenPMIx 4.2 use the wildcard rank for the host environment's values of procs
+        // of other jobs.
         let of_ranks =
             proc.rank == rank::PMIX_RANK_WILDCARD && job::says_of_ranks(info, &sought?.key);
         of_ranks.then(|| job::all_values(info).map(SharedData::from).collect())
@@ -365,7 +373,7 @@ fn found(data: impl IntoIterator<Item = SharedData>) -> Reply {
     }
 }
 
-/// The time-out of a request that was checked when it came ([`Server::request`]).
+/// Returns the timeout of a request. [`ServerState::request`] has validated it.
 pub(super) fn timeout(infos: &[Info]) -> Option<Duration> {
     directives::timeout(infos).ok().flatten()
 }

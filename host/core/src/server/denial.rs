@@ -1,30 +1,30 @@
-//! Who asks for something, and how they are told that they may not have it.
+//! Denials, and how the requester is answered.
 use super::{Action, DecisionId, RequestId, reply};
 use crate::policy::{DecidedBy, Verdict};
 use peal_model::{Hook, Info, Proc, Reply, Status, TargetProc, UserIdentity};
 use std::fmt;
 
-/// How many of the procs that a request is about a denial names.
+/// Maximum number of procs that a denial names.
 const MOST_TARGETS: usize = 8;
 
-/// Something was denied: to be counted and traced.
+/// A denied request, to be counted and traced.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Denial {
-    /// Which hook.
+    /// The hook.
     pub hook: Hook,
-    /// To whom; none for a tool that has no name yet.
+    /// The requester; none for a tool without a name.
     pub requester: Option<Proc>,
-    /// As whom that runs.
+    /// The user that the requester runs as.
     pub identity: Option<UserIdentity>,
-    /// Procs that it is about, the first of them.
+    /// The first procs that the request concerns.
     pub targets: Vec<Proc>,
-    /// The decision that led to it; none where no policies were asked, or what they said is not why.
+    /// The decision that led to the denial; none if no policy was called or no policy denied.
     pub decision: Option<DecisionId>,
-    /// Who said no.
+    /// The policy or built-in rule that denied.
     pub by: DecidedBy,
-    /// What the requester is told.
+    /// The status in the reply.
     pub status: Status,
-    /// And why.
+    /// The reasons in the reply.
     pub reasons: Vec<Info>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Denial {
         } = self;
         write!(f, "{by} denies {hook} to ")?;
         match requester {
-            // Tools choose their names.
+            // Tools choose their names, so the name is escaped.
             Some(proc) => write!(f, "{:?}", proc.to_string())?,
             None => f.write_str("a tool without a name")?,
         }
@@ -59,16 +59,16 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Who asks for something, and how they are refused.
+/// The requester of a gated request, and how a denial is reported to it.
 #[derive(Debug)]
 pub(super) struct DenialRecipient {
     pub(super) hook: Hook,
     pub(super) requester: Option<Proc>,
     pub(super) identity: Option<UserIdentity>,
     pub(super) refusal: DenialReply,
-    /// Procs that the request is about, the first of them.
+    /// The first procs that the request concerns.
     pub(super) targets: Vec<Proc>,
-    /// The decision that is awaited.
+    /// The pending decision.
     pub(super) decision: Option<DecisionId>,
 }
 
@@ -89,7 +89,7 @@ impl DenialRecipient {
         }
     }
 
-    /// The same of a request about these.
+    /// Returns the recipient with the procs that its request concerns.
     pub(super) fn about(self, targets: &[TargetProc]) -> DenialRecipient {
         let targets = targets
             .iter()
@@ -104,20 +104,20 @@ impl DenialRecipient {
     }
 }
 
-/// How.
+/// The form of the reply to a denied request.
 #[derive(Debug)]
 pub(super) enum DenialReply {
-    /// By an answer that holds the reasons.
+    /// A reply with the reasons.
     Infos(RequestId),
-    /// By one that would tell of a job, which libpmix reads of an error, too.
+    /// A spawn reply. libpmix parses the namespace of a spawn reply even if the status is an error.
     Spawned(RequestId),
-    /// By an answer that has room for the status only.
+    /// A reply with the status only.
     Status(RequestId),
-    /// Nobody waits for an answer.
+    /// No reply, because nothing waits for one.
     Silent,
 }
 
-/// Tells whoever asked, as far as there is somebody to be told.
+/// Records a denial and answers the requester, if it waits.
 pub(super) fn deny(asker: DenialRecipient, verdict: Verdict) -> Vec<Action> {
     let Verdict::Denied {
         by,
@@ -164,7 +164,7 @@ pub(super) fn deny(asker: DenialRecipient, verdict: Verdict) -> Vec<Action> {
         status,
         reasons,
     };
-    // It is on record before the requester is told.
+    // The denial must be recorded before the requester can react to it.
     std::iter::once(Action::Denied(denial))
         .chain(answer)
         .collect()

@@ -1,4 +1,4 @@
-//! Events: registration by clients, notification by clients and by the host, delivery.
+//! Events: registration by clients, notification by clients and by the host environment, delivery.
 use super::{
     Action, ConnectedPeer, ConnectionState, EventBudget, HostRegistrationId, PeerId, RequestId,
     ServerState, Upcall,
@@ -22,28 +22,28 @@ use std::{
     sync::Arc,
 };
 
-/// By this `libpmix` knows an event that has been through a server, and does not send it there again. Clients may not say
-/// so of theirs.
+/// Key by which libpmix recognizes an event that has passed a server, and does not send it there
+/// again. Clients must not set it.
 const INTERNAL_NOTIFY: KeyName = KeyName("pmix.srvr.internal.notify");
 
-/// How many procs one registration may filter by.
+/// Maximum number of procs in the filter of one registration.
 const MAX_FILTER: usize = 1024;
 
-/// Who raises an event, for whom it has to be decided whether they may.
+/// The origin of an event that needs a decision before it is raised.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RaiseRequest {
-    /// A client, which awaits an answer.
+    /// A client, which waits for the reply.
     Client(RequestId, MonotonicTime),
-    /// A tenant's hosted handler, with what it was allowed by the event before it.
+    /// A tenant's hosted handler, with the remaining event budget.
     Handler(EventBudget),
 }
 
-/// Whose hosted handler raises an event.
+/// The owner of the hosted handler that raises an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RaisingOwner {
-    /// The site's, which needs no permission.
+    /// The site, which needs no permission.
     Site,
-    /// A tenant's, who runs as this.
+    /// A tenant that runs as this user.
     Tenant(UserIdentity),
 }
 
@@ -77,7 +77,7 @@ impl ServerState {
         {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
-        // The registrations of `libpmix` say nothing of classes and want both.
+        // Registrations of libpmix carry no class filter and are for both classes.
         let wish = ClientRegistration {
             to,
             codes,
@@ -96,8 +96,9 @@ impl ServerState {
         }
     }
 
-    /// The host environment's answer to an [`Upcall::RegisterEvents`]: whoever waited for it is registered, or told why not. A
-    /// host that offers no events of its own (`PMIX_ERR_NOT_SUPPORTED`) is not in the way of those of others.
+    /// Handles the host environment's answer to an [`Upcall::RegisterEvents`]: waiting clients are
+    /// registered or refused. A host environment without events of its own
+    /// (`PMIX_ERR_NOT_SUPPORTED`) does not stand in the way of events of others.
     pub fn host_registered(
         &mut self,
         id: HostRegistrationId,
@@ -124,7 +125,7 @@ impl ServerState {
         actions
     }
 
-    /// A registration stands: it is acknowledged, then comes what happened before.
+    /// Completes a registration. The acknowledgement precedes retained events.
     fn registered(&mut self, wish: ClientRegistration) -> Vec<Action> {
         let ClientRegistration {
             to,
@@ -159,7 +160,7 @@ impl ServerState {
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.interests.forget(&codes);
         }
-        // Whoever takes back what it has not been granted yet need not wait for that.
+        // A client that withdraws an undecided registration need not wait for the decision.
         let undecided = self.strike_held(peer, &codes);
         let (idle, unwanted) = self.demand.forget(peer, &codes);
         let answers = undecided
@@ -169,19 +170,20 @@ impl ServerState {
         answers.chain(given_back(unwanted)).collect()
     }
 
-    /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it, and what clients do
-    /// against the protocol.
+    /// Registers the host environment for codes (none: every code) of events with range
+    /// `PMIX_RANGE_RM`, and of protocol violations by clients.
     pub fn host_registers(&mut self, codes: &[Status]) {
         self.host.add(codes, ClassFilter::Both, Vec::new());
     }
 
-    /// The host environment wants these codes no more; `Status::DEFAULT_HANDLER` drops its registration for every code.
+    /// Deregisters codes of the host environment. `Status::DEFAULT_HANDLER` drops its registration
+    /// for every code.
     pub fn host_deregisters(&mut self, codes: &[Status]) {
         self.host.forget(&codes.iter().copied().collect());
     }
 
-    /// A client sent what is no request, so that this status says what is wrong: an event for nobody but the host (RFC 0002,
-    /// "RM-Host Registrations").
+    /// Reports a client's invalid message to the host environment only, by an event with this
+    /// status (RFC 0002, "RM-Host Registrations").
     pub fn violated(&mut self, peer: PeerId, status: Status) -> Vec<Action> {
         let Some(peer) = self.peers.get(&peer) else {
             return Vec::new();
@@ -196,7 +198,7 @@ impl ServerState {
         self.tell_host(event, self.settings.allowance)
     }
 
-    /// Tells the host of an event that is aimed at it, if it registered for that.
+    /// Passes an event to the host environment if it registered for the event.
     fn tell_host(&self, event: Arc<Event>, allowance: EventBudget) -> Vec<Action> {
         let is_heard = self.host.want(&event);
         if is_heard {
@@ -206,7 +208,8 @@ impl ServerState {
         }
     }
 
-    /// Refuses an event for the resource manager where the host has not registered for it, as OpenPMIx does without a host.
+    /// Checks that the host environment registered for an event of range `PMIX_RANGE_RM`. OpenPMIx
+    /// refuses such events without a host environment.
     fn check_host_hears(&self, event: &Event) -> Result<(), Status> {
         let is_lost = event.range == Range::Rm && !self.host.want(event);
         if is_lost {
@@ -216,8 +219,8 @@ impl ServerState {
         }
     }
 
-    /// Refuses a client's event that nobody can ever hear: no target of its list is a proc of a job, or a tool, that it may
-    /// reach. One that has ended counts, since its end may not be known to the client.
+    /// Checks that some target of a client's event exists and may receive it. A proc that has ended
+    /// counts, because the client may not know of the end.
     fn check_targets_exist(&self, event: &Event, reach: UserScope) -> Result<(), Status> {
         let Some(targets) = event.custom_targets().filter(|_| self.groups.is_alone()) else {
             return Ok(());
@@ -258,12 +261,13 @@ impl ServerState {
         }
     }
 
-    /// Raises an event of the host environment or of the site's handlers, which nobody need permit.
+    /// Raises an event of the host environment or of the site's handlers, which needs no
+    /// permission.
     pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
         self.raise(event, RaisingOwner::Site, self.settings.allowance)
     }
 
-    /// Raises an event of a hosted handler, with what it was allowed by the event before it.
+    /// Raises an event of a hosted handler, with the remaining event budget.
     pub fn raise(
         &mut self,
         mut event: Event,
@@ -288,7 +292,7 @@ impl ServerState {
         })
     }
 
-    /// An event that may be raised, and reach these.
+    /// Distributes a permitted event to the procs of a user scope.
     pub(super) fn permitted(
         &mut self,
         raising: RaiseRequest,
@@ -307,7 +311,8 @@ impl ServerState {
                 {
                     return vec![reply(to, status)];
                 }
-                // Those who hear it first: the raiser only waits for us, they wait for news.
+                // Deliveries precede the reply: recipients wait for the event, and the raiser only
+                // for its acknowledgement.
                 let mut actions = self.distribute(event.clone(), reach, self.settings.allowance);
                 actions.push(reply(to, code::PMIX_SUCCESS));
                 if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
@@ -322,7 +327,7 @@ impl ServerState {
         }
     }
 
-    /// An event that another server distributed: it is for the procs and chains here, and goes no further.
+    /// Delivers an event that another server distributed. It reaches local procs and chains only.
     pub fn distributed(
         &mut self,
         event: Arc<Event>,
@@ -332,7 +337,7 @@ impl ServerState {
         self.spread_here(event, reach, allowance)
     }
 
-    /// Takes from an event what nobody may say of his own, and checks the rest.
+    /// Removes infos that only servers may set from an event, and checks the event.
     pub(super) fn check(&self, event: &mut Event) -> Result<(), Status> {
         event
             .infos
@@ -378,8 +383,9 @@ impl ServerState {
         actions
     }
 
-    /// That a proc has ended without having left in order, for those of its user who registered for that by its code: whoever invites others to a group
-    /// waits for that. Modules and everybody else hear of ends by other events.
+    /// Notifies procs of the same user that a proc has ended without finalizing. Only registrations
+    /// for this code receive it: leaders of invitations wait for it. Modules and other procs learn
+    /// of ends by other events.
     pub(super) fn tell_of_end(&mut self, proc: &Proc, reach: UserScope) -> Vec<Action> {
         let event = Event {
             code: code::PMIX_PROC_TERMINATED,
@@ -390,7 +396,7 @@ impl ServerState {
         self.deliver_here(&Arc::new(event), reach)
     }
 
-    /// The same for one who invites procs that have ended or left before.
+    /// Notifies the leader of an invitation of invited procs that have ended or finalized before.
     pub(super) fn tell_of_absence(&mut self, leader: &Proc, invited: &[Proc]) -> Vec<Action> {
         let reach = UserScope::of(self.identity(leader));
         let mut actions = Vec::new();
@@ -451,7 +457,7 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// An event that a connection is told of, with how many about its proc's job were lost to it before, if any were.
+    /// Adds to an event the number of events about the proc's job that were lost before, if any.
     fn with_lost(&mut self, id: PeerId, class: Class, event: Arc<Event>) -> Arc<Event> {
         let Some(peer) = self
             .peers
@@ -466,7 +472,8 @@ impl ServerState {
         missing(event, lost)
     }
 
-    /// The procs that an event is meant for and that may yet register, without those of the connections that are told.
+    /// Returns the procs that an event is meant for and that may register later, without those that
+    /// are notified now.
     fn targets_beside(
         &self,
         event: &Event,
@@ -498,7 +505,8 @@ impl ServerState {
     }
 }
 
-/// Whether the server itself acts on events of this code, so that one is of use though nobody hears it.
+/// Returns true if the server itself acts on events of this code. Such an event is useful without
+/// any recipient.
 fn is_acted_on(code: Status) -> bool {
     matches!(
         code,
@@ -511,7 +519,7 @@ fn is_acted_on(code: Status) -> bool {
     )
 }
 
-/// What the event about a proc's end says of it.
+/// Returns the infos of an event about a proc's end.
 fn end_of(proc: &Proc) -> Vec<Info> {
     vec![
         Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
@@ -520,7 +528,7 @@ fn end_of(proc: &Proc) -> Vec<Info> {
     ]
 }
 
-/// What the host is told of codes that nobody wants any more.
+/// Returns the upcalls for codes that no client needs any more.
 pub(super) fn given_back(changes: Vec<DemandChange>) -> impl Iterator<Item = Action> {
     changes.into_iter().map(|change| {
         Action::Upcall(match change {
@@ -530,7 +538,7 @@ pub(super) fn given_back(changes: Vec<DemandChange>) -> impl Iterator<Item = Act
     })
 }
 
-/// What clients are told: an event of a proc says that it has been through a server.
+/// Marks an event of a proc as one that has passed a server.
 fn marked(event: &Arc<Event>) -> Arc<Event> {
     if event.source.is_none() {
         return event.clone();
@@ -542,7 +550,8 @@ fn marked(event: &Arc<Event>) -> Arc<Event> {
     Arc::new(marked)
 }
 
-/// What no event may say: that it stays in its process although it is here, or two different things about its targets.
+/// Checks that an event does not contradict itself: range local to its process although sent, or
+/// inconsistent targets.
 fn contradicts_nothing(event: &Event) -> Result<(), Status> {
     let names_targets = event.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_some();
     match event.range {
@@ -550,7 +559,7 @@ fn contradicts_nothing(event: &Event) -> Result<(), Status> {
         Range::Custom if event.custom_targets().is_none() => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom => Ok(()),
         Range::Rm if event.stays_local() => Err(code::PMIX_ERR_BAD_PARAM),
-        // It names no namespace: it would reach nobody.
+        // Without a namespace, the event would reach no proc.
         Range::Namespace if audience::jobs_of(event).is_empty() => Err(code::PMIX_ERR_BAD_PARAM),
         _ if names_targets => Err(code::PMIX_ERR_BAD_PARAM),
         _ => Ok(()),

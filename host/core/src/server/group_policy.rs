@@ -1,4 +1,5 @@
-//! Requests and events about groups before their policies. Whoever is refused a part in a group is not the only one who is told.
+//! Policies of group requests and of events about groups. A denial is also reported to the other
+//! participants.
 use super::{
     Action, RequestId, ServerState,
     denial::{DenialRecipient, DenialReply, deny},
@@ -19,7 +20,7 @@ use peal_model::{
 };
 use std::sync::Arc;
 
-/// A construct or destruct about which policies decide.
+/// A construct or destruct that is held for its policies.
 #[derive(Debug)]
 pub(super) struct GatedGroupCall {
     to: RequestId,
@@ -29,7 +30,7 @@ pub(super) struct GatedGroupCall {
 }
 
 impl ServerState {
-    /// A construct or destruct: goes on, is held until its policies have decided, or is refused.
+    /// Handles a construct or destruct: carries it out, holds it for its policies, or denies it.
     pub(super) fn enter_group(
         &mut self,
         to: RequestId,
@@ -69,7 +70,8 @@ impl ServerState {
             };
             return self.ask(question, asker, GatedOperation::Group(asked));
         }
-        // Whose a job is holds for all of its procs, and whoever is in a group of the user's is the user's.
+        // One proc per job suffices: all procs of a job have one owner, and members of a user's
+        // group belong to that user.
         match self.group_by_default(&asker, &jobs_named(&request)) {
             Ok(()) => self.group(to, source, request, at),
             Err(verdict) => self.denied(
@@ -85,7 +87,7 @@ impl ServerState {
         }
     }
 
-    /// An event that may be raised: goes on, or, where procs form a group by it, is held or refused as a request about that is.
+    /// Handles a permitted event. If procs form a group by it, the group policies decide first.
     pub(super) fn enter_invitation(
         &mut self,
         raising: RaiseRequest,
@@ -143,7 +145,7 @@ impl ServerState {
         }
     }
 
-    /// A construct or destruct was granted, with these directives.
+    /// Carries out a granted construct or destruct, with these directives.
     pub(super) fn grouped(&mut self, asked: GatedGroupCall, amended: Vec<Info>) -> Vec<Action> {
         let GatedGroupCall {
             to,
@@ -159,7 +161,7 @@ impl ServerState {
         self.group(to, source, request, at)
     }
 
-    /// Something is denied: whoever asked is told, and those who wait for it in a group.
+    /// Denies an operation. Reports it to the requester and, for groups, to the other participants.
     pub(super) fn denied(
         &mut self,
         asker: DenialRecipient,
@@ -184,7 +186,7 @@ impl ServerState {
                     status: *status,
                     reasons: reasons.clone(),
                 };
-                // It is on record before anybody is told.
+                // The denial must be recorded before any participant can react to it.
                 let mut actions = deny(
                     DenialRecipient {
                         refusal: DenialReply::Silent,
@@ -219,7 +221,7 @@ impl ServerState {
         }
     }
 
-    /// What holds for groups where no policy decides.
+    /// Decides about a group by the default of the hook.
     fn group_by_default(&self, asker: &DenialRecipient, procs: &[Proc]) -> Result<(), Verdict> {
         let targets = self.targets(procs);
         let (requester, identity, server) =
@@ -237,7 +239,7 @@ impl ServerState {
         )?)
     }
 
-    /// What a construct or destruct is about: which group, and whom it names or has as members.
+    /// Returns the kind, name, and named procs or members of a construct or destruct.
     fn about_group(
         &self,
         source: &Proc,
@@ -256,7 +258,7 @@ impl ServerState {
                 let procs = self.named_by(source, procs.iter().cloned().chain(added).collect());
                 Some((GroupOperationKind::Construct, group.clone(), procs))
             }
-            // Not every release says whom its group has.
+            // Some releases of OpenPMIx send no members with a destruct.
             Request::GroupDestruct { group, members, .. } => {
                 let key = |name: &Text| GroupKey {
                     uid: self.uid_of(source),
@@ -276,7 +278,7 @@ impl ServerState {
     }
 }
 
-/// A proc of each job that a construct or destruct names.
+/// Returns one proc of each job that a construct or destruct names.
 fn jobs_named(request: &Request) -> Vec<Proc> {
     match request {
         Request::GroupConstruct {
@@ -305,7 +307,7 @@ fn directives(request: &Request) -> &[Info] {
     }
 }
 
-/// Whom an event about a group names: who is in it by its own word, or whom it is for.
+/// Returns the procs that an event about a group names: the members, else the targets.
 pub(super) fn named_in(event: &Event) -> Vec<Proc> {
     let members = event
         .infos
@@ -316,18 +318,19 @@ pub(super) fn named_in(event: &Event) -> Vec<Proc> {
         .unwrap_or_default()
 }
 
-/// Returns true where the end of a construct, which an event announces, is a success. Only some releases give the status.
+/// Returns true if the end of a construct, which an event announces, is a success. Only some
+/// releases send the status.
 pub(super) fn is_formed(event: &Event) -> bool {
     let status = event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
     status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
 }
 
-/// What procs do by an event who form a group by themselves.
+/// Returns the group operation that an event is a part of, for groups by invitation.
 fn kind_of(event: &Event) -> Option<GroupOperationKind> {
     match event.code {
         code::PMIX_GROUP_INVITED => Some(GroupOperationKind::Invite),
         code::PMIX_GROUP_INVITE_ACCEPTED => Some(GroupOperationKind::Join),
-        // Who says that a group is there has it formed.
+        // The leader's announcement is what forms a group by invitation.
         code::PMIX_GROUP_CONSTRUCT_COMPLETE if is_formed(event) => {
             Some(GroupOperationKind::Construct)
         }
@@ -335,7 +338,8 @@ fn kind_of(event: &Event) -> Option<GroupOperationKind> {
     }
 }
 
-/// What others hear in the place of a refused event that they wait for. For an invitation nobody waits.
+/// Returns the code of the event that replaces a denied one for which other procs wait. Nothing
+/// waits for an invitation.
 fn instead_of(code: Status) -> Option<Status> {
     match code {
         code::PMIX_GROUP_INVITE_ACCEPTED => Some(code::PMIX_GROUP_INVITE_DECLINED),

@@ -1,4 +1,4 @@
-//! Groups of the procs of this server: from requests and events to what is decided of them, and back.
+//! Groups of local procs: from requests and events to the coordinator's decisions, and back.
 use super::{
     Action, RequestId, ServerState,
     group_policy::{is_formed, named_in},
@@ -21,21 +21,21 @@ use peal_model::{
 };
 use std::sync::Arc;
 
-/// A group, for whoever looks on.
+/// The state of a group, for queries and admin requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupStatus {
-    /// Whose.
+    /// The user that owns the group.
     pub uid: u32,
-    /// What it is called.
+    /// The name of the group.
     pub name: Text,
-    /// Its number, if it has one.
+    /// The context id, if the group has one.
     pub context_id: Option<u64>,
-    /// Who is in it.
+    /// The members of the group.
     pub members: Vec<Proc>,
 }
 
 impl GroupStatus {
-    /// All of it, for a query.
+    /// Returns the whole state as an info for a query.
     fn told(&self) -> Info {
         let infos = [
             Some(Info::new(
@@ -58,17 +58,17 @@ impl GroupStatus {
 }
 
 impl ServerState {
-    /// Another server is there from now on.
+    /// Adds another server.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {
         self.with_groups(|groups| groups.server_joined(server))
     }
 
-    /// Another server is gone; all that it sent has come.
+    /// Removes another server, after everything that it sent has been received.
     pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<Action> {
         self.with_groups(|groups| groups.server_left(server, now))
     }
 
-    /// Another server sent this about groups.
+    /// Handles a group message of another server.
     pub fn group_message(
         &mut self,
         from: ServerId,
@@ -78,7 +78,7 @@ impl ServerState {
         self.with_groups(|groups| groups.received(from, message, now))
     }
 
-    /// A request about a group that may be made.
+    /// Carries out a permitted group request.
     pub(super) fn group(
         &mut self,
         to: RequestId,
@@ -92,7 +92,7 @@ impl ServerState {
         }
     }
 
-    /// The same for one that may not be made: whoever takes part is told.
+    /// Refuses a group request and reports that to the other participants.
     pub(super) fn refuse_group(
         &mut self,
         to: RequestId,
@@ -103,7 +103,7 @@ impl ServerState {
         let status = refusal.status;
         match self.group_call(to, refusal.proc.clone(), request, Some(refusal), now) {
             Ok(steps) => self.stepped(steps),
-            // Nobody can wait for what makes no sense.
+            // An invalid request starts no collective, so there are no participants to notify.
             Err(_) => vec![reply(to, status)],
         }
     }
@@ -159,7 +159,8 @@ impl ServerState {
         ))
     }
 
-    /// What a proc has put for others, and its job: those at other servers will know it. What it has not committed yet is committed with that.
+    /// Adds the proc's values and job to its contribution, for procs at other servers. Values in
+    /// the request that are not committed yet are committed.
     pub(super) fn brings(
         &mut self,
         proc: &Proc,
@@ -167,7 +168,7 @@ impl ServerState {
     ) -> Result<(), GroupError> {
         construct.job = self.jobs.get(&proc.nspace).map(|job| job.info.clone());
         if let Some(RankData { kvals, .. }) = construct.data.take() {
-            // Nobody here waits for what is for others.
+            // No local get can wait for values of remote scope.
             let commit = Commit {
                 scope: Scope::Remote,
                 kvals,
@@ -185,7 +186,7 @@ impl ServerState {
         Ok(())
     }
 
-    /// An event that procs raise to form a group by themselves, or to say what becomes of one in which somebody failed.
+    /// Handles an event by which procs form a group by invitation, or respond to a failure in one.
     pub(super) fn group_event(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
         let (Some(source), Some(Value::String(Some(name)))) =
             (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
@@ -239,7 +240,7 @@ impl ServerState {
         self.stepped(steps)
     }
 
-    /// Members of a group that an event of one of them reaches.
+    /// Returns the members of a group that an event of one of them reaches.
     fn members_reached(&self, event: &Event, key: &GroupKey) -> NamedProcs {
         let aim = EventTargets::of(event);
         let arrives =
@@ -250,8 +251,8 @@ impl ServerState {
             .collect()
     }
 
-    /// Who invites others to a group asks for its number by a request for job control that names nobody
-    /// (`PMIX_GROUP_ASSIGN_CONTEXT_ID`), since no server forms it.
+    /// Returns true for a job-control request for a context id. The leader of an invitation sends
+    /// it without targets (`PMIX_GROUP_ASSIGN_CONTEXT_ID`), because no server forms such a group.
     pub(super) fn asks_for_context_id(request: &Request) -> bool {
         let Request::JobControl {
             targets,
@@ -275,7 +276,7 @@ impl ServerState {
         vec![Action::Reply { to, reply }]
     }
 
-    /// Whom procs stand for: the members of a group, where one is named by its name.
+    /// Replaces groups that are named as procs by their members.
     pub(super) fn members_named(&self, uid: u32, procs: Vec<Proc>) -> Vec<Proc> {
         let is_group = |proc: &Proc| !self.jobs.contains_key(&proc.nspace);
         if !each_job(&procs).any(is_group) {
@@ -293,14 +294,14 @@ impl ServerState {
             .collect()
     }
 
-    /// The same for procs that one of a user's procs names.
+    /// Replaces groups by their members, among procs that a user's proc names.
     pub(super) fn named_by<T: FromIterator<Proc>>(&self, source: &Proc, procs: Vec<Proc>) -> T {
         self.members_named(self.uid_of(source), procs)
             .into_iter()
             .collect()
     }
 
-    /// A request in which members stand for the groups that it names among procs.
+    /// Replaces groups by their members in a request.
     pub(super) fn naming_members(&self, source: &Proc, mut request: Request) -> Request {
         if let Request::JobControl { targets: procs, .. }
         | Request::Abort { targets: procs, .. }
@@ -312,7 +313,7 @@ impl ServerState {
         request
     }
 
-    /// The same for those whom an event is meant for.
+    /// Replaces groups by their members among the targets of an event.
     pub(super) fn name_members(&self, event: &mut Event) {
         let Some(source) = &event.source else { return };
         let targets = event
@@ -337,7 +338,7 @@ impl ServerState {
         };
         match (self.groups.members(&key), proc.rank) {
             (Some(members), rank::PMIX_RANK_WILDCARD) => members,
-            // A rank in a group is a place among its members.
+            // A rank of a group is a position in the list of its members.
             (Some(members), rank) => {
                 let member = usize::try_from(rank.0)
                     .ok()
@@ -348,7 +349,8 @@ impl ServerState {
         }
     }
 
-    /// What a member said of itself when a group was formed, for whoever names that group by its number.
+    /// Returns the infos that a member contributed to a group's construct, for a get with the
+    /// group's context id.
     pub(super) fn group_value(
         &self,
         source: &Proc,
@@ -382,7 +384,7 @@ impl ServerState {
         })
     }
 
-    /// The groups of a user, and who is in each.
+    /// Returns the groups of a user with their members; all groups for root.
     pub fn groups_of_user(&self, uid: u32) -> Vec<GroupStatus> {
         let theirs = self
             .groups
@@ -400,7 +402,7 @@ impl ServerState {
         theirs.filter_map(status).collect()
     }
 
-    /// Answers what is asked about groups: how many there are, what they are called, who is in one, or all that there is to tell of each.
+    /// Answers queries about groups: their number, names, members, or the whole state of each.
     pub fn told_of_groups(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
         let groups = self.groups_of_user(identity.uid);
         let mut told = Vec::new();
@@ -448,7 +450,7 @@ impl ServerState {
             .map_or(u32::MAX, |identity| identity.uid)
     }
 
-    /// Does to the groups what follows from what became of procs.
+    /// Applies a change to the groups and returns the actions that follow.
     pub(super) fn with_groups(
         &mut self,
         what: impl FnOnce(&mut Groups) -> Vec<GroupAction>,
@@ -553,14 +555,15 @@ impl ServerState {
     }
 }
 
-/// What one who takes part in a construct was told: the next of the same job is told the same.
+/// The latest result sent to a participant. The next participant of the same job shares it instead
+/// of a copy.
 struct NotifiedParticipant {
     formed: Arc<Formed>,
     own: Option<Nspace>,
     result: Arc<GroupResult>,
 }
 
-/// What procs of a job are told of a group, their own job left out.
+/// Returns the result of a construct for procs of a job, without the data of their own job.
 fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
     let infos = formed.infos.iter().map(|(proc, said)| {
         let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
@@ -588,8 +591,8 @@ fn jobs_for(own: Option<&Nspace>, formed: &Formed) -> Vec<JobInfo> {
         .collect()
 }
 
-/// One of the procs of each job that is named, or several where they do not stand together: what is asked about jobs need not be asked of
-/// every proc.
+/// Returns one proc of each run of procs of the same job. Questions about jobs need not be asked
+/// for every proc.
 pub(super) fn each_job(procs: &[Proc]) -> impl Iterator<Item = &Proc> {
     procs
         .chunk_by(|one, other| one.nspace == other.nspace)

@@ -1,41 +1,41 @@
-//! Which events of the environment the host environment is asked for: each code once, when the first client wants it, and
-//! no more when the last one has gone (RFC 0002, "PMIx Server Registrations"). A standing registration for every code covers each
-//! single one.
+//! Registrations with the host environment for environment events (RFC 0002, "PMIx Server
+//! Registrations"). Each code is registered once, when the first client needs it, and deregistered
+//! when the last one leaves. An acknowledged registration for every code covers each single code.
 use super::{PeerId, RequestId};
 use crate::class::ClassFilter;
 use peal_model::{Proc, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of a question to the host environment; never used twice.
+/// Identifier of a registration upcall; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostRegistrationId(u64);
 
-/// What the host can be asked for.
+/// An event code, or every code, that clients need from the host environment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Want {
-    /// Events of every code: a default registration.
+    /// Every code: a default registration.
     All,
-    /// Events of this code.
+    /// One code.
     Code(Status),
 }
 
-/// How far the host is with what it was asked for.
+/// The progress of a registration with the host environment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HostRegistrationState {
     Asked(HostRegistrationId),
     Standing,
-    /// The host was not asked, since its registration for every code covers this one.
+    /// The code was not registered, because the registration for every code covers it.
     Covered,
 }
 
-/// Something that the host was asked for.
+/// A registration with the host environment, and the connections that need it.
 #[derive(Debug)]
 struct HostRegistration {
     progress: HostRegistrationState,
     by: BTreeSet<PeerId>,
 }
 
-/// A registration that makes sense.
+/// A valid registration of a client.
 #[derive(Debug)]
 pub(super) struct ClientRegistration {
     pub(super) to: RequestId,
@@ -53,7 +53,7 @@ impl Want {
         }
     }
 
-    /// How a deregistration names it.
+    /// Returns the code by which a deregistration names it.
     fn code(self) -> Status {
         match self {
             Want::All => Status::DEFAULT_HANDLER,
@@ -70,35 +70,35 @@ impl ClientRegistration {
     }
 }
 
-/// A wish whose acknowledgement waits for the host.
+/// A client's registration that waits for the host environment.
 #[derive(Debug)]
 struct PendingRegistration {
     wish: ClientRegistration,
     on: BTreeSet<HostRegistrationId>,
 }
 
-/// Codes to be asked for, or given back; with none, the demand for every code.
+/// Codes to register or deregister; an empty list is the registration for every code.
 pub(super) type Codes = Vec<Status>;
 
-/// A change that the host is to be told of.
+/// A change of the registrations with the host environment.
 #[derive(Debug)]
 pub(super) enum DemandChange {
-    /// It is to register for these codes.
+    /// Registers for these codes.
     Register(HostRegistrationId, Codes),
-    /// It need not register for these codes any more.
+    /// Deregisters these codes.
     Deregister(Codes),
 }
 
-/// What comes of a wish.
+/// The result of a client's registration.
 #[derive(Debug)]
 pub(super) enum Granted {
-    /// The host knows already.
+    /// The host environment has registered all of its codes already.
     Now(ClientRegistration),
-    /// It has to be asked first: for these codes, if it was not asked yet.
+    /// The host environment must register first; the codes are those that were not requested yet.
     Later(Option<(HostRegistrationId, Codes)>),
 }
 
-/// What the host is asked for, and who waits for its answers.
+/// All registrations with the host environment, and the clients that wait for its answers.
 #[derive(Debug, Default)]
 pub(super) struct HostRegistrations {
     asked: BTreeMap<Want, HostRegistration>,
@@ -107,7 +107,7 @@ pub(super) struct HostRegistrations {
 }
 
 impl HostRegistrations {
-    /// Somebody wants events of the environment.
+    /// Adds a client's registration for environment events.
     pub(super) fn want(&mut self, wish: ClientRegistration) -> Granted {
         let (id, peer) = (HostRegistrationId(self.next), wish.to.peer);
         let (mut new, mut on) = (Vec::new(), BTreeSet::new());
@@ -144,8 +144,9 @@ impl HostRegistrations {
         Granted::Later(Some((id, codes(&new))))
     }
 
-    /// The host has answered. Which wishes need wait no more and, where it refused, which are refused; then what nobody wants
-    /// any more.
+    /// Handles the host environment's answer. Returns the client registrations that wait no longer
+    /// (if it refused, those that are refused), and the changes for codes that no client needs any
+    /// more.
     pub(super) fn answered(
         &mut self,
         id: HostRegistrationId,
@@ -178,7 +179,7 @@ impl HostRegistrations {
         self.asked.is_empty() && self.waiting.is_empty()
     }
 
-    /// How many codes and filters of a connection wait.
+    /// Returns the number of codes and filters that wait for a connection.
     pub(super) fn waiting_of(&self, peer: PeerId) -> usize {
         let theirs = self
             .waiting
@@ -189,8 +190,9 @@ impl HostRegistrations {
             .sum()
     }
 
-    /// A connection wants these codes no more (`Status::DEFAULT_HANDLER`: all codes). Whose wishes for nothing else need wait no
-    /// more, and what nobody wants any more.
+    /// Removes codes from the registrations of a connection (`Status::DEFAULT_HANDLER`: all codes).
+    /// Returns the waiting requests that have no code left, and the changes for codes that no
+    /// client needs any more.
     pub(super) fn forget(
         &mut self,
         peer: PeerId,
@@ -208,8 +210,9 @@ impl HostRegistrations {
         (idle, self.given_back(&unwanted))
     }
 
-    /// A wish of a connection was refused: of its codes, those go that the connection neither has (`keeps`) nor waits for
-    /// besides. What nobody wants any more.
+    /// Withdraws a refused registration. The connection gives up the codes that it neither has
+    /// registered (`keeps`) nor waits for in another registration. Returns the changes for codes
+    /// that no client needs any more.
     pub(super) fn give_up(
         &mut self,
         wish: &ClientRegistration,
@@ -233,7 +236,8 @@ impl HostRegistrations {
         self.given_back(&unwanted)
     }
 
-    /// A connection is heard no more. What nobody wants any more.
+    /// Removes all registrations of a connection that is no longer active. Returns the changes for
+    /// codes that no client needs any more.
     pub(super) fn part(&mut self, peer: PeerId) -> Vec<DemandChange> {
         self.waiting.retain(|waiting| waiting.wish.to.peer != peer);
         let wants: Vec<Want> = self.asked.keys().copied().collect();
@@ -244,21 +248,24 @@ impl HostRegistrations {
         self.given_back(&unwanted)
     }
 
-    /// Whether that was the last one, and the host is to be told.
+    /// Removes a connection from a code. Returns true if it was the last one and the host
+    /// environment must be told.
     fn leave(&mut self, peer: PeerId, want: Want) -> bool {
         let Some(asked) = self.asked.get_mut(&want) else {
             return false;
         };
         let is_last = asked.by.remove(&peer) && asked.by.is_empty();
         let progress = asked.progress;
-        // While the host has not answered it cannot be told to forget.
+        // The host environment cannot deregister what it has not answered yet; `answered` does it
+        // then.
         if is_last && !matches!(progress, HostRegistrationState::Asked(_)) {
             self.asked.remove(&want);
         }
         is_last && progress == HostRegistrationState::Standing
     }
 
-    /// The host is told of what nobody wants any more. Where that is every code, it is asked before for those that were covered.
+    /// Returns the changes that give up codes. If the registration for every code is given up, the
+    /// codes that it covered are registered first, so that no event is missed in between.
     fn given_back(&mut self, unwanted: &[Want]) -> Vec<DemandChange> {
         let mut changes = Vec::new();
         if unwanted.contains(&Want::All) {
@@ -289,7 +296,8 @@ impl HostRegistrations {
     }
 }
 
-/// Takes codes out of those of a registration, none meaning all (`Status::DEFAULT_HANDLER`). Whether nothing is left.
+/// Removes codes from those of a registration; an empty list means every code
+/// (`Status::DEFAULT_HANDLER`). Returns true if nothing is left.
 pub(super) fn remove_codes(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool {
     if asked.is_empty() {
         return codes.contains(&Status::DEFAULT_HANDLER);

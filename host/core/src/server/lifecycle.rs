@@ -1,4 +1,4 @@
-//! Clients come and go.
+//! Admission, start, end and restart of clients.
 use super::{
     Action, ConnectedPeer, ConnectionRefusal, ConnectionState, PeerId, RequestId, ServerState,
     Upcall, reply,
@@ -18,7 +18,12 @@ use peal_model::{
 use std::{collections::BTreeMap, sync::Arc};
 
 impl ServerState {
-    /// Lets a proc connect, or says why not. The first connection of a proc is told to the host environment.
+    /// Admits a connection of a proc. The first one of a proc is reported to the host environment.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the proc is unknown or has ended, runs as another user, or has too many
+    /// connections.
     pub fn admit(
         &mut self,
         proc: &Proc,
@@ -51,8 +56,8 @@ impl ServerState {
                 actions.push(Action::Upcall(Upcall::ClientConnected(proc.clone())));
                 ProcPhase::Connected(1)
             }
-            // A program may finalize and initialize again, and where the host does not know the processes of a proc, several may run one
-            // after the other.
+            // A program may finalize and initialize again. Where the host environment does not know
+            // the processes of a proc, several may run one after the other.
             ProcPhase::Finalized | ProcPhase::Terminated => {
                 returned = true;
                 ProcPhase::Connected(1)
@@ -72,12 +77,12 @@ impl ServerState {
         Ok((self.seat(proc, claimed), actions))
     }
 
-    /// A connection for somebody who has been let in.
+    /// Adds a connection of an admitted peer.
     pub(super) fn seat(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
         let (standing, interests) = (ConnectionState::Active, PeerRegistrations::default());
-        // One name for all of a job, so that those who name each other by it are compared at a glance.
+        // All procs of a job share one name, so that comparing them is a comparison of pointers.
         let nspace = self
             .jobs
             .get(&proc.nspace)
@@ -97,24 +102,24 @@ impl ServerState {
         id
     }
 
-    /// Says in which groups the process is whose connection this is, by the kernel's word.
+    /// Sets the Unix groups of a connection's process, as the kernel reports them.
     pub fn belongs(&mut self, id: PeerId, groups: Arc<[UnixGroup]>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.groups = groups;
         }
     }
 
-    /// Whose connection it is, until that is closed.
+    /// Returns the proc of a connection until it is closed.
     pub fn proc_of(&self, id: PeerId) -> Option<&Proc> {
         self.peers.get(&id).map(|peer| &peer.proc)
     }
 
-    /// Where a proc is in its life, if it is known.
+    /// Returns the phase of a proc, if it is known.
     pub fn life(&self, proc: &Proc) -> Option<ProcPhase> {
         self.jobs.get(&proc.nspace)?.procs.get(&proc.rank).copied()
     }
 
-    /// The connections that count for a proc or tool.
+    /// Returns the active connections of a proc or tool.
     pub fn connections_of(&self, proc: &Proc) -> Vec<PeerId> {
         let theirs = self
             .peers
@@ -159,8 +164,8 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// A connection is closed. Its registrations, held gets and reference counts go with it; a proc that had not left in
-    /// order becomes an event.
+    /// Handles a closed connection. Its registrations, pending gets and fences go with it. A proc
+    /// that had not finalized is lost, which raises an event.
     pub fn disconnected(&mut self, peer: PeerId, now: MonotonicTime) -> Vec<Action> {
         let Some(gone) = self.peers.remove(&peer) else {
             return Vec::new();
@@ -176,7 +181,7 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// The host environment has started these ranks of a job, each as this process (`PMIX_PROC_PID`).
+    /// Records the processes of ranks that the host environment has started (`PMIX_PROC_PID`).
     pub fn procs_started(&mut self, nspace: &Nspace, pids: &BTreeMap<Rank, u32>) {
         let Some(job) = self.jobs.get_mut(nspace) else {
             return;
@@ -187,9 +192,11 @@ impl ServerState {
         }
     }
 
-    /// The host environment says that a proc's process has ended, and whether that was abnormal: then the code says how, and
-    /// the hosted chains are consulted about what is to become of the job ([`Action::Consult`]).
-    /// What may still hold a connection of its (a process that it had started) does not make it live on.
+    /// Handles the host environment's report that the process of a proc has ended. If the end was
+    /// abnormal, an event with the given code is raised, and the hosted chains are consulted about
+    /// the job ([`Action::Consult`]).
+    ///
+    /// The proc has ended even if a child process still holds a connection of it.
     pub fn proc_ended(
         &mut self,
         proc: &Proc,
@@ -240,9 +247,10 @@ impl ServerState {
         actions
     }
 
-    /// The host environment starts a proc again as who it was, from a checkpoint if there is one (`PMIX_JOB_CTRL_RESTART`). Whoever
-    /// was connected as that proc is heard no more, and no event tells of their end; what it had put is dropped, and the fences
-    /// in which it has a part fail with `PMIX_ERR_PROC_RESTART`: the new one knows nothing of them.
+    /// Prepares a proc for its restart by the host environment, from a checkpoint if there is one
+    /// (`PMIX_JOB_CTRL_RESTART`). Former connections of the proc become inactive, and no event
+    /// reports their end. Its values are dropped. Fences that it takes part in fail with
+    /// `PMIX_ERR_PROC_RESTART`, because the new process knows nothing of them.
     pub fn proc_restarts(
         &mut self,
         proc: &Proc,
@@ -270,10 +278,10 @@ impl ServerState {
         self.retained.free_proc(proc);
         self.modex.drop_proc(proc);
         self.monitors.end_proc(proc);
-        // The new one says for itself how it is checkpointed.
+        // The new process declares its checkpoint methods itself.
         self.declared.drop_proc(proc);
         actions.extend(self.checkpoint_lost(proc));
-        // Its groups are those of who it was.
+        // The new process is in no group of the old one.
         let begins_anew = |groups: &mut Groups| {
             [
                 groups.disconnect(proc, now),
@@ -293,7 +301,7 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// A proc has ended without having left in order, for those here and at other servers who want to hear of that.
+    /// Notifies local and remote procs that a proc ended without finalizing.
     fn tell_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
         let reach = UserScope::of(self.identity(proc));
         let mut actions = self.tell_of_end(proc, reach);
@@ -302,7 +310,7 @@ impl ServerState {
         actions
     }
 
-    /// A connected proc is gone without having left in order.
+    /// Handles the loss of a connected proc that had not finalized.
     fn lost(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         let mut actions = self.departed(proc, now);
         actions.extend(self.tell_of_loss(proc));
@@ -311,8 +319,8 @@ impl ServerState {
         actions
     }
 
-    /// Drops what the procs of a job have put when all of them have ended. Until then any of them may ask for it, also one that has
-    /// finalized and initializes again.
+    /// Drops the values of a job when all of its procs have ended. Until then any proc may get
+    /// them, also one that has finalized and initializes again.
     fn drop_values_of_ended(&mut self, nspace: &Nspace) {
         let has_ended = |life: &ProcPhase| matches!(life, ProcPhase::Terminated | ProcPhase::Lost);
         if self
@@ -324,7 +332,7 @@ impl ServerState {
         }
     }
 
-    /// Counts a connection of a proc out. Whether it was the last one.
+    /// Removes one connection of a proc. Returns true if it was the last one.
     fn leave(&mut self, proc: &Proc, after: ProcPhase) -> bool {
         let Some(job) = self.jobs.get_mut(&proc.nspace) else {
             return false;
@@ -348,7 +356,8 @@ impl ServerState {
         }
     }
 
-    /// A proc has left. What was kept for it is freed, and what waits for it goes on without it, but fences where it may initialize again.
+    /// Handles the departure of a proc. Frees what was retained for it and continues what waits for
+    /// it, except fences if the proc may initialize again.
     fn departed(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         self.retained.free_proc(proc);
         self.monitors.end_proc(proc);
@@ -384,7 +393,7 @@ impl ServerState {
     }
 }
 
-/// Of what makes an event known, the way through the chains is also a question to them.
+/// Turns the chain action of an event into one whose chains are consulted about a proc.
 fn consulting(about: &Proc, action: Action) -> Action {
     match action {
         Action::Chain {

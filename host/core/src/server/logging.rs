@@ -1,9 +1,9 @@
-//! Log requests: taken in here, and handed on to whoever writes them.
+//! Log requests of clients, before the log policies.
 use super::{Action, RequestId, ServerState};
 use peal_model::{Info, LogRequest, Proc, key};
 
 impl ServerState {
-    /// A client wants something logged. Zero is no timestamp.
+    /// Submits a client's log request to the log policies. A timestamp of zero is none.
     pub(super) fn log(
         &mut self,
         to: RequestId,
@@ -12,7 +12,7 @@ impl ServerState {
         mut data: Vec<Info>,
         mut directives: Vec<Info>,
     ) -> Vec<Action> {
-        // Who the source is nobody may say of themselves.
+        // Clients must not claim another source.
         for infos in [&mut data, &mut directives] {
             infos.retain(|info| info.key != key::PMIX_LOG_SOURCE);
         }

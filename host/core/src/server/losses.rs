@@ -1,22 +1,23 @@
-//! Connections that were lost, told of together: of a node that fails everybody hears once, and not of each proc.
+//! Lost connections, reported together: the failure of a node raises one event, not one for each
+//! proc.
 use super::{Action, ServerState};
 use crate::{MonotonicTime, user_scope::UserScope};
 use peal_model::{Event, Info, Nspace, Proc, Range, Value, code, key};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
-/// How many procs one event names.
+/// Maximum number of procs in one event.
 const TOGETHER: usize = 1024;
 
-/// Procs whose loss has not been told.
+/// Lost procs that no event has reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// When they are told of, if there are any.
+    /// Time of the next event, if any proc is lost.
     due: Option<MonotonicTime>,
     by_job: BTreeMap<Nspace, Vec<Proc>>,
 }
 
 impl Losses {
-    /// When something is to be told.
+    /// Returns the time of the next event.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
         self.due
     }
@@ -39,14 +40,15 @@ impl Losses {
 }
 
 impl ServerState {
-    /// A proc is gone without having left in order: it is told of when the window that its loss opened is over, or the one
-    /// that was open.
+    /// Records the loss of a proc that had not finalized. The event follows at the end of the loss
+    /// window, which the first loss opens.
     pub(super) fn lose(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
-        self.losses.add(proc, now + self.settings.connection_loss_window);
+        self.losses
+            .add(proc, now + self.settings.connection_loss_window);
         self.told_losses(now)
     }
 
-    /// What is due of what was lost.
+    /// Raises the event if the loss window is over.
     pub(super) fn told_losses(&mut self, now: MonotonicTime) -> Vec<Action> {
         if self.losses.due.is_some_and(|due| due <= now) {
             self.tell_losses()
@@ -55,7 +57,7 @@ impl ServerState {
         }
     }
 
-    /// Tells of all losses that were not told of yet, as before a server ends.
+    /// Raises the events for all pending losses, as before a server stops.
     pub fn tell_losses(&mut self) -> Vec<Action> {
         let lost = mem::take(&mut self.losses).by_job;
         lost.into_values()
@@ -63,13 +65,15 @@ impl ServerState {
             .collect()
     }
 
-    /// The same of one job, before it is removed: nobody would know then whose it was.
+    /// Raises the events for the pending losses of one job. Must precede the job's removal, because
+    /// the owner is unknown afterwards.
     pub fn tell_losses_of(&mut self, nspace: &Nspace) -> Vec<Action> {
         let lost = self.losses.take_job(nspace);
         self.lost_together(&lost)
     }
 
-    /// The host has been told, and its handlers see it; the other procs hear of it when the host knows how each proc ended.
+    /// Runs the chains for lost procs. The host environment has its upcalls already. Other procs
+    /// are notified when the host environment knows how each proc ended.
     fn lost_together(&self, procs: &[Proc]) -> Vec<Action> {
         let tell = |procs: &[Proc]| {
             let reach = UserScope::of(procs.first().and_then(|proc| self.identity(proc)));
@@ -83,7 +87,8 @@ impl ServerState {
     }
 }
 
-/// One proc is the source of its own loss, as in the C library's server; of several none is.
+/// Returns the event for lost procs. A single proc is the source of its own loss, as in OpenPMIx's
+/// server; several have no source.
 fn lost_connections(procs: &[Proc]) -> Event {
     let (source, affected) = match procs {
         [one] => (

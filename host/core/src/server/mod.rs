@@ -1,7 +1,7 @@
-//! What a PMIx server does with its clients: who may connect, what each request leads to, what follows when one ends.
+//! State machine of a PMIx server for its clients: admission, requests, events, ends.
 //!
-//! [`Server`] is stepped by hand: every call takes the time where it matters and returns the [`Action`]s that follow, in
-//! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
+//! [`ServerState`] is stepped by its caller. Calls take the time where it matters and return the
+//! [`Action`]s to carry out, in order. Requests for the host environment become [`Upcall`]s.
 
 mod action;
 mod catch_up;
@@ -70,68 +70,69 @@ pub use settings::StateSettings;
 use std::{collections::BTreeMap, sync::Arc};
 use tools::ToolTable;
 
-/// A connection of a client.
+/// Identifier of a client's connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(pub u64);
 
 impl PeerId {
-    /// No connection: what modules ask for by [`Server::control_for`] and [`Server::log_for`] is answered there.
+    /// Pseudo connection for the replies to [`ServerState::control_for`] and
+    /// [`ServerState::log_for`].
     pub const MODULES: PeerId = PeerId(0);
 }
 
-/// A request that awaits its answer: whose, and by which tag it is told from others.
+/// Identifier of a request that awaits its reply: the connection and the tag.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId {
     /// The connection.
     pub peer: PeerId,
-    /// The tag that the answer carries.
+    /// The tag that the reply carries.
     pub tag: u32,
 }
 
-/// What can be counted.
+/// Counters of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerCounts {
     /// Connections.
     pub peers: usize,
     /// Jobs.
     pub jobs: usize,
-    /// Events that the ring ejected.
+    /// Events that the event ring ejected.
     pub events_ejected: u64,
-    /// Events outside of the ring that are kept now, since they are owed to procs or held for connections.
+    /// Events outside of the event ring that are retained for procs or lagging connections.
     pub events_kept: usize,
-    /// How many of these are spilled.
+    /// Those of them that are spilled.
     pub events_spilled: usize,
-    /// How often an event was lost to somebody: its contents could not be had again, or it could not be kept for all who
-    /// were owed it since that would have taken too much memory.
+    /// Lost deliveries: the contents could not be recalled, or the index had no memory left for all
+    /// recipients.
     pub events_lost: u64,
-    /// The memory that it takes to know what is kept and for whom, in bytes, beside the events themselves.
+    /// Memory of the index of retained events, without the events themselves, in bytes.
     pub events_owed_bytes: usize,
-    /// Requests and events that await decisions.
+    /// Requests and events that wait for decisions.
     pub decisions_awaited: usize,
     /// Monitors.
     pub monitors: usize,
     /// Tools.
     pub tools: usize,
-    /// The memory that values take which procs have put, in bytes.
+    /// Memory of the values that procs have put, in bytes.
     pub put_bytes: usize,
 }
 
 #[derive(Debug)]
 struct ConnectedPeer {
     proc: Proc,
-    /// As whom it was let in.
+    /// The user that the connection was admitted as.
     identity: UserIdentity,
-    /// In which groups.
+    /// The Unix groups of its process.
     groups: Arc<[UnixGroup]>,
     standing: ConnectionState,
     interests: PeerRegistrations,
 }
 
-/// Whether a connection still counts for its proc.
+/// The state of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum ConnectionState {
     Active,
-    /// It has finalized; all that can follow is its end.
+    /// The client has finalized; only the end of the connection can follow.
     Left,
 }
 
@@ -154,13 +155,13 @@ pub struct ServerState {
     ledger: JobControlLedger,
     declared: Declared,
     monitors: MonitorTable,
-    /// What the host environment itself registered for.
+    /// The host environment's own registrations.
     host: PeerRegistrations,
     next_peer: u64,
 }
 
 impl ServerState {
-    /// A server without jobs.
+    /// Creates a server without jobs.
     pub fn new(settings: StateSettings) -> ServerState {
         let limits = RetentionLimits {
             ring: settings.event_cache,
@@ -196,7 +197,7 @@ impl ServerState {
         }
     }
 
-    /// Registers a job whose procs may then connect. Whoever had that name until now is heard no more.
+    /// Registers a job, whose procs may then connect. Tools that use its name become inactive.
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let mut actions = self.evict(&spec.nspace);
         self.retained.free_job(&spec.nspace);
@@ -212,8 +213,9 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// Drops a job and all that its procs put, also what [`Server::tell_losses_of`] was not asked for. Those who are still connected are heard no more, and nobody goes on waiting
-    /// for any of them.
+    /// Removes a job and the values of its procs, with losses that no event has reported
+    /// ([`ServerState::tell_losses_of`]). Connections of its procs become inactive, and nothing
+    /// waits for them any more.
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.losses.take_job(nspace);
         self.declared.drop_job(nspace);
@@ -260,8 +262,8 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// From now on a connection is heard no more, and told nothing: its registrations go, and with them what the host
-    /// environment was asked for on its behalf alone.
+    /// Makes a connection inactive. Its registrations go, and those with the host environment that
+    /// only it needed.
     fn dismiss(&mut self, id: PeerId) -> Vec<Action> {
         if let Some(peer) = self.peers.get_mut(&id) {
             (peer.standing, peer.interests) = (ConnectionState::Left, PeerRegistrations::default());
@@ -269,34 +271,34 @@ impl ServerState {
         self.unregister(id)
     }
 
-    /// The same for one that is gone.
+    /// Removes the registrations of a connection.
     fn unregister(&mut self, id: PeerId) -> Vec<Action> {
         self.retained.part(id);
         self.drop_held_registrations(id);
         events::given_back(self.demand.part(id)).collect()
     }
 
-    /// What holds where no policy decides is from now on this.
+    /// Sets the defaults of the hooks, which hold where no policy decides.
     pub fn set_defaults(&mut self, defaults: Defaults) {
         self.settings.defaults = defaults;
     }
 
-    /// What holds for a hook where all of its policies pass.
+    /// Returns the default of a hook, which holds where all of its policies pass.
     pub fn default_of(&self, hook: Hook) -> HookDefault {
         self.settings.defaults.of(hook)
     }
 
-    /// Whether a job of that name is registered.
+    /// Returns true if the job is registered.
     pub fn has_job(&self, nspace: &Nspace) -> bool {
         self.jobs.contains_key(nspace)
     }
 
-    /// The jobs and how far their procs are, in the order of their names.
+    /// Returns the progress of all jobs, in the order of their names.
     pub fn jobs(&self) -> impl Iterator<Item = JobProgress> {
         self.jobs.values().map(TrackedJob::census)
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn counts(&self) -> ServerCounts {
         ServerCounts {
             peers: self.peers.len(),
@@ -313,13 +315,13 @@ impl ServerState {
         }
     }
 
-    /// As whom a proc or tool runs, if it is known.
+    /// Returns the user that a proc or tool runs as, if it is known.
     pub fn identity(&self, proc: &Proc) -> Option<UserIdentity> {
         let of_job = self.jobs.get(&proc.nspace).map(|job| job.spec.identity);
         of_job.or_else(|| self.tools.identity(&proc.nspace))
     }
 
-    /// Takes a request of a client.
+    /// Handles a request of a client.
     pub fn request(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
         let Some(peer) = self.peers.get(&to.peer) else {
             return Vec::new();
@@ -389,8 +391,8 @@ impl ServerState {
         }
     }
 
-    /// The host environment's answer to an [`Upcall::Request`]. An error it returns goes to the
-    /// requester as it is; a requester that is gone gets nothing.
+    /// Passes on the host environment's reply to an [`Upcall::Request`], errors unchanged. A
+    /// requester that has disconnected gets nothing.
     pub fn answer(&mut self, to: RequestId, reply: Reply) -> Vec<Action> {
         let somebody = to.peer == PeerId::MODULES || self.peers.contains_key(&to.peer);
         if somebody {
@@ -400,8 +402,8 @@ impl ServerState {
         }
     }
 
-    /// Time has passed: what was held too long is answered with a time-out, losses are told of, and so is who is
-    /// silent.
+    /// Advances the time: expires gets, fences and checkpoints, reports losses, checks monitors and
+    /// groups.
     pub fn tick(&mut self, now: MonotonicTime) -> Vec<Action> {
         let late = self
             .modex
@@ -416,7 +418,7 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// When [`Server::tick`] has something to do next.
+    /// Returns the time at which [`ServerState::tick`] has something to do next.
     pub fn deadline(&self) -> Option<MonotonicTime> {
         let held = [
             self.modex.deadline(),
@@ -434,7 +436,7 @@ impl ServerState {
     }
 }
 
-/// An answer that is only a status.
+/// Returns a reply that is only a status.
 fn reply(to: RequestId, status: Status) -> Action {
     Action::Reply {
         to,

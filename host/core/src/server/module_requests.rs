@@ -1,4 +1,4 @@
-//! What hosted modules ask for once their call has returned, as whoever they belong to.
+//! Requests of hosted modules, carried out after their call returned, on behalf of their owner.
 use super::{
     Action, PeerId, RequestId, ServerState, control::ControlRequester,
     request_targets::RequestTargets,
@@ -6,22 +6,22 @@ use super::{
 use crate::{MonotonicTime, owner::Owner};
 use peal_model::{Hook, Info, LogRequest, Nspace, Proc, Request, UserIdentity, key, rank};
 
-/// The site's modules, where somebody must have a name. No job can have this one.
+/// The namespace of the site's modules, where a name is required. No job can have it.
 const SITE: &str = "site@peal";
 
-/// As whom an owner's modules act.
+/// The identity under which the modules of an owner act.
 struct ModulePrincipal {
-    /// What policies are told; none for the site.
+    /// The requester that policies see; none for the site.
     requester: Option<Proc>,
-    /// What the host environment is told.
+    /// The source in upcalls.
     source: Proc,
-    /// Nobody may do nothing.
+    /// The user that the request runs as. A request without one is not made.
     identity: UserIdentity,
 }
 
 impl Owner {
-    /// As whom its modules speak: those of a job as the job, of a user as a namespace that no job can have, of the site as the
-    /// resource manager.
+    /// Returns the proc that the modules of this owner act as: the job itself, a reserved namespace
+    /// for a user, none for the site.
     pub fn speaks_as(&self) -> Option<Proc> {
         let nspace = match self {
             Owner::Site => return None,
@@ -33,8 +33,8 @@ impl Owner {
 }
 
 impl ServerState {
-    /// A module of this owner wants procs controlled. The number is the one that it was told. Where that becomes something to be told,
-    /// it is an answer to [`PeerId::MODULES`] under that number.
+    /// Makes a module's job-control request. `number` identifies it; a reply goes to
+    /// [`PeerId::MODULES`] with that number.
     pub fn control_for(
         &mut self,
         owner: &Owner,
@@ -75,7 +75,7 @@ impl ServerState {
         self.enter_as(source, by, named, request)
     }
 
-    /// A module of this owner wants something logged; answered as [`Server::control_for`].
+    /// Makes a module's log request. Answered as [`ServerState::control_for`].
     pub fn log_for(
         &mut self,
         owner: &Owner,
@@ -115,7 +115,7 @@ impl ServerState {
         )
     }
 
-    /// As whom this owner's modules act; nobody for a tenant without a job.
+    /// Returns the identity for the modules of an owner; none for a tenant without a job.
     fn actor(&self, owner: &Owner) -> Option<ModulePrincipal> {
         let identity = match owner {
             Owner::Site => self.server(),
@@ -143,7 +143,7 @@ impl ServerState {
         })
     }
 
-    /// Whether a proc is of an owner's; all are the site's.
+    /// Returns true if a proc belongs to an owner. All procs belong to the site.
     fn is_of(&self, owner: &Owner, proc: &Proc) -> bool {
         match owner {
             Owner::Site => true,
@@ -156,7 +156,8 @@ impl ServerState {
     }
 }
 
-/// Where answers to modules go. Numbers beyond what a tag holds are told apart as well as the trace needs.
+/// Returns the request id for a module's request. The tag keeps the low 32 bits of the number,
+/// which suffices for the trace.
 fn answer_to(number: u64) -> RequestId {
     let tag = u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX);
     RequestId {

@@ -1,4 +1,4 @@
-//! Monitoring: procs that want to be watched, and what is told when they show no sign of life.
+//! Monitoring: heartbeats, files and resource usage of procs, and the alerts about them.
 use super::{Action, ConnectionState, FileLook, PeerId, RequestId, ServerState, Upcall, reply};
 use crate::{
     MonotonicTime,
@@ -15,27 +15,27 @@ use peal_model::{
 };
 use std::sync::Arc;
 
-/// Who monitors (`PMIX_SERVER_ENABLE_MONITORING`).
+/// The party that monitors (`PMIX_SERVER_ENABLE_MONITORING`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Monitoring {
-    /// The host environment where it offers that, else the server. Whoever knows the host environment decides which.
+    /// The host environment where it supports monitoring, else the server. The caller decides.
     #[default]
     Deferred,
     /// The server itself.
     Server,
-    /// The host environment, which is asked for everything.
+    /// The host environment, which gets all monitor requests.
     Host,
 }
 
-/// What is seen of a file, or why nothing is, with the status that says so.
+/// Result of a file check: the file's stat, or a status with its reason.
 pub type FileSeen = Result<FileStat, (Status, String)>;
 
-/// What is used, or why nothing can be told, with the status that says so.
+/// Result of a usage measurement: infos, or a status with its reason.
 pub type UsageFound = Result<Vec<Info>, (Status, String)>;
 
 impl ServerState {
-    /// Somebody wants to be watched, or to know what is used, and may. Timers begin with the next [`Server::tick`], which is due
-    /// at once.
+    /// Handles a permitted monitor request. Timers begin with the next [`ServerState::tick`], which
+    /// is due at once.
     pub(super) fn monitor(
         &mut self,
         to: RequestId,
@@ -92,7 +92,8 @@ impl ServerState {
     ) -> Result<Vec<Action>, MonitorError> {
         let uid = identity.uid;
         match monitor {
-            // Libraries send another message; whoever does not means the same, and the next tick gives it its time.
+            // Heartbeats usually come as another message. This form means the same; the next tick
+            // sets the time of it.
             Monitor::Beat => self.monitors.beat_soon(source),
             Monitor::Cancel(which) => {
                 self.monitors.cancel(source, &which)?;
@@ -136,8 +137,9 @@ impl ServerState {
         Ok(vec![reply(to, code::PMIX_SUCCESS)])
     }
 
-    /// A client showed at a time that it lives. That may be told late, but before a [`Server::tick`] that looks at its proc's
-    /// heartbeats ([`Server::beats_due`]), and at once if that counts as silent ([`Server::is_silent`]).
+    /// Records a heartbeat of a client at a given time. It may be reported late, but before a
+    /// [`ServerState::tick`] that checks the proc ([`ServerState::beats_due`]), and at once if the
+    /// proc counts as silent ([`ServerState::is_silent`]).
     pub fn beat(&mut self, peer: PeerId, at: MonotonicTime) {
         if let Some(peer) = self
             .peers
@@ -148,24 +150,25 @@ impl ServerState {
         }
     }
 
-    /// Whose heartbeats [`Server::tick`] looks at if this is the time; some perhaps twice.
+    /// Returns the procs that [`ServerState::tick`] would check at this time. A proc may occur
+    /// twice.
     pub fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
         self.monitors.beats_due(now)
     }
 
-    /// Whether somebody was told that a proc is silent, and it has not shown since that it lives.
+    /// Returns true if an alert has reported the proc as silent and no heartbeat came since.
     pub fn is_silent(&self, proc: &Proc) -> bool {
         self.monitors.is_silent(proc)
     }
 
-    /// A file was opened to be looked at ([`FileLook::Open`]), or could not be: the requester is told.
+    /// Handles the result of [`FileLook::Open`] and answers the requester.
     pub fn file_opened(&mut self, watch: MonitorId, seen: FileSeen) -> Vec<Action> {
         let (seen, refused) = match seen {
             Ok(seen) => (Some(seen), None),
             Err(why) => (None, Some(why)),
         };
         let Some(to) = self.monitors.opened(watch, seen) else {
-            // Whoever wanted it has left.
+            // The requester has left.
             return vec![Action::CheckFile {
                 watch,
                 look: FileLook::Close,
@@ -179,7 +182,7 @@ impl ServerState {
         actions
     }
 
-    /// A file was looked at ([`FileLook::Again`]); nothing, if nothing can be seen of it any more.
+    /// Handles the result of [`FileLook::Again`]; none if the file cannot be read any more.
     pub fn file_looked_at(&mut self, watch: MonitorId, seen: Option<FileStat>) -> Vec<Action> {
         let alert = self.monitors.looked(watch, seen);
         alert
@@ -187,7 +190,7 @@ impl ServerState {
             .unwrap_or_default()
     }
 
-    /// What is used was looked up ([`Action::Measure`]): the requester is told.
+    /// Handles the result of [`Action::Measure`] and answers the requester or raises the update.
     pub fn measured(&mut self, watch: MonitorId, found: UsageFound) -> Vec<Action> {
         let measured = self
             .monitors
@@ -204,20 +207,21 @@ impl ServerState {
             (Some(SampleUse::Update { requester, update }), Ok(infos)) => {
                 let mut update = Event::clone(&update);
                 update.infos.extend(infos);
-                // What is too large to be raised was so small the first time that nobody could know.
+                // The update was checked without its infos, which have grown too large since. No
+                // requester waits for an error.
                 match self.check(&mut update) {
                     Ok(()) => self.alert(&requester, Arc::new(update)),
                     Err(_) => Vec::new(),
                 }
             }
-            // That nothing can be told for now, is told by nothing being told.
+            // Updates are periodic: a failed measurement is skipped.
             (Some(SampleUse::Update { .. }), Err(_)) | (None, _) => Vec::new(),
         };
         actions.extend(self.watches_ended());
         actions
     }
 
-    /// What the time brings.
+    /// Carries out the monitor actions that are due.
     pub(super) fn watch_over(&mut self, now: MonotonicTime) -> Vec<Action> {
         let due = self.monitors.tick(now);
         due.into_iter().flat_map(|due| self.is_due(due)).collect()
@@ -248,8 +252,9 @@ impl ServerState {
         }
     }
 
-    /// An event of the server's, for nobody but the user of whoever asked for it: nothing more was granted. The host environment
-    /// hears it if it registered for its code, so that it can respond to it.
+    /// Raises an alert, which only the user of the requester receives, because only that was
+    /// permitted. The host environment receives it too if it registered for the code, so that it
+    /// can respond.
     fn alert(&mut self, requester: &Proc, alert: Arc<Event>) -> Vec<Action> {
         let Some(identity) = self.identity(requester) else {
             return Vec::new();
@@ -267,7 +272,7 @@ impl ServerState {
         actions
     }
 
-    /// What follows where watches have ended: files are closed, and nobody waits any more.
+    /// Cleans up after monitors that have ended: closes files, answers waiting requesters.
     pub(super) fn watches_ended(&mut self) -> Vec<Action> {
         let ended = self.monitors.take_ended();
         let mut actions = Vec::new();
@@ -292,7 +297,7 @@ impl ServerState {
     }
 }
 
-/// What is wrong with an event that cannot be raised.
+/// Maps the status of an event that cannot be raised to a monitor error.
 fn wrong(status: Status) -> MonitorError {
     if status == code::PMIX_ERR_OUT_OF_RESOURCE {
         MonitorError::TooLarge

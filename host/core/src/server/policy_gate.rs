@@ -1,5 +1,6 @@
-//! The gate: before a request that names others, an event or a connection has any effect, the policies of its hook are asked;
-//! where there are none, the hook's default decides at once.
+//! The policy gate. A request that names other procs, an event or a connection has no effect until
+//! the policies of its hook have decided. A hook without policies is decided by its default at
+//! once.
 mod held;
 
 pub(super) use self::held::{Gate, GatedOperation};
@@ -25,43 +26,44 @@ use peal_model::{
 };
 use std::{collections::BTreeSet, mem, sync::Arc};
 
-/// The number of a decision that is awaited; never used twice.
+/// Identifier of a pending decision; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DecisionId(u64);
 
 impl DecisionId {
-    /// As records have it.
+    /// Returns the number, as in audit records.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
-/// Whether somebody may connect.
+/// The result of an admission check.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AdmissionCheck {
-    /// They may.
+    /// The connection may be admitted.
     Open,
-    /// They may not.
+    /// The connection is denied.
     Shut(Denial),
-    /// The policies are to be asked. Whoever asked keeps the decision's number, for [`Server::entrance_decided`].
+    /// The policies must be called. The caller passes the decision's identifier to
+    /// [`ServerState::entrance_decided`].
     Ask(DecisionId, Arc<PolicyRequest>),
 }
 
 impl ServerState {
-    /// Says as whom the server runs, and which hooks have policies.
+    /// Sets the user that the server runs as, and the hooks that have policies.
     pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
         self.gate.server = Some(server);
         self.gate.policed = policed.into_iter().collect();
     }
 
-    /// Says of which of these hooks the policies only look on. What is asked there is decided at once, so nobody is denied because
-    /// others wait.
+    /// Sets the hooks whose policies are shadow modules only. Their requests are decided at once,
+    /// so the bounds on pending decisions do not apply.
     pub fn watch(&mut self, watched: impl IntoIterator<Item = Hook>) {
         self.gate.watched = watched.into_iter().collect();
     }
 
-    /// Whether somebody of this name may connect who runs as `identity` and in these groups, and says this of itself. A tool asks about
-    /// the jobs of its user, if any.
+    /// Checks whether a peer may connect that runs as `identity` in these Unix groups. The targets
+    /// of a tool's request are the jobs of its user.
     pub fn check_admission(
         &mut self,
         kind: ConnectionKind,
@@ -119,7 +121,7 @@ impl ServerState {
         }
         let default = self.settings.defaults.of(hook);
         if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
-            // Admission holds to the same rule whatever is granted, and has better words for it.
+            // [`ServerState::admit`] applies the same rule in any case, with more precise errors.
             return AdmissionCheck::Open;
         }
         match policy::by_default(default, &request) {
@@ -144,21 +146,22 @@ impl ServerState {
         }
     }
 
-    /// The policies have decided on an [`Entrance::Ask`], so that another connection may wait in its place.
+    /// Releases the pending decision of an [`AdmissionCheck::Ask`].
     pub fn entrance_decided(&mut self, id: DecisionId) {
         if let Some(load) = self.gate.entering.remove(&id) {
             self.gate.subtract(load);
         }
     }
 
-    /// True if one more decision would be too many, or too many for its user. Policies that only look on keep nobody waiting.
+    /// Returns true if one more pending decision exceeds the bounds, overall or of its user. Hooks
+    /// with shadow policies only are not bounded.
     fn is_full(&self, hook: Hook, GateLoad { uid, bytes }: GateLoad) -> bool {
         let StateSettings {
             max_decisions,
             max_decision_bytes,
             ..
         } = &self.settings;
-        // One user's flood leaves room for the others.
+        // One user may use half of the bound, so that a flood does not block other users.
         let own = self.gate.by_user.get(&uid).copied().unwrap_or_default();
         let full = self.gate.awaited() >= *max_decisions
             || own >= max_decisions.div_ceil(2)
@@ -166,7 +169,8 @@ impl ServerState {
         full && !self.gate.watched.contains(&hook)
     }
 
-    /// A request that names others: goes on, is held until its policies have decided, or is refused.
+    /// Handles a request that names other procs: carries it out, holds it for its policies, or
+    /// denies it.
     pub(super) fn submit(
         &mut self,
         to: RequestId,
@@ -184,7 +188,8 @@ impl ServerState {
         self.enter_as(source, by, named, request)
     }
 
-    /// The same for what is asked by somebody to policies and as `source` to the host environment.
+    /// Does the same for a requester that policies see and a `source` that the host environment
+    /// sees.
     pub(super) fn enter_as(
         &mut self,
         source: Proc,
@@ -239,7 +244,7 @@ impl ServerState {
                         error,
                     },
                 ),
-                // What an abort of others comes to.
+                // An abort of other jobs is a termination to policies.
                 request => (
                     Vec::new(),
                     vec![terminate()],
@@ -319,7 +324,7 @@ impl ServerState {
         }
     }
 
-    /// A log request: goes on, is held until its policies have decided, or is refused.
+    /// Handles a log request: carries it out, holds it for its policies, or denies it.
     pub(super) fn permit_log(&mut self, to: RequestId, mut request: LogRequest) -> Vec<Action> {
         let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
         let question = self.question(PolicySubject::Log, requester.clone(), identity, &[]);
@@ -337,7 +342,8 @@ impl ServerState {
         self.judge(asked, asker, GatedOperation::Log { to, request })
     }
 
-    /// An event of a client or of a tenant's handler: is spread, held until its policies have decided, or refused.
+    /// Handles an event of a client or of a tenant's handler: distributes it, holds it for its
+    /// policies, or denies it.
     pub(super) fn enter_event(
         &mut self,
         raising: RaiseRequest,
@@ -363,7 +369,7 @@ impl ServerState {
         self.judge(request, asker, GatedOperation::Event { raising, event })
     }
 
-    /// A registration for events: goes on, or is held until the policies for events have decided.
+    /// Handles a registration for events: registers it or holds it for the policies of events.
     pub(super) fn enter_registration(
         &mut self,
         to: RequestId,
@@ -392,7 +398,7 @@ impl ServerState {
         self.ask(request, asker, GatedOperation::Registration { to, codes })
     }
 
-    /// Has this decided by the policies of its hook or, where there are none, by the default.
+    /// Has a request decided by the policies of its hook or, without policies, by the default.
     pub(super) fn judge(
         &mut self,
         request: PolicyRequest,
@@ -448,8 +454,8 @@ impl ServerState {
         }]
     }
 
-    /// The policies have decided on an [`Action::Decide`]: what was held goes on, or its requester is told why not. It makes
-    /// no difference whether the requester is still there, as for anything else that was asked before it left.
+    /// Carries out or denies a held request after an [`Action::Decide`]. The requester may have
+    /// left in the meantime, as for any other request.
     pub fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
         let Some(held) = self.gate.release(id) else {
             return Vec::new();
@@ -457,7 +463,8 @@ impl ServerState {
         self.conclude(held, verdict)
     }
 
-    /// A job takes this name from whoever had it: what they wait for is denied, lest it be done in the job's name.
+    /// Denies the held requests of tools that lose their name to a job, because they would
+    /// otherwise be carried out in the job's name.
     pub(super) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
         let of_them = |held: &GatedRequest| {
             held.asker
@@ -478,7 +485,8 @@ impl ServerState {
             .collect()
     }
 
-    /// A connection takes back codes whose registration is not decided yet. Which of these have nothing left to be decided.
+    /// Removes codes from the undecided registrations of a connection. Returns the requests that
+    /// have no code left.
     pub(super) fn strike_held(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> Vec<RequestId> {
         let mut idle = Vec::new();
         for (id, held) in &mut self.gate.held {
@@ -493,7 +501,7 @@ impl ServerState {
         idle.into_iter().map(|(_, to)| to).collect()
     }
 
-    /// A connection is heard no more: it is registered for nothing, whatever is decided.
+    /// Drops the undecided registrations of a connection that is no longer active.
     pub(super) fn drop_held_registrations(&mut self, peer: PeerId) {
         let theirs = |held: &GatedRequest| matches!(&held.what, GatedOperation::Registration { to, .. } if to.peer == peer);
         let theirs: Vec<DecisionId> = self
@@ -553,7 +561,7 @@ impl ServerState {
             GatedOperation::Event { raising, mut event } => {
                 event.infos = amended;
                 event.range = range.unwrap_or(event.range);
-                // What a policy made of it must be an event still.
+                // A policy may have amended the event so that it is invalid.
                 if let Err(status) = self.check(&mut event) {
                     let reasons = vec![policy::reason(
                         "as amended, it is no event that could be raised",
@@ -578,7 +586,7 @@ impl ServerState {
             }
             GatedOperation::Group(asked) => self.grouped(asked, amended),
             GatedOperation::Spawn(spawning) => vec![spawning.granted(amended)],
-            // Its infos were decided about before.
+            // The event policies have decided about its infos already.
             GatedOperation::Invitation {
                 raising,
                 event,
@@ -587,7 +595,7 @@ impl ServerState {
         }
     }
 
-    /// What was to be done to procs or nodes is denied, and on record as that.
+    /// Records the denial of a job-control or provision request.
     fn control_is_denied(&mut self, what: &GatedOperation, verdict: &Verdict) -> Vec<Action> {
         let Verdict::Denied {
             reasons, status, ..
@@ -652,7 +660,7 @@ impl ServerState {
         self.gate.server.unwrap_or(NOBODY)
     }
 
-    /// In which groups a client's process was when it was let in.
+    /// Returns the Unix groups of a client's process at its admission.
     pub(super) fn groups_of(&self, peer: PeerId) -> Arc<[UnixGroup]> {
         self.peers
             .get(&peer)
@@ -660,13 +668,13 @@ impl ServerState {
             .unwrap_or_default()
     }
 
-    /// As whom a client runs.
+    /// Returns the user that a client runs as.
     pub(super) fn identity_of(&self, peer: PeerId) -> Option<UserIdentity> {
         self.peers.get(&peer).map(|peer| peer.identity)
     }
 }
 
-/// A user that the kernel gives to nobody.
+/// A user that the kernel assigns to no process.
 const NOBODY: UserIdentity = UserIdentity {
     uid: u32::MAX,
     gid: u32::MAX,

@@ -1,4 +1,4 @@
-//! Process sets: defined by the host, told of by events, and asked about.
+//! Process sets: definition by the host environment, events about them, queries.
 use super::{Action, ServerState};
 use crate::{
     psets::{Pset, PsetError},
@@ -11,7 +11,12 @@ use peal_model::{
 use std::sync::Arc;
 
 impl ServerState {
-    /// The host gives these procs a name. Procs of their user hear of that.
+    /// Defines a process set. Raises an event for the procs of its user.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a proc is unknown, the procs belong to several users, the set is empty or the name
+    /// is taken.
     pub fn define_process_set(
         &mut self,
         name: Text,
@@ -45,7 +50,7 @@ impl ServerState {
         Ok(self.tell_of_set(uid, code::PMIX_PROCESS_SET_DEFINE, pset, vec![members]))
     }
 
-    /// A job is gone, and the sets in which its procs were.
+    /// Deletes the sets of a removed job's procs.
     pub(super) fn delete_process_sets(&mut self, nspace: &Nspace) -> Vec<Action> {
         let gone = self.psets.drop_job(nspace);
         gone.into_iter()
@@ -74,7 +79,7 @@ impl ServerState {
         )
     }
 
-    /// Answers what is asked about process sets: those of the asker's user.
+    /// Answers queries about the process sets of the requester's user.
     pub fn told_of_process_sets(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
         let sets: Vec<&Pset> = self.psets.of(identity.uid).collect();
         let mut told = Vec::new();

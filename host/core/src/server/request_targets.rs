@@ -1,10 +1,11 @@
-//! Whom and what a request names beside its requester: what the defaults of the hooks are about.
+//! Procs, jobs and users that a request names beside its requester. The defaults of the hooks
+//! decide about them.
 use peal_model::{Hook, Info, Infos, Nspace, Proc, Query, Request, Value, key};
 
-/// Whom a request names.
+/// The targets of a request.
 #[derive(Debug)]
 pub(super) struct RequestTargets {
-    /// The hook that it falls under.
+    /// The hook of the request.
     pub(super) hook: Hook,
     /// Procs and jobs.
     pub(super) procs: Vec<Proc>,
@@ -30,8 +31,8 @@ impl RequestTargets {
     }
 }
 
-/// Whom a request of `source` names; nothing for one that is about its requester alone, and for events, logs, groups and
-/// what is spawned, which have ways of their own.
+/// Returns the targets of a request of `source`. None for a request about its requester alone; none
+/// for events, logs, groups and spawns, which are gated elsewhere.
 pub(super) fn by(request: &Request, source: &Proc) -> Option<RequestTargets> {
     match request {
         Request::JobControl { targets, .. } if targets.is_empty() => {
@@ -40,7 +41,7 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<RequestTargets> {
         Request::JobControl { targets, .. } => {
             RequestTargets::procs(Hook::JobControl, targets.clone())
         }
-        // A proc may abort its own job.
+        // A proc may abort its own job without permission.
         Request::Abort { targets, .. }
             if targets.iter().all(|target| target.nspace == source.nspace) =>
         {
@@ -78,7 +79,7 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<RequestTargets> {
     }
 }
 
-/// The jobs and procs that a query is narrowed to.
+/// Returns the jobs and procs in the qualifiers of a query.
 fn asked_about(query: &Query) -> Vec<Proc> {
     let job = |info: &Info| match &info.value {
         Value::Nspace(nspace) => Some(Proc::all(nspace.clone())),

@@ -1,11 +1,12 @@
-//! Who is where, and what is known of somebody anew: asked for by clients of 5.0 and later, about jobs that they may see.
+//! Resolution of peers and nodes, and refresh of a cache, for clients of OpenPMIx 5.0 and later,
+//! limited to jobs that the requester may see.
 use super::{Action, RequestId, ServerState, reply};
 use crate::job::{self, TrackedJob};
 use peal_model::{Nspace, Proc, Reply, Text, code};
 use std::collections::BTreeSet;
 
 impl ServerState {
-    /// All that is known of a proc, or of a job for its wildcard rank.
+    /// Returns all data of a proc, or of a job for its wildcard rank.
     pub(super) fn refresh(&mut self, to: RequestId, source: &Proc, proc: &Proc) -> Vec<Action> {
         if !self.may_see(source, &proc.nspace) {
             return vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)];
@@ -27,7 +28,7 @@ impl ServerState {
         }]
     }
 
-    /// The procs of a job, or of all, that are on a node, or on ours.
+    /// Returns the procs of one job or of all jobs on a node; without a node, on the local one.
     pub(super) fn resolve_peers(
         &self,
         to: RequestId,
@@ -58,7 +59,7 @@ impl ServerState {
         }
     }
 
-    /// The nodes of a job, or of all.
+    /// Returns the nodes of one job or of all jobs.
     pub(super) fn resolve_nodes(
         &self,
         to: RequestId,
@@ -83,7 +84,7 @@ impl ServerState {
         }]
     }
 
-    /// A job, or all, as far as somebody may know of them.
+    /// Returns one job or all jobs, as far as the source may see them.
     fn seen<'a>(
         &'a self,
         source: &'a Proc,

@@ -1,4 +1,4 @@
-//! The limits and times of a server.
+//! Limits and times of a server's state.
 use super::{EventBudget, Monitoring};
 use crate::{
     defaults::Defaults,
@@ -6,77 +6,80 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Limits and times; all of them settings.
+/// Limits and times; each is a setting.
 #[derive(Clone, Debug)]
 pub struct StateSettings {
-    /// The server's number among those of its fabric.
+    /// The server's number in its server transport.
     pub id: ServerId,
-    /// The node's name.
+    /// The name of the node.
     pub hostname: String,
-    /// How long groups may take, and how many there may be.
+    /// Times and limits of groups.
     pub groups: group::GroupSettings,
-    /// How long a get waits for a key that its proc has not put, where the requester gives no time.
+    /// Timeout of a get whose requester gives none.
     pub get_timeout: Duration,
-    /// How many events of the environment are kept for late registrations (`PMIx_server_cache_size`).
+    /// Number of environment events in the event ring for late registrations
+    /// (`PMIx_server_cache_size`).
     pub event_cache: usize,
-    /// How much memory these may take, in bytes.
+    /// Memory of the event ring, in bytes.
     pub event_cache_bytes: usize,
-    /// How much memory the contents of all other events may take that are kept, in bytes: those owed to procs that have not
-    /// registered, and those held for connections that are catching up. More are spilled.
+    /// Memory of the contents of all other retained events, in bytes: events for procs that have
+    /// not registered and for lagging connections. Further events are spilled.
     pub event_memory: usize,
-    /// How many bytes the spilled events of one user may take that are for that user's procs alone. Beyond that they are lost, and those
-    /// who need them are told.
+    /// Bytes of spilled events that are for the procs of one user alone. Further events are lost,
+    /// and their recipients are notified.
     pub event_user_spill: usize,
-    /// How much memory it may take to know what is kept and for whom, spilled events among them, in bytes; half of it
-    /// for what the procs and connections of one user need. Beyond that, events are only for those who hear them at once; for
-    /// all others they are lost, and counted.
+    /// Memory of the index of retained events, spilled ones included, in bytes; half of it for one
+    /// user's procs and connections. Beyond it, events are delivered at once only; they are lost to
+    /// all other recipients, and counted.
     pub event_index_bytes: usize,
-    /// How many kept events a connection is sent before it must have read them ...
+    /// Number of retained events that a connection is sent before it must have read them.
     pub event_batch: usize,
-    /// ... and how many bytes of them; a larger event goes alone.
+    /// Bytes of retained events that a connection is sent before it must have read them. A larger
+    /// event is sent alone.
     pub event_batch_bytes: usize,
-    /// How much memory one event may take, in bytes.
+    /// Memory of one event, in bytes.
     pub max_event_bytes: usize,
-    /// How much memory the keys and values that one proc has put may take, in bytes.
+    /// Memory of the keys and values of one proc, in bytes.
     pub max_put_bytes: usize,
-    /// How much memory the keys and values that all procs of one user have put may take, in bytes; root and the server's user may put
-    /// more.
+    /// Memory of the keys and values of all procs of one user, in bytes. Does not apply to root and
+    /// the server's user.
     pub max_put_bytes_per_user: usize,
-    /// How many gets one connection may have waiting.
+    /// Number of pending gets of one connection.
     pub max_pending_gets: usize,
-    /// How many fences one proc may wait in at once.
+    /// Number of fences in which one proc may wait at once.
     pub max_fences: usize,
-    /// How many codes and filters one connection may have registered.
+    /// Number of codes and filters that one connection may have registered.
     pub max_registrations: usize,
-    /// How many connections one proc may have (its own and those of its clones).
+    /// Number of connections of one proc, its own and those of its clones.
     pub max_connections_per_proc: u32,
-    /// How many tools may be connected; an eighth of these are root's and the server's user's alone.
+    /// Number of connected tools. An eighth is reserved for root and the server's user.
     pub max_tools: usize,
-    /// How many of these one user may have, unless that is root or the server's.
+    /// Number of connected tools of one user. Does not apply to root and the server's user.
     pub max_tools_per_user: usize,
-    /// How long losses of connections are gathered that one event then tells of; nothing for an event each.
+    /// Time in which lost connections are collected for one event; zero raises an event for each.
     pub connection_loss_window: Duration,
-    /// How many events hosted handlers may raise in all because of one that no handler raised.
+    /// Number of events that hosted handlers may raise in response to one event that no handler
+    /// raised.
     pub allowance: EventBudget,
-    /// What holds where no policy decides.
+    /// Defaults of the hooks, which hold where no policy decides.
     pub defaults: Defaults,
-    /// How many requests and events may wait for the decisions of policies.
+    /// Number of pending decisions.
     pub max_decisions: usize,
-    /// How much memory these may take, in bytes.
+    /// Memory of pending decisions, in bytes.
     pub max_decision_bytes: usize,
-    /// How many job-control requests may have not ended; as many that have are remembered.
+    /// Number of open job-control requests. The same number of ended ones is remembered.
     pub max_controls: usize,
-    /// How long procs may take for a checkpoint, where the requester gives no time.
+    /// Timeout of a checkpoint whose requester gives none.
     pub checkpoint_timeout: Duration,
-    /// How long procs have between the alert that they are preempted and that, where the requester gives no time.
+    /// Time between the alert of a preemption and the preemption, where the requester gives none.
     pub preempt_grace: Duration,
-    /// Who watches those who want to be watched.
+    /// The party that monitors.
     pub monitoring: Monitoring,
-    /// How many monitors one proc may have.
+    /// Number of monitors of one proc.
     pub max_monitors_per_proc: usize,
-    /// How many all procs may have; half of them for one user.
+    /// Number of monitors of all procs; half of it for one user.
     pub max_monitors_total: usize,
-    /// How many of these may be of files, each of which stays open; half of them for one user.
+    /// Number of file monitors, each with an open file; half of it for one user.
     pub max_monitored_files: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be spawned, before its policies.
+//! Spawn requests before their policies.
 use super::{
     Action, RequestId, ServerState, Upcall,
     denial::{DenialRecipient, DenialReply},
@@ -6,7 +6,7 @@ use super::{
 };
 use peal_model::{App, Application, Hook, Info, PolicyRequest, PolicySubject, Proc, Request, key};
 
-/// A job that waits for its verdict, without its directives.
+/// A held spawn request, without its directives.
 #[derive(Debug)]
 pub(super) struct GatedSpawn {
     to: RequestId,
@@ -15,7 +15,7 @@ pub(super) struct GatedSpawn {
 }
 
 impl GatedSpawn {
-    /// It may be started, with these directives.
+    /// Passes the granted request to the host environment, with these directives.
     pub(super) fn granted(self, infos: Vec<Info>) -> Action {
         let GatedSpawn { to, source, apps } = self;
         Action::Upcall(Upcall::Request {
@@ -27,7 +27,7 @@ impl GatedSpawn {
 }
 
 impl ServerState {
-    /// A job to be spawned: goes on, is held until its policies have decided, or is refused.
+    /// Handles a spawn request: carries it out, holds it for its policies, or denies it.
     pub(super) fn enter_spawn(
         &mut self,
         to: RequestId,
@@ -62,7 +62,7 @@ impl ServerState {
     }
 }
 
-/// The procs for whom it is to be started, where somebody is named.
+/// Returns the procs on whose behalf the job is started, where infos name any.
 fn started_for(directives: &[Info], infos: &[Info]) -> Vec<Proc> {
     let whose = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
     let named = directives

@@ -1,13 +1,13 @@
-//! Tools: procs that no job has. They come by themselves, each in a namespace of its own, and are nobody's to wait for.
+//! Tools: procs without a job. Each has a namespace of its own, and no collective waits for them.
 use super::{Action, ConnectionRefusal, PeerId, ServerState, Upcall};
 use crate::{audience::EventTargets, job::JobSpec};
 use peal_model::{Event, JobInfo, Nspace, Proc, UserIdentity};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One part in so many of what there may be is for root and the server's user alone.
+/// The fraction of the limit that is reserved for root and the server's user: one eighth.
 const RESERVED_PART: usize = 8;
 
-/// The tools that are connected.
+/// The connected tools.
 #[derive(Debug, Default)]
 pub(super) struct ToolTable(BTreeMap<Proc, ConnectedTool>);
 
@@ -18,7 +18,7 @@ struct ConnectedTool {
 }
 
 impl ToolTable {
-    /// As whom a tool runs, by its namespace.
+    /// Returns the user that a tool runs as, by its namespace.
     pub(super) fn identity(&self, nspace: &Nspace) -> Option<UserIdentity> {
         self.0
             .iter()
@@ -26,12 +26,12 @@ impl ToolTable {
             .map(|(_, tool)| tool.identity)
     }
 
-    /// The number of all tools.
+    /// Returns the number of all tools.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The number of a user's tools.
+    /// Returns the number of a user's tools.
     fn count_of(&self, uid: u32) -> usize {
         self.0
             .values()
@@ -39,7 +39,7 @@ impl ToolTable {
             .count()
     }
 
-    /// Forgets the tool of a connection, and tells whether it was the last one of its namespace.
+    /// Removes the tool of a connection. Also returns true if it was the last one of its namespace.
     fn leave(&mut self, peer: PeerId) -> Option<(Proc, bool)> {
         let gone = self
             .0
@@ -53,8 +53,12 @@ impl ToolTable {
 }
 
 impl ServerState {
-    /// Lets a tool of this name connect that may do so ([`Server::entrance`]), or says why not. The name is the tool's as
+    /// Admits a tool that may connect ([`ServerState::check_admission`]). The tool has the name as
     /// long as it is connected.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the name is taken or the limits on tools are reached.
     pub fn admit_tool(
         &mut self,
         proc: &Proc,
@@ -78,14 +82,15 @@ impl ServerState {
         Ok(peer)
     }
 
-    /// Checks that a user may have one tool more.
+    /// Checks that a user may have one more tool.
     fn check_tool_shares(&self, uid: u32) -> Result<(), ConnectionRefusal> {
         let (all, own) = (self.settings.max_tools, self.settings.max_tools_per_user);
         let is_bounded = self.is_bounded(uid);
         if is_bounded && self.tools.count_of(uid) >= own {
             return Err(ConnectionRefusal::TooManyToolsOfUser { uid, max: own });
         }
-        // Root and the server's user find a place although all others have as many as they may.
+        // The reserved part keeps root and the server's user able to connect tools when users have
+        // exhausted theirs.
         let max = if is_bounded {
             all - all / RESERVED_PART
         } else {
@@ -98,7 +103,8 @@ impl ServerState {
         }
     }
 
-    /// A job takes its name from tools that have it: these are heard no more, and what they wait for is denied.
+    /// Takes a name from its tools, for a job. Their connections become inactive, and their held
+    /// requests are denied.
     pub(super) fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
         let evicted = self
             .tools
@@ -116,8 +122,9 @@ impl ServerState {
         actions
     }
 
-    /// The tools that an event names as its targets, except those whose connections are told, and as which user each runs.
-    /// What is meant for others besides they hear if they have registered by then: most tools never do.
+    /// Returns the tools that an event names as targets, with their users, except those that are
+    /// notified already. Events for other targets are not retained for tools, because most never
+    /// register.
     pub(super) fn named_tools(
         &self,
         event: &Event,
@@ -135,7 +142,7 @@ impl ServerState {
             .collect()
     }
 
-    /// A tool left, in order or not: what it has put goes with it.
+    /// Handles the departure of a tool. Its values are dropped.
     pub(super) fn tool_left(&mut self, peer: PeerId) -> Option<Action> {
         let (proc, is_last) = self.tools.leave(peer)?;
         self.retained.free_proc(&proc);
@@ -146,13 +153,14 @@ impl ServerState {
         Some(Action::Upcall(Upcall::ToolLeft(proc)))
     }
 
-    /// What a tool is told of its own namespace: that of a job of one proc.
+    /// Returns the data of a tool's own namespace, as of a job with one proc.
     pub(super) fn tool_data(&self, nspace: &Nspace) -> Option<JobInfo> {
         let identity = self.tools.identity(nspace)?;
         Some(JobSpec::new(nspace.clone(), 1, &self.settings.hostname, identity).job_info())
     }
 
-    /// Whether what is known of a namespace is `requester`'s business: it belongs to the same user, or root asks.
+    /// Returns true if a requester may see a namespace: its own, one of the same user, or any for
+    /// root.
     pub(super) fn may_see(&self, requester: &Proc, nspace: &Nspace) -> bool {
         let owner = self.jobs.get(nspace).map(|job| job.spec.identity.uid);
         requester.nspace == *nspace

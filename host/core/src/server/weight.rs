@@ -1,7 +1,8 @@
-//! The memory that a request takes while it waits for its verdict: once as it is asked about, once as it came.
+//! The memory of a request that is held for a decision: once for the policies' copy, once for the
+//! request itself.
 use peal_model::{Application, PolicyRequest, Size, TargetProc};
 
-/// That of a whole request.
+/// Returns the memory of a whole request, in bytes.
 pub(super) fn bytes_of(request: &PolicyRequest) -> usize {
     let infos = request
         .infos
@@ -24,7 +25,7 @@ pub(super) fn bytes_of(request: &PolicyRequest) -> usize {
         .fold(infos, usize::saturating_add)
 }
 
-/// What is asked about has the directives beside it, what came within.
+/// Returns the memory of an application. Both copies contain its texts.
 fn of_application(application: &Application) -> usize {
     let Application {
         command,

@@ -1,4 +1,4 @@
-//! Cases as they are written: what a module is handed, and what is expected of it.
+//! Cases of module tests as they are written: an input of a module and the expected result.
 use super::{
     case_parse::{
         CaseBytes, CaseSettings, CaseTime, Channel, Code, InfoWord, ProcWord, RangeWord, User,
@@ -12,30 +12,30 @@ use serde::Deserialize;
 use std::{collections::BTreeMap, fmt, fs, io, path::Path, path::PathBuf, sync::Arc};
 use thiserror::Error;
 
-/// What time it is unless a case says otherwise: the first of January 2026, noon of UTC. A Thursday.
+/// Default time of a case: 1 January 2026, noon UTC, a Thursday.
 pub(super) const NOON: CaseTime = CaseTime(1_767_268_800_000);
 
-/// Why cases cannot be read.
+/// Reason why cases cannot be read.
 #[derive(Debug, Error)]
 pub enum CaseError {
     /// The file cannot be read.
     #[error("{}: {reason}", file.display())]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// Something in it is wrong.
+    /// The contents are invalid.
     #[error("{}:{line}:{column}: {message}", file.display())]
     Wrong {
-        /// Which file.
+        /// Path of the file.
         file: PathBuf,
-        /// The line, from 1.
+        /// Line, from 1.
         line: usize,
-        /// The column in characters, from 1.
+        /// Column in characters, from 1.
         column: usize,
-        /// What is wrong, and what would be right.
+        /// Description of the error, and of valid contents.
         message: String,
     },
 }
@@ -59,11 +59,11 @@ impl CaseError {
     }
 }
 
-/// A file of cases.
+/// Cases of a file.
 #[derive(Clone, Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Cases {
-    /// Whether one follows the other in one module, which keeps its memory and state.
+    /// True if the cases run one after the other in one module, which keeps its memory and state.
     #[serde(default)]
     pub(super) sequence: bool,
     #[serde(default)]
@@ -74,7 +74,7 @@ pub struct Cases {
 }
 
 impl Cases {
-    /// The cases of a text in TOML. `file` is what it is called.
+    /// Parses cases in TOML. `file` is the path that errors name.
     pub fn parse(file: &Path, text: &str) -> Result<Cases, CaseError> {
         toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
@@ -82,23 +82,23 @@ impl Cases {
         })
     }
 
-    /// All of them, in their order.
+    /// Returns all cases in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Case> {
         self.case.iter()
     }
 
-    /// How many there are.
+    /// Returns the number of cases.
     pub fn len(&self) -> usize {
         self.case.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no case.
     pub fn is_empty(&self) -> bool {
         self.case.is_empty()
     }
 }
 
-/// The text of a file of cases.
+/// Reads the text of a case file.
 pub(super) fn read(file: &Path) -> Result<String, CaseError> {
     fs::read_to_string(file).map_err(|reason| CaseError::Unreadable {
         file: file.to_owned(),
@@ -106,36 +106,36 @@ pub(super) fn read(file: &Path) -> Result<String, CaseError> {
     })
 }
 
-/// One case.
+/// Case of a module test.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "CaseFields")]
 pub struct Case {
     pub(super) name: String,
     pub(super) config: Option<CaseSettings>,
     pub(super) time: Option<CaseTime>,
-    /// How long after the one before it, in milliseconds.
+    /// Time since the previous case, in milliseconds.
     pub(super) after: u64,
-    /// Whether the module is loaded anew before.
+    /// True if the module is loaded again before the case.
     pub(super) restart: bool,
     pub(super) state: Option<BTreeMap<String, Vec<u8>>>,
-    /// What procs use, by their names.
+    /// Resource usage of procs by name.
     pub(super) usage: BTreeMap<String, Vec<Info>>,
     pub(super) subject: CaseInput,
-    /// What comes out; where nothing is said, nothing is checked but that the module answers.
+    /// Expected result; without one, only the success of the call is checked.
     pub(super) expect: Option<Expect>,
 }
 
 impl Case {
-    /// What it is called.
+    /// Returns the name of the case.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// What the module is handed.
+/// Input of the module.
 #[derive(Clone, Debug)]
 pub(super) enum CaseInput {
-    /// Its settings only.
+    /// Settings only, for a case about the start.
     Start,
     Event {
         event: Arc<Event>,
@@ -203,38 +203,38 @@ struct LogWord {
     directives: Vec<InfoWord>,
 }
 
-/// What is expected. What is not said is not compared, but a failure is always told.
+/// Expected result. Absent fields are not compared, but a failure is always reported.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expect {
-    /// Whether the module is registered for the event.
+    /// Expectation that the module is registered for the event.
     pub(super) called: Option<bool>,
-    /// Part of the reason why it will not start.
+    /// Part of the reason with which the module refuses to start.
     pub(super) refused: Option<String>,
-    /// In what way it fails.
+    /// Kind of the failure.
     pub(super) failure: Option<String>,
     pub(super) outcome: Option<String>,
     pub(super) status: Option<Code>,
     /// All infos, in their order.
     pub(super) infos: Option<Vec<InfoWord>>,
-    /// Some of them.
+    /// Infos that must be among the result's.
     pub(super) includes: Option<Vec<InfoWord>>,
     pub(super) amended: Option<Vec<InfoWord>>,
-    /// What is to be logged instead.
+    /// Data that a log policy substitutes.
     pub(super) rewritten: Option<Vec<InfoWord>>,
     pub(super) range: Option<RangeWord>,
     pub(super) raises: Option<Vec<ExpectedEvent>>,
     pub(super) changes: Option<Vec<String>>,
-    /// The job control that it asks for.
+    /// Job control that the module requests.
     pub(super) controls: Option<Vec<ControlWord>>,
-    /// What it logs.
+    /// Log requests of the module.
     pub(super) reports: Option<Vec<ReportWord>>,
     pub(super) logs: Option<Vec<String>>,
     pub(super) state: Option<BTreeMap<String, CaseBytes>>,
     pub(super) writes: Option<BTreeMap<String, CaseBytes>>,
 }
 
-/// An event that is expected to be raised.
+/// Event that the module is expected to raise.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExpectedEvent {
@@ -244,7 +244,7 @@ pub(super) struct ExpectedEvent {
     pub(super) infos: Vec<InfoWord>,
 }
 
-/// Job control that is expected to be asked for.
+/// Job control that the module is expected to request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ControlWord {
@@ -253,7 +253,7 @@ pub(super) struct ControlWord {
     pub(super) directives: Vec<InfoWord>,
 }
 
-/// A log request that is expected.
+/// Log request that the module is expected to make.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReportWord {
@@ -262,7 +262,7 @@ pub(super) struct ReportWord {
     pub(super) directives: Vec<InfoWord>,
 }
 
-/// A case that makes no sense.
+/// Case with an invalid combination of fields.
 #[derive(Debug)]
 struct InvalidCase {
     case: String,
@@ -334,7 +334,7 @@ impl TryFrom<CaseFields> for Case {
             (None, None, Some(log)) => log.subject(steps),
             _ => return Err(wrong("it has one of event, request and log")),
         };
-        // Truncated on purpose: less than a millisecond is nothing here.
+        // The truncation is intended: fractions of a millisecond do not matter here.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

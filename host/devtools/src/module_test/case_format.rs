@@ -1,4 +1,4 @@
-//! Cases on the way back: infos and outcomes as a file of cases has them.
+//! Infos and results in the format of case files.
 use super::{
     case_parse::InfoWord,
     result::{CaseResult, change, failure_word},
@@ -20,7 +20,7 @@ fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
         .collect()
 }
 
-/// An info as a case would have it; none where it holds what has no form.
+/// Formats an info for a case; `None` if its value has no form there.
 pub(super) fn info_value(info: &Info) -> Option<Value> {
     if let Some(short) = info_text(info) {
         return Some(text(short));
@@ -48,7 +48,7 @@ pub(super) fn info_value(info: &Info) -> Option<Value> {
     if !set.is_empty() {
         entries.insert("flags".to_owned(), Value::Array(set));
     }
-    // What would be read as something else has no form.
+    // Text that would be parsed as another info is no form of this one.
     let read = InfoWord::deserialize(Value::Table(entries.clone())).ok()?;
     (read.0.flags == info.flags && read.0.key == info.key).then_some(Value::Table(entries))
 }
@@ -82,10 +82,10 @@ fn array_table(array: &DataArray) -> Option<Table> {
     ]))
 }
 
-/// An info in a line, as a case would have it.
+/// Formats an info for a case, in one line.
 pub(super) fn info_line(info: &Info) -> String {
     match info_value(info) {
-        // Quotes would be escaped for nothing.
+        // Escaped quotes would be harder to read, and nothing here needs them.
         Some(Value::String(short)) => short
             .escape_debug()
             .to_string()
@@ -96,7 +96,7 @@ pub(super) fn info_line(info: &Info) -> String {
     }
 }
 
-/// Bytes in a line, as a case would have them.
+/// Formats bytes for a case, in one line.
 pub(super) fn bytes_text(bytes: &[u8]) -> String {
     bytes_value(bytes).to_string()
 }
@@ -117,13 +117,13 @@ fn named_bytes(bytes: &BTreeMap<String, Vec<u8>>) -> Value {
     )
 }
 
-/// Infos as a case would have them; those without a form are left out.
+/// Formats infos for a case; those without a form are left out.
 fn infos(of: &[Info]) -> Value {
     Value::Array(of.iter().filter_map(info_value).collect())
 }
 
 impl CaseResult {
-    /// What to expect of the module, if this is right.
+    /// Returns the expectation that this result fulfils.
     pub(super) fn expectation(&self) -> Table {
         let mut expect = Table::new();
         let mut add = |name: &str, value: Value| drop(expect.insert(name.to_owned(), value));

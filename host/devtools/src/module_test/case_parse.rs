@@ -1,5 +1,5 @@
-//! Words of the case format, each read by the one function that the command line has for it too, so that what is wrong is said
-//! where it stands.
+//! Parsing of values in case files. Each value is parsed by the function that the command line uses
+//! for it, so that an error names its position.
 use peal_config::words;
 use peal_core::log::CHANNELS;
 use peal_model::{DataArray, Info, InfoFlags, Key, Proc, Range, Status, UserIdentity, Value};
@@ -8,7 +8,7 @@ use serde::de::{
 };
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
-/// What is read of a text, a number or a truth value.
+/// Type that is parsed from a string, number or boolean.
 trait ScalarForm: Sized {
     const WANTED: &'static str;
     fn read(text: &str) -> Result<Self, String>;
@@ -65,23 +65,23 @@ macro_rules! words {
 }
 
 words! {
-    /// A text, or what TOML has for it.
+    /// String, or another scalar of TOML.
     Scalar(String), |text: &str| Ok(text.to_owned()), "a text, a number, true or false";
-    /// A status.
+    /// Status.
     Code(Status), words::status, "a code by its name or number";
-    /// A range.
+    /// Range.
     RangeWord(Range), words::range, "a range, as in \"session\"";
-    /// A proc.
+    /// Proc.
     ProcWord(Proc), words::proc, "a proc, as in \"solver:0\"";
-    /// Somebody by the kernel's word.
+    /// User and group.
     User(UserIdentity), identity, "a user, as in 1000, or \"1000:100\" with the group";
-    /// A key.
+    /// Key.
     KeyWord(Key), words::key, "a key, by its name in the Standard or as it travels";
-    /// A log channel.
+    /// Log channel.
     Channel(Key), channel, "a log channel, as in \"stdout\"";
-    /// A flag of an info.
+    /// Flag of an info.
     Flag(InfoFlags), flag, "a flag";
-    /// What a text in hexadecimal digits says.
+    /// Bytes, written as hexadecimal digits.
     Hex(Vec<u8>), words::bytes, "bytes in hexadecimal digits";
 }
 
@@ -118,7 +118,7 @@ fn flag(text: &str) -> Result<InfoFlags, String> {
     }
 }
 
-/// Reads a text, or a table where that is not enough.
+/// Visitor for a value that is a string, or a table for more complex values.
 struct TextOr<T, R> {
     wanted: &'static str,
     text: fn(&str) -> Result<T, String>,
@@ -154,7 +154,7 @@ impl<'de, T, R: Deserialize<'de>> Visitor<'de> for TextOr<T, R> {
     }
 }
 
-/// An info: as on the command line, or as a table where it holds an array or has flags.
+/// Info: written as on the command line, or as a table if it holds an array or has flags.
 #[derive(Clone, Debug)]
 pub(super) struct InfoWord(pub(super) Info);
 
@@ -228,7 +228,7 @@ fn array(
     }
 }
 
-/// An element of an array.
+/// Element of an array.
 #[derive(Clone, Debug)]
 enum CaseItem {
     Text(String),
@@ -264,7 +264,7 @@ impl<'de> Deserialize<'de> for CaseItem {
     }
 }
 
-/// Bytes: a text, or `{ bytes = "00ff" }`.
+/// Bytes: a string, or `{ bytes = "00ff" }`.
 #[derive(Clone, Debug)]
 pub(super) struct CaseBytes(pub(super) Vec<u8>);
 
@@ -283,7 +283,7 @@ impl<'de> Deserialize<'de> for CaseBytes {
     }
 }
 
-/// Bytes by name.
+/// Converts bytes by name.
 pub(super) fn named(bytes: &BTreeMap<String, CaseBytes>) -> BTreeMap<String, Vec<u8>> {
     bytes
         .iter()
@@ -291,7 +291,7 @@ pub(super) fn named(bytes: &BTreeMap<String, CaseBytes>) -> BTreeMap<String, Vec
         .collect()
 }
 
-/// The settings of a module, as its `config` in a `[[module]]`.
+/// Settings of a module, as in `config` of a `[[module]]`.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(super) struct CaseSettings(pub(super) Vec<Info>);
 
@@ -322,7 +322,7 @@ impl<'de> Deserialize<'de> for CaseSettings {
     }
 }
 
-/// A time, in milliseconds since the epoch.
+/// Time, in milliseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CaseTime(pub(super) u64);
 
@@ -351,7 +351,8 @@ fn moment(of: toml::value::Datetime) -> Option<CaseTime> {
     u64::try_from(milliseconds).ok().map(CaseTime)
 }
 
-/// Days since the epoch of a date. The year begins in March here, so that a leap day is its last.
+/// Returns the days since the epoch of a date. The year begins in March here, so that a leap day is
+/// its last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month <= 2 {
         (year - 1, month + 9)

@@ -1,4 +1,5 @@
-//! The scene of a trial: a clock that stands still, state in memory, what procs use, and sinks and a trace that are read afterwards.
+//! Environment of a module test: a fixed clock, state in memory, resource usage of procs, and
+//! recorded output of sinks and trace.
 use peal_model::{Info, LogRequest, Proc, Status, code};
 use peal_sandbox::{CallUsage, ProcUsage, Sink, StateStore, TestHooks};
 use std::{
@@ -6,35 +7,35 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How much a module may keep, as `module.max_state_bytes` has it by default, in bytes.
+/// Limit of a module's state in bytes, the default of `module.max_state_bytes`.
 const QUOTA: usize = 1024 * 1024;
 
-/// What is on it now.
+/// Contents of the environment.
 #[derive(Clone, Default)]
 pub(super) struct FixtureState {
-    /// Milliseconds since the epoch.
+    /// Time in milliseconds since the epoch.
     pub(super) now: u64,
     pub(super) state: BTreeMap<String, Vec<u8>>,
-    /// What procs use, by their names.
+    /// Resource usage of procs by name.
     pub(super) usage: BTreeMap<String, Vec<Info>>,
-    /// What the module said, as `level: text`.
+    /// Trace lines of the module, as `level: text`.
     pub(super) said: Vec<String>,
-    /// What it wrote, by the names of the sinks.
+    /// Output of the module, by the names of the sinks.
     pub(super) written: BTreeMap<String, Vec<u8>>,
-    /// What its last call took.
+    /// Consumption of its last call.
     pub(super) taken: Taken,
 }
 
-/// What a call took.
+/// Consumption of a call.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Taken {
-    /// How many instructions it ran, roughly; none where the engine does not count them.
+    /// Fuel, roughly the number of instructions; `None` if the engine does not count it.
     pub(crate) fuel: Option<u64>,
-    /// Bytes of the instance's memories and tables.
+    /// Size of the instance's memories and tables, in bytes.
     pub(crate) memory: usize,
 }
 
-/// A scene, shared by a module's instances and whoever tries it.
+/// Shared environment of a module's instances and the test runner.
 #[derive(Clone, Default)]
 pub(super) struct TestFixture(Arc<Mutex<FixtureState>>);
 
@@ -43,7 +44,7 @@ impl TestFixture {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A sink of this name.
+    /// Returns a sink of this name that records its output.
     pub(super) fn sink(&self, name: &str) -> Arc<dyn Sink> {
         Arc::new(Tray {
             scene: self.clone(),
@@ -118,7 +119,7 @@ impl ProcUsage for TestFixture {
     }
 }
 
-/// A sink that keeps what is written.
+/// Sink that records its output.
 struct Tray {
     scene: TestFixture,
     name: String,

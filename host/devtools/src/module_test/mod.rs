@@ -1,12 +1,13 @@
-//! Trials: a module is handed what cases say, offline and always the same, and what comes out is compared.
+//! Module tests: the inputs of cases are passed to a module, offline and reproducibly, and the
+//! results are compared.
 //!
-//! `docs/trials.md` shows how cases are written. A file goes this way:
+//! `docs/src/modules/module-tests.md` describes the format of cases. The steps are:
 //!
 //! ```text
-//! CaseFile::read   TOML, or a recording of `peal event watch --json`      case.rs, texts.rs, recording.rs
-//!   run            each in a fresh module, or one after the other         run.rs, in a scene.rs
-//!     Report       what came out, and where that is not as expected       outcome.rs
-//!   rewritten      the same file, expecting what came out                 written.rs
+//! CaseFile::read   TOML (case.rs, case_parse.rs), or a recording (recording.rs)
+//!   run            each in a fresh module, or as a sequence (run.rs, fixture.rs)
+//!     CaseReport   result, and differences from the expectation (result.rs)
+//!   rewritten      the same file, with the results as expectations (case_format.rs)
 //! ```
 mod case;
 mod case_format;
@@ -28,22 +29,22 @@ mod tests;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// A file of cases, in either form.
+/// Case file, in either format.
 #[derive(Debug)]
 pub struct CaseFile {
-    /// Which file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The cases.
+    /// Cases of the file.
     pub cases: Cases,
-    /// Whether it was recorded, and not written.
+    /// True if the file is a recording.
     pub is_recording: bool,
-    /// What of a recording has no form in a case.
+    /// Parts of a recording that have no form in a case.
     pub left_out: Vec<String>,
     text: Table,
 }
 
 impl CaseFile {
-    /// Reads cases, or events that were recorded where `module` may have been among the handlers.
+    /// Reads cases, or a recording of events whose handlers may include `module`.
     pub fn read(path: &Path, module: &str) -> Result<CaseFile, CaseError> {
         let text = case::read(path)?;
         if recording::is_recording(&text) {
@@ -59,7 +60,7 @@ impl CaseFile {
             });
         }
         let cases = Cases::parse(path, &text)?;
-        // It was read a moment ago.
+        // The same text was parsed successfully just before.
         let text = text.parse().unwrap_or_default();
         Ok(CaseFile {
             path: path.to_owned(),
@@ -70,7 +71,7 @@ impl CaseFile {
         })
     }
 
-    /// The same cases, expecting what came out of them. Comments are lost.
+    /// Returns the same cases with these results as expectations. Comments are lost.
     pub fn rewritten(&self, reports: &[CaseReport]) -> String {
         let mut text = self.text.clone();
         if let Some(Value::Array(cases)) = text.get_mut("case") {

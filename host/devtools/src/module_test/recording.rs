@@ -1,4 +1,4 @@
-//! Recordings: what `peal event watch --json` printed, made into cases.
+//! Conversion of recordings, the output of `peal event watch --json`, into cases.
 use super::case::CaseError;
 use peal_config::words;
 use peal_model::{DataType, Status, names::DATA_TYPE_NAMES};
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// An event as it was printed.
+/// Event in a recording.
 #[derive(Deserialize)]
 struct RecordedNames {
     code: SeenStatus,
@@ -45,20 +45,20 @@ struct SeenResult {
     infos: Vec<SeenInfo>,
 }
 
-/// A recording as a file of cases, and what of it has no form in one.
+/// Recording as a case file, and the parts that have no form there.
 #[derive(Debug)]
 pub(super) struct RecordedCase {
     pub(super) cases: Table,
     pub(super) left_out: Vec<String>,
 }
 
-/// Whether a text is a recording: no file of cases begins so.
+/// Returns true if a text is a recording: no case file begins in this way.
 pub(super) fn is_recording(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// Makes cases of the events of a recording. What it says that the handler `module` answered is expected again, and what those
-/// before it answered are its steps.
+/// Converts the events of a recording into cases. The result of the handler `module` becomes the
+/// expectation; the results of earlier handlers become the chain results.
 pub(super) fn cases(file: &Path, text: &str, module: &str) -> Result<RecordedCase, CaseError> {
     let (mut cases, mut left_out, mut offset) = (Vec::new(), Vec::new(), 0);
     for (at, line) in text.split_inclusive('\n').enumerate() {
@@ -158,13 +158,13 @@ impl Keep<'_> {
     }
 }
 
-/// A recording has the wildcard by its name.
+/// Returns the form of a proc in cases. A recording holds the wildcard rank by its name.
 fn proc_text(seen: &str) -> String {
     seen.strip_suffix("PMIX_RANK_WILDCARD")
         .map_or_else(|| seen.to_owned(), |nspace| format!("{nspace}*"))
 }
 
-/// The word for a type of the Standard's name.
+/// Returns the keyword of a type for its name in the Standard.
 fn word(of: &str) -> Option<&'static str> {
     let number = DATA_TYPE_NAMES.iter().find(|entry| entry.1 == of)?.0;
     words::type_word(DataType(number))
@@ -178,7 +178,7 @@ fn info_value(info: &SeenInfo) -> Option<Value> {
     }
     let word = word(&info.of)?;
     let value = scalar(word, &info.value)?;
-    // What cannot be read again is better missing than wrong.
+    // A value that cannot be parsed again is left out, rather than changed.
     words::value(word, &value).ok()?;
     let short = format!("{}:{word}={value}", info.key);
     if words::info(&short).is_ok_and(|read| read.key.as_str() == info.key) {
@@ -191,7 +191,8 @@ fn info_value(info: &SeenInfo) -> Option<Value> {
     Some(Value::Table(table))
 }
 
-/// Infos are told by their form. Of others a recording does not say what they are: procs, if all look so, or texts.
+/// Converts an array. Infos are recognized by their form. A recording does not hold the type of
+/// other elements: they are taken as procs if all look so, else as strings.
 fn array(key: &str, items: &[Json]) -> Option<Table> {
     if items.is_empty() {
         return None;
@@ -220,16 +221,16 @@ fn array(key: &str, items: &[Json]) -> Option<Table> {
 
 fn scalar(word: &str, value: &Json) -> Option<String> {
     Some(match (word, value) {
-        // By its name, with the number in brackets.
+        // The name is followed by the number in brackets.
         ("status", Json::String(seen)) => seen.split(' ').next().unwrap_or_default().to_owned(),
         ("proc", Json::String(seen)) => proc_text(seen),
         ("rank", Json::String(seen)) if seen == "PMIX_RANK_WILDCARD" => "*".to_owned(),
-        // Only how many there were is told.
+        // A recording holds only their size.
         ("bytes" | "timeval", _) => return None,
         (_, Json::String(seen)) => seen.clone(),
         (_, Json::Bool(truth)) => truth.to_string(),
         (_, Json::Number(number)) => number.to_string(),
-        // JSON has no such numbers.
+        // JSON has no NaN and no infinities.
         ("float" | "double", Json::Null) => "NaN".to_owned(),
         ("undef", Json::Null) => String::new(),
         _ => return None,

@@ -1,4 +1,4 @@
-//! A request that policies are asked about, as a case writes it.
+//! Policy requests in case files.
 use super::{
     case::infos,
     case_parse::{Code, InfoWord, ProcWord, RangeWord, User},
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 const GROUP_KINDS: &str = "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and no code";
 
-/// As whom the server runs unless a case says otherwise.
+/// Default user of the server in a case.
 const SERVER: UserIdentity = UserIdentity { uid: 0, gid: 0 };
 
 #[derive(Clone, Copy, PartialEq, Deserialize)]
@@ -40,7 +40,7 @@ enum KindWord {
 }
 
 impl KindWord {
-    /// What is to be done about a group.
+    /// Returns the operation on a group.
     fn of_group(self) -> Option<GroupOperationKind> {
         match self {
             KindWord::Client | KindWord::Tool => None,
@@ -59,7 +59,7 @@ struct TargetWord {
     owner: Option<User>,
 }
 
-/// A group by its number alone, or with its name.
+/// Unix group by its id alone, or with its name.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum GroupWord {
@@ -106,7 +106,7 @@ fn one() -> u32 {
 }
 
 impl ApplicationWord {
-    /// What policies are told of it, and its own directives.
+    /// Returns the application as policies see it, and its own directives.
     fn split(self) -> (Application, Vec<Info>) {
         let ApplicationWord {
             command,

@@ -1,4 +1,4 @@
-//! What came out of a case, and where that differs from what was expected.
+//! Result of a case, and its differences from the expectation.
 use super::{
     case::{ControlWord, Expect, ReportWord, infos},
     case_format::{bytes_text, info_line},
@@ -12,15 +12,15 @@ use peal_sandbox::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came out of a case.
+/// Result of a case.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CaseResult {
-    /// No registration of the module is for the event.
+    /// True if no registration of the module matches the event.
     pub(super) is_passed_over: bool,
-    /// Why it did not start.
+    /// Reason why the module did not start.
     pub(super) refused: Option<String>,
     pub(super) failure: Option<CallFailure>,
-    /// What a policy says: a word, and a status if it denies.
+    /// Outcome of a policy as a word; a denial also has a status.
     pub(super) outcome: Option<&'static str>,
     pub(super) status: Option<Status>,
     pub(super) infos: Vec<Info>,
@@ -36,18 +36,18 @@ pub(super) struct CaseResult {
     pub(super) writes: BTreeMap<String, Vec<u8>>,
 }
 
-/// Where what came out differs from what was expected.
+/// Difference between the result and the expectation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CaseDifference {
-    /// In what.
+    /// Field that differs.
     pub what: &'static str,
-    /// What was expected, line by line.
+    /// Expected lines.
     pub expected: Vec<String>,
-    /// What came out.
+    /// Lines of the result.
     pub got: Vec<String>,
 }
 
-/// In what way a call failed, as cases say it.
+/// Returns the word for a kind of failure in cases.
 pub(super) fn failure_word(kind: FailureKind) -> String {
     let mut word = String::new();
     for character in format!("{kind:?}").chars() {
@@ -72,7 +72,7 @@ fn event(code: Status, range: Range, infos: &[Info]) -> String {
     format!("{}, range {range}{infos}", status_text(code))
 }
 
-/// Job control in a line.
+/// Formats job control in one line.
 fn control<'a>(targets: impl Iterator<Item = &'a Proc>, directives: &[Info]) -> String {
     let targets: Vec<String> = targets.map(Proc::to_string).collect();
     let targets = if targets.is_empty() {
@@ -83,7 +83,7 @@ fn control<'a>(targets: impl Iterator<Item = &'a Proc>, directives: &[Info]) -> 
     format!("{targets} by {}", lines(directives).join(", "))
 }
 
-/// A log request in a line.
+/// Formats a log request in one line.
 fn report(data: &[Info], directives: &[Info]) -> String {
     let directives: String = lines(directives)
         .iter()
@@ -92,7 +92,7 @@ fn report(data: &[Info], directives: &[Info]) -> String {
     format!("[{}]{directives}", lines(data).join(", "))
 }
 
-/// How a module wants its registrations changed, in a line.
+/// Formats a change of registrations in one line.
 pub(super) fn change(change: &RegistrationChange) -> String {
     match change {
         RegistrationChange::Deregister(number) => format!("deregister {number}"),
@@ -123,7 +123,7 @@ fn by_name(bytes: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
 }
 
 impl CaseResult {
-    /// What it is, in a line.
+    /// Formats the result in one line.
     pub(super) fn summary(&self) -> String {
         if self.is_passed_over {
             return "passed over: its registrations are for other codes".to_owned();
@@ -172,7 +172,7 @@ impl CaseResult {
         parts.join(", ")
     }
 
-    /// Where it differs from what was expected.
+    /// Returns the differences from the expectation.
     pub(super) fn differences(&self, expect: &Expect) -> Vec<CaseDifference> {
         let mut compare = Comparison::default();
         self.compare_end(expect, &mut compare);
@@ -268,7 +268,7 @@ impl CaseResult {
         compare.0
     }
 
-    /// Whether it came to an answer, as expected or not.
+    /// Compares how the call ended: start, call and failure.
     fn compare_end(&self, expect: &Expect, compare: &mut Comparison) {
         match (&expect.refused, &self.refused) {
             (None, None) => {}

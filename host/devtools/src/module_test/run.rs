@@ -1,4 +1,5 @@
-//! Runs cases: a module is loaded, told its settings and handed what a case says, in a scene where nothing else happens.
+//! Runner of cases: loads a module with its settings, and passes it the inputs of the cases in an
+//! isolated environment.
 use super::{
     case::{Case, CaseInput, Cases, NOON},
     case_parse::CaseSettings,
@@ -14,62 +15,63 @@ use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
 use thiserror::Error;
 
-/// Why a module cannot be tried.
+/// Reason why a module cannot be tested.
 #[derive(Debug, Error)]
 pub enum TrialError {
-    /// It does not load.
+    /// The module does not load.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A case hands it what it has no role for.
+    /// The input of a case needs a role that the module does not have.
     #[error("case {case:?} is for {named}, which module {module} is not: it exports no {role}", named = peal_model::with_article(.role))]
     Role {
-        /// Which case.
+        /// Name of the case.
         case: String,
-        /// For which role.
+        /// Role that the case needs.
         role: &'static str,
-        /// Which module.
+        /// Name of the module.
         module: String,
     },
 }
 
-/// A component that is tried, under a name.
+/// Component under test, with a name.
 pub struct Candidate<'a> {
-    /// What runs it.
+    /// Engine that runs it.
     pub engine: &'a Engine,
-    /// What it is called.
+    /// Name of the module.
     pub name: &'a str,
-    /// Its bytes.
+    /// Bytes of the component.
     pub bytes: &'a [u8],
-    /// The names of the sinks that it may write to.
+    /// Names of the sinks that it may write to.
     pub sinks: &'a [String],
-    /// What it may use; of time, that of the processor counts.
+    /// Limits of its calls; of time, only processor time counts.
     pub limits: ModuleLimits,
 }
 
-/// What became of a case.
+/// Report on a case.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CaseReport {
-    /// Which case.
+    /// Name of the case.
     pub case: String,
-    /// What came out, in a line.
+    /// Result in one line.
     pub outcome: String,
-    /// Whether the case says what to expect.
+    /// True if the case has an expectation.
     pub is_checked: bool,
-    /// Where that is not what was expected.
+    /// Differences from the expectation.
     pub differences: Vec<CaseDifference>,
-    /// What to expect if what came out is right.
+    /// Expectation that the result fulfils.
     #[serde(skip)]
     pub(super) expectation: toml::Table,
 }
 
 impl CaseReport {
-    /// Whether it came out as expected; of one that is not checked, whether the module answered.
+    /// Returns true if the result is as expected; for a case without an expectation, if the call
+    /// succeeded.
     pub fn is_ok(&self) -> bool {
         self.differences.is_empty()
     }
 }
 
-/// A module in its scene.
+/// Loaded module in its environment.
 pub(crate) struct Loaded {
     module: Module,
     wishes: Vec<ModuleRegistration>,
@@ -129,7 +131,7 @@ impl Loaded {
         self.refused.is_none() && self.failure.is_none()
     }
 
-    /// What comes out of what a case hands it.
+    /// Calls the module with the input of a case.
     fn call(&self, subject: &CaseInput) -> CaseResult {
         match subject {
             _ if !self.starts() => CaseResult::default(),
@@ -253,13 +255,13 @@ impl Loaded {
     }
 }
 
-/// Cases on their way through a module.
+/// Runner of the cases of a module.
 pub(crate) struct CaseRunner<'a> {
     of: &'a Candidate<'a>,
     cases: &'a Cases,
     scene: TestFixture,
     loaded: Option<Loaded>,
-    /// The state with which the case began that is called again and again.
+    /// State at the start of the case that is called repeatedly.
     state: BTreeMap<String, Vec<u8>>,
 }
 
@@ -277,7 +279,7 @@ impl<'a> CaseRunner<'a> {
         }
     }
 
-    /// Sets the scene for a case, and loads the module if it is to be fresh.
+    /// Sets up the environment for a case, and loads the module if it must be fresh.
     fn set(&mut self, case: &Case) -> Result<&Loaded, TrialError> {
         {
             let mut props = self.scene.props();
@@ -325,7 +327,7 @@ impl<'a> CaseRunner<'a> {
         Ok(outcome)
     }
 
-    /// Sets the scene for a case, so that it can be called again and again; in a sequence those before it come first.
+    /// Prepares a case for repeated calls. In a sequence, the cases before it run first.
     pub(crate) fn ready(&mut self, case: &Case) -> Result<(), TrialError> {
         let sequence = self
             .cases
@@ -341,7 +343,7 @@ impl<'a> CaseRunner<'a> {
         Ok(())
     }
 
-    /// Calls the module with a case, and nothing else.
+    /// Calls the module with a prepared case.
     pub(crate) fn again(&self, case: &Case) -> Result<(), CallFailure> {
         let failure = self
             .loaded
@@ -350,19 +352,19 @@ impl<'a> CaseRunner<'a> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Starts a fresh instance and drops it.
+    /// Starts a fresh instance, and drops it.
     pub(crate) fn start(&self) -> Result<(), CallFailure> {
         self.loaded
             .as_ref()
             .map_or(Ok(()), |loaded| loaded.module.start())
     }
 
-    /// What the last call took.
+    /// Returns the consumption of the last call.
     pub(crate) fn taken(&self) -> Taken {
         self.scene.props().taken
     }
 
-    /// Makes the scene again what it was when it was ready; what the module has in memory stays.
+    /// Resets the environment to the state of a prepared case; the module's memory stays.
     pub(crate) fn sweep(&self) {
         let mut props = self.scene.props();
         props.state = self.state.clone();

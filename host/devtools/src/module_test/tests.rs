@@ -1,7 +1,7 @@
-//! What is documented is so, and what is read of a recording.
+//! Tests of the documented examples, and of recordings.
 use super::*;
 
-/// The blocks of a document in TOML.
+/// Returns the TOML blocks of a document.
 fn examples(document: &str) -> Vec<String> {
     let blocks = document.split("```toml\n").skip(1);
     blocks
@@ -13,13 +13,13 @@ fn examples(document: &str) -> Vec<String> {
 fn the_examples_of_the_documentation_can_be_read() {
     let read =
         |text: &str| Cases::parse(Path::new("docs"), text).map_err(|error| error.to_string());
-    let documented = examples(include_str!("../../../../docs/trials.md"));
+    let documented = examples(include_str!("../../../../docs/src/modules/module-tests.md"));
     assert_eq!(documented.len(), 4, "one, and one for each kind of role");
     for text in documented {
         assert_eq!(read(&text).map(|cases| cases.len()), Ok(1), "{text}");
     }
-    let readme = examples(include_str!("../../../../README.md"));
-    let own: Vec<&String> = readme
+    let first_module = examples(include_str!("../../../../docs/src/modules/first-module.md"));
+    let own: Vec<&String> = first_module
         .iter()
         .filter(|text| text.contains("[[case]]"))
         .collect();

@@ -1,4 +1,4 @@
-//! A new project in C.
+//! New project in C.
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 

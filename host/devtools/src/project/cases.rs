@@ -1,4 +1,4 @@
-//! The cases of a new project: the same in each language, because what they are about is.
+//! Cases of a new project, which are the same for all languages.
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ fn part(role: Role) -> &'static str {
     }
 }
 
-/// How cases are written, for whoever has the project and nothing else.
-const TOLD: &str = include_str!("../../../../docs/trials.md");
+/// Description of the case format, for readers who have only the project.
+const TOLD: &str = include_str!("../../../../docs/src/modules/module-tests.md");
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();

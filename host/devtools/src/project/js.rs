@@ -1,4 +1,4 @@
-//! A new project in JavaScript.
+//! New project in JavaScript.
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 

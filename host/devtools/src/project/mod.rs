@@ -1,4 +1,4 @@
-//! New projects: a list of files for a language and some roles, and writing it where nothing is yet.
+//! New projects: the list of files for a language and roles, and writing them to a new directory.
 mod c;
 mod cases;
 mod js;
@@ -15,42 +15,42 @@ use std::{
 };
 use thiserror::Error;
 
-/// Why there is no new project.
+/// Reason why no project was created.
 #[derive(Debug, Error)]
 pub enum ProjectError {
-    /// The name is none that a project can have.
+    /// The name is not valid for a module.
     #[error(
         "{name:?} is no name for a module: it has small letters, digits and single dashes, begins with a letter, and has at most 64 of them"
     )]
     Name {
-        /// The name.
+        /// Given name.
         name: String,
     },
     /// There is no such role.
     #[error("there is no role {name:?}; there are {}", known_roles())]
     Role {
-        /// What was asked for.
+        /// Given name.
         name: String,
     },
-    /// Nothing would ever be called.
+    /// A module with these roles would never be called.
     #[error(
         "lifecycle alone is never called for anything: name another role beside it, such as event-handler"
     )]
     OnlyLifecycle,
-    /// Something is there already.
+    /// The directory exists already.
     #[error(
         "{path} is there already and is not changed; choose another name, or another directory with --dir"
     )]
     Exists {
-        /// What.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// It cannot be written.
+    /// A file cannot be written.
     #[error("{path}: {reason}")]
     Write {
-        /// Which file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         reason: io::Error,
     },
 }
@@ -59,7 +59,7 @@ fn known_roles() -> String {
     Role::ALL.map(Role::name).join(", ")
 }
 
-/// The role of this name.
+/// Returns the role of this name.
 pub fn role(name: &str) -> Result<Role, ProjectError> {
     let role = Role::ALL.into_iter().find(|role| role.name() == name);
     role.ok_or_else(|| ProjectError::Role {
@@ -67,10 +67,10 @@ pub fn role(name: &str) -> Result<Role, ProjectError> {
     })
 }
 
-/// A file of a project: its path within, and its contents.
+/// File of a project: its relative path, and its contents.
 pub type File = (String, String);
 
-/// What a project is made of, SDK and contract included.
+/// Returns the files of a project, including the SDK and the WIT files.
 pub fn files(
     name: &str,
     language: Language,
@@ -105,7 +105,7 @@ pub fn files(
     Ok(files)
 }
 
-/// The code and the tests of some parts, each part divided by a line that says so.
+/// Splits parts into code and tests, at the line that divides each part.
 fn halves(parts: &[&str], between: &str) -> (String, String) {
     let halves = || {
         parts
@@ -127,7 +127,7 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
         names.join(", ")
     );
     if !language.asks_for_what_it_uses() {
-        // A log channel that writes nowhere would be none.
+        // A log channel needs a sink to write to.
         let asked = if roles.contains(&Role::LogChannel) {
             "\"sink\""
         } else {
@@ -142,7 +142,8 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
     text
 }
 
-/// Writes a project into a directory that must not be there, or be empty. Nothing is ever overwritten.
+/// Writes a project into a directory that must not exist or must be empty. No file is ever
+/// overwritten.
 pub fn write(dir: &Path, files: &[File]) -> Result<(), ProjectError> {
     let occupied = fs::symlink_metadata(dir).is_ok()
         && !fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());

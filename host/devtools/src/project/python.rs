@@ -1,4 +1,4 @@
-//! A new project in Python.
+//! New project in Python.
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 

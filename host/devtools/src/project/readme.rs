@@ -1,9 +1,9 @@
-//! The README of a new project: what to do next.
+//! README of a new project.
 use peal_build::Language;
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 
-/// How the functions are tested without a component; nothing where there is no way.
+/// Returns the command that tests the functions without a component; empty if there is none.
 fn natively(language: Language) -> &'static str {
     match language {
         Language::Rust => "cargo test                       # your functions, natively\n",
@@ -40,7 +40,7 @@ fn limits(language: Language) -> &'static str {
     }
 }
 
-/// What an admin puts into `modules.d` beside the component.
+/// Returns the configuration that an admin puts into `modules.d` beside the component.
 pub fn table(name: &str, roles: &BTreeSet<Role>) -> String {
     let mut text = format!(
         "# For a site: copy this file and {name}.wasm into the directory modules.d beside the server's configuration.\n\

@@ -1,8 +1,8 @@
-//! A new project in Rust.
+//! New project in Rust.
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 
-/// What stands in the source for one role: what it imports of the SDK, and what its test does beside that.
+/// Source of one role, and the names that it and its test import from the SDK.
 struct Part {
     imports: &'static [&'static str],
     test_imports: &'static [&'static str],
@@ -125,10 +125,10 @@ fn source(roles: &BTreeSet<Role>) -> String {
     text + "\n" + &test + "}\n"
 }
 
-/// The widest line that rustfmt leaves as it is.
+/// Width at which rustfmt breaks lines.
 const WIDTH: usize = 100;
 
-/// A use of the SDK, as rustfmt has it.
+/// Formats a `use` of the SDK as rustfmt does.
 fn uses(names: &BTreeSet<&str>, indent: &str) -> String {
     let names: Vec<&str> = names.iter().copied().collect();
     let list = match names.as_slice() {

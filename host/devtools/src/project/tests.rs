@@ -1,4 +1,4 @@
-//! Tests of what new projects are made of.
+//! Tests of the files of new projects.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 use super::*;
 use crate::module_test::Cases;

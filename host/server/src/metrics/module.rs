@@ -150,13 +150,13 @@ impl ModuleMeters {
             })
             .in_unit(Unit::Seconds),
         ];
-        families.extend(hits(&meters));
+        families.push(hits(&meters));
         families
     }
 }
 
-/// The limits that were hit, and only those; nothing where none was.
-fn hits(meters: &BTreeMap<Who, Arc<ModuleMeter>>) -> Option<MetricFamily> {
+/// The limits that were hit, with a sample for each that was.
+fn hits(meters: &BTreeMap<Who, Arc<ModuleMeter>>) -> MetricFamily {
     let of = |(who, meter): (&Who, &Arc<ModuleMeter>)| {
         let counts = meter
             .hits
@@ -178,14 +178,13 @@ fn hits(meters: &BTreeMap<Who, Arc<ModuleMeter>>) -> Option<MetricFamily> {
     };
     let help = "Calls of a module that hit a limit, whether they failed or continued.";
     let samples: Vec<MetricSample> = meters.iter().flat_map(of).collect();
-    let (name, help) = ("peal_module_limit_hits".to_owned(), help.to_owned());
-    (!samples.is_empty()).then_some(MetricFamily {
-        name,
-        help,
+    MetricFamily {
+        name: "peal_module_limit_hits".to_owned(),
+        help: help.to_owned(),
         kind: MetricKind::Counter,
         unit: None,
         samples,
-    })
+    }
 }
 
 impl Who {

@@ -1,4 +1,4 @@
-//! Checkpoints and preemptions: procs are told, and waited for.
+//! Checkpoints and preemptions: procs are notified and waited for.
 use super::ControlContext;
 use crate::{
     MonotonicTime,
@@ -64,7 +64,8 @@ impl ServerState {
             .is_none_or(|life| matches!(life, ProcPhase::Terminated | ProcPhase::Lost))
     }
 
-    /// The alert first; whoever can makes a checkpoint; then, when all have made theirs or time is over, it is done to them.
+    /// Preempts procs. They receive an alert first. Those that declared a method make a checkpoint.
+    /// When all have made theirs, or the grace period is over, the action is carried out.
     pub(super) fn preempt(
         &mut self,
         given: ControlContext,
@@ -109,7 +110,7 @@ impl ServerState {
         Ok(actions)
     }
 
-    /// Tells procs to make their checkpoint.
+    /// Requests checkpoints from procs by their declared methods.
     pub(super) fn pull(&mut self, id: ControlId, triggers: Vec<Trigger>) -> Vec<Action> {
         let Some(entry) = self.ledger.get(id) else {
             return Vec::new();
@@ -146,7 +147,7 @@ impl ServerState {
         actions
     }
 
-    /// A proc says that a checkpoint is made, or could not be.
+    /// Handles the report of a proc that its checkpoint is made or failed.
     pub(in crate::server) fn checkpointed(&mut self, proc: &Proc, infos: &[Info]) -> Vec<Action> {
         let named = [key::PMIX_JOB_CTRL_CHECKPOINT, key::PMIX_JOB_CTRL_ID];
         let names = named.map(|key| infos.value_of(key).and_then(Value::as_str));
@@ -173,7 +174,7 @@ impl ServerState {
         })
     }
 
-    /// A proc is gone: nobody waits for its checkpoint.
+    /// Stops waiting for the checkpoint of a proc that has ended.
     pub(in crate::server) fn checkpoint_lost(&mut self, proc: &Proc) -> Vec<Action> {
         let awaiting = self.ledger.awaiting(proc);
         self.each_checkpoint(awaiting, |entry| {
@@ -183,7 +184,7 @@ impl ServerState {
         })
     }
 
-    /// Time has passed.
+    /// Expires checkpoints that are past their deadline.
     pub(in crate::server) fn expire_controls(&mut self, now: MonotonicTime) -> Vec<Action> {
         let late = self.ledger.late(now);
         self.each_checkpoint(late, |entry| entry.expire(now))
@@ -202,7 +203,7 @@ impl ServerState {
         actions
     }
 
-    /// Takes a request further if nobody need be waited for any more.
+    /// Continues a request if it waits for no proc any more.
     pub(super) fn go_on(&mut self, id: ControlId) -> Vec<Action> {
         let next = self.ledger.change(id, |entry| match &entry.stage {
             RequestStage::Running(PendingWork::Checkpoint(checkpoint)) if checkpoint.is_over() => {
@@ -226,7 +227,7 @@ impl ServerState {
                     directives: entry.directives.clone(),
                 };
                 let source = entry.requester.clone();
-                // What they did not save is lost, and no reason to spare them.
+                // A failed checkpoint does not stop a preemption; the data are lost.
                 entry
                     .infos
                     .extend(checkpoint.failed().iter().map(NotDone::info));
@@ -247,7 +248,7 @@ impl ServerState {
     }
 }
 
-/// What comes after waiting.
+/// The step that follows the wait.
 enum Next {
     Ended(JobControlEnd),
     Done(Upcall),

@@ -1,4 +1,4 @@
-//! How a request ends, and who is told of it.
+//! End of job-control requests, and the notifications of it.
 use super::answered;
 use crate::{
     job_control::{self, ControlId, JobControlEnd, NotDone, PendingWork, RequestStage, STATUS},
@@ -10,7 +10,8 @@ use peal_model::{
 use std::sync::Arc;
 
 impl ServerState {
-    /// A request has ended: on record, told to whoever waits for it or asked to hear of it.
+    /// Ends a request: records it, answers a waiting requester or raises an event for it, and sends
+    /// mail if it asked for that.
     pub(super) fn end(&mut self, id: ControlId, end: JobControlEnd) -> Vec<Action> {
         let before = self.ledger.change(id, |entry| {
             std::mem::replace(&mut entry.stage, RequestStage::Ended(end))
@@ -44,7 +45,7 @@ impl ServerState {
         actions
     }
 
-    /// Mails what there is to say of a request to whoever its requester wants to be told.
+    /// Mails the state of a request to the recipients that its requester named.
     pub(super) fn mail(&self, id: ControlId) -> Vec<Action> {
         let Some(entry) = self.ledger.get(id) else {
             return Vec::new();
@@ -81,7 +82,7 @@ impl ServerState {
                 Value::string(&subject),
             ));
         }
-        // The requester's own words, if any, come first.
+        // The text of the requester, if any, precedes the report.
         let own = mail
             .value_of(key::PMIX_LOG_EMAIL_MSG)
             .and_then(Value::as_str)
@@ -109,7 +110,8 @@ impl ServerState {
         }]
     }
 
-    /// Answers what is asked about requests (`PMIX_JOB_CTRL_ID`): of all that the asker may know, or of one.
+    /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may
+    /// see, or the one named.
     pub fn told_of_controls(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
         let asks = |query: &&Query| {
             query

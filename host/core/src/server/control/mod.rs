@@ -1,4 +1,4 @@
-//! Job control: what follows from a request that may be made, until it has ended.
+//! Job control: processing of permitted requests until they have ended.
 
 mod checkpointing;
 mod ending;
@@ -19,19 +19,19 @@ use peal_model::{
 };
 use std::collections::BTreeSet;
 
-/// Who has something done.
+/// The requester of a job-control request.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct ControlRequester {
-    /// The request that awaits an answer.
+    /// The request that awaits a reply.
     pub(super) to: RequestId,
     pub(super) requester: Option<Proc>,
     pub(super) identity: Option<UserIdentity>,
-    /// When they asked.
+    /// The time of the request.
     pub(super) at: MonotonicTime,
 }
 
 impl ServerState {
-    /// A request that may be made: read whole, then begun.
+    /// Parses a permitted request and begins it.
     pub(super) fn control(
         &mut self,
         by: ControlRequester,
@@ -125,7 +125,7 @@ impl ServerState {
         job_control::read(by.requester.as_ref(), targets, directives, ranks)
     }
 
-    /// What is to be done by a request, if it makes sense.
+    /// Returns the operation of a valid request.
     pub(super) fn operation(
         &self,
         by: &ControlRequester,
@@ -145,7 +145,7 @@ impl ServerState {
         }
     }
 
-    /// A request was denied.
+    /// Records a denied request in the ledger.
     pub(super) fn control_denied(
         &mut self,
         by: &ControlRequester,
@@ -161,7 +161,7 @@ impl ServerState {
             directives: Vec::new(),
         };
         let infos = vec![policy::reason(why)];
-        // What has ended already is refused by nothing.
+        // The ledger refuses only requests that are still running, and this one has ended.
         let _ = self.entered(
             given,
             operation,
@@ -189,8 +189,8 @@ impl ServerState {
         }
     }
 
-    /// The host environment does it. Whoever asks for a restart is answered at once, since that takes as long as procs take to
-    /// end; else when it is done.
+    /// Passes an action to the host environment. A restart is answered at once, because procs may
+    /// take long to end; other actions when they are done.
     fn act(
         &mut self,
         given: ControlContext,
@@ -225,7 +225,7 @@ impl ServerState {
         Ok(actions)
     }
 
-    /// Takes a request into the ledger.
+    /// Records a request in the ledger.
     fn entered(
         &mut self,
         given: ControlContext,
@@ -269,7 +269,7 @@ impl ServerState {
         }
     }
 
-    /// Whoever asked learns by which name to ask for it.
+    /// Answers with the name of the request, by which its requester can query it.
     fn accepted(&mut self, id: ControlId, to: RequestId) -> Vec<Action> {
         let name = self
             .ledger
@@ -279,7 +279,7 @@ impl ServerState {
         std::iter::once(answer).chain(self.mail(id)).collect()
     }
 
-    /// Raises an event for procs that a request is about.
+    /// Raises an event for procs that a request concerns.
     fn tell(
         &mut self,
         id: ControlId,
@@ -307,7 +307,8 @@ impl ServerState {
         self.notify(event).unwrap_or_default()
     }
 
-    /// The host environment's answer to an [`Upcall::JobControl`] for these procs: to whom it was not done, or why to nobody.
+    /// Handles the host environment's answer to an [`Upcall::JobControl`] for these procs: those
+    /// that were not controlled, or the status if none was.
     pub fn controlled(
         &mut self,
         id: ControlId,
@@ -351,7 +352,7 @@ impl ServerState {
     }
 }
 
-/// What a request comes with.
+/// A request with its requester, name, mail and directives.
 struct ControlContext {
     by: ControlRequester,
     name: Option<String>,

@@ -1,4 +1,4 @@
-//! Nodes that are to be made ready: the policies of that hook are asked, which provide them.
+//! Provisioning of nodes, by policies of the `provision` hook.
 use super::{ControlContext, ControlRequester, answered};
 use crate::{
     job_control::{
@@ -13,11 +13,11 @@ use crate::{
 };
 use peal_model::{Hook, Info, PolicyRequest, PolicySubject, Provision, Status};
 
-/// How many nodes one request may name.
+/// Maximum number of nodes in one request.
 const MAX_NODES: usize = 10_000;
 
 impl ServerState {
-    /// Whoever provides nodes is asked, and answers in its own time.
+    /// Accepts a request for nodes and calls the provision policies, which answer later.
     pub(super) fn provision(
         &mut self,
         given: ControlContext,
@@ -45,13 +45,13 @@ impl ServerState {
         Ok(actions)
     }
 
-    /// Nodes are provided; whoever does it has this to say.
+    /// Ends a request whose nodes are provided, with the infos of the policies.
     pub(in crate::server) fn provided(&mut self, id: ControlId, answer: Vec<Info>) -> Vec<Action> {
         self.ledger.change(id, |entry| entry.infos = answer);
         self.end(id, JobControlEnd::Done)
     }
 
-    /// They are not, for these reasons.
+    /// Ends a request whose nodes are not provided, with the reasons.
     pub(in crate::server) fn not_provided(
         &mut self,
         id: ControlId,
@@ -65,7 +65,7 @@ impl ServerState {
         self.end(id, JobControlEnd::Denied)
     }
 
-    /// Asks those who provide nodes.
+    /// Calls the provision policies.
     fn ask_for_nodes(
         &mut self,
         by: &ControlRequester,
@@ -87,13 +87,13 @@ impl ServerState {
             directives,
             ..question
         };
-        // Whoever asked was told that it is accepted; what comes of it is told as the end of the request.
+        // The requester has a reply already; the end of the request is reported by an event.
         let (requester, identity) = (by.requester.clone(), by.identity);
         let asker = DenialRecipient::new(hook, requester, identity, DenialReply::Silent);
         self.ask(request, asker, GatedOperation::Provision(id))
     }
 
-    /// Why nobody provides nodes, if that is so.
+    /// Returns the status and reasons if no policy provides nodes and the built-in rule denies.
     fn no_provisioner(&self, by: &ControlRequester) -> Option<(Status, Vec<Info>)> {
         if self.gate.policed.contains(&Hook::Provision) {
             return None;

@@ -1,4 +1,4 @@
-//! Requests that wait at the gate for decisions, and the room that they take there.
+//! Requests that are held for decisions, and the memory that they use.
 use super::DecisionId;
 use crate::{
     job_control::{ControlId, JobControlOperation},
@@ -11,7 +11,7 @@ use crate::{
 use peal_model::{Event, Hook, Info, LogRequest, Proc, Request, Status, UserIdentity};
 use std::collections::BTreeMap;
 
-/// A request that waits for a decision, without the part that policies may amend.
+/// A held request without the infos that policies may amend.
 #[derive(Debug)]
 pub(in crate::server) enum GatedOperation {
     Control {
@@ -52,7 +52,7 @@ pub(in crate::server) enum GatedOperation {
     },
 }
 
-/// A request, event or registration that waits.
+/// A held request, event or registration, with its requester.
 #[derive(Debug)]
 pub(super) struct GatedRequest {
     pub(super) asker: DenialRecipient,
@@ -60,32 +60,33 @@ pub(super) struct GatedRequest {
     pub(super) what: GatedOperation,
 }
 
-/// The room that one awaited decision takes.
+/// The memory of one pending decision, and the user that is charged for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GateLoad {
     pub(super) uid: Option<u32>,
     pub(super) bytes: usize,
 }
 
-/// All requests that wait for decisions, and the hooks that are to be asked.
+/// All held requests, and the hooks that have policies.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Gate {
-    /// The user and group of the server; none until it says so.
+    /// The user and Unix group of the server; none until
+    /// [`ServerState::guard`](crate::server::ServerState::guard).
     pub(super) server: Option<UserIdentity>,
     pub(in crate::server) policed: Vec<Hook>,
-    /// Those of them whose policies only look on.
+    /// Hooks whose policies are shadow modules only.
     pub(super) watched: Vec<Hook>,
     pub(super) held: BTreeMap<DecisionId, GatedRequest>,
-    /// Connections that wait for policies.
+    /// Connections whose admission is undecided.
     pub(super) entering: BTreeMap<DecisionId, GateLoad>,
-    /// How many each user has waiting.
+    /// Number of pending decisions of each user.
     pub(super) by_user: BTreeMap<Option<u32>, usize>,
     pub(super) bytes: usize,
     pub(super) next: u64,
 }
 
 impl Gate {
-    /// How many decisions are awaited.
+    /// Returns the number of pending decisions.
     pub(in crate::server) fn awaited(&self) -> usize {
         self.held.len() + self.entering.len()
     }

@@ -1,0 +1,64 @@
+//! Generates the reference pages of the book (`docs/src/reference`) from the programs and the contract.
+mod commands;
+mod metrics;
+mod statuses;
+mod wit;
+
+use crate::{command::run_quietly, docs::StalePages};
+use anyhow::{Context, Result, bail};
+use std::{fs, path::Path, process::Command};
+
+/// The pages, relative to the root of the repository, and what must be in them.
+fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
+    Ok(vec![
+        (
+            "docs/src/reference/settings.md",
+            printed(root, &["config", "reference"])?,
+        ),
+        (
+            "docs/src/reference/peal.example.toml",
+            printed(root, &["config", "example"])?,
+        ),
+        (
+            "docs/src/reference/commands.md",
+            commands::page(&|words| printed(root, words))?,
+        ),
+        ("docs/src/reference/wit.md", wit::page(root)?),
+        ("docs/src/reference/metrics.md", metrics::page(root)?),
+        ("docs/src/reference/statuses.md", statuses::page(root)?),
+    ])
+}
+
+/// Writes the pages that are stale, or fails because of them.
+///
+/// # Errors
+/// Names a stale page with [`StalePages::Refuse`], and a page that cannot be generated.
+pub fn generate(root: &Path, stale: StalePages) -> Result<()> {
+    for (page, text) in pages(root)? {
+        let file = root.join(page);
+        if fs::read_to_string(&file).is_ok_and(|there| there == text) {
+            continue;
+        }
+        if stale == StalePages::Refuse {
+            bail!("{page} is stale; run `cargo xtask docs`");
+        }
+        fs::write(&file, text).with_context(|| format!("writing {page}"))?;
+        println!("wrote {page}");
+    }
+    Ok(())
+}
+
+/// Returns what `peal` prints, in a width that depends on no terminal.
+fn printed(root: &Path, words: &[&str]) -> Result<String> {
+    let mut peal = Command::new(root.join("target/debug/peal"));
+    peal.args(words)
+        .env_remove("COLUMNS")
+        .env("PEAL_CONFIG", "");
+    run_quietly(&mut peal)
+}
+
+/// Returns a text for a cell of a table: on one line, with its bars escaped.
+fn cell(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace('|', "\\|")
+}
