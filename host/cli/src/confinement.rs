@@ -45,11 +45,11 @@ pub fn confine(
     }
     let observer = observer::start()?;
     let raised = needed_access(readable, files, socket)
-        .raise()
+        .enforce()
         .context("cannot confine the server")?;
     let (files, calls) = (raised.files, raised.calls);
     match (config.confinement.mode, files, calls) {
-        (_, EnforcementLevel::Whole, EnforcementLevel::Whole) => {}
+        (_, EnforcementLevel::Full, EnforcementLevel::Full) => {}
         (ConfinementMode::Require, ..) => {
             bail!(
                 "this kernel cannot keep the wall that `confinement.mode = \"require\"` asks for: files are confined {}, system calls \
@@ -69,8 +69,8 @@ pub fn confine(
 
 fn extent(standing: EnforcementLevel) -> &'static str {
     match standing {
-        EnforcementLevel::Whole => "wholly",
-        EnforcementLevel::Partly => "in part",
+        EnforcementLevel::Full => "wholly",
+        EnforcementLevel::Partial => "in part",
         EnforcementLevel::Missing => "not at all",
     }
 }
@@ -210,8 +210,8 @@ fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
     let at = |key| module.given(key).cloned().unwrap_or(ProblemOrigin::BuiltIn);
     let shut = |(path, mode): (PathBuf, FilesMode)| {
         let (lets, key) = match mode {
-            FilesMode::Read => (raised.lets_read(&path), "read"),
-            FilesMode::ReadWrite => (raised.lets_write(&path), "write"),
+            FilesMode::Read => (raised.can_read(&path), "read"),
+            FilesMode::ReadWrite => (raised.can_write(&path), "write"),
         };
         let origin = if path == module.settings.path {
             "module.path"

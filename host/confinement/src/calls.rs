@@ -1,5 +1,5 @@
 //! System calls that seccomp refuses with `EPERM`, as if the caller had no permission.
-use crate::{EnforcementLevel, WallError};
+use crate::{ConfinementError, EnforcementLevel};
 use seccompiler::{
     BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, apply_filter,
@@ -98,7 +98,7 @@ type SystemCallRules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
 /// Makes the kernel refuse the calls for the calling thread and all threads and processes that it
 /// starts.
-pub(crate) fn refuse() -> Result<EnforcementLevel, WallError> {
+pub(crate) fn refuse() -> Result<EnforcementLevel, ConfinementError> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(EnforcementLevel::Missing);
     };
@@ -157,13 +157,13 @@ fn apply(
     refused: SystemCallRules,
     errno: libc::c_int,
     arch: TargetArch,
-) -> Result<EnforcementLevel, WallError> {
+) -> Result<EnforcementLevel, ConfinementError> {
     let answer = SeccompAction::Errno(errno.unsigned_abs());
     let filter =
         SeccompFilter::new(refused, SeccompAction::Allow, answer, arch).map_err(Error::from)?;
     let program = BpfProgram::try_from(filter).map_err(Error::from)?;
     match apply_filter(&program) {
-        Ok(()) => Ok(EnforcementLevel::Whole),
+        Ok(()) => Ok(EnforcementLevel::Full),
         // The kernel was built without seccomp.
         Err(Error::Seccomp(error) | Error::Prctl(error))
             if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) =>

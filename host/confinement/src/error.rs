@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Failure to confine the process. A measure that an older kernel lacks is not an error.
 #[derive(Debug, Error)]
-pub enum WallError {
+pub enum ConfinementError {
     /// The process has other threads, which would not be confined.
     #[error("a process can only be confined while it has one thread; this one has {threads}")]
     Late {

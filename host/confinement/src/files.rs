@@ -1,5 +1,5 @@
 //! Files and TCP connections that Landlock confines.
-use crate::{EnforcementLevel, WallError};
+use crate::{ConfinementError, EnforcementLevel};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetStatus,
@@ -16,7 +16,7 @@ const KNOWN: ABI = ABI::V5;
 pub(crate) fn confine(
     (read, write, remove): (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
     connect: &BTreeSet<u16>,
-) -> Result<EnforcementLevel, WallError> {
+) -> Result<EnforcementLevel, ConfinementError> {
     let reading = AccessFs::ReadFile | AccessFs::ReadDir;
     // A server runs no programs and creates no devices.
     let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
@@ -40,8 +40,8 @@ pub(crate) fn confine(
     };
     let rules = connect.iter().try_fold(rules, port)?;
     Ok(match rules.restrict_self()?.ruleset {
-        RulesetStatus::FullyEnforced => EnforcementLevel::Whole,
-        RulesetStatus::PartiallyEnforced => EnforcementLevel::Partly,
+        RulesetStatus::FullyEnforced => EnforcementLevel::Full,
+        RulesetStatus::PartiallyEnforced => EnforcementLevel::Partial,
         RulesetStatus::NotEnforced => EnforcementLevel::Missing,
     })
 }
@@ -50,7 +50,7 @@ fn allow(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, WallError> {
+) -> Result<RulesetCreated, ConfinementError> {
     // The path existed a moment ago. If it is gone, nothing can reach it.
     let Ok(place) = PathFd::new(path) else {
         return Ok(rules);

@@ -8,7 +8,7 @@ mod calls;
 mod error;
 mod files;
 
-pub use error::WallError;
+pub use error::ConfinementError;
 
 use std::{
     collections::BTreeSet,
@@ -34,9 +34,9 @@ pub struct Confinement {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EnforcementLevel {
     /// The whole measure.
-    Whole,
+    Full,
     /// The part that an older kernel has.
-    Partly,
+    Partial,
     /// No part.
     Missing,
 }
@@ -55,8 +55,8 @@ pub struct ActiveConfinement {
 impl Confinement {
     /// Confines this process, which must have only one thread: others would not be confined. Paths
     /// that do not exist are left out and cannot be reached if they are created later.
-    pub fn raise(self) -> Result<ActiveConfinement, WallError> {
-        alone()?;
+    pub fn enforce(self) -> Result<ActiveConfinement, ConfinementError> {
+        check_single_thread()?;
         let Confinement {
             read,
             write,
@@ -83,14 +83,14 @@ impl Confinement {
 
 impl ActiveConfinement {
     /// Returns true if a path, existing or not, can be read.
-    pub fn lets_read(&self, path: &Path) -> bool {
-        self.lets_write(path)
+    pub fn can_read(&self, path: &Path) -> bool {
+        self.can_write(path)
             || self.files == EnforcementLevel::Missing
             || is_below(path, &self.read)
     }
 
     /// Returns true if a path can be changed.
-    pub fn lets_write(&self, path: &Path) -> bool {
+    pub fn can_write(&self, path: &Path) -> bool {
         self.files == EnforcementLevel::Missing || is_below(path, &self.write)
     }
 }
@@ -98,20 +98,20 @@ impl ActiveConfinement {
 /// Makes the kernel refuse the system calls that no server makes. The process must have only one
 /// thread. Files and other processes stay accessible, because the kernel lets no process with
 /// confined files inspect other processes.
-pub fn refuse_calls() -> Result<EnforcementLevel, WallError> {
-    alone()?;
+pub fn refuse_calls() -> Result<EnforcementLevel, ConfinementError> {
+    check_single_thread()?;
     calls::refuse()
 }
 
 /// Returns an error if the process has another thread, which would not be confined.
-fn alone() -> Result<(), WallError> {
+fn check_single_thread() -> Result<(), ConfinementError> {
     let threads = fs::read_dir("/proc/self/task")
-        .map_err(WallError::Threads)?
+        .map_err(ConfinementError::Threads)?
         .count();
     if threads == 1 {
         Ok(())
     } else {
-        Err(WallError::Late { threads })
+        Err(ConfinementError::Late { threads })
     }
 }
 

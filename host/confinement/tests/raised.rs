@@ -59,9 +59,9 @@ fn main() -> ExitCode {
         remove: BTreeSet::from([remove.clone()]),
         connect: BTreeSet::from([open_port]),
     };
-    let raised = wall.raise().unwrap();
+    let raised = wall.enforce().unwrap();
     println!("files {:?}, calls {:?}", raised.files, raised.calls);
-    if (raised.files, raised.calls) != (EnforcementLevel::Whole, EnforcementLevel::Whole) {
+    if (raised.files, raised.calls) != (EnforcementLevel::Full, EnforcementLevel::Full) {
         println!("test raised ... ignored, needs a kernel with Landlock and seccomp");
         return ExitCode::SUCCESS;
     }
@@ -85,18 +85,14 @@ fn main() -> ExitCode {
     assert_eq!(fs::read_dir(&read).unwrap().count(), 2);
     assert!(fs::write(read.join("file"), "changed").is_err());
     assert!(fs::read(read.join("out/file")).is_err(), "a link leads out");
-    assert!(
-        raised.lets_read(&read.join("not/yet/there")) && !raised.lets_write(&read.join("file"))
-    );
-    assert!(
-        !raised.lets_read(&read.join("out/file")) && !raised.lets_read(Path::new("/etc/shadow"))
-    );
+    assert!(raised.can_read(&read.join("not/yet/there")) && !raised.can_write(&read.join("file")));
+    assert!(!raised.can_read(&read.join("out/file")) && !raised.can_read(Path::new("/etc/shadow")));
 
     fs::write(write.join("file"), "changed").unwrap();
     fs::create_dir(write.join("sub")).unwrap();
     fs::rename(write.join("file"), write.join("sub/file")).unwrap();
     fs::remove_dir_all(write.join("sub")).unwrap();
-    assert!(raised.lets_write(&write.join("new")) && raised.lets_read(&write.join("new")));
+    assert!(raised.can_write(&write.join("new")) && raised.can_read(&write.join("new")));
 
     assert!(
         fs::read(remove.join("file")).is_err()
@@ -126,7 +122,7 @@ fn main() -> ExitCode {
 fn late() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let other = thread::spawn(move || ended.recv().is_err());
-    let error = Confinement::default().raise().unwrap_err();
+    let error = Confinement::default().enforce().unwrap_err();
     assert_eq!(
         error.to_string(),
         "a process can only be confined while it has one thread; this one has 2"

@@ -30,12 +30,12 @@ impl FromIterator<Proc> for NamedProcs {
 
 impl NamedProcs {
     /// Returns true if a proc is in the list.
-    pub fn holds(&self, proc: &Proc) -> bool {
-        self.place_of(proc).is_some()
+    pub fn contains(&self, proc: &Proc) -> bool {
+        self.position_of(proc).is_some()
     }
 
     /// Returns the index of a proc in the list.
-    pub fn place_of(&self, proc: &Proc) -> Option<usize> {
+    pub fn position_of(&self, proc: &Proc) -> Option<usize> {
         self.binary_search(proc).ok()
     }
 
@@ -147,9 +147,9 @@ mod tests {
         let all = [proc("a", 1), proc("a", 3), proc("b", 0), proc("d", 2)];
         let set: NamedProcs = all.iter().cloned().collect();
         for (place, proc) in all.iter().enumerate() {
-            assert_eq!(set.place_of(proc), Some(place));
+            assert_eq!(set.position_of(proc), Some(place));
         }
-        assert!(!set.holds(&proc("a", 2)) && !set.holds(&proc("c", 0)));
+        assert!(!set.contains(&proc("a", 2)) && !set.contains(&proc("c", 0)));
         let of = |job| set.of_job(&Nspace::new(job).unwrap()).to_vec();
         assert_eq!(
             [of("a"), of("b"), of("c"), of("d")],

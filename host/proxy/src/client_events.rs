@@ -53,7 +53,7 @@ impl RelayedRegistration {
 /// Events and registrations of the client.
 #[derive(Debug, Default)]
 pub(crate) struct ClientEvents {
-    interests: PeerRegistrations,
+    registrations: PeerRegistrations,
     kept: VecDeque<PackedDelivery>,
     bytes: usize,
     /// Hashes of received events, each with the epoch in which it was last received.
@@ -65,32 +65,33 @@ pub(crate) struct ClientEvents {
 
 impl ClientEvents {
     /// Adds a registration of the client. Returns the kept events that match it, oldest first.
-    pub(crate) fn registers(&mut self, wish: RelayedRegistration) -> Vec<PackedDelivery> {
-        self.interests.add(&wish.codes, wish.levels, wish.affected);
-        self.acknowledged();
+    pub(crate) fn add_registration(&mut self, wish: RelayedRegistration) -> Vec<PackedDelivery> {
+        self.registrations
+            .add(&wish.codes, wish.levels, wish.affected);
+        self.count_acknowledgement();
         let (wanted, kept): (Vec<PackedDelivery>, Vec<PackedDelivery>) =
             std::mem::take(&mut self.kept)
                 .into_iter()
-                .partition(|parcel| self.interests.want(&parcel.event));
+                .partition(|parcel| self.registrations.want(&parcel.event));
         self.kept = kept.into();
         self.bytes = self.kept.iter().map(|parcel| parcel.bytes.len()).sum();
         wanted
     }
 
     /// Removes codes from the client's registrations.
-    pub(crate) fn deregisters(&mut self, codes: &[Status]) {
-        self.interests
+    pub(crate) fn remove_codes(&mut self, codes: &[Status]) {
+        self.registrations
             .forget(&codes.iter().copied().collect::<BTreeSet<Status>>());
     }
 
     /// Counts a registration that the server has acknowledged.
-    pub(crate) fn acknowledged(&mut self) {
+    pub(crate) fn count_acknowledgement(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
     /// Returns an event if the client is registered for it. Otherwise keeps the event.
     pub(crate) fn send(&mut self, parcel: PackedDelivery) -> Option<PackedDelivery> {
-        if self.interests.want(&parcel.event) {
+        if self.registrations.want(&parcel.event) {
             return Some(parcel);
         }
         self.bytes = self.bytes.saturating_add(parcel.bytes.len());

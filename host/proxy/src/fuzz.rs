@@ -21,7 +21,7 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
     for (side, piece) in pieces(data) {
         plain.feed(side, piece);
         handling.feed(side, piece);
-        while let Some(happening) = handling.happening() {
+        while let Some(happening) = handling.next_event() {
             if let ProxyEvent::Event { number, .. } = happening {
                 handling.decided(number, EventDisposition::Pass(Vec::new()));
             }

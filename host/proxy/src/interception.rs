@@ -4,7 +4,7 @@ use crate::{
     client_events::{ClientEvents, PackedDelivery, RelayedRegistration},
     frame_splitter::{FrameSplitter, RawFrame},
     own_requests::{OwnRequestError, OwnRequestId, OwnRequests},
-    proxy::{EventDisposition, Out, ProxyEvent, ProxySide},
+    proxy::{EventDisposition, ProxyEvent, ProxyOutput, ProxySide},
 };
 use peal_core::MonotonicTime;
 use peal_model::{CommandCode, Event, Proc, Request, Status};
@@ -21,14 +21,14 @@ const REGISTERING: usize = 4096;
 
 /// A connection after the handshake.
 #[derive(Debug)]
-pub(crate) struct Joined {
+pub(crate) struct InterceptedConnection {
     codec: Codec,
     /// Pindex in the headers of the client's frames.
     pindex: i32,
     up: FrameSplitter,
     down: FrameSplitter,
-    asked: OwnRequests,
-    heard: ClientEvents,
+    own_requests: OwnRequests,
+    client_events: ClientEvents,
     /// Registrations of the client that await their reply.
     registering: BTreeMap<Tag, RelayedRegistration>,
     /// Frames of the proxy, to be inserted between two frames of the stream.
@@ -48,7 +48,7 @@ struct HeldMessage {
     verdict: Option<EventDisposition>,
 }
 
-impl Joined {
+impl InterceptedConnection {
     /// Makes the connection from both parts of the handshake. Returns `None` if the server refused
     /// the client.
     pub(crate) fn new(
@@ -56,20 +56,20 @@ impl Joined {
         welcome: Welcome,
         limits: DecodeLimits,
         patience: Duration,
-    ) -> Option<(Joined, Option<Proc>)> {
+    ) -> Option<(InterceptedConnection, Option<Proc>)> {
         let (pindex, name) = match welcome {
             Welcome::Client { index } => (index.cast_signed(), None),
             Welcome::Tool { name, security, .. } if security.is_success() => (0, name),
             Welcome::Tool { .. } | Welcome::Refused(_) => return None,
         };
         let me = name.or_else(|| hello.peer.proc().cloned());
-        let joined = Joined {
+        let joined = InterceptedConnection {
             codec: Codec::of(hello, limits),
             pindex,
             up: FrameSplitter::new(limits.max_message),
             down: FrameSplitter::new(limits.max_message),
-            asked: OwnRequests::new(patience),
-            heard: ClientEvents::default(),
+            own_requests: OwnRequests::new(patience),
+            client_events: ClientEvents::default(),
             registering: BTreeMap::new(),
             to_server: VecDeque::new(),
             to_client: VecDeque::new(),
@@ -86,7 +86,7 @@ impl Joined {
             .codec
             .encode_request(request)
             .map_err(OwnRequestError::Pack)?;
-        let (tag, ask) = self.asked.open(request.command())?;
+        let (tag, ask) = self.own_requests.open(request.command())?;
         let frame = Frame {
             pindex: self.pindex,
             tag,
@@ -123,7 +123,12 @@ impl Joined {
     }
 
     /// Takes bytes of the client.
-    pub(crate) fn client_says(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
+    pub(crate) fn feed_client(
+        &mut self,
+        input: &mut &[u8],
+        own: &BTreeSet<Status>,
+        out: &mut ProxyOutput,
+    ) {
         let codec = self.codec;
         let is_wanted = |header: &Header, glance: &[u8]| {
             let command = if header.tag == Tag::HEARTBEAT {
@@ -152,8 +157,8 @@ impl Joined {
                     out.server.extend(whole.bytes);
                 }
                 Ok(Request::DeregisterEvents { codes }) => {
-                    self.heard.deregisters(&codes);
-                    out.server.extend(self.without(own, codes, whole));
+                    self.client_events.remove_codes(&codes);
+                    out.server.extend(self.without_own_codes(own, codes, whole));
                 }
                 _ => out.server.extend(whole.bytes),
             }
@@ -162,7 +167,12 @@ impl Joined {
 
     /// Returns a deregistration without the codes for which handlers are registered, or no bytes if
     /// no code is left.
-    fn without(&self, own: &BTreeSet<Status>, codes: Vec<Status>, whole: RawFrame) -> Vec<u8> {
+    fn without_own_codes(
+        &self,
+        own: &BTreeSet<Status>,
+        codes: Vec<Status>,
+        whole: RawFrame,
+    ) -> Vec<u8> {
         if !codes.iter().any(|code| own.contains(code)) {
             return whole.bytes;
         }
@@ -186,28 +196,32 @@ impl Joined {
     }
 
     /// Takes bytes of the server.
-    pub(crate) fn server_says(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
+    pub(crate) fn feed_server(
+        &mut self,
+        input: &mut &[u8],
+        own: &BTreeSet<Status>,
+        out: &mut ProxyOutput,
+    ) {
         loop {
             if self.down.is_between() {
                 out.client.extend(self.to_client.drain(..).flatten());
             }
-            let (asked, registering) = (&self.asked, &self.registering);
+            let (asked, registering) = (&self.own_requests, &self.registering);
             let is_wanted = |header: &Header, _: &[u8]| {
                 let is_event = header.tag == Tag::NOTIFY && !own.is_empty();
-                is_event || asked.has(header.tag) || registering.contains_key(&header.tag)
+                is_event || asked.contains(header.tag) || registering.contains_key(&header.tag)
             };
             let Some(whole) = self.down.feed(input, &mut out.client, is_wanted) else {
                 return;
             };
             if whole.tag == Tag::NOTIFY {
                 self.event(whole, out);
-            } else if let Some((ask, command)) = self.asked.answered(whole.tag) {
+            } else if let Some((ask, command)) = self.own_requests.close(whole.tag) {
                 let outcome = self.codec.decode_reply(command, whole.payload());
                 if command == CommandCode::RegisterEvents {
-                    self.heard.acknowledged();
+                    self.client_events.count_acknowledgement();
                 }
-                out.happenings
-                    .push_back(ProxyEvent::Answered { ask, outcome });
+                out.events.push_back(ProxyEvent::Answered { ask, outcome });
             } else {
                 self.registered(whole, out);
             }
@@ -215,32 +229,32 @@ impl Joined {
     }
 
     /// Handles the reply to a registration of the client. Kept events follow it.
-    fn registered(&mut self, whole: RawFrame, out: &mut Out) {
+    fn registered(&mut self, whole: RawFrame, out: &mut ProxyOutput) {
         let wish = self.registering.remove(&whole.tag);
         let reply = self
             .codec
             .decode_reply(CommandCode::RegisterEvents, whole.payload());
         out.client.extend(whole.bytes);
         if let (Some(wish), true) = (wish, reply.is_ok_and(|reply| reply.status().ok().is_ok())) {
-            let kept = self.heard.registers(wish);
+            let kept = self.client_events.add_registration(wish);
             self.to_client
                 .extend(kept.into_iter().map(|parcel| parcel.bytes));
         }
     }
 
-    fn event(&mut self, whole: RawFrame, out: &mut Out) {
+    fn event(&mut self, whole: RawFrame, out: &mut ProxyOutput) {
         let Ok(event) = self.codec.decode_event(whole.payload()) else {
             // The client may be able to decode it.
             self.to_client.push_back(whole.bytes);
             return;
         };
-        if self.heard.is_repeated(&event) {
+        if self.client_events.is_repeated(&event) {
             return;
         }
         let (number, event) = (self.number, Arc::new(event));
         self.number = self.number.wrapping_add(1);
         self.waiting_bytes = self.waiting_bytes.saturating_add(whole.bytes.len());
-        out.happenings.push_back(ProxyEvent::Event {
+        out.events.push_back(ProxyEvent::Event {
             number,
             event: event.clone(),
         });
@@ -265,12 +279,12 @@ impl Joined {
         {
             waiting.verdict = Some(verdict);
         }
-        self.let_go();
+        self.send_decided();
     }
 
     /// Sends the events at the head of the queue that have a verdict. Order is kept: a later event
     /// waits for all before it.
-    fn let_go(&mut self) {
+    fn send_decided(&mut self) {
         while let Some(HeldMessage {
             parcel,
             pindex,
@@ -298,7 +312,7 @@ impl Joined {
 
     fn send(&mut self, parcel: PackedDelivery) {
         self.to_client
-            .extend(self.heard.send(parcel).map(|parcel| parcel.bytes));
+            .extend(self.client_events.send(parcel).map(|parcel| parcel.bytes));
     }
 
     fn packed(&self, event: &Event, pindex: i32) -> Result<Vec<u8>, WireError> {
@@ -312,18 +326,22 @@ impl Joined {
     }
 
     /// Advances the time. Returns the next deadline of the proxy's own requests.
-    pub(crate) fn tick(&mut self, now: MonotonicTime, out: &mut Out) -> Option<MonotonicTime> {
-        out.happenings.extend(
-            self.asked
+    pub(crate) fn tick(
+        &mut self,
+        now: MonotonicTime,
+        out: &mut ProxyOutput,
+    ) -> Option<MonotonicTime> {
+        out.events.extend(
+            self.own_requests
                 .tick(now)
                 .into_iter()
                 .map(|ask| ProxyEvent::Late { ask }),
         );
-        self.asked.deadline()
+        self.own_requests.deadline()
     }
 
     /// Inserts the proxy's own frames into the streams where no frame is passed on in part.
-    pub(crate) fn flush(&mut self, out: &mut Out) {
+    pub(crate) fn flush(&mut self, out: &mut ProxyOutput) {
         if self.up.is_between() {
             out.server.extend(self.to_server.drain(..).flatten());
         }

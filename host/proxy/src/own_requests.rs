@@ -106,12 +106,12 @@ impl OwnRequests {
     }
 
     /// Returns true if a reply with this tag belongs to one of these requests.
-    pub(crate) fn has(&self, tag: Tag) -> bool {
+    pub(crate) fn contains(&self, tag: Tag) -> bool {
         self.open.contains_key(&tag)
     }
 
     /// Removes the request whose reply has a tag, and returns it.
-    pub(crate) fn answered(&mut self, tag: Tag) -> Option<(OwnRequestId, CommandCode)> {
+    pub(crate) fn close(&mut self, tag: Tag) -> Option<(OwnRequestId, CommandCode)> {
         self.open.remove(&tag).map(|open| (open.ask, open.command))
     }
 

@@ -1,6 +1,6 @@
 //! A connection from its first byte: the handshake, and the interface of the proxy.
 use crate::{
-    interception::Joined,
+    interception::InterceptedConnection,
     own_requests::{OwnRequestError, OwnRequestId},
 };
 use peal_core::MonotonicTime;
@@ -69,15 +69,15 @@ pub struct ClientProxy {
     phase: ProxyPhase,
     /// Codes for which handlers are registered; `Status::DEFAULT_HANDLER` stands for all.
     own: BTreeSet<Status>,
-    out: Out,
+    out: ProxyOutput,
 }
 
 /// Bytes to be sent and occurrences to be reported.
 #[derive(Debug, Default)]
-pub(crate) struct Out {
+pub(crate) struct ProxyOutput {
     pub(crate) client: Vec<u8>,
     pub(crate) server: Vec<u8>,
-    pub(crate) happenings: VecDeque<ProxyEvent>,
+    pub(crate) events: VecDeque<ProxyEvent>,
 }
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ enum ProxyPhase {
     Hello(HelloDecoder),
     /// The server's answer is incomplete.
     Welcome(Box<Hello>, WelcomeDecoder),
-    Joined(Box<Joined>),
+    Connected(Box<InterceptedConnection>),
     Blind,
 }
 
@@ -100,7 +100,7 @@ impl ClientProxy {
             patience,
             phase,
             own: BTreeSet::new(),
-            out: Out::default(),
+            out: ProxyOutput::default(),
         }
     }
 
@@ -121,7 +121,7 @@ impl ClientProxy {
     }
 
     fn register(&mut self, codes: &[Status]) -> Result<(), OwnRequestError> {
-        let ProxyPhase::Joined(joined) = &mut self.phase else {
+        let ProxyPhase::Connected(joined) = &mut self.phase else {
             return Ok(());
         };
         let (all, some): (Vec<Status>, Vec<Status>) = codes
@@ -144,7 +144,7 @@ impl ClientProxy {
     /// Sends a request to the server as the client. The reply is a [`ProxyEvent::Answered`]; it may
     /// never come.
     pub fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
-        let ProxyPhase::Joined(joined) = &mut self.phase else {
+        let ProxyPhase::Connected(joined) = &mut self.phase else {
             return Err(OwnRequestError::NotYet);
         };
         let ask = joined.ask(request)?;
@@ -154,7 +154,7 @@ impl ClientProxy {
 
     /// Sends the client an event that did not come from the server, if it is registered for it.
     pub fn deliver(&mut self, event: Arc<Event>) -> Result<(), WireError> {
-        let ProxyPhase::Joined(joined) = &mut self.phase else {
+        let ProxyPhase::Connected(joined) = &mut self.phase else {
             return Ok(());
         };
         joined.deliver(event)?;
@@ -165,17 +165,17 @@ impl ClientProxy {
     /// Takes bytes of one side.
     pub fn feed(&mut self, from: ProxySide, mut bytes: &[u8]) {
         match from {
-            ProxySide::Client => self.client_says(&mut bytes),
-            ProxySide::Server => self.server_says(&mut bytes),
+            ProxySide::Client => self.feed_client(&mut bytes),
+            ProxySide::Server => self.feed_server(&mut bytes),
         }
-        if let ProxyPhase::Joined(joined) = &mut self.phase {
+        if let ProxyPhase::Connected(joined) = &mut self.phase {
             joined.flush(&mut self.out);
         }
     }
 
     /// Handles the end of one side. The held part of a frame is passed on unchanged.
     pub fn ended(&mut self, side: ProxySide) {
-        let ProxyPhase::Joined(joined) = &mut self.phase else {
+        let ProxyPhase::Connected(joined) = &mut self.phase else {
             return;
         };
         match side {
@@ -186,7 +186,7 @@ impl ClientProxy {
 
     /// Records the verdict of handlers on an event.
     pub fn decided(&mut self, number: u64, verdict: EventDisposition) {
-        let ProxyPhase::Joined(joined) = &mut self.phase else {
+        let ProxyPhase::Connected(joined) = &mut self.phase else {
             return;
         };
         joined.decided(number, verdict);
@@ -196,7 +196,7 @@ impl ClientProxy {
     /// Advances the time. The deadline of an own request counts from the first call after it was
     /// made. Returns the time at which to call again at the latest.
     pub fn tick(&mut self, now: MonotonicTime) -> Option<MonotonicTime> {
-        let ProxyPhase::Joined(joined) = &mut self.phase else {
+        let ProxyPhase::Connected(joined) = &mut self.phase else {
             return None;
         };
         joined.tick(now, &mut self.out)
@@ -211,26 +211,26 @@ impl ClientProxy {
     }
 
     /// Takes the next occurrence.
-    pub fn happening(&mut self) -> Option<ProxyEvent> {
-        self.out.happenings.pop_front()
+    pub fn next_event(&mut self) -> Option<ProxyEvent> {
+        self.out.events.pop_front()
     }
 
     /// Returns true if so many events wait for handlers that the server should not be read.
     pub fn is_full(&self) -> bool {
-        matches!(&self.phase, ProxyPhase::Joined(joined) if joined.waiting_bytes() > WAITING)
+        matches!(&self.phase, ProxyPhase::Connected(joined) if joined.waiting_bytes() > WAITING)
     }
 
     /// Returns true if no event waits for handlers.
     pub fn is_settled(&self) -> bool {
-        !matches!(&self.phase, ProxyPhase::Joined(joined) if !joined.is_settled())
+        !matches!(&self.phase, ProxyPhase::Connected(joined) if !joined.is_settled())
     }
 
     fn pass_through(&mut self, error: Option<WireError>) {
         self.phase = ProxyPhase::Blind;
-        self.out.happenings.push_back(ProxyEvent::Blind(error));
+        self.out.events.push_back(ProxyEvent::Blind(error));
     }
 
-    fn client_says(&mut self, input: &mut &[u8]) {
+    fn feed_client(&mut self, input: &mut &[u8]) {
         if let ProxyPhase::Hello(decoder) = &mut self.phase {
             let all = *input;
             match decoder.feed(input) {
@@ -253,24 +253,25 @@ impl ClientProxy {
             self.pass_through(None);
         }
         match &mut self.phase {
-            ProxyPhase::Joined(joined) => joined.client_says(input, &self.own, &mut self.out),
+            ProxyPhase::Connected(joined) => joined.feed_client(input, &self.own, &mut self.out),
             _ => self.out.server.extend(std::mem::take(input)),
         }
     }
 
-    fn server_says(&mut self, input: &mut &[u8]) {
+    fn feed_server(&mut self, input: &mut &[u8]) {
         if let ProxyPhase::Welcome(hello, decoder) = &mut self.phase {
             let all = *input;
             let fed = decoder.feed(input);
             match fed {
                 Ok(welcome) => {
                     pass_taken(all, input, &mut self.out.client);
-                    let joined = welcome
-                        .map(|welcome| Joined::new(hello, welcome, self.limits, self.patience));
+                    let joined = welcome.map(|welcome| {
+                        InterceptedConnection::new(hello, welcome, self.limits, self.patience)
+                    });
                     match joined {
                         Some(Some((joined, me))) => {
-                            self.phase = ProxyPhase::Joined(Box::new(joined));
-                            self.out.happenings.push_back(ProxyEvent::Welcomed(me));
+                            self.phase = ProxyPhase::Connected(Box::new(joined));
+                            self.out.events.push_back(ProxyEvent::Welcomed(me));
                             let own: Vec<Status> = self.own.iter().copied().collect();
                             // The first requests are below the bound and can be encoded.
                             let _ = self.register(&own);
@@ -286,7 +287,7 @@ impl ClientProxy {
             }
         }
         match &mut self.phase {
-            ProxyPhase::Joined(joined) => joined.server_says(input, &self.own, &mut self.out),
+            ProxyPhase::Connected(joined) => joined.feed_server(input, &self.own, &mut self.out),
             _ => self.out.client.extend(std::mem::take(input)),
         }
     }

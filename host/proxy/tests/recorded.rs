@@ -45,7 +45,7 @@ fn they_are_cut_as_they_came() {
             piece,
         );
         welcomed |= matches!(
-            relay.happening(),
+            relay.next_event(),
             Some(peal_proxy::ProxyEvent::Welcomed(Some(_)))
         );
     }

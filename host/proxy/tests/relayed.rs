@@ -66,7 +66,7 @@ impl ProxiedConnection {
         relay.feed(ProxySide::Server, &welcome);
         assert_eq!(relay.take(ProxySide::Client), welcome);
         assert!(
-            matches!(relay.happening(), Some(ProxyEvent::Welcomed(Some(proc))) if proc == me())
+            matches!(relay.next_event(), Some(ProxyEvent::Welcomed(Some(proc))) if proc == me())
         );
         let (client, server) = (FrameDecoder::new(&limits), FrameDecoder::new(&limits));
         ProxiedConnection {
@@ -142,7 +142,7 @@ impl ProxiedConnection {
     /// The number of the event that waits for handlers.
     fn waiting(&mut self) -> u64 {
         loop {
-            match self.relay.happening() {
+            match self.relay.next_event() {
                 Some(ProxyEvent::Event { number, .. }) => return number,
                 Some(_) => {}
                 None => panic!("no event waits"),
@@ -267,7 +267,7 @@ fn early_event_is_kept_until_registration_and_sent_once() {
     };
     stage.raises(&again);
     assert!(
-        stage.relay.happening().is_none() && stage.relay.is_settled(),
+        stage.relay.next_event().is_none() && stage.relay.is_settled(),
         "neither handlers nor the client see it again"
     );
     // But one that is only the same is another one.
@@ -312,7 +312,7 @@ fn requests_of_handlers_are_answered_to_them_alone() {
     let Some(ProxyEvent::Answered {
         ask: answered,
         outcome,
-    }) = stage.relay.happening()
+    }) = stage.relay.next_event()
     else {
         panic!("it is answered")
     };
@@ -326,7 +326,7 @@ fn requests_of_handlers_are_answered_to_them_alone() {
 fn silent_server_is_reported_once_and_may_still_answer() {
     let mut stage = ProxiedConnection::new(&[NEWS]);
     let late = |stage: &mut ProxiedConnection| {
-        let happenings = std::iter::from_fn(|| stage.relay.happening());
+        let happenings = std::iter::from_fn(|| stage.relay.next_event());
         let late = happenings.filter_map(|one| {
             if let ProxyEvent::Late { ask } = one {
                 Some(ask)
@@ -375,7 +375,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
         "nor is the answer the client's when it comes"
     );
     assert!(
-        matches!(stage.relay.happening(), Some(ProxyEvent::Answered { ask: answered, .. }) if answered == ask)
+        matches!(stage.relay.next_event(), Some(ProxyEvent::Answered { ask: answered, .. }) if answered == ask)
     );
     // Requests of the client itself are not timed.
     stage.asks(&log);
@@ -408,7 +408,7 @@ fn unknown_messages_pass() {
         (strange.to_vec(), strange.to_vec())
     );
     assert!(matches!(
-        relay.happening(),
+        relay.next_event(),
         Some(ProxyEvent::Blind(Some(_)))
     ));
 }
@@ -481,7 +481,7 @@ proptest! {
         for (side, rest) in [(ProxySide::Client, rest_up), (ProxySide::Server, rest_down)] {
             rest.chunks(piece).for_each(|piece| stage.relay.feed(side, piece));
         }
-        while let Some(happening) = stage.relay.happening() {
+        while let Some(happening) = stage.relay.next_event() {
             if let ProxyEvent::Event { number, .. } = happening {
                 stage.relay.decided(number, EventDisposition::Pass(Vec::new()));
             }

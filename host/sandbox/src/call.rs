@@ -173,7 +173,7 @@ impl CallFailure {
 
     /// Reports whether the module caused the failure, as opposed to other modules or the state of
     /// the host.
-    pub(crate) fn is_its_own(&self) -> bool {
+    pub(crate) fn is_caused_by_module(&self) -> bool {
         let is_its_own_doing = !matches!(
             self.kind,
             FailureKind::Unavailable | FailureKind::Quarantined

@@ -92,7 +92,7 @@ impl CallSubject {
     }
 
     /// Returns the range of the event that a policy decides about.
-    pub(crate) fn range_to_decide_about(&self) -> Option<Range> {
+    pub(crate) fn requested_range(&self) -> Option<Range> {
         match self {
             CallSubject::Policy(call) => match call.request.matter {
                 PolicySubject::Event { range, .. } => Some(range),
@@ -103,7 +103,7 @@ impl CallSubject {
     }
 
     /// Returns true if a log policy is called.
-    pub(crate) fn is_to_be_logged(&self) -> bool {
+    pub(crate) fn is_log_request(&self) -> bool {
         matches!(self, CallSubject::Policy(call) if call.request.matter == PolicySubject::Log)
     }
 
@@ -160,7 +160,7 @@ impl CallSubject {
             (InfoList::Infos, _) => Some(self.infos()),
             (InfoList::Directives, _) => Some(self.directives()),
             (InfoList::Step(at), _) => Some(&self.steps().get(at)?.infos),
-            (InfoList::Lent(_), _) => None,
+            (InfoList::Answer(_), _) => None,
         }
     }
 
@@ -168,7 +168,7 @@ impl CallSubject {
     pub(crate) fn opaque<'a>(&'a self, opaques: &'a OpaqueTable, number: u32) -> Option<&'a Value> {
         let place = opaques.places.get(usize::try_from(number).ok()?)?;
         let infos = match place.list {
-            InfoList::Lent(at) => opaques.lent.get(at)?,
+            InfoList::Answer(at) => opaques.answers.get(at)?,
             list => self.list(list)?,
         };
         value_at(infos, &place.path)
@@ -198,7 +198,7 @@ pub(crate) enum InfoList {
     /// The infos of the chain result at this index.
     Step(usize),
     /// The kept answer at this index: infos that a host call returned.
-    Lent(usize),
+    Answer(usize),
 }
 
 /// Position of a value: its list, the index of the info, then the index of the element in each
@@ -216,7 +216,7 @@ pub(crate) struct OpaqueTable {
     places: Vec<ValuePath>,
     known: BTreeMap<ValuePath, u32>,
     /// Answers of host calls to which some positions refer.
-    lent: Vec<Vec<Info>>,
+    answers: Vec<Vec<Info>>,
 }
 
 impl OpaqueTable {
@@ -224,12 +224,12 @@ impl OpaqueTable {
     pub(crate) fn clear(&mut self) {
         self.places.clear();
         self.known.clear();
-        self.lent.clear();
+        self.answers.clear();
     }
 
     /// Returns the list that the next kept answer will be.
-    pub(crate) fn next_lent(&self) -> InfoList {
-        InfoList::Lent(self.lent.len())
+    pub(crate) fn next_answer(&self) -> InfoList {
+        InfoList::Answer(self.answers.len())
     }
 
     /// Returns true if the last number refers to this list. Only valid for the list that was
@@ -239,8 +239,8 @@ impl OpaqueTable {
     }
 
     /// Keeps an answer of a host call until the call has returned.
-    pub(crate) fn keep(&mut self, infos: Vec<Info>) {
-        self.lent.push(infos);
+    pub(crate) fn keep_answer(&mut self, infos: Vec<Info>) {
+        self.answers.push(infos);
     }
 
     /// Returns the number of a position and assigns one if needed.

@@ -4,7 +4,7 @@ use crate::bindings::peal::pmix::{job_control, log_request, resource_usage, type
 use crate::call_data::CallSubject;
 use crate::host_calls::HostCallRequest;
 use crate::instance_state::InstanceState;
-use crate::lift::raise_proc;
+use crate::lift::lift_proc;
 use crate::lower::lower_content;
 use crate::meter::CallAbort;
 use crate::services::CapabilityResult;
@@ -58,15 +58,15 @@ impl job_control::Host for InstanceState {
             || HostCallRequest::Control,
             |host| {
                 let asked = host.current.output.controls.len();
-                if let Err(status) = host.may_ask(asked) {
+                if let Err(status) = host.check_request_count(asked) {
                     return Ok(Err(status.0));
                 }
                 if targets.len() > MAX_PROCS || directives.infos.is_empty() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
                 host.meter.charge(size_of::<DeferredControl>())?;
-                let targets = host.raise_procs(&targets)?;
-                let directives = host.raise().content(directives)?;
+                let targets = host.lift_procs(&targets)?;
+                let directives = host.lifter().content(directives)?;
                 let request = host.next_request()?;
                 host.current.output.controls.push(DeferredControl {
                     request,
@@ -89,7 +89,7 @@ impl log_request::Host for InstanceState {
             || HostCallRequest::Report,
             |host| {
                 let asked = host.current.output.reports.len();
-                if let Err(status) = host.may_ask(asked) {
+                if let Err(status) = host.check_request_count(asked) {
                     return Ok(Err(status.0));
                 }
                 if data.infos.is_empty() {
@@ -97,8 +97,8 @@ impl log_request::Host for InstanceState {
                 }
                 host.meter.charge(size_of::<DeferredLog>())?;
                 let (data, directives) = (
-                    host.raise().content(data)?,
-                    host.raise().content(directives)?,
+                    host.lifter().content(data)?,
+                    host.lifter().content(directives)?,
                 );
                 let request = host.next_request()?;
                 host.current.output.reports.push(DeferredLog {
@@ -112,9 +112,9 @@ impl log_request::Host for InstanceState {
     }
 }
 
-impl resource_usage::Host for InstanceState {
-    fn query(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::FlatInfos> {
-        let procs = self.raise_procs(&procs)?;
+impl usage::Host for InstanceState {
+    fn of(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::Content> {
+        let procs = self.lift_procs(&procs)?;
         let ask = || HostCallRequest::Usage {
             procs: procs.clone(),
         };
@@ -126,7 +126,7 @@ impl resource_usage::Host for InstanceState {
             })
         })?;
         match used {
-            Ok(infos) => Ok(Ok(self.lend(infos)?)),
+            Ok(infos) => Ok(Ok(self.lower_answer(infos)?)),
             Err(status) => Ok(Err(status.0)),
         }
     }
@@ -134,7 +134,7 @@ impl resource_usage::Host for InstanceState {
 
 impl InstanceState {
     /// Checks that the call may make one more request of a kind, after `asked` earlier ones.
-    fn may_ask(&self, asked: usize) -> Result<(), Status> {
+    fn check_request_count(&self, asked: usize) -> Result<(), Status> {
         match &self.current.subject {
             CallSubject::Event(_) if asked < MAX_REQUESTS => Ok(()),
             CallSubject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
@@ -142,11 +142,11 @@ impl InstanceState {
         }
     }
 
-    fn raise_procs(&mut self, procs: &[types::Proc]) -> Result<Vec<Proc>, CallAbort> {
+    fn lift_procs(&mut self, procs: &[types::Proc]) -> Result<Vec<Proc>, CallAbort> {
         let mut raised = Vec::with_capacity(procs.len().min(MAX_PROCS));
         for proc in procs {
             self.meter.charge(size_of::<Proc>() + proc.nspace.len())?;
-            raised.push(raise_proc(proc)?);
+            raised.push(lift_proc(proc)?);
         }
         Ok(raised)
     }
@@ -154,9 +154,9 @@ impl InstanceState {
     /// Lowers infos that a host call returned. If some have no form in the contract, the infos are
     /// kept until the call has returned, at the cost of the call, so that the guest can pass them
     /// on.
-    fn lend(&mut self, infos: Vec<Info>) -> Result<types::FlatInfos, CallAbort> {
+    fn lower_answer(&mut self, infos: Vec<Info>) -> Result<types::Content, CallAbort> {
         let opaques = &mut self.current.opaques;
-        let list = opaques.next_lent();
+        let list = opaques.next_answer();
         let content = lower_content(opaques, list, &infos);
         if opaques.has_any_of(list) {
             self.meter.charge(
@@ -165,13 +165,13 @@ impl InstanceState {
                     .map(|info| peal_model::Size::of_info(info).bytes)
                     .sum(),
             )?;
-            self.current.opaques.keep(infos);
+            self.current.opaques.keep_answer(infos);
         }
         Ok(content)
     }
 
     /// Returns the number of a new request.
     pub(crate) fn next_request(&mut self) -> Result<u64, CallAbort> {
-        self.outside(|| HostCallRequest::Number, |host| Ok(host.count_request()))
+        self.recorded_answer(|| HostCallRequest::Number, |host| Ok(host.count_request()))
     }
 }

@@ -210,7 +210,7 @@ impl Engine {
     /// Takes the places of one more instance. An instance takes as many as its share of the pool,
     /// so that the places run out before any part of the pool does. Without a pool this is the only
     /// limit.
-    pub(crate) fn room(
+    pub(crate) fn take_places(
         &self,
         places: usize,
         is_of_tenant: bool,

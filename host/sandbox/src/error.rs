@@ -80,7 +80,7 @@ pub enum InitError {
     },
     /// The module requested registrations that exceed a limit.
     #[error("module {module} requested registrations beyond a limit: {reason}")]
-    Wishes {
+    RegistrationLimit {
         /// Name of the module.
         module: String,
         /// The limit that is exceeded.

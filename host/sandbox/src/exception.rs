@@ -23,13 +23,13 @@ pub(crate) struct Exception {
 
 /// Description of an exception that a guest has left in the current call, in case the call fails.
 #[derive(Default)]
-pub(crate) struct LastWords {
+pub(crate) struct ExceptionReport {
     described: Option<Exception>,
     /// The last bytes written to the standard error.
     printed: Vec<u8>,
 }
 
-impl LastWords {
+impl ExceptionReport {
     /// Adds bytes that the guest wrote to its standard error.
     pub(crate) fn print(&mut self, bytes: &[u8]) {
         self.printed.extend_from_slice(bytes);
@@ -58,7 +58,7 @@ impl exception::Host for InstanceState {
                     .take(MAX_PLACES)
                     .map(|place| plain(place, MAX_PLACE))
                     .collect();
-                host.last_words.described = Some(Exception {
+                host.exception_report.described = Some(Exception {
                     text: plain(&text, MAX_TEXT),
                     places,
                 });

@@ -25,7 +25,7 @@ const FUNCTION: u64 = 32;
 
 /// Result of instantiating a component once.
 #[derive(Clone, Copy, Default)]
-struct Made {
+struct InstantiationCost {
     instances: u32,
     core_instances: u32,
     /// Bytes that the engine keeps for the core instances beside their memories and tables.
@@ -41,9 +41,9 @@ enum OpenBlock {
 
 #[derive(Default)]
 struct ExpandedBody {
-    made: Made,
+    made: InstantiationCost,
     /// Index space of components.
-    components: Vec<Made>,
+    components: Vec<InstantiationCost>,
     /// Index space of core modules, as the bytes that an instance of each takes.
     modules: Vec<u64>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Expansion {
     components: u32,
     modules: u32,
     /// Result of the component that ended last; after the whole input, the outermost one.
-    last: Made,
+    last: InstantiationCost,
 }
 
 impl Expansion {
@@ -66,7 +66,7 @@ impl Expansion {
             open: vec![OpenBlock::Component(ExpandedBody::default())],
             components: 0,
             modules: 0,
-            last: Made::default(),
+            last: InstantiationCost::default(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Expansion {
                 for instance in instances.clone() {
                     if let Instance::Instantiate { module_index, .. } = instance? {
                         let bookkeeping = self.module(0, module_index);
-                        self.make(Made {
+                        self.add_instantiation(InstantiationCost {
                             instances: 0,
                             core_instances: 1,
                             bookkeeping,
@@ -112,7 +112,7 @@ impl Expansion {
                     } = instance?
                     {
                         let inner = self.component(0, component_index);
-                        self.make(Made {
+                        self.add_instantiation(InstantiationCost {
                             instances: inner.instances.saturating_add(1),
                             ..inner
                         })?;
@@ -143,16 +143,16 @@ impl Expansion {
                     let export = export?;
                     match export.kind {
                         ComponentExternalKind::Component => {
-                            self.define(self.component(0, export.index))
+                            self.add_component(self.component(0, export.index))
                         }
                         ComponentExternalKind::Module => {
-                            self.define_module(self.module(0, export.index))
+                            self.add_module(self.module(0, export.index))
                         }
                         _ => {}
                     }
                 }
             }
-            payload => self.keep(bookkeeping(payload)?),
+            payload => self.add_bookkeeping(bookkeeping(payload)?),
         }
         Ok(())
     }
@@ -176,14 +176,14 @@ impl Expansion {
                 count,
                 index,
             } => {
-                self.define(self.component(count, index));
+                self.add_component(self.component(count, index));
             }
             ComponentAlias::Outer {
                 kind: ComponentOuterAliasKind::CoreModule,
                 count,
                 index,
             } => {
-                self.define_module(self.module(count, index));
+                self.add_module(self.module(count, index));
             }
             _ => {}
         }
@@ -192,7 +192,7 @@ impl Expansion {
 
     /// Returns the component with an index, `out` components further out. A missing index counts as
     /// nothing: compilation rejects it before anything is laid out.
-    fn component(&self, out: u32, index: u32) -> Made {
+    fn component(&self, out: u32, index: u32) -> InstantiationCost {
         self.outer(out)
             .and_then(|body| at(&body.components, index))
             .unwrap_or_default()
@@ -214,21 +214,21 @@ impl Expansion {
     }
 
     /// Adds a component to the index space of the component being read.
-    fn define(&mut self, made: Made) {
+    fn add_component(&mut self, made: InstantiationCost) {
         if let Some(OpenBlock::Component(body)) = self.open.last_mut() {
             body.components.push(made);
         }
     }
 
     /// Adds a core module to the index space of the component being read.
-    fn define_module(&mut self, bookkeeping: u64) {
+    fn add_module(&mut self, bookkeeping: u64) {
         if let Some(OpenBlock::Component(body)) = self.open.last_mut() {
             body.modules.push(bookkeeping);
         }
     }
 
     /// Adds an instantiation to the component being read.
-    fn make(&mut self, inner: Made) -> Result<(), FormatError> {
+    fn add_instantiation(&mut self, inner: InstantiationCost) -> Result<(), FormatError> {
         if let Some(OpenBlock::Component(ExpandedBody { made, .. })) = self.open.last_mut() {
             made.instances = sum(
                 "component instances",
@@ -254,7 +254,7 @@ impl Expansion {
     }
 
     /// Adds bytes to each instance of the core module being read.
-    fn keep(&mut self, bytes: u64) {
+    fn add_bookkeeping(&mut self, bytes: u64) {
         if let Some(OpenBlock::Module(kept)) = self.open.last_mut() {
             *kept = kept.saturating_add(bytes);
         }
@@ -264,9 +264,9 @@ impl Expansion {
         match self.open.pop() {
             Some(OpenBlock::Component(body)) => {
                 self.last = body.made;
-                self.define(body.made);
+                self.add_component(body.made);
             }
-            Some(OpenBlock::Module(bookkeeping)) => self.define_module(bookkeeping),
+            Some(OpenBlock::Module(bookkeeping)) => self.add_module(bookkeeping),
             None => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Capability `files`: directories that an admin named for a module. `cap-std` ensures that no path
 //! leads out of them.
 use crate::bindings::peal::pmix::files;
-use crate::host_calls::{Answered, HostCallRequest};
+use crate::host_calls::{HostCallRequest, RecordedResult};
 use crate::instance_state::InstanceState;
 use crate::services::CapabilityResult;
 use cap_std::ambient_authority;
@@ -113,7 +113,7 @@ impl GrantedDirectory {
         }
     }
 
-    fn write(&self, path: &str, bytes: &[u8], place: ResolvedPath) -> Result<(), Status> {
+    fn write(&self, path: &str, bytes: &[u8], place: WritePosition) -> Result<(), Status> {
         let FileAccess::ReadWrite { quota } = self.access else {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         };
@@ -125,8 +125,8 @@ impl GrantedDirectory {
         };
         let (old, before) = there.as_ref().map_or((0, 0), |(len, _)| (*len, cost(*len)));
         let start = match place {
-            ResolvedPath::Instead => 0,
-            ResolvedPath::Behind => old,
+            WritePosition::Replace => 0,
+            WritePosition::Append => old,
         };
         let len = start.saturating_add(bytes.len() as u64);
         let all = used.saturating_sub(before).saturating_add(cost(len));
@@ -197,11 +197,11 @@ impl GrantedDirectory {
 
 /// Position at which bytes are written.
 #[derive(Clone, Copy)]
-enum ResolvedPath {
+enum WritePosition {
     /// The start: the old content is replaced.
-    Instead,
+    Replace,
     /// The end of the file.
-    Behind,
+    Append,
 }
 
 fn size_of_files(dir: &Dir, depth: usize) -> io::Result<u64> {
@@ -268,7 +268,7 @@ impl files::Host for InstanceState {
             bytes: bytes.as_slice().into(),
         };
         self.in_directory(&directory, bytes.len(), ask, |dir| {
-            dir.write(&path, &bytes, ResolvedPath::Instead)
+            dir.write(&path, &bytes, WritePosition::Replace)
         })
     }
 
@@ -279,7 +279,7 @@ impl files::Host for InstanceState {
             bytes: bytes.as_slice().into(),
         };
         self.in_directory(&directory, bytes.len(), ask, |dir| {
-            dir.write(&path, &bytes, ResolvedPath::Behind)
+            dir.write(&path, &bytes, WritePosition::Append)
         })
     }
 
@@ -302,7 +302,7 @@ impl files::Host for InstanceState {
 
 impl InstanceState {
     /// Runs `work` on a directory, at the cost of `output` bytes.
-    fn in_directory<R: Answered>(
+    fn in_directory<R: RecordedResult>(
         &mut self,
         directory: &str,
         output: usize,
@@ -344,11 +344,11 @@ mod tests {
     #[test]
     fn files_are_written_read_listed_and_removed() {
         let (_temporary, dir) = writing(5 * LEAST_FILE);
-        dir.write("a", b"one", ResolvedPath::Instead).unwrap();
-        dir.write("a", b" two", ResolvedPath::Behind).unwrap();
-        dir.write("sub/b", b"", ResolvedPath::Behind).unwrap();
+        dir.write("a", b"one", WritePosition::Replace).unwrap();
+        dir.write("a", b" two", WritePosition::Append).unwrap();
+        dir.write("sub/b", b"", WritePosition::Append).unwrap();
         assert_eq!(dir.read("a").unwrap(), b"one two");
-        dir.write("a", b"x", ResolvedPath::Instead).unwrap();
+        dir.write("a", b"x", WritePosition::Replace).unwrap();
         assert_eq!(
             dir.read("sub/../a").unwrap(),
             b"x",
@@ -363,7 +363,7 @@ mod tests {
         );
         dir.remove("a").unwrap();
         assert_eq!((dir.read("a"), dir.remove("a")), (Err(GONE), Err(GONE)));
-        assert_eq!(dir.write("none/a", b"", ResolvedPath::Instead), Err(GONE));
+        assert_eq!(dir.write("none/a", b"", WritePosition::Replace), Err(GONE));
     }
 
     #[test]
@@ -391,12 +391,12 @@ mod tests {
         ] {
             assert_eq!(dir.read(path), Err(DENIED), "{path}");
             assert_eq!(
-                dir.write(path, b"x", ResolvedPath::Instead),
+                dir.write(path, b"x", WritePosition::Replace),
                 Err(DENIED),
                 "{path}"
             );
             assert_eq!(
-                dir.write(path, b"x", ResolvedPath::Behind),
+                dir.write(path, b"x", WritePosition::Append),
                 Err(DENIED),
                 "{path}"
             );
@@ -441,7 +441,7 @@ mod tests {
             while !swapping.is_finished() {
                 assert_ne!(dir.read("turn/note").as_deref(), Ok(&b"outside"[..]));
                 // It may be made while the directory is taken away; then that is not empty.
-                let _ = dir.write("other", b"x", ResolvedPath::Instead);
+                let _ = dir.write("other", b"x", WritePosition::Replace);
             }
         });
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(dir.read("sub/note").unwrap(), b"note");
         assert_eq!(
             (
-                dir.write("x", b"", ResolvedPath::Instead),
+                dir.write("x", b"", WritePosition::Replace),
                 dir.remove("sub/note")
             ),
             (Err(DENIED), Err(DENIED))
@@ -465,28 +465,28 @@ mod tests {
         let (temporary, dir) = writing(4 * LEAST_FILE);
         let inside = temporary.path().join("open");
         let large = vec![0; 3 * LEAST_FILE as usize];
-        dir.write("a", &large, ResolvedPath::Instead).unwrap();
+        dir.write("a", &large, WritePosition::Replace).unwrap();
         assert_eq!(
-            dir.write("b", b"", ResolvedPath::Instead),
+            dir.write("b", b"", WritePosition::Replace),
             Err(FULL),
             "with the one that was there it is full"
         );
         assert!(!inside.join("b").exists(), "not even made");
-        assert_eq!(dir.write("a", b"1", ResolvedPath::Behind), Err(FULL));
-        dir.write("sub/note", b"longer", ResolvedPath::Behind)
+        assert_eq!(dir.write("a", b"1", WritePosition::Append), Err(FULL));
+        dir.write("sub/note", b"longer", WritePosition::Append)
             .unwrap();
-        dir.write("a", b"12345", ResolvedPath::Instead).unwrap();
+        dir.write("a", b"12345", WritePosition::Replace).unwrap();
         for name in ["b", "c"] {
-            dir.write(name, b"", ResolvedPath::Instead).unwrap();
+            dir.write(name, b"", WritePosition::Replace).unwrap();
         }
         assert_eq!(
-            dir.write("d", b"", ResolvedPath::Instead),
+            dir.write("d", b"", WritePosition::Replace),
             Err(FULL),
             "empty files count as well"
         );
         dir.remove("sub/note").unwrap();
-        dir.write("b", b"123", ResolvedPath::Behind).unwrap();
-        dir.write("d", b"", ResolvedPath::Instead).unwrap();
+        dir.write("b", b"123", WritePosition::Append).unwrap();
+        dir.write("d", b"", WritePosition::Replace).unwrap();
         let large = fs::File::create(inside.join("large")).unwrap();
         large.set_len(MAX_FILE + 1).unwrap();
         assert_eq!(dir.read("large"), Err(FULL));
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(dir.read("large").unwrap().len() as u64, MAX_FILE);
         let roomy =
             GrantedDirectory::open(&inside, FileAccess::ReadWrite { quota: u64::MAX }).unwrap();
-        assert_eq!(roomy.write("large", b"x", ResolvedPath::Behind), Err(FULL));
+        assert_eq!(roomy.write("large", b"x", WritePosition::Append), Err(FULL));
     }
 
     #[test]
@@ -508,22 +508,22 @@ mod tests {
         );
         let open = || directories.open(temporary.path(), access).unwrap();
         let one = open();
-        one.write("a", b"1", ResolvedPath::Instead).unwrap();
+        one.write("a", b"1", WritePosition::Replace).unwrap();
         let two = open();
-        two.write("b", b"1", ResolvedPath::Instead).unwrap();
-        one.write("c", b"1", ResolvedPath::Instead).unwrap();
+        two.write("b", b"1", WritePosition::Replace).unwrap();
+        one.write("c", b"1", WritePosition::Replace).unwrap();
         assert_eq!(
             (
-                one.write("d", b"", ResolvedPath::Instead),
-                two.write("e", b"", ResolvedPath::Instead)
+                one.write("d", b"", WritePosition::Replace),
+                two.write("e", b"", WritePosition::Replace)
             ),
             (Err(FULL), Err(FULL))
         );
         one.remove("a").unwrap();
-        two.write("e", b"", ResolvedPath::Instead).unwrap();
+        two.write("e", b"", WritePosition::Replace).unwrap();
         drop((one, two));
         fs::remove_file(temporary.path().join("b")).unwrap();
-        open().write("d", b"", ResolvedPath::Instead).unwrap();
+        open().write("d", b"", WritePosition::Replace).unwrap();
     }
 
     #[test]
@@ -547,8 +547,8 @@ mod tests {
         ] {
             assert_eq!(dir.read(path), Err(code::PMIX_ERR_BAD_PARAM), "{path}");
         }
-        assert!(dir.write("sub", b"x", ResolvedPath::Instead).is_err());
-        assert!(dir.write("pipe", b"x", ResolvedPath::Instead).is_err());
+        assert!(dir.write("sub", b"x", WritePosition::Replace).is_err());
+        assert!(dir.write("pipe", b"x", WritePosition::Replace).is_err());
         assert_eq!(dir.entries("sub/note"), Err(code::PMIX_ERR_BAD_PARAM));
     }
 }

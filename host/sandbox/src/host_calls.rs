@@ -149,7 +149,7 @@ pub enum HostCallAnswer {
 }
 
 /// Result type of a host call that is recorded.
-pub(crate) trait Answered: Sized {
+pub(crate) trait RecordedResult: Sized {
     /// Returns the recorded form.
     fn answer(&self) -> HostCallAnswer;
     /// Returns the value of a recorded form, or `None` if that is the answer to another function.
@@ -179,11 +179,11 @@ answered! {
     Vec<u8>: |bytes| HostCallAnswer::Bytes(bytes.as_slice().into()), HostCallAnswer::Bytes(bytes) => bytes.as_slice().to_vec();
     Vec<String>: |names| HostCallAnswer::Names(names.clone()), HostCallAnswer::Names(names) => names.clone();
     Vec<Info>: |infos| HostCallAnswer::Infos(infos.clone()), HostCallAnswer::Infos(infos) => infos.clone();
-    Option<Vec<u8>>: |found| found.as_ref().map_or(HostCallAnswer::Nothing, Answered::answer),
+    Option<Vec<u8>>: |found| found.as_ref().map_or(HostCallAnswer::Nothing, RecordedResult::answer),
         HostCallAnswer::Bytes(bytes) => Some(bytes.as_slice().to_vec()), HostCallAnswer::Nothing => None;
 }
 
-impl<R: Answered> Answered for Result<R, Status> {
+impl<R: RecordedResult> RecordedResult for Result<R, Status> {
     fn answer(&self) -> HostCallAnswer {
         self.as_ref()
             .map_or_else(|status| HostCallAnswer::Refused(*status), R::answer)
@@ -236,7 +236,7 @@ impl HostCallLog {
     }
 
     /// Records a host call whose answer follows from the subject.
-    pub(crate) fn note(&mut self, ask: impl FnOnce() -> HostCallRequest) {
+    pub(crate) fn record_request(&mut self, ask: impl FnOnce() -> HostCallRequest) {
         if let Some(calls) = &mut self.calls {
             let ask = ask();
             if let Some(script) = &mut self.script {
@@ -247,7 +247,10 @@ impl HostCallLog {
     }
 
     /// Returns the recorded answer to the same host call, if there is one.
-    pub(crate) fn known<R: Answered>(&mut self, ask: &HostCallRequest) -> Option<R> {
+    pub(crate) fn replayed_answer<R: RecordedResult>(
+        &mut self,
+        ask: &HostCallRequest,
+    ) -> Option<R> {
         R::of(self.script.as_mut()?.find(ask)?.answer.as_ref()?)
     }
 
@@ -257,7 +260,7 @@ impl HostCallLog {
     }
 
     /// Records a host call with its answer.
-    pub(crate) fn keep<R: Answered>(&mut self, ask: HostCallRequest, answer: &R) {
+    pub(crate) fn record_answer<R: RecordedResult>(&mut self, ask: HostCallRequest, answer: &R) {
         if let Some(calls) = &mut self.calls {
             calls.push(HostCall {
                 ask,

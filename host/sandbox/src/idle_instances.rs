@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Tenancy {
     /// Any calls so far: no data of a proc have been in the instance.
-    Nobody,
+    Unused,
     /// All calls of the module.
-    Everybody,
+    Shared,
     /// Calls caused by procs of this namespace; for `None`, calls that no proc has caused.
     Of(Option<Nspace>),
 }
@@ -45,7 +45,7 @@ impl IdleInstances {
     /// Returns the tenancy that a call caused by a namespace needs.
     pub(crate) fn tenancy(&self, nspace: Option<&Nspace>) -> Tenancy {
         match self.isolation {
-            Isolation::Module => Tenancy::Everybody,
+            Isolation::Module => Tenancy::Shared,
             Isolation::Namespace | Isolation::Call => Tenancy::Of(nspace.cloned()),
         }
     }
@@ -54,19 +54,19 @@ impl IdleInstances {
     /// tenancy.
     pub(crate) fn take(&self, tenancy: &Tenancy) -> Result<Option<Box<Instance>>, ModuleRetired> {
         let find = |idle: &mut Vec<Box<Instance>>| {
-            if *tenancy == Tenancy::Everybody {
+            if *tenancy == Tenancy::Shared {
                 return idle.pop();
             }
             let of = |tenancy| {
                 idle.iter()
                     .rposition(|instance| instance.tenancy == tenancy)
             };
-            let at = of(tenancy.clone()).or_else(|| of(Tenancy::Nobody))?;
+            let at = of(tenancy.clone()).or_else(|| of(Tenancy::Unused))?;
             Some(idle.remove(at))
         };
         let mut taken = self.lock(|idle| idle.as_mut().map(find).ok_or(ModuleRetired))?;
         if let Some(instance) = &mut taken
-            && instance.tenancy == Tenancy::Nobody
+            && instance.tenancy == Tenancy::Unused
         {
             instance.tenancy = tenancy.clone();
         }
@@ -75,7 +75,7 @@ impl IdleInstances {
 
     /// Keeps an instance for the next call. If the set is full, the instance used longest ago is
     /// stopped.
-    pub(crate) fn give(&self, instance: Box<Instance>) {
+    pub(crate) fn put(&self, instance: Box<Instance>) {
         let refused = self.lock(|idle| match idle {
             Some(idle) if self.most > 0 => {
                 let oldest = (idle.len() >= self.most).then(|| idle.remove(0));
@@ -113,7 +113,7 @@ impl IdleInstances {
     }
 
     /// Takes the idle instances out; those in use are dropped when they come back.
-    pub(crate) fn leave(&self) -> impl Iterator<Item = Box<Instance>> + use<> {
+    pub(crate) fn take_all(&self) -> impl Iterator<Item = Box<Instance>> + use<> {
         self.lock(Option::take).into_iter().flatten()
     }
 

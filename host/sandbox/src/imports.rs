@@ -112,7 +112,7 @@ impl Imports {
             ComponentTypeRef::Type(TypeBounds::Eq(index)) => self.define_again(index)?,
             ComponentTypeRef::Type(TypeBounds::SubResource) => self.define(Vec::new())?,
             ComponentTypeRef::Instance(index) => {
-                few("imported interfaces", self.found.len(), MAX_INTERFACES)?;
+                check_count("imported interfaces", self.found.len(), MAX_INTERFACES)?;
                 let functions = self.interface(index);
                 let (kind, capability) = match interface::import(name) {
                     _ if interface::wasi_interface(name).is_some() => {
@@ -170,7 +170,7 @@ impl Imports {
     }
 
     fn define(&mut self, functions: Vec<String>) -> Result<(), FormatError> {
-        few("types", self.types, MAX_TYPES)?;
+        check_count("types", self.types, MAX_TYPES)?;
         if !functions.is_empty() {
             self.interfaces.insert(self.types, functions);
         }
@@ -180,7 +180,7 @@ impl Imports {
 }
 
 /// Returns an error if one more item would exceed a bound.
-fn few(what: &'static str, known: usize, limit: usize) -> Result<(), FormatError> {
+fn check_count(what: &'static str, known: usize, limit: usize) -> Result<(), FormatError> {
     if known < limit {
         return Ok(());
     }

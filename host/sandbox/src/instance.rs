@@ -13,7 +13,9 @@ use crate::instance_template::InstanceTemplate;
 use crate::memory_limiter::{InstanceSlot, MemoryLimiter};
 use crate::meter::ticks;
 use crate::record::{CallEnd, CallRecord, Returned};
-use crate::requested_registrations::{RegistrationLimitError, check_wishes, raise_wishes};
+use crate::requested_registrations::{
+    RegistrationLimitError, check_registrations, lift_registrations,
+};
 use crate::roles::Exports;
 use crate::text::{MAX_QUOTED, plain};
 use crate::{CallUsage, ChannelCall, EventCall, LimitKind, ModuleRegistration, PolicyCall, Role};
@@ -29,9 +31,9 @@ use wasmtime::Store;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum StartFailure {
     /// The module refused; its reason, escaped for a terminal.
-    Unwilling(String),
+    Refused(String),
     /// The module requested registrations that exceed a limit.
-    Wishes(RegistrationLimitError),
+    RegistrationLimit(RegistrationLimitError),
 }
 
 impl From<&Result<Vec<ModuleRegistration>, StartFailure>> for Returned {
@@ -49,8 +51,8 @@ impl From<&WitOutcome> for Returned {
 impl fmt::Display for StartFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartFailure::Unwilling(reason) => f.write_str(reason),
-            StartFailure::Wishes(error) => write!(f, "{error}"),
+            StartFailure::Refused(reason) => f.write_str(reason),
+            StartFailure::RegistrationLimit(error) => write!(f, "{error}"),
         }
     }
 }
@@ -79,7 +81,7 @@ pub(crate) struct Instance {
     /// Calls that the instance may receive.
     pub(crate) tenancy: Tenancy,
     /// Slots of the budgets. The last field, so that they are free only after the store is.
-    _rooms: (Option<InstanceSlot>, Vec<InstanceSlot>),
+    _slots: (Option<InstanceSlot>, Vec<InstanceSlot>),
 }
 
 impl Instance {
@@ -105,7 +107,7 @@ impl Instance {
         let rooms = (
             own,
             engine
-                .room(blueprint.places, tenant.is_some())
+                .take_places(blueprint.places, tenant.is_some())
                 .map_err(no_room)?,
         );
         let shared = tenant
@@ -114,7 +116,7 @@ impl Instance {
             .chain([Arc::clone(memory)]);
         let tally = MemoryLimiter::new(limits.memory, shared.collect());
         let (lines, lent, requests) = (
-            Arc::clone(&blueprint.lines),
+            Arc::clone(&blueprint.trace_limiter),
             Arc::clone(services),
             engine.requests(),
         );
@@ -128,7 +130,7 @@ impl Instance {
             blueprint.recorder(number),
         );
         let mut store = Store::new(blueprint.runtime.inner(), host);
-        store.limiter(|host| &mut host.tally);
+        store.limiter(|host| &mut host.memory_limiter);
         store.set_hostcall_fuel(limits.copied_per_host_call());
         let tick = engine.tick();
         store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
@@ -141,7 +143,7 @@ impl Instance {
         }
         let started = Instant::now();
         store.data_mut().begin(started, CallSubject::None);
-        arm(&mut store, ticks, fuel);
+        set_call_limits(&mut store, ticks, fuel);
         let exports = match blueprint.instantiate(&mut store) {
             Ok(exports) => Ok((exports, used(&mut store, fuel))),
             Err(error) => Err(failed(&error, Phase::Start, fuel, &mut store)),
@@ -150,7 +152,7 @@ impl Instance {
         let ended = exports
             .as_ref()
             .map(|(_, usage)| (Returned::Nothing, output, *usage));
-        keep(&mut store, (number, 0), started, CallSubject::None, ended);
+        record_call(&mut store, (number, 0), started, CallSubject::None, ended);
         let (exports, _) = exports?;
         Ok(Instance {
             store,
@@ -161,7 +163,7 @@ impl Instance {
             fuel_per_call,
             fuel,
             tenancy: tenancy.clone(),
-            _rooms: rooms,
+            _slots: rooms,
         })
     }
 
@@ -181,7 +183,7 @@ impl Instance {
         &mut self,
         call: &EventCall,
     ) -> Result<CompletedCall<Status>, CallFailure> {
-        let handler = filled(&self.exports.handler, Role::EventHandler)?;
+        let handler = role_exports(&self.exports.handler, Role::EventHandler)?;
         let head = EventHead {
             registration: call.registration,
             tag: call.tag,
@@ -210,7 +212,7 @@ impl Instance {
         );
         match request.matter {
             PolicySubject::Connection(kind) => {
-                let policy = filled(&self.exports.connection_policy, Role::ConnectionPolicy)?;
+                let policy = role_exports(&self.exports.connection_policy, Role::ConnectionPolicy)?;
                 let kind = match kind {
                     ConnectionKind::Client => connection_policy::ConnectionKind::Client,
                     ConnectionKind::Tool => connection_policy::ConnectionKind::Tool,
@@ -226,7 +228,7 @@ impl Instance {
                 })
             }
             PolicySubject::Event { code, range } => {
-                let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
+                let policy = role_exports(&self.exports.event_policy, Role::EventPolicy)?;
                 let (code, range) = (code.0, range.into());
                 let head = event_policy::RequestHead {
                     code,
@@ -240,7 +242,7 @@ impl Instance {
                 })
             }
             PolicySubject::Registration => {
-                let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
+                let policy = role_exports(&self.exports.event_policy, Role::EventPolicy)?;
                 let codes = request.codes.iter().map(|code| code.0).collect();
                 let head = event_policy::RegistrationHead {
                     codes,
@@ -252,7 +254,8 @@ impl Instance {
                 })
             }
             PolicySubject::JobControl => {
-                let policy = filled(&self.exports.job_control_policy, Role::JobControlPolicy)?;
+                let policy =
+                    role_exports(&self.exports.job_control_policy, Role::JobControlPolicy)?;
                 let directives = count(request.directives.len());
                 let head = job_control_policy::RequestHead {
                     targets,
@@ -264,7 +267,7 @@ impl Instance {
                 })
             }
             PolicySubject::Monitor => {
-                let policy = filled(&self.exports.monitor_policy, Role::MonitorPolicy)?;
+                let policy = role_exports(&self.exports.monitor_policy, Role::MonitorPolicy)?;
                 let directives = count(request.directives.len());
                 let head = monitor_policy::RequestHead {
                     targets,
@@ -277,7 +280,7 @@ impl Instance {
                 })
             }
             PolicySubject::Provision => {
-                let policy = filled(&self.exports.provision_policy, Role::ProvisionPolicy)?;
+                let policy = role_exports(&self.exports.provision_policy, Role::ProvisionPolicy)?;
                 let Provision { nodes, image } = request.provision.clone().unwrap_or_default();
                 let directives = count(request.directives.len());
                 let head = provision_policy::RequestHead {
@@ -291,7 +294,7 @@ impl Instance {
                 })
             }
             PolicySubject::Log => {
-                let policy = filled(&self.exports.log_policy, Role::LogPolicy)?;
+                let policy = role_exports(&self.exports.log_policy, Role::LogPolicy)?;
                 let directives = count(request.directives.len());
                 let head = log_policy::RequestHead {
                     infos,
@@ -303,7 +306,7 @@ impl Instance {
                 })
             }
             PolicySubject::Group(kind) => {
-                let policy = filled(&self.exports.group_policy, Role::GroupPolicy)?;
+                let policy = role_exports(&self.exports.group_policy, Role::GroupPolicy)?;
                 let kind = match kind {
                     GroupOperationKind::Construct => group_policy::GroupOperationKind::Construct,
                     GroupOperationKind::Destruct => group_policy::GroupOperationKind::Destruct,
@@ -324,7 +327,7 @@ impl Instance {
                 })
             }
             PolicySubject::Spawn => {
-                let policy = filled(&self.exports.spawn_policy, Role::SpawnPolicy)?;
+                let policy = role_exports(&self.exports.spawn_policy, Role::SpawnPolicy)?;
                 let directives = count(request.directives.len());
                 let applications = request
                     .applications
@@ -346,7 +349,7 @@ impl Instance {
 
     /// Calls the log channel.
     pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<CompletedCall<Status>, CallFailure> {
-        let channel = filled(&self.exports.log_channel, Role::LogChannel)?;
+        let channel = role_exports(&self.exports.log_channel, Role::LogChannel)?;
         let head = log_channel::RequestHead {
             channel: call.channel.as_str().to_owned(),
             timestamp: call.request.timestamp.unwrap_or_default(),
@@ -374,11 +377,11 @@ impl Instance {
             |store| {
                 let config = store.data_mut().lower_settings(settings);
                 match lifecycle.call_init(&mut *store, &config)? {
-                    Ok(wishes) => match check_wishes(&wishes) {
-                        Ok(()) => Ok(Ok(raise_wishes(store.data_mut(), wishes)?)),
-                        Err(error) => Ok(Err(StartFailure::Wishes(error))),
+                    Ok(wishes) => match check_registrations(&wishes) {
+                        Ok(()) => Ok(Ok(lift_registrations(store.data_mut(), wishes)?)),
+                        Err(error) => Ok(Err(StartFailure::RegistrationLimit(error))),
                     },
-                    Err(reason) => Ok(Err(StartFailure::Unwilling(plain(&reason, MAX_QUOTED)))),
+                    Err(reason) => Ok(Err(StartFailure::Refused(plain(&reason, MAX_QUOTED)))),
                 }
             },
         )?;
@@ -407,7 +410,7 @@ impl Instance {
             let stopped = self.run(Phase::Stop, CallSubject::None, |store| {
                 lifecycle.call_stop(store)
             });
-            let lines = &self.store.data().lines;
+            let lines = &self.store.data().trace_limiter;
             if let Err(failure) = stopped
                 && lines.allow()
             {
@@ -429,7 +432,7 @@ impl Instance {
         self.calls += 1;
         let started = Instant::now();
         self.store.data_mut().begin(started, subject);
-        arm(&mut self.store, self.ticks, self.fuel);
+        set_call_limits(&mut self.store, self.ticks, self.fuel);
         let answer = guest(&mut self.store);
         let (subject, output) = self.store.data_mut().end();
         let answer = match answer {
@@ -441,19 +444,21 @@ impl Instance {
             Err(error) => Err(failed(&error, phase, self.fuel, &mut self.store)),
         };
         let InstanceState {
-            services, tally, ..
+            services,
+            memory_limiter: tally,
+            ..
         } = self.store.data();
-        if let Some(stage) = &services.stage {
+        if let Some(stage) = &services.test_hooks {
             let usage = answer
                 .as_ref()
                 .map_or_else(|failure| &failure.usage, |called| &called.usage);
             stage.used(usage, tally.used());
         }
-        if self.store.data().tape.is_recorded() {
+        if self.store.data().host_call_log.is_recorded() {
             let ended = answer
                 .as_ref()
                 .map(|called| ((&called.answer).into(), called.output.clone(), called.usage));
-            keep(
+            record_call(
                 &mut self.store,
                 (self.number, self.calls),
                 started,
@@ -467,12 +472,12 @@ impl Instance {
 
 /// Returns the exports of a role, or the failure of a call in a role that the module does not
 /// export.
-fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, CallFailure> {
+fn role_exports<R: Clone>(role: &Option<R>, what: Role) -> Result<R, CallFailure> {
     role.clone().ok_or_else(|| CallFailure::no_role(what))
 }
 
 /// Sets the time and the fuel of the next call.
-fn arm(store: &mut Store<InstanceState>, ticks: u64, fuel: Option<u64>) {
+fn set_call_limits(store: &mut Store<InstanceState>, ticks: u64, fuel: Option<u64>) {
     store.set_epoch_deadline(ticks);
     if let Some(fuel) = fuel {
         // An error means that the engine does not count fuel, and then `fuel` is `None`.
@@ -495,15 +500,15 @@ fn fuel_of(recorded: &CallRecord, per_call: u64) -> u64 {
 /// was over.
 fn follow(store: &mut Store<InstanceState>, recorded: &CallRecord) {
     let host = store.data_mut();
-    host.tape.follow(&recorded.host_calls);
-    host.tally.follow(&recorded.refused_growths);
+    host.host_call_log.follow(&recorded.host_calls);
+    host.memory_limiter.follow(&recorded.refused_growths);
     let is_host_time = matches!(&recorded.end, CallEnd::Failed(failure) if failure.limit == Some(LimitKind::HostTime));
     host.meter
         .expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
 }
 
 /// Passes the record of a call to the recorder, if there is one.
-fn keep(
+fn record_call(
     store: &mut Store<InstanceState>,
     (instance, number): (u64, u64),
     started: Instant,
@@ -518,8 +523,11 @@ fn keep(
         Ok((answer, output, usage)) => (CallEnd::Returned { answer, output }, usage),
         Err(failure) => (CallEnd::Failed(failure.clone()), failure.usage),
     };
-    let (host_calls, refused_growths) = (host.tape.take(), host.tally.take_growths());
-    let (time, memory) = (started.elapsed(), host.tally.used() as u64);
+    let (host_calls, refused_growths) = (
+        host.host_call_log.take(),
+        host.memory_limiter.take_growths(),
+    );
+    let (time, memory) = (started.elapsed(), host.memory_limiter.used() as u64);
     recorder.record(CallRecord {
         instance,
         number,
@@ -534,7 +542,7 @@ fn keep(
 }
 
 fn used(store: &mut Store<InstanceState>, given: Option<u64>) -> CallUsage {
-    let refused = store.data_mut().tally.take_refused();
+    let refused = store.data_mut().memory_limiter.take_refused();
     let mut usage = store.data().meter.usage();
     usage.fuel = given.map(|given| given.saturating_sub(store.get_fuel().unwrap_or(given)));
     refused
@@ -551,8 +559,8 @@ fn failed(
 ) -> CallFailure {
     let host = store.data_mut();
     let (refused, exception) = (
-        host.tally.take_refused(),
-        std::mem::take(&mut host.last_words).exception(),
+        host.memory_limiter.take_refused(),
+        std::mem::take(&mut host.exception_report).exception(),
     );
     let mut failure = explain(error, phase, refused, exception, host.meter.limits());
     failure.usage = used(store, fuel);

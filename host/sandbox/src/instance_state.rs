@@ -2,13 +2,13 @@
 //! `notify` and `registration`.
 use crate::bindings::peal::pmix::{amendment, call, clock, notify, registration, types};
 use crate::call_data::{CallSubject, InfoList, OpaqueTable};
-use crate::exception::LastWords;
-use crate::host_calls::{Answered, HostCallLog, HostCallRequest};
+use crate::exception::ExceptionReport;
+use crate::host_calls::{HostCallLog, HostCallRequest, RecordedResult};
 use crate::lift::Lifter;
 use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower_steps};
 use crate::memory_limiter::MemoryLimiter;
 use crate::meter::{CallAbort, CallClock, CallMeter};
-use crate::requested_registrations::{check_wishes, lift_registration};
+use crate::requested_registrations::{check_registrations, lift_registration};
 use crate::trace_limiter::TraceLimiter;
 use crate::{
     DeferredControl, DeferredLog, LimitKind, ModuleLimits, Notification, Recorder,
@@ -25,21 +25,21 @@ const MAX_CHANGES: usize = 16;
 
 /// Data of an instance's store.
 pub(crate) struct InstanceState {
-    pub(crate) lines: Arc<TraceLimiter>,
+    pub(crate) trace_limiter: Arc<TraceLimiter>,
     pub(crate) services: Arc<Services>,
     requests: Arc<AtomicU64>,
-    pub(crate) tally: MemoryLimiter,
+    pub(crate) memory_limiter: MemoryLimiter,
     pub(crate) meter: CallMeter,
     /// Recorder of this instance's calls, if they are recorded.
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
-    pub(crate) tape: HostCallLog,
+    pub(crate) host_call_log: HostCallLog,
     pub(crate) current: Current,
     /// Exception that the guest described, in case the call fails.
-    pub(crate) last_words: LastWords,
+    pub(crate) exception_report: ExceptionReport,
     /// Number of WASI handles that the guest has.
     pub(crate) handles: u32,
     /// Last value of WASI's monotonic clock, which only counts.
-    pub(crate) looked: u64,
+    pub(crate) monotonic_time: u64,
 }
 
 /// The current call: its subject and its output so far.
@@ -81,44 +81,44 @@ fn is_unchanged(amendment: &Amendment) -> bool {
 
 impl InstanceState {
     pub(crate) fn new(
-        lines: Arc<TraceLimiter>,
+        trace_limiter: Arc<TraceLimiter>,
         services: Arc<Services>,
         limits: ModuleLimits,
-        tally: MemoryLimiter,
+        memory_limiter: MemoryLimiter,
         requests: Arc<AtomicU64>,
         recorder: Option<Arc<dyn Recorder>>,
     ) -> InstanceState {
         // Tests and replays must not depend on the load of the machine.
-        let clock = match &services.stage {
+        let clock = match &services.test_hooks {
             Some(_) => CallClock::Processor,
             None => CallClock::Wall(Instant::now()),
         };
-        let (meter, current, last_words) = (
+        let (meter, current, exception_report) = (
             CallMeter::new(limits, clock),
             Current::default(),
-            LastWords::default(),
+            ExceptionReport::default(),
         );
-        let tape = HostCallLog::new(recorder.is_some());
+        let host_call_log = HostCallLog::new(recorder.is_some());
         InstanceState {
-            lines,
+            trace_limiter,
             services,
             requests,
-            tally,
+            memory_limiter,
             meter,
             recorder,
-            tape,
+            host_call_log,
             current,
-            last_words,
+            exception_report,
             handles: 0,
-            looked: 0,
+            monotonic_time: 0,
         }
     }
 
     /// Begins a call. The previous one must have ended.
     pub(crate) fn begin(&mut self, now: Instant, subject: CallSubject) {
         self.meter.begin(now);
-        self.tally.take_refused();
-        self.last_words = LastWords::default();
+        self.memory_limiter.take_refused();
+        self.exception_report = ExceptionReport::default();
         self.current.subject = subject;
     }
 
@@ -143,7 +143,7 @@ impl InstanceState {
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         let entered = self.meter.begin_host_call()?;
-        self.tape.note(ask);
+        self.host_call_log.record_request(ask);
         let answer = work(self);
         self.meter.leave(entered);
         Ok(answer?)
@@ -157,12 +157,12 @@ impl InstanceState {
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         self.meter.count()?;
-        self.tape.note(ask);
+        self.host_call_log.record_request(ask);
         Ok(work(self)?)
     }
 
     /// Runs a host call whose answer comes from outside, at the cost of `output` bytes.
-    pub(crate) fn recorded_call<R: Answered>(
+    pub(crate) fn recorded_call<R: RecordedResult>(
         &mut self,
         output: usize,
         ask: impl FnOnce() -> HostCallRequest,
@@ -172,26 +172,26 @@ impl InstanceState {
         let answer = self
             .meter
             .charge(output)
-            .and_then(|()| self.outside(ask, work));
+            .and_then(|()| self.recorded_answer(ask, work));
         self.meter.leave(entered);
         Ok(answer?)
     }
 
     /// Runs `work` and records its answer. In a replay the recorded answer is returned.
-    pub(crate) fn outside<R: Answered>(
+    pub(crate) fn recorded_answer<R: RecordedResult>(
         &mut self,
         ask: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> Result<R, CallAbort> {
-        if !self.tape.is_recorded() {
+        if !self.host_call_log.is_recorded() {
             return work(self);
         }
         let ask = ask();
-        let answer = match self.tape.known(&ask) {
+        let answer = match self.host_call_log.replayed_answer(&ask) {
             Some(answer) => answer,
             None => work(self)?,
         };
-        self.tape.keep(ask, &answer);
+        self.host_call_log.record_answer(ask, &answer);
         Ok(answer)
     }
 
@@ -206,7 +206,7 @@ impl InstanceState {
     }
 
     /// Returns a lifter for values that the guest pushes.
-    pub(crate) fn raise(&mut self) -> Lifter<'_> {
+    pub(crate) fn lifter(&mut self) -> Lifter<'_> {
         Lifter::new(
             &self.current.subject,
             &self.current.opaques,
@@ -348,7 +348,7 @@ impl call::Host for InstanceState {
         self.quick_call(
             || HostCallRequest::Push,
             |host| {
-                let info = host.raise().single(info, arrays)?;
+                let info = host.lifter().single(info, arrays)?;
                 host.current.output.infos.push(info);
                 Ok(())
             },
@@ -361,7 +361,7 @@ impl amendment::Host for InstanceState {
         self.host_call(
             || HostCallRequest::Amend,
             |host| {
-                host.current.output.amendment.infos = Some(host.raise().content(directives)?);
+                host.current.output.amendment.infos = Some(host.lifter().content(directives)?);
                 Ok(())
             },
         )
@@ -372,7 +372,7 @@ impl amendment::Host for InstanceState {
         self.host_call(
             || HostCallRequest::Narrow { range },
             |host| {
-                let Some(asked) = host.current.subject.range_to_decide_about() else {
+                let Some(asked) = host.current.subject.requested_range() else {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
                 };
                 if !range.is_within(asked) {
@@ -388,8 +388,8 @@ impl amendment::Host for InstanceState {
         self.host_call(
             || HostCallRequest::Rewrite,
             |host| {
-                let rewritten = host.raise().content(data)?;
-                if !host.current.subject.is_to_be_logged() {
+                let rewritten = host.lifter().content(data)?;
+                if !host.current.subject.is_log_request() {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
                 }
                 host.current.output.amendment.data = Some(rewritten);
@@ -428,7 +428,7 @@ impl notify::Host for InstanceState {
                     return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
                 }
                 host.meter.charge(size_of::<Notification>())?;
-                let infos = host.raise().content(infos)?;
+                let infos = host.lifter().content(content)?;
                 let request = host.next_request()?;
                 host.current.output.notifications.push(Notification {
                     request,
@@ -450,7 +450,7 @@ impl registration::Host for InstanceState {
                 if let Err(status) = host.may_change_registrations() {
                     return Ok(Err(status.0));
                 }
-                if check_wishes(std::slice::from_ref(&wish)).is_err() {
+                if check_registrations(std::slice::from_ref(&wish)).is_err() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
                 let wish = lift_registration(host, wish)?;
@@ -486,12 +486,12 @@ impl InstanceState {
         if let Some(now) = self.current.now {
             return Ok(now);
         }
-        let now = self.outside(
+        let now = self.recorded_answer(
             || HostCallRequest::Now,
             |host| {
                 Ok(host
                     .services
-                    .stage
+                    .test_hooks
                     .as_deref()
                     .map_or_else(milliseconds_now, TestHooks::now))
             },

@@ -24,7 +24,7 @@ use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 pub(crate) struct InstanceTemplate {
     pub(crate) engine: Engine,
     pub(crate) runtime: Runtime,
-    pub(crate) lines: Arc<TraceLimiter>,
+    pub(crate) trace_limiter: Arc<TraceLimiter>,
     pub(crate) limits: ModuleLimits,
     pub(crate) services: Arc<Services>,
     /// Memory of all instances together.
@@ -34,29 +34,29 @@ pub(crate) struct InstanceTemplate {
     /// Held so that the runtime finds the component compiled when it is loaded again.
     _component: Arc<Component>,
     /// Instances whose calls are recorded, if there is a recorder.
-    recorded: RecordedImport,
+    recording: RecordingScope,
     instance: InstancePre<InstanceState>,
     roles: Indices,
 }
 
 #[derive(Clone, Copy)]
 /// Choice of the instances whose calls are recorded.
-enum RecordedImport {
+enum RecordingScope {
     All,
     Sampled,
 }
 
-impl RecordedImport {
+impl RecordingScope {
     /// Returns the choice for a set of roles. Only calls of event handlers may be left out:
     /// outcomes of policies have consequences, and the output of channels is read.
-    fn of(roles: &BTreeSet<Role>) -> RecordedImport {
+    fn of(roles: &BTreeSet<Role>) -> RecordingScope {
         let only_handles = roles
             .iter()
             .all(|role| matches!(role, Role::EventHandler | Role::Lifecycle));
         if only_handles {
-            RecordedImport::Sampled
+            RecordingScope::Sampled
         } else {
-            RecordedImport::All
+            RecordingScope::All
         }
     }
 }
@@ -88,14 +88,14 @@ impl InstanceTemplate {
         Ok(InstanceTemplate {
             engine: engine.clone(),
             runtime,
-            lines: Arc::new(TraceLimiter::new(Arc::from(name), limits.log_lines)),
+            trace_limiter: Arc::new(TraceLimiter::new(Arc::from(name), limits.log_lines)),
             limits,
             services: Arc::new(services),
             memory: Arc::new(Budget::new(LimitKind::MemoryTotal, limits.memory_total)),
             roles: Indices::new(&instance, &inspection.roles).map_err(unfit)?,
             places: engine::places(&component, inspection),
             _component: component,
-            recorded: RecordedImport::of(&inspection.roles),
+            recording: RecordingScope::of(&inspection.roles),
             instance,
         })
     }
@@ -103,9 +103,9 @@ impl InstanceTemplate {
     /// Returns the recorder of the instance with this number, if it is recorded.
     pub(crate) fn recorder(&self, instance: u64) -> Option<Arc<dyn Recorder>> {
         let recorder = self.services.recorder.as_ref()?;
-        let is_wanted = match self.recorded {
-            RecordedImport::All => true,
-            RecordedImport::Sampled => recorder.samples(instance),
+        let is_wanted = match self.recording {
+            RecordingScope::All => true,
+            RecordingScope::Sampled => recorder.samples(instance),
         };
         is_wanted.then(|| recorder.clone())
     }

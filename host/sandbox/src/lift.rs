@@ -28,12 +28,12 @@ impl From<wit::Range> for Range {
     }
 }
 
-fn raise_flags(flags: wit::InfoFlags) -> InfoFlags {
+fn lift_flags(flags: wit::InfoFlags) -> InfoFlags {
     let set = FLAGS.into_iter().filter(|(_, flag)| flags.contains(*flag));
     InfoFlags(set.fold(0, |flags, (bit, _)| flags | bit as u32))
 }
 
-pub(crate) fn raise_proc(proc: &wit::Proc) -> Result<Proc, CallAbort> {
+pub(crate) fn lift_proc(proc: &wit::Proc) -> Result<Proc, CallAbort> {
     Ok(Proc::new(Nspace::new(&proc.nspace)?, Rank(proc.rank)))
 }
 
@@ -61,8 +61,8 @@ impl<'a> Lifter<'a> {
     }
 
     /// Lifts infos with the arrays that they refer to.
-    pub(crate) fn content(mut self, content: wit::FlatInfos) -> Result<Vec<Info>, CallAbort> {
-        self.with(content.arrays)?.infos(content.infos)
+    pub(crate) fn content(mut self, content: wit::Content) -> Result<Vec<Info>, CallAbort> {
+        self.lift_arrays(content.arrays)?.infos(content.infos)
     }
 
     /// Lifts an info with the arrays that it refers to.
@@ -71,11 +71,11 @@ impl<'a> Lifter<'a> {
         info: wit::Info,
         arrays: Vec<wit::Array>,
     ) -> Result<Info, CallAbort> {
-        self.with(arrays)?.info(info)
+        self.lift_arrays(arrays)?.info(info)
     }
 
     /// Lifts arrays. An array can refer only to earlier ones, so none contains itself.
-    fn with(&mut self, arrays: Vec<wit::Array>) -> Result<&mut Self, CallAbort> {
+    fn lift_arrays(&mut self, arrays: Vec<wit::Array>) -> Result<&mut Self, CallAbort> {
         for array in arrays {
             let array = self.array(array)?;
             self.arrays.push(array);
@@ -91,7 +91,7 @@ impl<'a> Lifter<'a> {
         self.meter.charge(size_of::<Info>() + info.key.len())?;
         Ok(Info {
             key: Key::new(&info.key)?,
-            flags: raise_flags(info.flags),
+            flags: lift_flags(info.flags),
             value: self.value(info.value)?,
         })
     }
@@ -164,7 +164,7 @@ impl<'a> Lifter<'a> {
             },
             wit::Value::Time(seconds) => Value::Time(seconds),
             wit::Value::Status(status) => Value::Status(Status(status)),
-            wit::Value::Proc(proc) => Value::Proc(raise_proc(&proc)?),
+            wit::Value::Proc(proc) => Value::Proc(lift_proc(&proc)?),
             wit::Value::Nspace(nspace) => Value::Nspace(Nspace::new(&nspace)?),
             wit::Value::Rank(rank) => Value::Rank(Rank(rank)),
             wit::Value::Range(range) => Value::Range(range.into()),

@@ -13,7 +13,7 @@ const MAX_MESSAGE: usize = 4096;
 impl logging::Host for InstanceState {
     fn log(&mut self, level: logging::Level, message: String) -> wasmtime::Result<()> {
         let entered = self.meter.begin_host_call()?;
-        let said = self.say(level.into(), &message);
+        let said = self.write_trace(level.into(), &message);
         self.meter.leave(entered);
         Ok(said?)
     }
@@ -34,12 +34,13 @@ impl From<logging::Level> for Level {
 impl InstanceState {
     /// Writes a message to the trace. A message that is left out counts as a limit that was
     /// exceeded.
-    pub(crate) fn say(&mut self, level: Level, message: &str) -> Result<(), CallAbort> {
+    pub(crate) fn write_trace(&mut self, level: Level, message: &str) -> Result<(), CallAbort> {
         let ask = || HostCallRequest::Log {
             level,
             message: plain(message, MAX_MESSAGE),
         };
-        let said: Result<(), Status> = self.outside(ask, |host| Ok(host.trace(level, message)))?;
+        let said: Result<(), Status> =
+            self.recorded_answer(ask, |host| Ok(host.trace(level, message)))?;
         if said.is_err() {
             self.meter.hit(LimitKind::LogLines);
         }

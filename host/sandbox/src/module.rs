@@ -21,8 +21,8 @@ use std::time::Duration;
 /// A module with the lifecycle role takes no calls before [`Module::init`] succeeded.
 pub struct Module {
     inspection: Inspection,
-    blueprint: InstanceTemplate,
-    warm: IdleInstances,
+    template: InstanceTemplate,
+    idle: IdleInstances,
     quarantine: Quarantine,
     settings: OnceLock<Arc<Vec<Info>>>,
 }
@@ -60,19 +60,19 @@ impl Module {
     ) -> Result<Module, LoadError> {
         let blueprint =
             InstanceTemplate::new(engine, name, (bytes, &inspection), grants, limits, services)?;
-        let first = Instance::start(&blueprint, &Tenancy::Nobody, None).map_err(|failure| {
+        let first = Instance::start(&blueprint, &Tenancy::Unused, None).map_err(|failure| {
             LoadError::Start {
                 module: name.to_owned(),
                 failure,
             }
         })?;
         let warm = IdleInstances::new(limits.instances, limits.isolation);
-        warm.give(Box::new(first));
+        warm.put(Box::new(first));
         let (quarantine, settings) = (Quarantine::new(limits), OnceLock::new());
         Ok(Module {
             inspection,
-            blueprint,
-            warm,
+            template: blueprint,
+            idle: warm,
             quarantine,
             settings,
         })
@@ -80,7 +80,7 @@ impl Module {
 
     /// Returns the admin's name of the module.
     pub fn name(&self) -> &str {
-        self.blueprint.lines.module()
+        self.template.trace_limiter.module()
     }
 
     /// Returns the digest of the component.
@@ -95,12 +95,12 @@ impl Module {
 
     /// Returns the limits.
     pub fn limits(&self) -> &ModuleLimits {
-        &self.blueprint.limits
+        &self.template.limits
     }
 
     /// Returns the bytes of memory that the instances take now.
     pub fn memory(&self) -> usize {
-        self.blueprint.memory.used()
+        self.template.memory.used()
     }
 
     /// Returns whether the module is quarantined, and its recent failures.
@@ -112,7 +112,7 @@ impl Module {
     /// component.
     pub fn stay_quarantined(&self, before: &Module) {
         if self.quarantine.take_over(&before.quarantine) {
-            self.warm.clear();
+            self.idle.clear();
         }
     }
 
@@ -159,7 +159,7 @@ impl Module {
                 }
             }
             Err(failure) => {
-                self.not_called(&failure, || CallSubject::Event(call.clone()));
+                self.record_not_called(&failure, || CallSubject::Event(call.clone()));
                 self.report(&failure, &format!("event {}", call.event.code));
                 HandlerResult::from(failure)
             }
@@ -180,7 +180,7 @@ impl Module {
         self.quarantine.check()?;
         let span = tracing::info_span!("call", module = self.name(), role = role.name());
         let _entered = span.enter();
-        let tenancy = self.warm.tenancy(cause.map(|proc| &proc.nspace));
+        let tenancy = self.idle.tenancy(cause.map(|proc| &proc.nspace));
         let called = match self.ready_instance(&tenancy) {
             Ok(mut instance) => match work(&mut instance) {
                 Ok(answer) => {
@@ -191,17 +191,21 @@ impl Module {
             },
             Err(failure) => Err(failure),
         };
-        called.inspect_err(|failure| self.note(failure))
+        called.inspect_err(|failure| self.count_failure(failure))
     }
 
     /// Records a call that was not made because there was no instance.
-    pub(crate) fn not_called(&self, failure: &CallFailure, subject: impl FnOnce() -> CallSubject) {
+    pub(crate) fn record_not_called(
+        &self,
+        failure: &CallFailure,
+        subject: impl FnOnce() -> CallSubject,
+    ) {
         let was_called = !matches!(
             failure.kind,
             FailureKind::Unavailable | FailureKind::Quarantined
         );
         let Some(recorder) = self
-            .blueprint
+            .template
             .services
             .recorder
             .as_ref()
@@ -223,13 +227,13 @@ impl Module {
     }
 
     /// Counts a failure and quarantines the module if it is one too many.
-    fn note(&self, failure: &CallFailure) {
+    fn count_failure(&self, failure: &CallFailure) {
         let Some(failures) = self.quarantine.fail(failure) else {
             return;
         };
         let (module, window) = (
-            Arc::clone(self.blueprint.lines.module()),
-            self.blueprint.limits.failure_window,
+            Arc::clone(self.template.trace_limiter.module()),
+            self.template.limits.failure_window,
         );
         let quarantined = Quarantined {
             module,
@@ -246,10 +250,10 @@ impl Module {
             last = %quarantined.last,
             "module quarantined, peal module reset lifts it"
         );
-        if let Some(tell) = &self.blueprint.services.on_quarantine {
+        if let Some(tell) = &self.template.services.on_quarantine {
             tell(&quarantined);
         }
-        self.warm.clear();
+        self.idle.clear();
     }
 
     /// Passes the settings to a module with the lifecycle role, once. Returns the registrations
@@ -268,14 +272,14 @@ impl Module {
                 failure,
             }
         };
-        let mut instance = self.any_instance(&Tenancy::Nobody).map_err(failed)?;
+        let mut instance = self.any_instance(&Tenancy::Unused).map_err(failed)?;
         let wishes = instance.init(&settings).map_err(failed)?;
         let wishes = wishes.map_err(|refusal| match refusal {
-            StartFailure::Unwilling(reason) => InitError::Refused {
+            StartFailure::Refused(reason) => InitError::Refused {
                 module: module(),
                 reason,
             },
-            StartFailure::Wishes(reason) => InitError::Wishes {
+            StartFailure::RegistrationLimit(reason) => InitError::RegistrationLimit {
                 module: module(),
                 reason,
             },
@@ -289,30 +293,30 @@ impl Module {
 
     /// Starts an instance and drops it. Measurements use it.
     pub fn start(&self) -> Result<(), CallFailure> {
-        Instance::start(&self.blueprint, &Tenancy::Nobody, None).map(drop)
+        Instance::start(&self.template, &Tenancy::Unused, None).map(drop)
     }
 
     /// Stops the module: `lifecycle.stop` of its instances is called, if it is exported, and they
     /// are dropped. Running calls finish; later ones fail as unavailable.
     pub fn stop(&self) {
-        self.warm.close();
+        self.idle.close();
     }
 
     fn any_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, CallFailure> {
         loop {
             if let Some(instance) = self
-                .warm
+                .idle
                 .take(tenancy)
                 .map_err(|ModuleRetired| CallFailure::unavailable("module was stopped"))?
             {
                 return Ok(instance);
             }
-            match Instance::start(&self.blueprint, tenancy, None) {
+            match Instance::start(&self.template, tenancy, None) {
                 Ok(instance) => return Ok(Box::new(instance)),
                 // Stop an idle instance of another tenancy and try again.
                 Err(failure)
                     if failure.limit.is_some_and(LimitKind::is_of_instances)
-                        && self.warm.evict() => {}
+                        && self.idle.evict() => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -337,8 +341,8 @@ impl Module {
     }
 
     fn put_back(&self, instance: Box<Instance>) {
-        if instance.calls() < self.blueprint.limits.max_calls {
-            self.warm.give(instance)
+        if instance.calls() < self.template.limits.max_calls {
+            self.idle.put(instance)
         } else {
             instance.stop()
         }
@@ -346,7 +350,7 @@ impl Module {
 
     pub(crate) fn report(&self, failure: &CallFailure, during: &str) {
         // The quarantine was logged when it began.
-        if failure.kind == FailureKind::Quarantined || !self.blueprint.lines.allow() {
+        if failure.kind == FailureKind::Quarantined || !self.template.trace_limiter.allow() {
             return;
         }
         tracing::warn!(
@@ -367,7 +371,7 @@ impl Drop for Module {
     /// Stops the idle instances on another thread: the last owner may be on a thread of the
     /// runtime, where no guest may run.
     fn drop(&mut self) {
-        self.blueprint.engine.retire(self.warm.leave());
+        self.template.engine.retire(self.idle.take_all());
     }
 }
 

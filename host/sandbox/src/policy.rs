@@ -111,7 +111,7 @@ impl Module {
                 }
             }
             Err(failure) => {
-                self.not_called(&failure, || CallSubject::Policy(call.clone()));
+                self.record_not_called(&failure, || CallSubject::Policy(call.clone()));
                 self.report(&failure, &format!("{hook} request"));
                 let (usage, infos, amendment) = (failure.usage, Vec::new(), Amendment::default());
                 PolicyResult {
@@ -168,7 +168,7 @@ impl Module {
                 usage,
             },
             Err(failure) => {
-                self.not_called(&failure, || CallSubject::Log(call.clone()));
+                self.record_not_called(&failure, || CallSubject::Log(call.clone()));
                 self.report(
                     &failure,
                     &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)),

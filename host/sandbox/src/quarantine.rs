@@ -161,7 +161,7 @@ impl Quarantine {
         let mut record = self.record();
         record.last = Some((wall, failure.clone()));
         // Failures caused by other modules or by the host do not count.
-        if !failure.is_its_own() || !record.window.fail(now) {
+        if !failure.is_caused_by_module() || !record.window.fail(now) {
             return None;
         }
         record.since = Some(wall);

@@ -25,7 +25,7 @@ const SHORTEST: Duration = Duration::from_secs(10);
 
 /// A component that is called as recorded, the same one or another.
 pub struct Replay {
-    blueprint: InstanceTemplate,
+    template: InstanceTemplate,
     stand_ins: Arc<ReplayServices>,
 }
 
@@ -58,7 +58,7 @@ impl Replay {
         let stand_ins = Arc::<ReplayServices>::default();
         let services = Services {
             state: Some(stand_ins.clone()),
-            stage: Some(stand_ins.clone()),
+            test_hooks: Some(stand_ins.clone()),
             random: Some(stand_ins.clone()),
             recorder: Some(stand_ins.clone()),
             ..Services::default()
@@ -66,7 +66,7 @@ impl Replay {
         let blueprint =
             InstanceTemplate::new(engine, name, (bytes, &inspection), grants, limits, services)?;
         Ok(Replay {
-            blueprint,
+            template: blueprint,
             stand_ins,
         })
     }
@@ -79,7 +79,7 @@ impl Replay {
         at: u64,
     ) -> (Option<CallRecord>, Option<ReplayInstance<'_>>) {
         self.stand_ins.prepare(recorded, at);
-        let started = Instance::start(&self.blueprint, &Tenancy::Nobody, Some(recorded));
+        let started = Instance::start(&self.template, &Tenancy::Unused, Some(recorded));
         (
             self.stand_ins.taken(),
             started.ok().map(|instance| ReplayInstance {

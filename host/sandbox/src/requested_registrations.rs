@@ -8,7 +8,7 @@ use peal_model::{Key, Status};
 use thiserror::Error;
 
 /// Bound on the registrations of one module.
-const MAX_WISHES: usize = 64;
+const MAX_REGISTRATIONS: usize = 64;
 /// Bound on the codes of all registrations of one module together.
 const MAX_CODES: usize = 256;
 
@@ -56,11 +56,11 @@ pub enum RegistrationLimitError {
 }
 
 /// Checks requested registrations against the bounds.
-pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), RegistrationLimitError> {
-    if wishes.len() > MAX_WISHES {
+pub(crate) fn check_registrations(wishes: &[Registration]) -> Result<(), RegistrationLimitError> {
+    if wishes.len() > MAX_REGISTRATIONS {
         return Err(RegistrationLimitError::Registrations {
             count: wishes.len(),
-            limit: MAX_WISHES,
+            limit: MAX_REGISTRATIONS,
         });
     }
     let codes = wishes.iter().map(|wish| wish.codes.len()).sum();
@@ -96,7 +96,7 @@ pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), RegistrationLi
 }
 
 /// Lifts requested registrations from the guest, at the cost of its call.
-pub(crate) fn raise_wishes(
+pub(crate) fn lift_registrations(
     host: &mut InstanceState,
     wishes: Vec<Registration>,
 ) -> Result<Vec<ModuleRegistration>, CallAbort> {
@@ -118,6 +118,6 @@ pub(crate) fn lift_registration(
         tag: wish.tag,
         name: wish.name,
         codes: wish.codes.into_iter().map(Status).collect(),
-        directives: host.raise().content(wish.directives)?,
+        directives: host.lifter().content(wish.directives)?,
     })
 }

@@ -2,7 +2,7 @@
 //! state, and the host calls that use them.
 use crate::bindings::peal::pmix::{sink, state};
 use crate::call_data::CallSubject;
-use crate::host_calls::{Answered, HostCallRequest};
+use crate::host_calls::{HostCallRequest, RecordedResult};
 use crate::instance_state::InstanceState;
 use crate::test_hooks::TestHooks;
 use crate::{GrantedDirectory, LimitKind, OnQuarantine, ProcUsage, Random, Recorder, Sink, Tenant};
@@ -22,7 +22,7 @@ pub struct Services {
     /// State of the module; without it, `state` refuses with `PMIX_ERR_NOT_AVAILABLE`.
     pub state: Option<Arc<dyn StateStore>>,
     /// Time and trace in tests and replays; `None` for those of the process.
-    pub stage: Option<Arc<dyn TestHooks>>,
+    pub test_hooks: Option<Arc<dyn TestHooks>>,
     /// Directories that the module may use, by the admin's names.
     pub files: BTreeMap<String, Arc<GrantedDirectory>>,
     /// Source of random numbers; `None` for the system's.
@@ -176,7 +176,7 @@ impl InstanceState {
     }
 
     /// Runs `work` on the module's state, at the cost of `output` bytes.
-    fn on_state<R: Answered>(
+    fn on_state<R: RecordedResult>(
         &mut self,
         output: usize,
         ask: impl FnOnce() -> HostCallRequest,

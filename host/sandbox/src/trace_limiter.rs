@@ -10,7 +10,7 @@ const BURST: u32 = 2;
 /// Limiter of the lines by and about one module.
 pub(crate) struct TraceLimiter {
     module: Arc<str>,
-    allowance: Mutex<TokenBucket>,
+    bucket: Mutex<TokenBucket>,
 }
 
 impl TraceLimiter {
@@ -18,7 +18,7 @@ impl TraceLimiter {
     pub(crate) fn new(module: Arc<str>, per_second: u32) -> TraceLimiter {
         TraceLimiter {
             module,
-            allowance: Mutex::new(TokenBucket::new(Instant::now(), per_second)),
+            bucket: Mutex::new(TokenBucket::new(Instant::now(), per_second)),
         }
     }
 
@@ -31,7 +31,7 @@ impl TraceLimiter {
     /// many were left out.
     pub(crate) fn allow(&self) -> bool {
         let admitted = self
-            .allowance
+            .bucket
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .admit(Instant::now());

@@ -49,7 +49,7 @@ enum StubBehavior {
     /// Returns the number of bytes that may be printed.
     MayPrint,
     /// Prints.
-    Print(PrintedText),
+    Print(PrintTarget),
     /// Returns that all pollables are ready.
     AllReady,
     /// Returns that one pollable is ready.
@@ -74,7 +74,7 @@ enum StubBehavior {
 
 /// Destination of printed text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PrintedText {
+enum PrintTarget {
     Traced,
     Dropped,
 }
@@ -87,9 +87,9 @@ pub(crate) fn link(
     grants: &Grants,
 ) -> wasmtime::Result<()> {
     let printed = if grants.allows(Capability::Logging) {
-        PrintedText::Traced
+        PrintTarget::Traced
     } else {
-        PrintedText::Dropped
+        PrintTarget::Dropped
     };
     for (name, import) in component.component_type().imports(engine) {
         let (Some(interface), ComponentItem::ComponentInstance(instance)) =
@@ -107,12 +107,15 @@ pub(crate) fn link(
                     })?
                 }
                 ComponentItem::ComponentFunc(_) => {
-                    let does = what(interface, export, printed);
+                    let does = behavior_of(interface, export, printed);
                     let function: Arc<str> = format!("{interface}.{export}").into();
                     linked.func_new(export, move |mut store, ty, given, results| {
-                        store.data_mut().tape.note(|| HostCallRequest::Wasi {
-                            function: function.to_string(),
-                        });
+                        store
+                            .data_mut()
+                            .host_call_log
+                            .record_request(|| HostCallRequest::Wasi {
+                                function: function.to_string(),
+                            });
                         call(does, store, &ty, given, results)
                     })?;
                 }
@@ -123,7 +126,7 @@ pub(crate) fn link(
     Ok(())
 }
 
-fn what(interface: &str, function: &str, printed: PrintedText) -> StubBehavior {
+fn behavior_of(interface: &str, function: &str, printed: PrintTarget) -> StubBehavior {
     let method = |of: &str| {
         function
             .strip_prefix("[method]")
@@ -190,7 +193,7 @@ fn answer(
     given: &[Val],
 ) -> wasmtime::Result<Val> {
     Ok(match does {
-        StubBehavior::Nothing | StubBehavior::Exit => nothing(store, ty)?,
+        StubBehavior::Nothing | StubBehavior::Exit => empty_value(store, ty)?,
         StubBehavior::Succeed => Val::Result(Ok(None)),
         StubBehavior::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
         StubBehavior::OpenStderr => handle(store, STDERR)?,
@@ -198,10 +201,10 @@ fn answer(
             let (stream, bytes) = (take_stream(store, given)?, bytes_of(given));
             let host = store.data_mut();
             if stream == STDERR {
-                host.last_words.print(&bytes);
+                host.exception_report.print(&bytes);
             }
-            if printed == PrintedText::Traced {
-                host.say(Level::Info, String::from_utf8_lossy(&bytes).trim_end())?;
+            if printed == PrintTarget::Traced {
+                host.write_trace(Level::Info, String::from_utf8_lossy(&bytes).trim_end())?;
             }
             Val::Result(Ok(None))
         }
@@ -229,8 +232,8 @@ fn answer(
         StubBehavior::Milliseconds => time(0, 1_000_000),
         StubBehavior::Count => {
             let host = store.data_mut();
-            host.looked = host.looked.saturating_add(1000);
-            Val::U64(host.looked)
+            host.monotonic_time = host.monotonic_time.saturating_add(1000);
+            Val::U64(host.monotonic_time)
         }
         StubBehavior::One => Val::U64(1),
         StubBehavior::Bytes => {
@@ -311,11 +314,11 @@ fn take_stream(
 }
 
 /// Returns the empty value of a type, or an error.
-fn nothing(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> wasmtime::Result<Val> {
+fn empty_value(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> wasmtime::Result<Val> {
     let parts = |store: &mut StoreContextMut<'_, InstanceState>,
                  types: &mut dyn Iterator<Item = Type>| {
         types
-            .map(|ty| nothing(store, &ty))
+            .map(|ty| empty_value(store, &ty))
             .collect::<wasmtime::Result<Vec<_>>>()
     };
     Ok(match ty {
@@ -346,21 +349,23 @@ fn nothing(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> wasmtim
                     .collect(),
             )
         }
-        Type::Enum(choice) => Val::Enum(best(&choice.names().collect::<Vec<_>>()).to_owned()),
+        Type::Enum(choice) => {
+            Val::Enum(best_error_name(&choice.names().collect::<Vec<_>>()).to_owned())
+        }
         Type::Variant(variant) => {
-            let name = best(&variant.cases().map(|case| case.name).collect::<Vec<_>>());
+            let name = best_error_name(&variant.cases().map(|case| case.name).collect::<Vec<_>>());
             let payload = variant
                 .cases()
                 .find(|case| case.name == name)
                 .and_then(|case| case.ty);
             let payload = payload
-                .map(|ty| nothing(store, &ty).map(Box::new))
+                .map(|ty| empty_value(store, &ty).map(Box::new))
                 .transpose()?;
             Val::Variant(name.to_owned(), payload)
         }
         Type::Result(result) => Val::Result(Err(result
             .err()
-            .map(|ty| nothing(store, &ty).map(Box::new))
+            .map(|ty| empty_value(store, &ty).map(Box::new))
             .transpose()?)),
         Type::Own(_) => handle(store, ANY)?,
         _ => return Err(CallAbort::NoWasi.into()),
@@ -368,7 +373,7 @@ fn nothing(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> wasmtim
 }
 
 /// Returns the name that means best that something does not exist, or the first one.
-fn best<'a>(names: &[&'a str]) -> &'a str {
+fn best_error_name<'a>(names: &[&'a str]) -> &'a str {
     let known = ERRORS
         .iter()
         .find_map(|error| names.iter().find(|name| *name == error));

@@ -140,7 +140,7 @@ fn wishing(
 #[test]
 fn a_module_cannot_wish_more_than_it_may_have() {
     let refused = |error: InitError| match error {
-        InitError::Wishes { reason, .. } => reason,
+        InitError::RegistrationLimit { reason, .. } => reason,
         other => panic!("{other}"),
     };
     assert_eq!(wishing(64, 4, 511, b'x', patient()).unwrap(), 64);

@@ -151,7 +151,7 @@ impl Relayed {
 
     /// Handles the events that the proxy reports.
     fn handle_proxy_events(&mut self) {
-        while let Some(happening) = self.relay.happening() {
+        while let Some(happening) = self.relay.next_event() {
             match happening {
                 ProxyEvent::Welcomed(me) => {
                     tracing::debug!(?me, "program connected");

@@ -76,7 +76,7 @@ fn confine(args: &CompileArgs) -> Result<()> {
             write,
             ..Confinement::default()
         }
-        .raise()
+        .enforce()
         .context("cannot confine the compilation")?;
     }
     Ok(())

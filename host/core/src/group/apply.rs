@@ -200,7 +200,7 @@ impl Groups {
         if here.is_empty() {
             self.forget(key);
         } else if let Some(code) = telling {
-            let hears_otherwise = |member: &Proc| matches!(change, DepartureReason::Left(notified) if notified.holds(member));
+            let hears_otherwise = |member: &Proc| matches!(change, DepartureReason::Left(notified) if notified.contains(member));
             let untold: Vec<Proc> = here
                 .into_iter()
                 .filter(|member| !hears_otherwise(member))

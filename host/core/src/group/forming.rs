@@ -472,7 +472,7 @@ impl PendingConstruct {
                 // Procs that have ended have no position in the order.
                 let kept: Vec<Proc> = order
                     .iter()
-                    .filter(|proc| named.holds(proc))
+                    .filter(|proc| named.contains(proc))
                     .cloned()
                     .collect();
                 let is_whole = kept.len() == named.len();

@@ -56,7 +56,7 @@ impl Members {
 
     /// Returns true if a proc is a member.
     pub fn contains(&self, proc: &Proc) -> bool {
-        self.named.holds(proc)
+        self.named.contains(proc)
     }
 
     /// Returns the jobs of the members.

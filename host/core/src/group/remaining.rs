@@ -29,7 +29,7 @@ impl RemainingProcs {
     /// Returns true if a proc is named and not checked off.
     pub(super) fn has(&self, proc: &Proc) -> bool {
         self.named
-            .place_of(proc)
+            .position_of(proc)
             .is_some_and(|place| !self.is_ticked(place))
     }
 
@@ -37,7 +37,7 @@ impl RemainingProcs {
     pub(super) fn check_off(&mut self, proc: &Proc) -> bool {
         let Some(place) = self
             .named
-            .place_of(proc)
+            .position_of(proc)
             .filter(|place| !self.is_ticked(*place))
         else {
             return false;

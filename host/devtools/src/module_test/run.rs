@@ -94,7 +94,7 @@ impl Loaded {
         let services = Services {
             sinks,
             state: Some(Arc::new(scene.clone())),
-            stage: Some(Arc::new(scene.clone())),
+            test_hooks: Some(Arc::new(scene.clone())),
             usage: Some(Arc::new(scene.clone())),
             ..Services::default()
         };
