@@ -8,11 +8,11 @@ use crate::{
     now,
     pending::PendingEntry,
     queue::{CommitThread, EntryQueue, EntryQueueFull},
-    refusals::{GroupedDenials, Noted},
+    refusals::{DenialTreatment, GroupedDenials},
     secret::Scrubber,
     trail_database::TrailDatabase,
     writer::TrailWriter,
-    writer_thread::keep_writing,
+    writer_thread::run_writer,
 };
 use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
 use std::{
@@ -108,7 +108,7 @@ impl AuditTrail {
             });
         }
         let boot = boot();
-        let rows = left(
+        let rows = recover_journal(
             &journal,
             &trail,
             head,
@@ -168,7 +168,7 @@ impl AuditTrail {
         );
         let started = thread::Builder::new()
             .name("peal-audit".into())
-            .spawn(move || keep_writing(&theirs.0, &theirs.1, &theirs.2, patience));
+            .spawn(move || run_writer(&theirs.0, &theirs.1, &theirs.2, patience));
         let thread = Mutex::new(Some(started.map_err(AuditError::Thread)?));
         Ok(AuditTrail(Arc::new(Inner {
             queue,
@@ -203,7 +203,7 @@ impl AuditTrail {
         let is_failing = self.0.shared.health().is_failing;
         self.0
             .shared
-            .last_failed()
+            .last_failure()
             .filter(|_| is_failing)
             .map(|last| self.0.shared.failure(last))
     }
@@ -211,7 +211,7 @@ impl AuditTrail {
     /// Returns the last write failure if it happened less than `time` before `now`, even if later
     /// writes succeeded. A full disk still takes small records between larger ones that fail.
     pub fn failure_within(&self, time: Duration, now: Instant) -> Option<WriteFailure> {
-        let last = self.0.shared.last_failed()?;
+        let last = self.0.shared.last_failure()?;
         (now.saturating_duration_since(last.at) < time).then(|| self.0.shared.failure(last))
     }
 
@@ -229,14 +229,14 @@ impl AuditTrail {
     /// in groups.
     pub fn refuse(&self, denial: AdmissionDenial) {
         let denial = denial.bounded();
-        if !self.counts(&denial) {
+        if !self.count_denial(&denial) {
             self.mention(AuditEntry::Denied(denial));
         }
     }
 
     /// Counts a denial. Returns true if the denial is not to be recorded by itself.
-    pub(crate) fn counts(&self, denial: &AdmissionDenial) -> bool {
-        self.0.shared.refusals.note(denial, now(), Instant::now()) == Noted::Counted
+    pub(crate) fn count_denial(&self, denial: &AdmissionDenial) -> bool {
+        self.0.shared.refusals.note(denial, now(), Instant::now()) == DenialTreatment::Counted
     }
 
     /// Prepares an entry for the queue. Secrets are removed on the caller's thread, so that the
@@ -259,7 +259,7 @@ impl AuditTrail {
     ) {
         if decision
             .refused_connection()
-            .is_some_and(|denial| self.counts(&denial.bounded()))
+            .is_some_and(|denial| self.count_denial(&denial.bounded()))
         {
             return done(CommitResult::Yes);
         }
@@ -318,12 +318,12 @@ impl SharedTrail {
     }
 
     /// Stores the last failed write.
-    pub(crate) fn fails(&self, error: String, at: Instant) {
+    pub(crate) fn set_last_failure(&self, error: String, at: Instant) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(FailedWrite { error, at });
     }
 
-    fn last_failed(&self) -> Option<FailedWrite> {
+    fn last_failure(&self) -> Option<FailedWrite> {
         self.failed
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -341,7 +341,7 @@ impl SharedTrail {
 /// Returns the records that a killed server left in the journal. After a crash of the machine the
 /// last writes may be missing in the database or in the journal, unless writes wait for the disk.
 /// Frames that do not fit are then left out; the `Gap` entry that follows records this.
-fn left(
+fn recover_journal(
     journal: &Journal,
     trail: &Trail,
     head: ChainHead,
@@ -422,7 +422,8 @@ mod tests {
         journal
             .add((2, [2; 32]), vec![row((2, [2; 32]), &AuditEntry::Ended)])
             .unwrap();
-        let left = |durability, boot| left(&journal, &trail, head, &keys, durability, boot);
+        let left =
+            |durability, boot| recover_journal(&journal, &trail, head, &keys, durability, boot);
         assert_eq!(left(DatabaseDurability::Process, Some("now")).unwrap(), []);
         for (durability, boot) in [
             (DatabaseDurability::Process, Some("then")),

@@ -7,11 +7,11 @@ use peal_sandbox::{CallEnd, CallSubject};
 use std::{collections::BTreeSet, fmt::Display};
 
 /// Maximum number of lines shown of one record.
-pub(crate) const LINES: usize = 20;
+pub(crate) const MAX_LINES: usize = 20;
 /// Maximum number of characters shown of a text that a client, module or admin chose.
-const LONGEST: usize = 300;
+const MAX_CHARACTERS: usize = 300;
 /// Maximum number of names shown from a list.
-const NAMED: usize = 3;
+const MAX_NAMES: usize = 3;
 
 /// The summary of a record.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -241,11 +241,11 @@ fn asked(hook: &str, request: &PolicyRequest) -> Gist {
 fn named(names: Vec<String>) -> String {
     let shown = names
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMES)
         .map(|name| shortened(name))
         .collect::<Vec<_>>()
         .join(", ");
-    match names.len().saturating_sub(NAMED) {
+    match names.len().saturating_sub(MAX_NAMES) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
@@ -269,16 +269,16 @@ fn joined(lines: impl IntoIterator<Item = impl Display>) -> String {
     shortened(
         &lines
             .into_iter()
-            .take(LINES)
+            .take(MAX_LINES)
             .map(|line| line.to_string())
             .collect::<Vec<_>>()
             .join("; "),
     )
 }
 
-/// Returns a text of at most `LONGEST` characters.
+/// Returns a text of at most `MAX_CHARACTERS` characters.
 pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }

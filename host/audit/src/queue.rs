@@ -123,7 +123,7 @@ impl EntryQueue {
     }
 
     /// Schedules a move of the journal.
-    pub(crate) fn remind(&self, within: Duration) {
+    pub(crate) fn schedule_journal(&self, within: Duration) {
         let mut state = self.lock();
         if state.due.is_none() {
             state.due = Some(Instant::now() + within);

@@ -75,7 +75,7 @@ impl ModuleRecorder {
         else {
             return false;
         };
-        self.audit.counts(&AdmissionDenial {
+        self.audit.count_denial(&AdmissionDenial {
             uid: call.request.identity.map(|identity| identity.uid),
             hook: Some(Hook::Connection.name().to_owned()),
             by: Some(self.held.name.clone()),

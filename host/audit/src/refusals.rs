@@ -70,7 +70,7 @@ struct Window {
 
 /// Treatment of a denial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Noted {
+pub(crate) enum DenialTreatment {
     /// The denial is recorded by itself.
     First,
     /// The denial was counted.
@@ -98,13 +98,13 @@ impl GroupedDenials {
 
     /// Counts a denial, even if it is the first.
     pub(crate) fn count(&self, denial: &AdmissionDenial, at: u64, now: Instant) {
-        if self.note(denial, at, now) == Noted::First {
+        if self.note(denial, at, now) == DenialTreatment::First {
             self.note(denial, at, now);
         }
     }
 
     /// Counts a denial if one with the same user and cause was recorded in this interval.
-    pub(crate) fn note(&self, denial: &AdmissionDenial, at: u64, now: Instant) -> Noted {
+    pub(crate) fn note(&self, denial: &AdmissionDenial, at: u64, now: Instant) -> DenialTreatment {
         let mut users = self.lock();
         let mut uid = denial.uid;
         if !users.contains_key(&uid) && users.len() >= USERS {
@@ -126,7 +126,7 @@ impl GroupedDenials {
             let group = window.counted.get_or_insert_with(first);
             group.count += 1;
             group.last = at;
-            return Noted::Counted;
+            return DenialTreatment::Counted;
         }
         windows.insert(
             cause,
@@ -135,7 +135,7 @@ impl GroupedDenials {
                 counted: None,
             },
         );
-        Noted::First
+        DenialTreatment::First
     }
 
     /// Takes the groups whose interval has ended. If an interval had no denials, the next denial is
@@ -204,7 +204,8 @@ mod tests {
             let now = start + SECOND / 12_000 * tick;
             for uid in [1, 2] {
                 alone += u32::from(
-                    refusals.note(&denial(uid, "malformed"), tick.into(), now) == Noted::First,
+                    refusals.note(&denial(uid, "malformed"), tick.into(), now)
+                        == DenialTreatment::First,
                 );
             }
             entries.extend(refusals.due(now));
@@ -224,15 +225,15 @@ mod tests {
         let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
         assert_eq!(
             refusals.note(&denial(1, "malformed"), 0, start),
-            Noted::First
+            DenialTreatment::First
         );
         assert_eq!(
             refusals.note(&denial(1, "malformed"), 1, start),
-            Noted::Counted
+            DenialTreatment::Counted
         );
         assert_eq!(
             refusals.note(&denial(1, "slow"), 1, start),
-            Noted::First,
+            DenialTreatment::First,
             "for another cause"
         );
         assert_eq!(refusals.due_within(start), Some(SECOND));
@@ -240,11 +241,11 @@ mod tests {
         assert_eq!(refusals.due(start + SECOND).len(), 1);
         assert_eq!(
             refusals.note(&denial(1, "slow"), 2, start + SECOND),
-            Noted::First
+            DenialTreatment::First
         );
         assert_eq!(
             refusals.note(&denial(1, "malformed"), 2, start + SECOND),
-            Noted::Counted,
+            DenialTreatment::Counted,
             "just after a group"
         );
         assert_eq!(refusals.due(start + 2 * SECOND).len(), 1);
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(refusals.due_within(start), None, "nothing is remembered");
         assert_eq!(
             refusals.note(&denial(1, "malformed"), 3, start + 3 * SECOND),
-            Noted::First
+            DenialTreatment::First
         );
     }
 

@@ -11,7 +11,7 @@ use std::{
 
 /// Result of moving records from the journal into the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Settled {
+pub(crate) enum JournalMove {
     /// Records were moved.
     Moved,
     /// There were none; nothing was written.
@@ -41,12 +41,12 @@ impl TrailDatabase {
     }
 
     /// Adds journalled records that are to be moved.
-    pub(crate) fn owe(&mut self, rows: Vec<TrailRow>) {
+    pub(crate) fn add_journalled(&mut self, rows: Vec<TrailRow>) {
         self.owed.extend(rows);
     }
 
     /// Returns true if some records are only in the journal.
-    pub(crate) fn owes(&self) -> bool {
+    pub(crate) fn has_journalled(&self) -> bool {
         !self.owed.is_empty()
     }
 
@@ -66,29 +66,29 @@ impl TrailDatabase {
     }
 
     /// Writes the journalled records.
-    pub(crate) fn settle(&mut self) -> Result<Settled, StoreError> {
+    pub(crate) fn write_journalled(&mut self) -> Result<JournalMove, StoreError> {
         let Some((seq, hash)) = self.owed.last().map(|row| (row.seq, row.hash)) else {
-            return Ok(Settled::Nothing);
+            return Ok(JournalMove::Nothing);
         };
         self.write(&[], &[], (seq, hash), None)
-            .map(|()| Settled::Moved)
+            .map(|()| JournalMove::Moved)
     }
 
     /// Drops records that are due and returns a summary of them.
     pub(crate) fn drop_old(&self, retention: TrailRetention, need: Need) -> Option<DropSummary> {
-        self.told(retention.apply(&self.trail, &self.keys, need))
+        self.log_failure(retention.apply(&self.trail, &self.keys, need))
             .flatten()
     }
 
     /// Updates the users' shares and the supply of space.
     pub(crate) fn measure(&self, retention: TrailRetention, room: &mut DecisionRoom) {
         let measured = || Ok((self.trail.used()?, retention.supply(&self.trail)?));
-        if let Some((used, supply)) = self.told(measured()) {
+        if let Some((used, supply)) = self.log_failure(measured()) {
             room.set(&used, supply);
         }
     }
 
-    fn told<T>(&self, done: Result<T, AuditError>) -> Option<T> {
+    fn log_failure<T>(&self, done: Result<T, AuditError>) -> Option<T> {
         let tell = |error: &AuditError| {
             if let Some(left_out) = self.failures.allow(Instant::now()) {
                 tracing::error!(%error, left_out, "old audit records not dropped");

@@ -17,7 +17,7 @@ use std::{
 /// Distance in rows within which a displaced record is searched.
 const WINDOW: usize = 64;
 /// Maximum number of reported findings, since one change can cause many.
-const TOLD: usize = 100;
+const MAX_FINDINGS: usize = 100;
 
 /// Violation found by the verification.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -125,7 +125,7 @@ pub struct Verified {
     pub last: Option<u64>,
     /// The number of valid seals, including those that were kept elsewhere.
     pub seals: u64,
-    /// The violations in order, at most `TOLD` of them.
+    /// The violations in order, at most `MAX_FINDINGS` of them.
     pub findings: Vec<Finding>,
     /// The last record of those that the server dropped from the beginning; 0 if it dropped none
     /// there.
@@ -216,7 +216,7 @@ pub fn verify(
     check.explain();
     check.verified.findings.sort_by_key(Finding::seq);
     check.verified.findings.dedup();
-    check.verified.findings.truncate(TOLD);
+    check.verified.findings.truncate(MAX_FINDINGS);
     Ok(check.verified)
 }
 

@@ -20,7 +20,7 @@ use crate::{
     queue::EntryQueue,
     recorder::ModuleRecord,
     retention::Need,
-    trail_database::{Settled, TrailDatabase},
+    trail_database::{JournalMove, TrailDatabase},
 };
 use peal_sandbox::CallSubject;
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, TrailRow};
@@ -139,7 +139,7 @@ impl TrailWriter {
         loop {
             let group = queue.take(GROUP);
             if group.is_empty() {
-                return self.have_looked_after(queue);
+                return self.schedule_journal(queue);
             }
             // Waiting callers have received the result, and lost entries are counted.
             let _ = self.group(group);
@@ -147,9 +147,9 @@ impl TrailWriter {
     }
 
     /// Schedules a move of the journal if it has records.
-    pub(crate) fn have_looked_after(&self, queue: &EntryQueue) {
-        if let Some(within) = self.journal.rests() {
-            queue.remind(within);
+    pub(crate) fn schedule_journal(&self, queue: &EntryQueue) {
+        if let Some(within) = self.journal.next_move_in() {
+            queue.schedule_journal(within);
         }
     }
 
@@ -388,7 +388,7 @@ impl TrailWriter {
     ) -> Result<(), StoreError> {
         let written = {
             let mut ledger = locked(&self.ledger);
-            ledger.owe(self.journal.take());
+            ledger.add_journalled(self.journal.take());
             ledger.write(rows, blobs, head, checkpoint.as_ref())
         };
         // After a failure decisions must not succeed in the journal, or the failure would stay
@@ -404,15 +404,15 @@ impl TrailWriter {
     }
 
     /// Handles the result of moving journalled records.
-    pub(crate) fn settled(&mut self, settled: Result<Settled, StoreError>) {
+    pub(crate) fn handle_journal_move(&mut self, settled: Result<JournalMove, StoreError>) {
         match settled {
             Ok(settled) => {
-                if settled == Settled::Moved {
+                if settled == JournalMove::Moved {
                     self.recovered();
                 }
                 // Decisions may have been added meanwhile, or a write with these records may have
                 // failed.
-                if self.journal.is_taken() && !locked(&self.ledger).owes() {
+                if self.journal.is_taken() && !locked(&self.ledger).has_journalled() {
                     self.journal.clear();
                 }
                 self.drop_at_times();
@@ -450,7 +450,7 @@ impl TrailWriter {
         self.unproved |= entries.iter().any(is_of_policy);
         let at = Instant::now();
         // Store the error before `is_failing`: a reader of the state then finds the error.
-        self.shared.fails(error.to_string(), at);
+        self.shared.set_last_failure(error.to_string(), at);
         let mut health = self.shared.health();
         health.lost += calls;
         health.undone += decisions as u64;

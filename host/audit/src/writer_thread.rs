@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Runs the thread until the queue is closed and empty.
-pub(crate) fn keep_writing(
+pub(crate) fn run_writer(
     writer: &Mutex<TrailWriter>,
     ledger: &Mutex<TrailDatabase>,
     queue: &EntryQueue,
@@ -28,7 +28,7 @@ pub(crate) fn keep_writing(
             .unwrap_or(patience);
         match queue.wait(patience.min(until_due), GROUP) {
             WriterWork::Entries => locked(writer).drain(queue),
-            WriterWork::Journal => settle(writer, ledger, queue),
+            WriterWork::Journal => move_journal(writer, ledger, queue),
             WriterWork::Nothing => locked(writer).seal_after(patience),
             WriterWork::Closed => break,
         }
@@ -56,18 +56,18 @@ fn write_refusals(writer: &Mutex<TrailWriter>, refusals: &GroupedDenials) {
 }
 
 /// Moves journalled records into the database. Decisions are not delayed by it.
-fn settle(writer: &Mutex<TrailWriter>, ledger: &Mutex<TrailDatabase>, queue: &EntryQueue) {
+fn move_journal(writer: &Mutex<TrailWriter>, ledger: &Mutex<TrailDatabase>, queue: &EntryQueue) {
     {
         let mut writer = locked(writer);
         let fresh = writer.journal.take();
-        locked(ledger).owe(fresh);
+        locked(ledger).add_journalled(fresh);
     }
     // Callers that found the writer locked left their entries to this thread.
     while queue.is_awaited() {
         locked(writer).drain(queue);
     }
-    let settled = locked(ledger).settle();
+    let settled = locked(ledger).write_journalled();
     let mut writer = locked(writer);
-    writer.settled(settled);
-    writer.have_looked_after(queue);
+    writer.handle_journal_move(settled);
+    writer.schedule_journal(queue);
 }

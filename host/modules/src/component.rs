@@ -1,6 +1,6 @@
 //! Component files: reading, and comparison with their settings before compilation.
 use crate::{
-    limits::{self, HeadCount},
+    limits::{self, ModuleCount},
     placement_check::PlacementCheck,
     scope::{self, ResolvedScope},
     signature::{Signature, SignatureError, Signer},
@@ -188,7 +188,7 @@ fn fitted<'a>(
     mut seats: PlacementCheck<'a>,
 ) -> (Vec<(ModuleEntry, Component)>, Vec<Problem>) {
     let (mut components, mut problems) = (Vec::new(), Vec::new());
-    let mut heads = HeadCount::new(config);
+    let mut heads = ModuleCount::new(config);
     for entry in modules {
         match of(entry, home, config).map(|component| component.signed(&config.modules)) {
             Ok(component) => {

@@ -66,7 +66,7 @@ impl StartupModules {
         } = self;
         let (handle, chains) = (server.handle(), server.chains());
         let (metrics, shadows) = (server.metrics(), server.shadows());
-        loader.tell(QuarantineListener {
+        loader.set_listener(QuarantineListener {
             handle: handle.clone(),
             metrics: metrics.clone(),
         });

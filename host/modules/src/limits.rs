@@ -34,7 +34,7 @@ pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
 }
 
 /// Returns the limits of a job-supplied module.
-pub(crate) fn of_brought(config: &Config) -> ModuleLimits {
+pub(crate) fn of_job_supplied(config: &Config) -> ModuleLimits {
     let limits = &config.job_supplied;
     ModuleLimits {
         memory: limits.memory_bytes,
@@ -52,7 +52,7 @@ pub(crate) fn of_brought(config: &Config) -> ModuleLimits {
 
 /// Caps limits of a user's module at those of job-supplied modules.
 pub(crate) fn capped(limits: ModuleLimits, config: &Config) -> ModuleLimits {
-    let most = of_brought(config);
+    let most = of_job_supplied(config);
     ModuleLimits {
         memory: limits.memory.min(most.memory),
         call_time: limits.call_time.min(most.call_time),
@@ -86,7 +86,7 @@ pub(crate) fn fuel(set: peal_config::FuelCount) -> FuelCount {
 }
 
 /// Returns the grants of job-supplied modules. State, sinks and files need a module with a name.
-pub(crate) fn brought_grants(config: &Config) -> Grants {
+pub(crate) fn job_supplied_grants(config: &Config) -> Grants {
     let may_have =
         |grant: &Capability| !is_for_configured(*grant) && tenants_may_have(config, *grant);
     Capability::ALL.into_iter().filter(may_have).collect()
@@ -144,15 +144,15 @@ pub(crate) struct TooMany {
 }
 
 /// Number of modules of each owner in a set. The site has no limit.
-pub(crate) struct HeadCount {
+pub(crate) struct ModuleCount {
     most: usize,
     heads: BTreeMap<Owner, usize>,
 }
 
-impl HeadCount {
+impl ModuleCount {
     /// Creates empty counts.
-    pub(crate) fn new(config: &Config) -> HeadCount {
-        HeadCount {
+    pub(crate) fn new(config: &Config) -> ModuleCount {
+        ModuleCount {
             most: config.tenant.max_modules,
             heads: BTreeMap::new(),
         }
@@ -224,8 +224,8 @@ mod tests {
             ..ModuleLimits::default()
         };
         assert_eq!(of_module(&Module::default(), &Owner::User(1)), shared);
-        assert_eq!(of_brought(&Config::default()), shared);
-        assert_eq!(brought_grants(&Config::default()), Grants::tenant());
+        assert_eq!(of_job_supplied(&Config::default()), shared);
+        assert_eq!(job_supplied_grants(&Config::default()), Grants::tenant());
         let tenant = TenantLimits {
             memory: Config::default().tenant.max_memory_bytes,
             instances: Config::default().tenant.max_instances,
@@ -238,7 +238,7 @@ mod tests {
     fn an_owner_has_so_many_modules_and_no_more() {
         let mut config = Config::default();
         config.tenant.max_modules = 2;
-        let mut heads = HeadCount::new(&config);
+        let mut heads = ModuleCount::new(&config);
         let job = Owner::Namespace(Nspace::new("job").unwrap());
         assert!(heads.add(&job).is_ok() && heads.add(&job).is_ok());
         let error = heads.add(&job).unwrap_err().to_string();

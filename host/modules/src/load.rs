@@ -40,7 +40,7 @@ pub struct JobHandlers {
 
 /// Error of loading a job-supplied module.
 #[derive(Debug, Error)]
-enum BroughtError {
+enum JobHandlerError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
@@ -131,7 +131,7 @@ pub struct DeployedModule {
     /// The module.
     pub module: Arc<Module>,
     /// The registrations that the module asked for at its start.
-    pub(crate) wishes: Vec<ModuleRegistration>,
+    pub(crate) registrations: Vec<ModuleRegistration>,
 }
 
 impl DeployedModule {
@@ -240,13 +240,13 @@ impl Loader {
     }
 
     /// Sets the receiver of quarantine notices.
-    pub(crate) fn tell(&self, server: QuarantineListener) {
+    pub(crate) fn set_listener(&self, server: QuarantineListener) {
         // There is one server, and it is set once.
         let _ = self.server.set(server);
     }
 
     /// Returns the callback for a quarantine.
-    fn alarm(&self) -> OnQuarantine {
+    fn quarantine_callback(&self) -> OnQuarantine {
         let (server, audit) = (self.server.clone(), self.audit.clone());
         Arc::new(move |quarantined| {
             if let Some(audit) = &audit {
@@ -314,7 +314,7 @@ impl Loader {
     }
 
     /// Loads a configured module. Runs the guest's start and init: not for a thread of the runtime.
-    pub(crate) fn configured(
+    pub(crate) fn load_configured(
         &self,
         entry: &ModuleEntry,
         component: &Component,
@@ -333,7 +333,7 @@ impl Loader {
             files: limits::files(entry, settings.mode, &self.directories)?,
             usage: self.usage(&owner),
             tenant: self.tenants.of(&owner),
-            on_quarantine: Some(self.alarm()),
+            on_quarantine: Some(self.quarantine_callback()),
             ..Services::default()
         };
         let limits = self.limits(entry, component, &owner);
@@ -369,13 +369,17 @@ impl Loader {
             entry: Some(entry.clone()),
             owner,
             module: Arc::new(module),
-            wishes,
+            registrations: wishes,
         })
     }
 
     /// Loads a job-supplied module, with the grants of tenants.
-    pub(crate) fn brought(&self, path: &Path, job: &Nspace) -> Result<DeployedModule, Problem> {
-        let load = || -> Result<DeployedModule, BroughtError> {
+    pub(crate) fn job_supplied(
+        &self,
+        path: &Path,
+        job: &Nspace,
+    ) -> Result<DeployedModule, Problem> {
+        let load = || -> Result<DeployedModule, JobHandlerError> {
             let name = path
                 .file_stem()
                 .map(|stem| stem.to_string_lossy().into_owned())
@@ -383,7 +387,7 @@ impl Loader {
             let (bytes, owner) = (component::read(path)?, Owner::Namespace(job.clone()));
             let inspection = peal_sandbox::inspect(&bytes)?;
             if !inspection.roles.contains(&Role::EventHandler) {
-                return Err(BroughtError::NoHandler(inspection.roles));
+                return Err(JobHandlerError::NoHandler(inspection.roles));
             }
             let signature = Signature::beside(path);
             if let Some(why) = signature::lacking(
@@ -392,11 +396,11 @@ impl Loader {
                 &bytes,
                 &signature,
             ) {
-                return Err(BroughtError::Unsigned(why));
+                return Err(JobHandlerError::Unsigned(why));
             }
             let (grants, limits) = (
-                limits::brought_grants(&self.config),
-                limits::of_brought(&self.config),
+                limits::job_supplied_grants(&self.config),
+                limits::of_job_supplied(&self.config),
             );
             if let Some(capability) = inspection
                 .capabilities
@@ -404,12 +408,13 @@ impl Loader {
                 .copied()
                 .find(|wanted| !grants.allows(*wanted))
             {
-                return Err(BroughtError::NotGranted {
+                return Err(JobHandlerError::NotGranted {
                     capability,
                     remedy: remedy(capability),
                 });
             }
-            let (tenant, on_quarantine) = (self.tenants.of(&owner), Some(self.alarm()));
+            let (tenant, on_quarantine) =
+                (self.tenants.of(&owner), Some(self.quarantine_callback()));
             let usage = self.usage(&owner);
             let services = Services {
                 usage,
@@ -429,7 +434,7 @@ impl Loader {
             };
             let services = self
                 .recorded(loading, services)
-                .map_err(BroughtError::Record)?;
+                .map_err(JobHandlerError::Record)?;
             let inspected = (&*bytes, inspection);
             let module = Module::load_inspected(
                 &self.engine()?,
@@ -444,7 +449,7 @@ impl Loader {
                 entry: None,
                 owner,
                 module: Arc::new(module),
-                wishes,
+                registrations: wishes,
             })
         };
         load().map_err(|error| Problem::of_file(format!("--handler {}: {error}", path.display())))

@@ -15,7 +15,7 @@ const POLICY_THREADS: NonZeroUsize = NonZeroUsize::new(Hook::ALL.len()).unwrap()
 const CHANNELS: NonZeroUsize = NonZeroUsize::new(peal_core::log::CHANNELS.len()).unwrap();
 
 /// Maximum number of queued calls of shadow modules; further ones are missed.
-const SHADOWS: usize = 256;
+const MAX_SHADOW_CALLS: usize = 256;
 
 /// Creates the guest pools. The site's chain handles one event at a time, so it has one thread.
 pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
@@ -37,7 +37,7 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
         ..PoolSettings::default()
     })?;
     let shadows = pool(PoolSettings {
-        queue: SHADOWS,
+        queue: MAX_SHADOW_CALLS,
         priority: Priority::Lowest,
         ..site
     })?;

@@ -1,6 +1,6 @@
 //! All modules of a server, and their placement.
 use crate::{
-    limits::HeadCount,
+    limits::ModuleCount,
     load::{DeployedModule, JobHandlers, Loader},
     placement_check::{self, PlacementCheck},
     scope::ResolvedScope,
@@ -48,7 +48,11 @@ impl ModuleSet {
                 .find(|member| member.is_still(entry, component, &owner))
                 .cloned();
             match stays.map_or_else(
-                || loader.configured(entry, component, owner).map(Arc::new),
+                || {
+                    loader
+                        .load_configured(entry, component, owner)
+                        .map(Arc::new)
+                },
                 Ok,
             ) {
                 Ok(member) => members.push(member),
@@ -82,14 +86,18 @@ impl ModuleSet {
     }
 
     /// Adds the modules that a job supplies.
-    pub(crate) fn bring(&mut self, loader: &Loader, job: &JobHandlers) -> Result<(), Problem> {
-        let mut heads = HeadCount::new(loader.config());
+    pub(crate) fn add_job_handlers(
+        &mut self,
+        loader: &Loader,
+        job: &JobHandlers,
+    ) -> Result<(), Problem> {
+        let mut heads = ModuleCount::new(loader.config());
         for path in &job.handlers {
             heads
                 .add(&Owner::Namespace(job.nspace.clone()))
                 .map_err(|error| Problem::of_file(error.to_string()))?;
             self.members
-                .push(Arc::new(loader.brought(path, &job.nspace)?));
+                .push(Arc::new(loader.job_supplied(path, &job.nspace)?));
         }
         Ok(())
     }
@@ -157,10 +165,10 @@ impl ModuleSet {
             ..Hosted::default()
         };
         let seat = |member: &Arc<DeployedModule>| match &member.entry {
-            Some(entry) => seat_configured(&mut hosted, entry, member).err(),
+            Some(entry) => place_configured(&mut hosted, entry, member).err(),
             None => {
                 let registration = Registration::new(member.name(), EventCodes::Default);
-                let registered = seat_handler(&mut hosted.chains, member, registration);
+                let registered = place_handler(&mut hosted.chains, member, registration);
                 let problem =
                     |error| Problem::of_file(format!("--handler {}: {error}", member.name()));
                 registered.map_err(problem).err()
@@ -176,7 +184,7 @@ impl ModuleSet {
 }
 
 /// Places a module in each of its roles.
-fn seat_configured(
+fn place_configured(
     hosted: &mut Hosted,
     entry: &ModuleEntry,
     member: &Arc<DeployedModule>,
@@ -194,14 +202,14 @@ fn seat_configured(
         .collect();
     if module.has_role(Role::EventHandler) {
         let unused = placement_check::handler_keys(entry, &roles);
-        if let (Some(first), false) = (unused.first(), member.wishes.is_empty()) {
+        if let (Some(first), false) = (unused.first(), member.registrations.is_empty()) {
             let message = format!(
                 "module {name} registers its handlers itself: leave out {}",
                 unused.join(", ")
             );
             return Err(entry.problem(first, message));
         }
-        let registered = seat_handler(
+        let registered = place_handler(
             &mut hosted.chains,
             member,
             placement_check::registration(settings),
@@ -235,18 +243,18 @@ fn seat_configured(
 }
 
 /// Registers the handlers of a module: as it asked for, or by its settings.
-fn seat_handler(
+fn place_handler(
     chains: &mut HostedChains,
     member: &DeployedModule,
     otherwise: Registration,
 ) -> Result<(), RegistrationError> {
     let (owner, module) = (&member.owner, &member.module);
-    if member.wishes.is_empty() {
+    if member.registrations.is_empty() {
         return chains.register(owner.clone(), otherwise, HostedHandler::new(module.clone()));
     }
     let mode = otherwise.mode;
     member
-        .wishes
+        .registrations
         .iter()
         .try_for_each(|wish| chains.register_wish(owner.clone(), module, wish, mode))
 }

@@ -151,7 +151,7 @@ type SinkMetric = (
     fn(&SinkHealth) -> u64,
 );
 
-const TOLD: [SinkMetric; 8] = [
+const METRICS: [SinkMetric; 8] = [
     (
         "peal_sink_queue_messages",
         "Messages in the queue of a sink.",
@@ -221,5 +221,5 @@ fn families(health: &BTreeMap<String, SinkHealth>) -> Vec<MetricFamily> {
             samples,
         }
     };
-    TOLD.iter().map(family).collect()
+    METRICS.iter().map(family).collect()
 }

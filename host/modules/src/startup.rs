@@ -40,7 +40,7 @@ impl StartupModules {
         let jobs = std::slice::from_ref(&job.nspace);
         let mut running = ModuleSet::load(&loader, &wanted, jobs, &ModuleSet::default())?;
         running
-            .bring(&loader, job)
+            .add_job_handlers(&loader, job)
             .map_err(|problem| Problems(vec![problem]))?;
         let hosted = running.seated(&ChainView::default())?;
         let (versions, overrides) = (Versions::default(), Overrides::default());

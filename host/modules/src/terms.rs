@@ -204,7 +204,7 @@ fn decide(
 ) -> (bool, String) {
     let said = |yes: bool, rule: &str| (yes, rule.to_owned());
     if owner == ModuleOwner::JobSupplied {
-        return match limits::brought_grants(config).allows(capability) {
+        return match limits::job_supplied_grants(config).allows(capability) {
             true => said(true, "tenant.grants"),
             false if limits::tenants_may_have(config, capability) => said(
                 false,

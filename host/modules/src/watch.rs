@@ -12,7 +12,7 @@ use std::{
 use tokio::{sync::mpsc, time};
 
 /// Maximum number of quiet periods to wait while files keep changing.
-const AT_MOST: u32 = 20;
+const MAX_QUIET_PERIODS: u32 = 20;
 
 /// Watched directories. Directories show replaced files, which is how editors and package managers
 /// write.
@@ -80,7 +80,7 @@ impl Watch {
         }
         let until = *self
             .until
-            .get_or_insert_with(|| time::Instant::now() + self.settle * AT_MOST);
+            .get_or_insert_with(|| time::Instant::now() + self.settle * MAX_QUIET_PERIODS);
         while time::Instant::now() < until {
             if time::timeout(self.settle, self.changed.recv())
                 .await

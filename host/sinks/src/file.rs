@@ -19,9 +19,9 @@ use std::{
 };
 
 /// Maximum time to wait for the lock.
-const TURN: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between attempts to take the lock.
-const GLANCE: Duration = Duration::from_millis(2);
+const LOCK_POLL: Duration = Duration::from_millis(2);
 
 /// Settings of a file sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -157,13 +157,13 @@ impl FileSink {
         // After a panic of another thread a partial message may remain; it is cut off or precedes
         // the next one.
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let _turn = Turn::take(&self.lock)?;
-        if !self.is_at_its_name(&file)? {
+        let _turn = WriteLock::take(&self.lock)?;
+        if !self.is_current(&file)? {
             *file = open_file(&self.dir, &self.file_name, self.settings.mode)?;
         }
         let mut start = file.metadata()?.len();
         if start > 0 && start.saturating_add(bytes.len() as u64) > self.settings.max_bytes {
-            self.put_aside()?;
+            self.rotate()?;
             *file = open_file(&self.dir, &self.file_name, self.settings.mode)?;
             start = file.metadata()?.len();
         }
@@ -175,7 +175,7 @@ impl FileSink {
     }
 
     /// Returns false if another process has rotated the file, or it was moved or removed.
-    fn is_at_its_name(&self, file: &File) -> io::Result<bool> {
+    fn is_current(&self, file: &File) -> io::Result<bool> {
         let ours = file.metadata()?;
         match self.dir.symlink_metadata(&self.file_name) {
             Ok(there) => Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino())),
@@ -185,7 +185,7 @@ impl FileSink {
     }
 
     /// Renames each file to the next number, beginning with the oldest, which is lost.
-    fn put_aside(&self) -> io::Result<()> {
+    fn rotate(&self) -> io::Result<()> {
         let name = |number: u32| match number {
             0 => self.file_name.clone(),
             number => format!("{}.{number}", self.file_name),
@@ -251,22 +251,24 @@ fn write_whole(file: &mut File, bytes: &[u8], sync: FileSync) -> io::Result<()> 
 }
 
 /// Exclusive access to the file.
-struct Turn<'a>(&'a std::fs::File);
+struct WriteLock<'a>(&'a std::fs::File);
 
-impl Turn<'_> {
-    fn take(lock: &std::fs::File) -> io::Result<Turn<'_>> {
+impl WriteLock<'_> {
+    fn take(lock: &std::fs::File) -> io::Result<WriteLock<'_>> {
         let start = Instant::now();
         loop {
             match lock.try_lock() {
-                Ok(()) => return Ok(Turn(lock)),
-                Err(TryLockError::WouldBlock) if start.elapsed() < TURN => thread::sleep(GLANCE),
+                Ok(()) => return Ok(WriteLock(lock)),
+                Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
+                    thread::sleep(LOCK_POLL)
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         // If this fails, the lock is released when the file is closed.
         let _ = self.0.unlock();

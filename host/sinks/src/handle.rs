@@ -79,7 +79,7 @@ impl SinkHandle {
                 .check(&bytes)
                 .and_then(|()| queue.accept(lines.parcel(bytes), &self.gauge)),
             (SinkRoute::Mail(rules, queue), SinkMessage::Mail(mail)) => rules
-                .letter(mail)
+                .message_for(mail)
                 .and_then(|parcel: QueuedMessage| queue.accept(parcel, &self.gauge)),
             (SinkRoute::Mail(..), SinkMessage::Bytes(_)) => kind("mails only"),
             (SinkRoute::File(_) | SinkRoute::Syslog(..), SinkMessage::Mail(_)) => {
@@ -137,7 +137,7 @@ impl Sinks {
             }
         }
         if let Some(outboxes) = &outboxes {
-            tell_orphans(outboxes, &prepared)?;
+            log_orphans(outboxes, &prepared)?;
         }
         // If a thread cannot be started, the drop of this value ends those that were.
         let mut sinks = Sinks(BTreeMap::new());
@@ -256,7 +256,7 @@ fn prepare(
 }
 
 /// Logs messages in the store that have no sink. They stay there until a sink has that name.
-fn tell_orphans(
+fn log_orphans(
     outboxes: &Arc<SinkQueues>,
     sinks: &BTreeMap<String, UnstartedSink>,
 ) -> Result<(), SinkError> {

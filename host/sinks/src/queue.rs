@@ -160,7 +160,7 @@ impl DeliveryQueue {
             due: None,
             size,
         });
-        state.tell(gauge);
+        state.update_health(gauge);
         if !is_known {
             self.changed.notify_all();
         }
@@ -235,7 +235,7 @@ impl DeliveryQueue {
                 size,
             });
         }
-        state.tell(gauge);
+        state.update_health(gauge);
     }
 
     /// Waits until a message is due, at most for `patience`.
@@ -292,7 +292,7 @@ impl DeliveryQueue {
         state.stale.extend(stale);
         let mut health = gauge.lock();
         count(&mut health);
-        state.tell_in(&mut health);
+        state.write_health(&mut health);
     }
 
     /// Removes a message from the store. Returns true on success.
@@ -307,7 +307,7 @@ impl DeliveryQueue {
     }
 
     /// Retries the removal of finished messages. Those that remain at the end are delivered again.
-    pub(crate) fn tidy(&self) {
+    pub(crate) fn retry_removals(&self) {
         let mut stale = std::mem::take(&mut self.lock().stale);
         stale.retain(|id| !self.forget(*id));
         self.lock().stale.extend(stale);
@@ -373,7 +373,7 @@ impl DeliveryQueue {
         state.until.get_or_insert_with(Instant::now);
         let mut health = gauge.lock();
         health.given_up += lost as u64;
-        state.tell_in(&mut health);
+        state.write_health(&mut health);
         drop(health);
         self.changed.notify_all();
         lost
@@ -429,11 +429,11 @@ impl QueueState {
         self.bytes = self.bytes.saturating_sub(size);
     }
 
-    fn tell(&self, gauge: &SharedHealth) {
-        self.tell_in(&mut gauge.lock());
+    fn update_health(&self, gauge: &SharedHealth) {
+        self.write_health(&mut gauge.lock());
     }
 
-    fn tell_in(&self, health: &mut SinkHealth) {
+    fn write_health(&self, health: &mut SinkHealth) {
         (health.queued, health.queued_bytes) = (self.messages as u64, self.bytes as u64);
     }
 }

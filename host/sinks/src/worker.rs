@@ -6,7 +6,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 /// Interval between checks of the store for leftover messages.
-const LOOK_AROUND: Duration = Duration::from_secs(30);
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Delivery to peers.
 pub(crate) trait SinkTransport: Send {
@@ -51,7 +51,7 @@ pub(crate) struct SinkWorker {
 impl SinkWorker {
     /// Delivers until the queue ends.
     pub(crate) fn run(mut self) {
-        self.look_around();
+        self.check_store();
         // The first wait without a due message ends at once, so that connections are closed then.
         let mut patience = Duration::ZERO;
         loop {
@@ -61,19 +61,19 @@ impl SinkWorker {
                     self.deliver(*entry);
                 }
                 WorkerStep::Nothing if patience.is_zero() => {
-                    patience = LOOK_AROUND;
+                    patience = CHECK_INTERVAL;
                     self.rest();
                 }
-                WorkerStep::Nothing => self.look_around(),
+                WorkerStep::Nothing => self.check_store(),
                 WorkerStep::End => break,
             }
         }
-        self.queue.tidy();
+        self.queue.retry_removals();
         self.rest();
     }
 
-    fn look_around(&self) {
-        self.queue.tidy();
+    fn check_store(&self) {
+        self.queue.retry_removals();
         self.queue
             .claim(|head| self.carrier.peer(head), &self.gauge);
     }
@@ -111,14 +111,14 @@ impl SinkWorker {
                 if was == PeerReachability::Lost {
                     tracing::info!(sink = self.name, "sink peer reachable again");
                 }
-                self.tell_refused(&refused);
+                self.log_refused(&refused);
                 self.queue
                     .finish(&entry, &self.gauge, |health| health.delivered += 1);
             }
             DeliveryResult::Later { why, refused } => {
-                self.tell_refused(&refused);
+                self.log_refused(&refused);
                 self.queue.rewrite(&entry);
-                self.again(entry, why, DeliveryQueue::put_back);
+                self.retry(entry, why, DeliveryQueue::put_back);
             }
             DeliveryResult::Unreachable(why) => {
                 if was != PeerReachability::Lost {
@@ -128,13 +128,13 @@ impl SinkWorker {
                         "sink peer unreachable, messages wait"
                     );
                 }
-                self.again(entry, why, DeliveryQueue::put_first);
+                self.retry(entry, why, DeliveryQueue::put_first);
             }
             DeliveryResult::Never(why) => self.give_up(&entry, &why),
         }
     }
 
-    fn again(&self, entry: QueueEntry, why: String, back: impl FnOnce(&DeliveryQueue, QueueEntry)) {
+    fn retry(&self, entry: QueueEntry, why: String, back: impl FnOnce(&DeliveryQueue, QueueEntry)) {
         if now().saturating_sub(entry.accepted) >= self.queue.retry().give_up.as_secs() {
             return self.give_up(&entry, &format!("the message is too old, and {why}"));
         }
@@ -159,7 +159,7 @@ impl SinkWorker {
         });
     }
 
-    fn tell_refused(&self, refused: &[String]) {
+    fn log_refused(&self, refused: &[String]) {
         for why in refused {
             tracing::error!(sink = self.name, why, "mail recipient given up");
         }

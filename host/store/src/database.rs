@@ -64,7 +64,7 @@ impl Database {
         durability: DatabaseDurability,
     ) -> Result<Database, StoreError> {
         // Use the resolved path from here on, so that the checks apply to the file that is opened.
-        let path = &path_checks::checked(path)?;
+        let path = &path_checks::checked_path(path)?;
         path_checks::check_files(path)?;
         let of = |error| StoreError::at_opening(path, error);
         let made = OpenOptions::new()

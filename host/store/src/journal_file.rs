@@ -42,7 +42,7 @@ impl JournalFile {
             .map_err(of)?;
         let found = file.metadata().map_err(of)?;
         path_checks::check_file(trail, &path, &found)?;
-        hold(&file, &path)?;
+        lock(&file, &path)?;
         if durability == DatabaseDurability::Machine {
             // The directory entry has to survive a crash as well.
             let dir = path.parent().unwrap_or(Path::new("."));
@@ -132,7 +132,7 @@ fn options() -> OpenOptions {
 }
 
 /// Locks the journal: pieces of two writers would be mixed.
-fn hold(file: &File, path: &Path) -> Result<(), StoreError> {
+fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
     let start = Instant::now();
     loop {
         match file.try_lock() {

@@ -127,7 +127,7 @@ impl SinkQueues {
     }
 
     /// Returns true if the holder still runs.
-    fn lives(&self, holder: &str) -> Result<bool, StoreError> {
+    fn is_running(&self, holder: &str) -> Result<bool, StoreError> {
         let path = holder_path(&self.store, holder);
         let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
         let file = match OpenOptions::new()
@@ -210,7 +210,7 @@ impl SinkQueue {
     pub fn claim(&self) -> Result<Vec<OutboxMessage>, StoreError> {
         let mut gone = Vec::new();
         for holder in self.all.store.read(|connection| self.others(connection))? {
-            if !self.all.lives(&holder)? {
+            if !self.all.is_running(&holder)? {
                 gone.push(holder);
             }
         }

@@ -19,7 +19,7 @@ pub(crate) const TAIL: &str = "-tail";
 const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", TAIL];
 
 /// Returns the resolved path of a store, if no other user can replace a directory above it.
-pub(crate) fn checked(path: &Path) -> Result<PathBuf, StoreError> {
+pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
     let of = |source| StoreError::Create {
         path: path.to_owned(),
         source,

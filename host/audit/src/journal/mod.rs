@@ -131,7 +131,7 @@ impl Journal {
     }
 
     /// Returns the time until the journal is to be moved; `None` if it is empty.
-    pub(crate) fn rests(&self) -> Option<Duration> {
+    pub(crate) fn next_move_in(&self) -> Option<Duration> {
         let while_it_is = if self.state == JournalState::Open {
             GATHER
         } else {

@@ -8,7 +8,7 @@ mod top;
 
 use crate::{
     AuditEntry, AuditError, CallEntry, DecisionEntry, DecisionKind, Gist, ModuleFacts, TrailSource,
-    gist::{LINES, shortened},
+    gist::{MAX_LINES, shortened},
     outcome::outcome,
     readable::shown_time,
 };
@@ -243,10 +243,10 @@ impl TrailReport {
         if self.changes.len() == CHANGES {
             self.changes.pop_front();
         }
-        let more = lines.len().saturating_sub(LINES);
+        let more = lines.len().saturating_sub(MAX_LINES);
         let mut what: Vec<String> = lines
             .iter()
-            .take(LINES)
+            .take(MAX_LINES)
             .map(|line| shortened(line))
             .collect();
         if more > 0 {

@@ -46,7 +46,7 @@ impl MailRules {
     }
 
     /// Builds the message and its envelope.
-    pub(crate) fn letter(&self, mail: Mail) -> Result<QueuedMessage, SinkWriteError> {
+    pub(crate) fn message_for(&self, mail: Mail) -> Result<QueuedMessage, SinkWriteError> {
         let sender = self.sender(mail.sender.as_deref())?;
         let recipients = self.recipients(&mail.recipients)?;
         let target = self.target(mail.server, mail.port)?;

@@ -184,7 +184,7 @@ impl Submission {
         let mut connection = self.connect(server)?;
         connection
             .command(Mail::new(Some(head.sender.clone()), Vec::new()))
-            .map_err(trouble)?;
+            .map_err(submit_error)?;
         self.converse(server, connection, head, message)
     }
 
@@ -200,7 +200,7 @@ impl Submission {
         for recipient in &head.recipients {
             match connection
                 .command(Rcpt::new(recipient.clone(), Vec::new()))
-                .map_err(trouble)
+                .map_err(submit_error)
             {
                 Ok(_) => said.accepted.push(recipient.clone()),
                 Err(SubmitError::Ever(why)) => said.refused.push(format!("{recipient}: {why}")),
@@ -214,13 +214,13 @@ impl Submission {
         if said.accepted.is_empty() {
             return Ok(said);
         }
-        connection.command(Data).map_err(trouble)?;
+        connection.command(Data).map_err(submit_error)?;
         // A late reply must be waited for: without it the mail is sent again.
         let lost = |error: std::io::Error| SubmitError::Server(error.to_string());
         connection
             .set_timeout(Some(self.data_timeout))
             .map_err(lost)?;
-        connection.message(message).map_err(trouble)?;
+        connection.message(message).map_err(submit_error)?;
         if connection.set_timeout(Some(self.timeout)).is_ok() {
             self.open = Some((server.clone(), connection));
         }
@@ -280,7 +280,7 @@ fn authorities(name: &str, ca: &Path) -> Result<Vec<Certificate>, SinkError> {
         .map_err(|error| wrong(error.to_string()))
 }
 
-fn trouble(error: Error) -> SubmitError {
+fn submit_error(error: Error) -> SubmitError {
     let why = error.to_string();
     if error.is_permanent() {
         SubmitError::Ever(why)

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Time that a server has to reject the client's certificate after the handshake.
-const SECOND_THOUGHTS: Duration = Duration::from_millis(200);
+const REJECTION_WAIT: Duration = Duration::from_millis(200);
 
 /// Parameters for connecting to a server.
 pub(super) struct Dial {
@@ -88,7 +88,7 @@ impl Dial {
         // With TLS 1.3 the handshake completes before the server has checked the client's
         // certificate. Its rejection would be noticed too late, and the first message would be
         // lost.
-        stream.set_read_timeout(Some(SECOND_THOUGHTS.min(self.timeout)))?;
+        stream.set_read_timeout(Some(REJECTION_WAIT.min(self.timeout)))?;
         match connection.read_tls(&mut stream) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(_) => {
@@ -149,10 +149,10 @@ impl SyslogConnection {
     pub(super) fn is_closed(&mut self) -> bool {
         match self {
             SyslogConnection::Unix(_) | SyslogConnection::Udp(_) => false,
-            SyslogConnection::Tcp(stream) => has_gone(stream),
+            SyslogConnection::Tcp(stream) => is_tcp_closed(stream),
             SyslogConnection::Tls(stream) => {
                 let _ = stream.sock.set_nonblocking(true);
-                let gone = has_said_goodbye(stream);
+                let gone = is_tls_closed(stream);
                 stream.sock.set_nonblocking(false).is_err() || gone
             }
         }
@@ -160,7 +160,7 @@ impl SyslogConnection {
 }
 
 /// Reads until the end of the stream is seen. Syslog servers send nothing; other data are ignored.
-fn has_gone(stream: &TcpStream) -> bool {
+fn is_tcp_closed(stream: &TcpStream) -> bool {
     let mut buffer = [0; 512];
     loop {
         match recv(stream, &mut buffer[..], RecvFlags::DONTWAIT) {
@@ -173,7 +173,7 @@ fn has_gone(stream: &TcpStream) -> bool {
 }
 
 /// Reads until the announced end of the TLS stream is seen.
-fn has_said_goodbye(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> bool {
+fn is_tls_closed(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> bool {
     let mut buffer = [0; 512];
     loop {
         match stream.read(&mut buffer) {
