@@ -112,8 +112,8 @@ impl log_request::Host for InstanceState {
     }
 }
 
-impl usage::Host for InstanceState {
-    fn of(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::Content> {
+impl resource_usage::Host for InstanceState {
+    fn query(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::FlatInfos> {
         let procs = self.lift_procs(&procs)?;
         let ask = || HostCallRequest::Usage {
             procs: procs.clone(),
@@ -154,7 +154,7 @@ impl InstanceState {
     /// Lowers infos that a host call returned. If some have no form in the contract, the infos are
     /// kept until the call has returned, at the cost of the call, so that the guest can pass them
     /// on.
-    fn lower_answer(&mut self, infos: Vec<Info>) -> Result<types::Content, CallAbort> {
+    fn lower_answer(&mut self, infos: Vec<Info>) -> Result<types::FlatInfos, CallAbort> {
         let opaques = &mut self.current.opaques;
         let list = opaques.next_answer();
         let content = lower_content(opaques, list, &infos);

@@ -156,9 +156,9 @@ pub(crate) trait RecordedResult: Sized {
     fn of(answer: &HostCallAnswer) -> Option<Self>;
 }
 
-macro_rules! answered {
+macro_rules! impl_recorded_result {
     ($($ty:ty: |$value:pat_param| $to:expr, $($from:pat => $back:expr),+;)+) => {$(
-        impl Answered for $ty {
+        impl RecordedResult for $ty {
             fn answer(&self) -> HostCallAnswer {
                 let $value = self;
                 $to
@@ -173,7 +173,7 @@ macro_rules! answered {
     )+};
 }
 
-answered! {
+impl_recorded_result! {
     (): |()| HostCallAnswer::Done, HostCallAnswer::Done => ();
     u64: |number| HostCallAnswer::Number(*number), HostCallAnswer::Number(number) => *number;
     Vec<u8>: |bytes| HostCallAnswer::Bytes(bytes.as_slice().into()), HostCallAnswer::Bytes(bytes) => bytes.as_slice().to_vec();

@@ -428,7 +428,7 @@ impl notify::Host for InstanceState {
                     return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
                 }
                 host.meter.charge(size_of::<Notification>())?;
-                let infos = host.lifter().content(content)?;
+                let infos = host.lifter().content(infos)?;
                 let request = host.next_request()?;
                 host.current.output.notifications.push(Notification {
                     request,

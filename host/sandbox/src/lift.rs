@@ -61,7 +61,7 @@ impl<'a> Lifter<'a> {
     }
 
     /// Lifts infos with the arrays that they refer to.
-    pub(crate) fn content(mut self, content: wit::Content) -> Result<Vec<Info>, CallAbort> {
+    pub(crate) fn content(mut self, content: wit::FlatInfos) -> Result<Vec<Info>, CallAbort> {
         self.lift_arrays(content.arrays)?.infos(content.infos)
     }
 

@@ -51,13 +51,13 @@ impl InstanceState {
     fn trace(&self, level: Level, message: &str) -> Result<(), Status> {
         macro_rules! write {
             ($level:ident) => {
-                if let Some(stage) = &self.services.stage {
-                    stage.trace(tracing::Level::$level, &plain(message, MAX_MESSAGE));
+                if let Some(hooks) = &self.services.test_hooks {
+                    hooks.trace(tracing::Level::$level, &plain(message, MAX_MESSAGE));
                 } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) {
-                    if !self.lines.allow() {
+                    if !self.trace_limiter.allow() {
                         return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
                     }
-                    let (module, message) = (&**self.lines.module(), plain(message, MAX_MESSAGE));
+                    let (module, message) = (&**self.trace_limiter.module(), plain(message, MAX_MESSAGE));
                     tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
                 }
             };

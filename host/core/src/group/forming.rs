@@ -101,8 +101,8 @@ impl PendingConstruct {
             else {
                 continue;
             };
-            self.directives = self.directives.and(construct.wishes);
-            if construct.wishes.leads && self.leader.is_none() {
+            self.directives = self.directives.and(construct.directives);
+            if construct.directives.leads && self.leader.is_none() {
                 self.leader = Some(part.proc.clone());
             }
         }
