@@ -154,7 +154,7 @@ const FOR_DEBUGGERS: [KeyName; 10] = [
 ///
 /// There is one info for each call, because `pattrs` of libpmix 4.2 uses the length of the first
 /// list for all lists in the same info.
-pub fn told(queries: &[Query], host: &[Supported]) -> Vec<Info> {
+pub fn answer_queries(queries: &[Query], host: &[Supported]) -> Vec<Info> {
     let mut told = Vec::new();
     for query in queries {
         for asked in query.keys.iter().flatten().filter_map(Text::as_str) {

@@ -74,7 +74,7 @@ impl Actor {
                         let controls = self.state.query_controls(identity, queries).into_iter();
                         let groups = self.state.query_groups(identity, queries);
                         let sets = self.state.query_process_sets(identity, queries);
-                        let supported = supported::told(queries, self.host.supported());
+                        let supported = supported::answer_queries(queries, self.host.supported());
                         let channels = self.log_channels(&source, queries);
                         controls
                             .chain(groups)

@@ -65,7 +65,6 @@ macro_rules! pages {
         $(
             #[needs(prepared)]
             #[test]
-            #[ignore = "it uses names of guests and of the contract that are renamed in another change"]
             fn $test() {
                 run_page($page);
             }
@@ -109,7 +108,6 @@ fn pages_below(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn each_page_with_commands_is_run() {
     let mut with_commands = pages_below(&root().join("docs/src"));
     with_commands.retain(|name| commands(&page(name)).1 > 0);
@@ -120,7 +118,6 @@ fn each_page_with_commands_is_run() {
 }
 
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn ignored_blocks_are_left_out_and_hidden_commands_are_run() {
     let text = "<!-- test: one -->\n```sh\ntwo\n```\n```text\nno\n```\n<!-- test ignores: needs a cluster -->\n```sh\nno\n```\n```sh\nthree\n```\n";
     assert_eq!(commands(text), ("one\ntwo\nthree\n".to_owned(), 2));

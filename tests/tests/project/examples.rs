@@ -66,7 +66,6 @@ fn run_under(name: &str, commands: &str) -> String {
 /// In a new project, which has the SDK: that of the repository belongs to the workspace of the guests.
 #[needs(prepared)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn module_in_rust_builds_and_passes_its_cases() {
     let shell = Shell::new();
     let example = root().join("examples/modules/critical-rank");
@@ -87,7 +86,6 @@ fn module_in_rust_builds_and_passes_its_cases() {
 
 #[needs(prepared, c_tools)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn modules_in_c_build_and_pass_their_cases() {
     build_and_test("max-procs");
     build_and_test("plain-lines");
@@ -95,7 +93,6 @@ fn modules_in_c_build_and_pass_their_cases() {
 
 #[needs(prepared, python_tools)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn modules_in_python_build_and_pass_their_cases() {
     build_and_test("hide-tokens");
     build_and_test("explain-exit");
@@ -103,7 +100,6 @@ fn modules_in_python_build_and_pass_their_cases() {
 
 #[needs(prepared, js_tools)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn modules_in_javascript_build_and_pass_their_cases() {
     build_and_test("reserve-names");
     build_and_test("terminate-first");
@@ -111,7 +107,6 @@ fn modules_in_javascript_build_and_pass_their_cases() {
 
 #[needs(prepared)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn per_user_quotas_are_served() {
     let shown = run_under(
         "per-user-quotas.toml",
@@ -122,7 +117,6 @@ fn per_user_quotas_are_served() {
 
 #[needs(prepared)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn mail_on_abort_is_queued() {
     run_under(
         "mail-on-abort.toml",
@@ -132,7 +126,6 @@ fn mail_on_abort_is_queued() {
 
 #[needs(prepared)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn syslog_gateway_accepts_messages_without_its_server() {
     run_under(
         "syslog-gateway.toml",
@@ -142,7 +135,6 @@ fn syslog_gateway_accepts_messages_without_its_server() {
 
 #[needs(prepared)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn job_records_keep_what_a_launcher_logs() {
     run_under(
         "job-records.toml",
@@ -152,7 +144,6 @@ fn job_records_keep_what_a_launcher_logs() {
 
 #[needs(prepared)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn audit_retention_verifies() {
     let shown = run_under(
         "audit-retention.toml",
@@ -165,7 +156,6 @@ fn audit_retention_verifies() {
 
 #[needs(prepared)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn shadow_policy_shows_its_outcomes() {
     run_under(
         "shadow-policy.toml",
@@ -175,14 +165,12 @@ fn shadow_policy_shows_its_outcomes() {
 
 #[needs(prepared, root)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn maintenance_lets_root_in() {
     run_under("maintenance.toml", &format!("{SERVE}peal ps"));
 }
 
 #[needs(prepared)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn failed_rank_is_restarted_three_times() {
     let shown = run_under(
         "restart-failed-ranks.toml",
@@ -194,7 +182,6 @@ fn failed_rank_is_restarted_three_times() {
 
 #[needs(prepared, root)]
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn user_modules_are_served() {
     run_under("user-modules.toml", &format!("{SERVE}peal module list"));
 }
@@ -207,7 +194,6 @@ fn names(dir: &str) -> BTreeSet<String> {
 }
 
 #[test]
-#[ignore = "it uses names of guests and of the contract that are renamed in another change"]
 fn each_example_is_listed_and_tested() {
     let listed = fs::read_to_string(root().join("examples/README.md")).unwrap();
     let this = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/project/examples.rs");

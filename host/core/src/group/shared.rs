@@ -48,7 +48,7 @@ impl Groups {
 
     /// Returns the infos that a member contributed to the group with this context id, for another
     /// member.
-    pub fn said(&self, member: &Proc, of: &Proc, context_id: u64) -> Option<&[Info]> {
+    pub fn member_infos(&self, member: &Proc, of: &Proc, context_id: u64) -> Option<&[Info]> {
         let mut groups = self
             .of(member)
             .filter(|known| known.formed.context_id == Some(context_id));

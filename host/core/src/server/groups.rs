@@ -361,7 +361,7 @@ impl ServerState {
         let context_id = infos
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64)?;
-        let said = self.groups.said(source, proc, context_id)?;
+        let said = self.groups.member_infos(source, proc, context_id)?;
         let qualifier = Info {
             key: key::PMIX_GROUP_CONTEXT_ID.into(),
             value: Value::Size(context_id),
