@@ -44,6 +44,35 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Checks that `peal-client` builds without the WebAssembly engine unless its feature `modules` is
+/// on: programs that link the client must not carry the engine.
+///
+/// # Errors
+///
+/// Names the crates of the engine that the client depends on.
+pub fn check_client(root: &Path) -> Result<()> {
+    let client = crates(root, &["--edges", "normal", "--package", "peal-client"])?;
+    let engine: Vec<&str> = client
+        .iter()
+        .map(String::as_str)
+        .filter(|name| name.starts_with("peal-sandbox ") || name.starts_with("wasmtime"))
+        .collect();
+    ensure!(
+        engine.is_empty(),
+        "peal-client depends on the engine without its feature `modules`: {}",
+        engine.join(", ")
+    );
+    run(cargo(root).args([
+        "clippy",
+        "--quiet",
+        "--package",
+        "peal-client",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
 /// Returns each crate with its version and features, as `cargo tree` resolves them for these
 /// packages.
 fn crates(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {

@@ -11,6 +11,7 @@ use std::path::Path;
 pub fn run(root: &Path) -> Result<()> {
     step("generated code", || codegen::check(root))?;
     step("features of the demo and the tests", || graphs::check(root))?;
+    step("client without the engine", || graphs::check_client(root))?;
     step("format", || format(root))?;
     step("lints", || lints(root))
 }

@@ -3,6 +3,7 @@ use crate::{
     Call, ClientError, ClientSettings, Environment, ServerInfo,
     data::{self, KnownData},
     events::ClientHandlers,
+    handler_thread::HandlerThread,
     lock,
     posted::Posted,
     queue::{Arrivals, EventQueue},
@@ -15,10 +16,8 @@ use peal_model::{
     CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, SharedData,
     Value, key,
 };
-use peal_sandbox::{GuestPool, PoolSettings};
 use peal_wire::PeerKind;
 use std::{
-    num::NonZeroUsize,
     sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
@@ -376,15 +375,15 @@ impl Client {
     }
 }
 
-/// Creates the handlers with a pool of one thread, so that they see the events one after the other.
+/// Creates the handlers with one thread, so that they see the events one after the other.
 fn handlers(settings: &ClientSettings) -> Result<ClientHandlers, ClientError> {
-    let threads = PoolSettings {
-        threads: NonZeroUsize::MIN,
-        ..PoolSettings::default()
-    };
-    let pool = GuestPool::new(threads).map_err(ClientError::Thread)?;
+    let thread = HandlerThread::start().map_err(ClientError::Thread)?;
     let recent = RecentEvents::new(settings.recent_events, settings.recent_event_bytes);
-    Ok(ClientHandlers::new(pool, recent, settings.handler_timeout))
+    Ok(ClientHandlers::new(
+        thread,
+        recent,
+        settings.handler_timeout,
+    ))
 }
 
 /// Waits for a call to this server, at most for `limit`.

@@ -1,7 +1,8 @@
 //! Handlers of the client: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
     event_registrations::{EventRegistrations, ServerUpdate},
-    handler::{Handler, HandlerRequests, HandlerReturn, LateOutcome, panicked},
+    handler::{Handler, HandlerRequests, HandlerReturn, HostedHandler, LateOutcome, panicked},
+    handler_thread::HandlerThread,
     lock,
     recent::{EventNumber, RecentEvents},
 };
@@ -12,7 +13,6 @@ use peal_core::{
     registration::{Registration, RegistrationError, RegistrationId},
 };
 use peal_model::{Event, Status, code};
-use peal_sandbox::{GuestPool, Module};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-/// Limit of registrations of one component, equal to that of a component in a server.
+/// Limit of registrations of one hosted handler, equal to that of a component in a server.
 const MAX_REGISTRATIONS: usize = 64;
 
 /// Codes and classes under which a registration is counted.
@@ -103,7 +103,7 @@ impl ChainState {
 /// Handlers of a client, and the thread for those that may block.
 pub(crate) struct ClientHandlers {
     state: Mutex<ChainState>,
-    pool: Arc<GuestPool>,
+    thread: HandlerThread,
     /// Time limit of a deferred handler.
     limit: Duration,
 }
@@ -126,7 +126,11 @@ pub(crate) enum Hearers {
 }
 
 impl ClientHandlers {
-    pub(crate) fn new(pool: GuestPool, recent: RecentEvents, limit: Duration) -> ClientHandlers {
+    pub(crate) fn new(
+        thread: HandlerThread,
+        recent: RecentEvents,
+        limit: Duration,
+    ) -> ClientHandlers {
         let state = ChainState {
             chain: Registrations::default(),
             recent,
@@ -137,7 +141,7 @@ impl ClientHandlers {
         };
         ClientHandlers {
             state: Mutex::new(state),
-            pool: Arc::new(pool),
+            thread,
             limit,
         }
     }
@@ -197,20 +201,20 @@ impl ClientHandlers {
             .any(|counted| counted.codes.contains(&code))
     }
 
-    /// Returns true if a registration belongs to this component.
-    pub(crate) fn is_of(&self, id: RegistrationId, module: &Arc<Module>) -> bool {
+    /// Returns true if a registration belongs to this hosted handler.
+    pub(crate) fn is_of(&self, id: RegistrationId, hosted: &Arc<dyn HostedHandler>) -> bool {
         lock(&self.state)
             .chain
             .get(id)
-            .is_some_and(|(_, handler)| handler.is(module))
+            .is_some_and(|(_, handler)| handler.is(hosted))
     }
 
-    /// Returns true if a component may have one more registration.
-    pub(crate) fn has_room_for(&self, module: &Arc<Module>) -> bool {
+    /// Returns true if a hosted handler may have one more registration.
+    pub(crate) fn has_room_for(&self, hosted: &Arc<dyn HostedHandler>) -> bool {
         lock(&self.state)
             .chain
             .iter()
-            .filter(|(_, _, handler)| handler.is(module))
+            .filter(|(_, _, handler)| handler.is(hosted))
             .count()
             < MAX_REGISTRATIONS
     }
@@ -280,17 +284,15 @@ impl ClientHandlers {
         wishes: HandlerRequests,
     ) -> Option<ClientChainRun> {
         let (tell, told) = oneshot::channel();
-        let walked = self.pool.try_run(move || {
+        let is_queued = self.thread.try_run(move || {
             // The receiver may be gone with the client.
             let _ = tell.send(walk(NextHandler::Call(*call), wishes, Walker::Thread));
         });
-        match walked {
-            Ok(()) => told.await.ok(),
-            Err(busy) => {
-                tracing::error!(%busy, "event not handled: handlers' thread has no room");
-                None
-            }
+        if !is_queued {
+            tracing::error!("event not handled: handlers' thread has no room");
+            return None;
         }
+        told.await.ok()
     }
 
     /// Waits for the outcome of a deferred handler, at most for the limit.
@@ -306,16 +308,6 @@ impl ClientHandlers {
                 HandlerOutcome::status(Status::PEAL_ERR_MODULE_TIMEOUT)
             }
         }
-    }
-}
-
-impl Drop for ClientHandlers {
-    /// Lets the handlers' thread drop the pool, after its other work. A pool waits for its threads
-    /// when it is dropped; a handler may wait for the very code that drops the client.
-    fn drop(&mut self) {
-        let pool = self.pool.clone();
-        // At most one chain is queued before it, so the queue has room.
-        let _ = self.pool.try_run(move || drop(pool));
     }
 }
 
@@ -352,7 +344,7 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
         match next {
             NextHandler::Call(call) => {
                 let handler = call.member().handler.clone();
-                let may_block = matches!(handler, Handler::Native(_) | Handler::Component { .. });
+                let may_block = matches!(handler, Handler::Native(_) | Handler::Hosted { .. });
                 if walker == Walker::Runtime && may_block {
                     return ClientChainRun::MayBlock(Box::new(call), wishes.into_inner());
                 }

@@ -1,11 +1,10 @@
-//! Handlers of the client, native closures or components, and calls of them.
+//! Handlers of the client, native closures or hosted ones, and calls of them.
 use crate::{AbsenceDecision, Invited, group::InvitationAnswer};
 use peal_core::{
     chain::{ChainMember, HandlerOutcome, PendingHandler},
     registration::{Registration, RegistrationId},
 };
-use peal_model::{ChainResult, Event, Info, Range, Status, Value};
-use peal_sandbox::{EventCall, Module, RegistrationChange};
+use peal_model::{ChainResult, Event, Info, Range, RegistrationChange, Status, Value};
 use std::{
     cell::RefCell,
     fmt,
@@ -84,22 +83,25 @@ impl HandlerCall<'_> {
 
 /// Event that a handler raised.
 #[derive(Debug)]
-pub(crate) struct RaisedEvent {
-    pub(crate) code: Status,
-    pub(crate) range: Range,
-    pub(crate) infos: Vec<Info>,
+pub struct RaisedEvent {
+    /// Code.
+    pub code: Status,
+    /// Range of recipients.
+    pub range: Range,
+    /// Infos.
+    pub infos: Vec<Info>,
 }
 
 /// Requests of the handlers of a chain.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct HandlerRequests {
     /// Events to raise.
     pub(crate) raised: Vec<RaisedEvent>,
     /// Registrations that have ended: deregistered by a handler, or used up.
     pub(crate) deregistered: Vec<RegistrationId>,
-    /// Changes that components request of their own registrations.
-    pub(crate) changes: Vec<(Arc<Module>, RegistrationChange)>,
-    /// Answer of the first component that answers an invitation.
+    /// Changes that hosted handlers request of their own registrations.
+    pub(crate) changes: Vec<(Arc<dyn HostedHandler>, RegistrationChange)>,
+    /// Answer of the first hosted handler that answers an invitation.
     pub(crate) invitation_answer: Option<InvitationAnswer>,
 }
 
@@ -117,6 +119,28 @@ pub(crate) enum HandlerReturn {
     Deferred(LateOutcome),
 }
 
+/// Handler that code outside of this crate runs, such as the instance of a component (feature
+/// `modules`). It cannot reach the client, so that its requests come with its result.
+pub trait HostedHandler: Send + Sync {
+    /// Returns the name for logs and for chain results without a name of their own.
+    fn name(&self) -> &str;
+
+    /// Handles an event. It may block. `tag` is that of the registration that is called: the one
+    /// that the handler itself gave it, or zero.
+    fn handle(&self, call: &PendingHandler<Handler>, tag: u32) -> HostedResult;
+}
+
+/// Result of a hosted handler.
+#[derive(Debug)]
+pub struct HostedResult {
+    /// Status and infos for the chain.
+    pub outcome: HandlerOutcome,
+    /// Events to raise.
+    pub raised: Vec<RaisedEvent>,
+    /// Changes of the handler's own registrations.
+    pub changes: Vec<RegistrationChange>,
+}
+
 /// Handler of events.
 #[derive(Clone)]
 pub enum Handler {
@@ -130,11 +154,11 @@ pub enum Handler {
     /// be executed upon completing the handler's actions). The chain and other events wait for it,
     /// at most for [`crate::ClientSettings::handler_timeout`].
     Deferred(Arc<Deferred>),
-    /// Component on the handlers' thread.
-    Component {
-        /// Component to call.
-        module: Arc<Module>,
-        /// Tag that the component gave the registration; zero if the component did not make it.
+    /// Hosted handler on the handlers' thread.
+    Hosted {
+        /// Handler to call.
+        handler: Arc<dyn HostedHandler>,
+        /// Tag that the handler gave the registration; zero if it did not make it.
         tag: u32,
     },
 }
@@ -182,19 +206,16 @@ impl Handler {
         Handler::Deferred(Arc::new(move |call| Box::pin(handler(call))))
     }
 
-    /// Creates a handler of a component.
-    pub fn component(module: Arc<Module>) -> Handler {
-        Handler::Component { module, tag: 0 }
-    }
-
-    pub(crate) fn is(&self, component: &Arc<Module>) -> bool {
-        matches!(self, Handler::Component { module, .. } if Arc::ptr_eq(module, component))
+    pub(crate) fn is(&self, hosted: &Arc<dyn HostedHandler>) -> bool {
+        // The same handler may have several vtables, so that only its address is compared.
+        matches!(self, Handler::Hosted { handler, .. }
+            if std::ptr::addr_eq(Arc::as_ptr(handler), Arc::as_ptr(hosted)))
     }
 
     pub(crate) fn call(
         &self,
         call: &PendingHandler<Handler>,
-        wishes: &RefCell<HandlerRequests>,
+        requests: &RefCell<HandlerRequests>,
     ) -> HandlerReturn {
         let ChainMember {
             id, registration, ..
@@ -205,7 +226,7 @@ impl Handler {
             steps: call.steps(),
             id,
             registration,
-            requests: wishes,
+            requests,
         };
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
@@ -218,44 +239,23 @@ impl Handler {
                     Err(_) => HandlerReturn::Answered(panicked(event)),
                 }
             }
-            Handler::Component { module, tag } => {
-                let steps = call.steps().clone();
-                let result = module.handle(&EventCall {
-                    number: 0,
-                    registration: id.0,
-                    tag: *tag,
-                    event: call.event_with_object(),
-                    identity: None,
-                    steps,
-                });
-                let raised = result.notifications.into_iter();
-                let raised = raised.map(|event| RaisedEvent {
-                    code: event.code,
-                    range: event.range,
-                    infos: event.infos,
-                });
-                if !result.controls.is_empty() || !result.reports.is_empty() {
-                    tracing::warn!(
-                        module = module.name(),
-                        "component's job control and log requests ignored: not supported in a client"
-                    );
-                }
-                let mut wishes = wishes.borrow_mut();
-                wishes.raised.extend(raised);
-                wishes.invitation_answer = wishes
+            Handler::Hosted { handler, tag } => {
+                let HostedResult {
+                    outcome,
+                    raised,
+                    changes,
+                } = handler.handle(call, *tag);
+                let mut requests = requests.borrow_mut();
+                requests.raised.extend(raised);
+                requests.invitation_answer = requests
                     .invitation_answer
                     .take()
-                    .or_else(|| InvitationAnswer::of(event, &result.infos));
-                wishes.changes.extend(
-                    result
-                        .changes
-                        .into_iter()
-                        .map(|change| (module.clone(), change)),
-                );
-                HandlerReturn::Answered(HandlerOutcome {
-                    status: result.status,
-                    infos: result.infos,
-                })
+                    .or_else(|| InvitationAnswer::of(event, &outcome.infos));
+                let changes = changes.into_iter();
+                requests
+                    .changes
+                    .extend(changes.map(|change| (handler.clone(), change)));
+                HandlerReturn::Answered(outcome)
             }
         }
     }
@@ -267,7 +267,7 @@ impl fmt::Debug for Handler {
             Handler::Native(_) => f.write_str("a native handler"),
             Handler::Quick(_) => f.write_str("a native handler that never blocks"),
             Handler::Deferred(_) => f.write_str("a native handler that completes later"),
-            Handler::Component { module, .. } => write!(f, "module {}", module.name()),
+            Handler::Hosted { handler, .. } => write!(f, "module {}", handler.name()),
         }
     }
 }

@@ -54,7 +54,10 @@ mod event_registrations;
 mod events;
 mod group;
 mod handler;
+mod handler_thread;
 mod job_control_result;
+#[cfg(feature = "modules")]
+mod module_handler;
 mod monitor;
 mod notices;
 mod observers;
@@ -83,7 +86,7 @@ pub use error::ClientError;
 pub use group::{
     Absence, AbsenceDecision, ConstructOptions, Group, Invite, Invited, Join, NotFormed,
 };
-pub use handler::{Handler, HandlerCall};
+pub use handler::{Handler, HandlerCall, HostedHandler, HostedResult, RaisedEvent};
 pub use job_control_result::{ControlStatus, JobControlResult, ProcOutcome, reasons};
 pub use monitor::{FileSign, HeartbeatTask, MonitorRequest, UsageSubject};
 pub use peal_core::{

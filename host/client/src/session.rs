@@ -5,7 +5,7 @@ use crate::{
     events::{ClientHandlers, EventRetention, EventRun, Hearers, IncomingEvent},
     group::EndedInvitations,
     group::InvitationAnswer,
-    handler::{Handler, RaisedEvent},
+    handler::{Handler, HostedHandler, RaisedEvent},
     lock,
     queue::{Arrivals, EventQueue, QueuedItem},
     server_connection::{ConnectTarget, Connected, PendingReply, ServerConnection},
@@ -14,8 +14,10 @@ use peal_core::{
     audience,
     registration::{Registration, RegistrationId},
 };
-use peal_model::{CommandCode, Event, Info, Proc, Range, Request, Status, Value, code, key};
-use peal_sandbox::{Module, ModuleRegistration, RegistrationChange};
+use peal_model::{
+    CommandCode, Event, Info, ModuleRegistration, Proc, Range, RegistrationChange, Request, Status,
+    Value, code, key,
+};
 use peal_wire::ServerUri;
 use std::{
     sync::{Arc, Mutex},
@@ -302,8 +304,8 @@ impl ClientSession {
         for id in wishes.deregistered {
             self.deregister_in_time(id).await;
         }
-        for (module, change) in wishes.changes {
-            self.change(module, change).await;
+        for (handler, change) in wishes.changes {
+            self.change(handler, change).await;
         }
         for RaisedEvent { code, range, infos } in wishes.raised {
             let event = Event {
@@ -331,42 +333,42 @@ impl ClientSession {
         wishes.invitation_answer
     }
 
-    /// Changes a registration of a component, within its limits. A failure is logged, since the
-    /// component has returned.
-    async fn change(self: &Arc<Self>, module: Arc<Module>, change: RegistrationChange) {
+    /// Changes a registration of a hosted handler, within its limits. A failure is logged, since the
+    /// handler has returned.
+    async fn change(self: &Arc<Self>, handler: Arc<dyn HostedHandler>, change: RegistrationChange) {
         match change {
             RegistrationChange::Deregister(number) => {
                 let id = RegistrationId(number);
-                if self.handlers.is_of(id, &module) {
+                if self.handlers.is_of(id, &handler) {
                     self.deregister_in_time(id).await;
                 }
             }
-            RegistrationChange::Register(wish) if self.handlers.has_room_for(&module) => {
-                let name = module.name().to_owned();
-                if let Err(error) = self.register_requested(module, wish).await {
-                    tracing::warn!(module = name, %error, "registration requested by a component failed");
+            RegistrationChange::Register(wish) if self.handlers.has_room_for(&handler) => {
+                let name = handler.name().to_owned();
+                if let Err(error) = self.register_requested(handler, wish).await {
+                    tracing::warn!(module = name, %error, "registration requested by a module failed");
                 }
             }
             RegistrationChange::Register(_) => tracing::warn!(
-                module = module.name(),
-                "registration requested by a component refused: limit reached"
+                module = handler.name(),
+                "registration requested by a module refused: limit reached"
             ),
         }
     }
 
-    /// Registers a component by its request. The server's reply is awaited in another task: it may
+    /// Registers a hosted handler by its request. The server's reply is awaited in another task: it may
     /// lie behind events whose handling waits for this one.
     async fn register_requested(
         self: &Arc<Self>,
-        module: Arc<Module>,
+        handler: Arc<dyn HostedHandler>,
         wish: ModuleRegistration,
     ) -> Result<(), ClientError> {
         let registration =
             Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
-        let registration = registration.named(wish.name.as_deref(), module.name());
+        let registration = registration.named(wish.name.as_deref(), handler.name());
         let turn = self.changes.lock().await;
-        let handler = Handler::Component {
-            module,
+        let handler = Handler::Hosted {
+            handler,
             tag: wish.tag,
         };
         let (id, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
@@ -388,7 +390,7 @@ impl ClientSession {
         self.runtime.spawn(async move {
             for answer in answers.into_iter().take(1) {
                 if let Err(error) = answer.answer().await {
-                    tracing::warn!(%error, "registration requested by a component refused by the server");
+                    tracing::warn!(%error, "registration requested by a module refused by the server");
                     session.clone().give_up(id);
                 }
             }

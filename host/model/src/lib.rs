@@ -18,6 +18,7 @@ mod job;
 pub mod names;
 mod named;
 mod policy;
+mod registration_change;
 mod reply;
 mod request;
 mod size;
@@ -39,6 +40,7 @@ pub use policy::{
     Amendment, Application, ConnectionKind, GroupOperationKind, Hook, LogRequest, Mail, PeerInfo,
     PolicyOutcome, PolicyRequest, PolicySubject, Provision, TargetProc, UnixGroup, UserIdentity,
 };
+pub use registration_change::{ModuleRegistration, RegistrationChange};
 pub use reply::{GroupResult, Reply};
 pub use request::{CommandCode, Commit, Request};
 pub use size::Size;

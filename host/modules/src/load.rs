@@ -14,11 +14,11 @@ use crate::{
 use peal_audit::{AuditEntry, AuditTrail};
 use peal_config::{Config, FuelCount, Keyword as _, ModuleEntry, ModuleOwner, Modules, Problem};
 use peal_core::owner::Owner;
-use peal_model::Nspace;
+use peal_model::{ModuleRegistration, Nspace};
 use peal_sandbox::{
     Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError,
-    LoadError, Module, ModuleLimits, ModuleRegistration, OnQuarantine, ProcUsage, Quarantined,
-    Role, Services, StateStore,
+    LoadError, Module, ModuleLimits, OnQuarantine, ProcUsage, Quarantined, Role, Services,
+    StateStore,
 };
 use peal_server::{Metrics, ServerHandle, StoredState};
 use peal_store::Store;

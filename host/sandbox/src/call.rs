@@ -1,6 +1,6 @@
 //! Arguments and results of a call of an event handler.
 use crate::{CallUsage, DeferredControl, DeferredLog, LimitKind, Role};
-use peal_model::{ChainResult, Event, Info, Range, Status, UserIdentity};
+use peal_model::{ChainResult, Event, Info, Range, RegistrationChange, Status, UserIdentity};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -72,29 +72,6 @@ pub struct Notification {
     pub range: Range,
     /// Infos of the event.
     pub infos: Vec<Info>,
-}
-
-/// A registration that a module requests.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ModuleRegistration {
-    /// Tag chosen by the module; it comes back in each call for this registration
-    /// ([`EventCall::tag`]).
-    pub tag: u32,
-    /// Name under which the results of the handler appear in chain results.
-    pub name: Option<String>,
-    /// Event codes; an empty list makes a default registration.
-    pub codes: Vec<Status>,
-    /// Placement and source filter, as directives.
-    pub directives: Vec<Info>,
-}
-
-/// A change of its registrations that a module requests.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum RegistrationChange {
-    /// Adds a registration.
-    Register(ModuleRegistration),
-    /// Removes the registration of this number, if the module owns it.
-    Deregister(u64),
 }
 
 /// Kind of failure of a call.

@@ -18,9 +18,10 @@ use crate::requested_registrations::{
 };
 use crate::roles::Exports;
 use crate::text::{MAX_QUOTED, plain};
-use crate::{CallUsage, ChannelCall, EventCall, LimitKind, ModuleRegistration, PolicyCall, Role};
+use crate::{CallUsage, ChannelCall, EventCall, LimitKind, PolicyCall, Role};
 use peal_model::{
-    ConnectionKind, GroupOperationKind, Info, PolicyOutcome, PolicySubject, Provision, Status,
+    ConnectionKind, GroupOperationKind, Info, ModuleRegistration, PolicyOutcome, PolicySubject,
+    Provision, Status,
 };
 use std::fmt;
 use std::sync::Arc;

@@ -11,10 +11,10 @@ use crate::meter::{CallAbort, CallClock, CallMeter};
 use crate::requested_registrations::{check_registrations, lift_registration};
 use crate::trace_limiter::TraceLimiter;
 use crate::{
-    DeferredControl, DeferredLog, LimitKind, ModuleLimits, Notification, Recorder,
-    RegistrationChange, Services, TestHooks,
+    DeferredControl, DeferredLog, LimitKind, ModuleLimits, Notification, Recorder, Services,
+    TestHooks,
 };
-use peal_model::{Amendment, Info, Range, Status, UnixGroup, code};
+use peal_model::{Amendment, Info, Range, RegistrationChange, Status, UnixGroup, code};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -65,10 +65,7 @@ mod text;
 mod trace_limiter;
 mod wasi;
 
-pub use call::{
-    CallFailure, EventCall, FailureKind, HandlerResult, ModuleRegistration, Notification,
-    RegistrationChange,
-};
+pub use call::{CallFailure, EventCall, FailureKind, HandlerResult, Notification};
 pub use call_data::CallSubject;
 pub use compile::{CodeTarget, CompileError, MemoryLayout, compile};
 pub use deferred_requests::{DeferredControl, DeferredLog, ProcUsage};

@@ -8,10 +8,10 @@ use crate::quarantine::Quarantine;
 use crate::record::{CallEnd, CallRecord};
 use crate::{
     CallFailure, CallSubject, Digest, Engine, EventCall, FailureKind, Grants, HandlerResult,
-    InitError, Inspection, LimitKind, LoadError, ModuleHealth, ModuleLimits, ModuleRegistration,
-    Quarantined, Role, Services, inspect,
+    InitError, Inspection, LimitKind, LoadError, ModuleHealth, ModuleLimits, Quarantined, Role,
+    Services, inspect,
 };
-use peal_model::{Info, Proc};
+use peal_model::{Info, ModuleRegistration, Proc};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

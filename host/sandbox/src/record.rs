@@ -3,8 +3,8 @@
 use crate::call_data::CallSubject;
 use crate::host_calls::HostCall;
 use crate::instance_state::CallOutput;
-use crate::{CallFailure, CallUsage, ModuleRegistration};
-use peal_model::{PolicyOutcome, Status};
+use crate::{CallFailure, CallUsage};
+use peal_model::{ModuleRegistration, PolicyOutcome, Status};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

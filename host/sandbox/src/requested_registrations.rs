@@ -1,10 +1,9 @@
 //! Registrations that a module requests: bounds on their number, their codes and their names.
-use crate::ModuleRegistration;
 use crate::bindings::peal::pmix::types::Registration;
 use crate::instance_state::InstanceState;
 use crate::meter::CallAbort;
 use crate::text::{MAX_QUOTED, is_plain, plain};
-use peal_model::{Key, Status};
+use peal_model::{Key, ModuleRegistration, Status};
 use thiserror::Error;
 
 /// Bound on the registrations of one module.

@@ -6,11 +6,11 @@ use peal_core::{
     registration::{ChainPlacement, Mode},
 };
 use peal_launcher::EmbeddedHostEnvironment;
-use peal_model::{Event, Hook, Info, Infos, KeyName, Nspace, Range, Status, Value, code, key};
-use peal_needs::needs;
-use peal_sandbox::{
-    Engine, EngineSettings, Grants, Module, ModuleLimits, ModuleRegistration, Services,
+use peal_model::{
+    Event, Hook, Info, Infos, KeyName, ModuleRegistration, Nspace, Range, Status, Value, code, key,
 };
+use peal_needs::needs;
+use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
     EventHandling, HostEnvironment, Hosted, HostedChains, HostedPolicies, InProcessTransport,
     ListenerItem, Notice, Notices, ServerSettings, UpcallFuture,

@@ -5,10 +5,8 @@ use super::{
     case_parse::{CaseBytes, named},
 };
 use peal_config::words::{range_text, status_text};
-use peal_model::{Info, Proc, Range, Status};
-use peal_sandbox::{
-    CallFailure, DeferredControl, DeferredLog, FailureKind, Notification, RegistrationChange,
-};
+use peal_model::{Info, Proc, Range, RegistrationChange, Status};
+use peal_sandbox::{CallFailure, DeferredControl, DeferredLog, FailureKind, Notification};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -6,10 +6,10 @@ use super::{
     fixture::{FixtureState, Taken, TestFixture},
     result::{CaseDifference, CaseResult},
 };
-use peal_model::{Amendment, ChainResult, Event, PolicyOutcome, UserIdentity};
+use peal_model::{Amendment, ChainResult, Event, ModuleRegistration, PolicyOutcome, UserIdentity};
 use peal_sandbox::{
     CallFailure, ChannelCall, Engine, EventCall, Grants, HandlerResult, InitError, LoadError,
-    Module, ModuleLimits, ModuleRegistration, PolicyCall, Role, Services,
+    Module, ModuleLimits, PolicyCall, Role, Services,
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};

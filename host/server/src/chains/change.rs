@@ -5,7 +5,8 @@ use peal_core::{
     owner::Owner,
     registration::{Mode, Registration, RegistrationError, RegistrationId},
 };
-use peal_sandbox::{Module, ModuleRegistration, RegistrationChange};
+use peal_model::{ModuleRegistration, RegistrationChange};
+use peal_sandbox::Module;
 use std::sync::Arc;
 
 /// How many registrations one module may have in a chain, as many as it may wish for when it starts.

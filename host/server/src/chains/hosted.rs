@@ -8,7 +8,8 @@ use peal_core::{
     owner::Owner,
     registration::{EventCodes, Mode, Registration, RegistrationError},
 };
-use peal_sandbox::{Module, ModuleRegistration};
+use peal_model::ModuleRegistration;
+use peal_sandbox::Module;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The chains of one server, before it starts, or before they take the place of those that it has.

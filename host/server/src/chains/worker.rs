@@ -18,10 +18,9 @@ use peal_core::{
     registration::Mode,
     server::{EventBudget, RaisingOwner},
 };
-use peal_model::{Event, Nspace, Status, UserIdentity};
+use peal_model::{Event, Nspace, RegistrationChange, Status, UserIdentity};
 use peal_sandbox::{
-    DeferredControl, DeferredLog, EventCall, GuestPool, Module, Notification, RegistrationChange,
-    Role,
+    DeferredControl, DeferredLog, EventCall, GuestPool, Module, Notification, Role,
 };
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
