@@ -1,7 +1,7 @@
 //! The audit trail as seen by the code that records.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, DecisionEntry, GapReason,
-    Keys, RecordFailurePolicy, WriteFailure,
+    Keys, WriteFailure,
     entry::kind,
     hash_chain::{ChainHead, FIRST},
     journal::{Journal, RecoveredJournal, boot, has_restarted},
@@ -14,6 +14,7 @@ use crate::{
     writer::TrailWriter,
     writer_thread::run_writer,
 };
+use peal_core::choice::RecordFailurePolicy;
 use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
 use std::{
     num::NonZeroU32,

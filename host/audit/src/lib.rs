@@ -71,7 +71,7 @@ pub use replay::{ReplayDifference, ReplayError, ReplayResult, Replayed, Replayer
 pub use report::{Counts, ModuleSummary, Timeline, TrailReport, page};
 pub use retention::TrailRetention;
 pub use secret::Secrets;
-pub use settings::{AuditHealth, AuditSettings, RecordFailurePolicy, WriteFailure};
+pub use settings::{AuditHealth, AuditSettings, WriteFailure};
 pub use source::TrailSource;
 pub use verify::{DroppedRecords, Finding, Verified, verify};
 

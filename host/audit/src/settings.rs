@@ -1,28 +1,17 @@
 //! Settings and state of a trail.
 use crate::{Secrets, TrailRetention, checkpoint::Destinations};
+use peal_core::choice::RecordFailurePolicy;
 use peal_store::DatabaseDurability;
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
-/// Policy for decisions that cannot be recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RecordFailurePolicy {
-    /// Grants become denials.
-    #[default]
-    Deny,
-    /// Grants stay grants.
-    Continue,
-}
-
-impl RecordFailurePolicy {
-    /// Describes the consequence while the trail cannot be written.
-    pub(crate) fn consequence(self) -> &'static str {
-        match self {
-            RecordFailurePolicy::Deny => {
-                "what policies grant is DENIED until it can be recorded (audit.on_failure = \"deny\")"
-            }
-            RecordFailurePolicy::Continue => {
-                "decisions are made WITHOUT A RECORD (audit.on_failure = \"continue\")"
-            }
+/// Describes the consequence while the trail cannot be written.
+pub(crate) fn consequence(on_failure: RecordFailurePolicy) -> &'static str {
+    match on_failure {
+        RecordFailurePolicy::Deny => {
+            "what policies grant is DENIED until it can be recorded (audit.on_failure = \"deny\")"
+        }
+        RecordFailurePolicy::Continue => {
+            "decisions are made WITHOUT A RECORD (audit.on_failure = \"continue\")"
         }
     }
 }
@@ -86,6 +75,6 @@ pub struct WriteFailure {
 impl fmt::Display for WriteFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WriteFailure { error, on_failure } = self;
-        write!(f, "{error}; {}", on_failure.consequence())
+        write!(f, "{error}; {}", consequence(*on_failure))
     }
 }

@@ -8,7 +8,7 @@
 //! the writer takes decisions.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
-    Keys, RecordFailurePolicy, Statement, TrailRetention,
+    Keys, Statement, TrailRetention,
     audit::SharedTrail,
     checkpoint::Destinations,
     decision_room::DecisionRoom,
@@ -22,6 +22,7 @@ use crate::{
     retention::Need,
     trail_database::{JournalMove, TrailDatabase},
 };
+use peal_core::choice::RecordFailurePolicy;
 use peal_sandbox::CallSubject;
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, TrailRow};
 use std::{
@@ -457,7 +458,7 @@ impl TrailWriter {
         health.is_failing = true;
         drop(health);
         if let Some(left_out) = self.failures.allow(at) {
-            let consequence = self.on_failure.consequence();
+            let consequence = crate::settings::consequence(self.on_failure);
             tracing::error!(%error, left_out, consequence, "audit trail not written");
         }
     }

@@ -8,8 +8,9 @@
 mod support;
 use peal_audit::{
     AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread, DecisionEntry, DecisionKind,
-    GapReason, RecordFailurePolicy, TrailSource,
+    GapReason, TrailSource,
 };
+use peal_core::choice::RecordFailurePolicy;
 use peal_model::{DataArray, Info, Key, PolicySubject, Value, key};
 use peal_sandbox::{CallRecord, HostCallRequest, ModuleLimits, PolicyCall, Services};
 use peal_store::{Filter, TrailRow};

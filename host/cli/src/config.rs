@@ -1,23 +1,25 @@
 //! Configuration of a command: its sources, and the settings that are made of it.
 use crate::args::ConfigArgs;
-use peal_audit::{RecordFailurePolicy, TrailRetention};
+use peal_audit::TrailRetention;
 use peal_config::{
-    AuditFailure, Config, ConfigCheck, ConfigSources, OrderedChannel, PolicyDefault, Problem,
-    ProblemOrigin, Problems, Requirement, Resolved, SettingOverride, SystemResources,
+    Config, ConfigCheck, ConfigSources, OrderedChannel, Problem, ProblemOrigin, Problems,
+    Requirement, Resolved, SettingOverride, SystemResources,
 };
 use peal_core::{
-    defaults::{Defaults, HookDefault},
+    choice::RecordFailurePolicy,
+    defaults::Defaults,
     group,
     log::{ChannelRequirement, LogSettings, channel, duplicates::Aggregation, queue::QueueLimits},
+    monitor::MonitorLimits,
     published,
-    server::{EventBudget, Monitoring},
+    server::{EventBudget, Monitoring, RetentionLimits},
 };
 use peal_launcher::CleanupSettings;
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
-    ChainSettings, ChannelSettings, IdentityCheck, RendezvousSettings, ServerKind, ServerSettings,
-    Serves, SpillSettings, admin::AdminGroup,
+    ChainSettings, ChannelSettings, RendezvousSettings, ServerKind, ServerSettings, Serves,
+    SpillSettings, admin::AdminGroup,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{
@@ -118,8 +120,7 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>,
     let (audit, key) = (&resolved.config.audit, "audit.on_failure");
     match (&audit.path, audit.on_failure) {
         (None, _) => Ok(None),
-        (Some(_), Some(AuditFailure::Deny)) => Ok(Some(RecordFailurePolicy::Deny)),
-        (Some(_), Some(AuditFailure::Continue)) => Ok(Some(RecordFailurePolicy::Continue)),
+        (Some(_), Some(policy)) => Ok(Some(policy)),
         // An invalid value has been reported already.
         (Some(_), None) if *resolved.origin(key) != ProblemOrigin::BuiltIn => Ok(None),
         (Some(_), None) => Err(Problem::new(
@@ -247,11 +248,13 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         spill,
         core: peal_core::server::StateSettings {
             get_timeout: server.get_timeout,
-            event_cache: events.ring_size,
-            event_cache_bytes: events.max_ring_bytes,
-            event_memory: events.max_memory_bytes,
-            event_user_spill: events.max_spill_bytes / 2,
-            event_index_bytes: events.max_index_bytes,
+            retention: RetentionLimits {
+                ring: events.ring_size,
+                ring_bytes: events.max_ring_bytes,
+                memory: events.max_memory_bytes,
+                user_spill: events.max_spill_bytes / 2,
+                index: events.max_index_bytes,
+            },
             connection_loss_window: events.connection_loss_window,
             max_event_bytes: server.max_event_bytes,
             max_put_bytes: server.max_put_bytes,
@@ -265,9 +268,11 @@ pub fn server_settings(config: &Config) -> ServerSettings {
                 Some(true) => Monitoring::Server,
                 Some(false) => Monitoring::Host,
             },
-            max_monitors_per_proc: server.max_monitors_per_proc,
-            max_monitors_total: server.max_monitors_total,
-            max_monitored_files: server.max_monitored_files,
+            monitors: MonitorLimits {
+                per_proc: server.max_monitors_per_proc,
+                total: server.max_monitors_total,
+                files: server.max_monitored_files,
+            },
             max_tools: if config.tools.enable {
                 config.tools.max_connections
             } else {
@@ -310,10 +315,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         },
         drain_timeout: server.drain_timeout,
         host_environment_timeout: server.host_environment_timeout,
-        identity: match config.identity.check {
-            peal_config::IdentityCheck::Process => IdentityCheck::Process,
-            peal_config::IdentityCheck::User => IdentityCheck::User,
-        },
+        identity: config.identity.check,
     }
 }
 
@@ -355,12 +357,7 @@ pub fn store_settings(config: &Config) -> StoreSettings {
 pub fn defaults(policy: &peal_config::Policy) -> Defaults {
     let mut defaults = Defaults::default();
     for hook in Hook::ALL {
-        let default = match policy.default_of(hook) {
-            PolicyDefault::BuiltIn => continue,
-            PolicyDefault::Grant => HookDefault::Grant,
-            PolicyDefault::Deny => HookDefault::Deny,
-        };
-        defaults.set(hook, default);
+        defaults.set(hook, policy.default_of(hook));
     }
     defaults
 }

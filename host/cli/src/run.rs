@@ -7,10 +7,10 @@ use crate::{
     stdin, transcript,
 };
 use anyhow::{Context, Result};
-use peal_config::{Config, OnAbort, RestartScope, SettingOverride};
+use peal_config::{Config, SettingOverride};
 use peal_launcher::{
-    AppRequest, ControlGroups, EmbeddedHostEnvironment, EnvironmentSetting, JobExit, JobOptions,
-    JobOutput, JobRequest, LaunchError, Reported, Reporting, RestartOf, RunningJob, Tagging,
+    AppRequest, EmbeddedHostEnvironment, EnvironmentSetting, JobExit, JobOptions, JobOutput,
+    JobRequest, LaunchError, Reported, Reporting, RunningJob, Tagging,
 };
 use peal_model::{Nspace, Proc, Text};
 use peal_modules::JobHandlers;
@@ -174,21 +174,12 @@ fn application(app: &AppArgs) -> Result<AppRequest> {
 /// Returns the job options of the configuration.
 fn keeping(config: &Config) -> JobOptions {
     JobOptions {
-        on_abort: match config.run.on_abort {
-            OnAbort::Continue => peal_launcher::OnAbort::Continue,
-            OnAbort::Terminate => peal_launcher::OnAbort::Terminate,
-        },
+        on_abort: config.run.on_abort,
         action_timeout: config.run.action_timeout,
         termination_delay: config.run.termination_delay,
         grace: config.run.grace,
-        restart: match config.run.restart {
-            RestartScope::Ranks => RestartOf::Ranks,
-            RestartScope::Job => RestartOf::Job,
-        },
-        control_groups: match config.run.control_groups {
-            peal_config::ControlGroups::Try => ControlGroups::Try,
-            peal_config::ControlGroups::Off => ControlGroups::Off,
-        },
+        restart: config.run.restart,
+        control_groups: config.run.control_groups,
         max_spawned: config.run.max_spawned_jobs,
         output_backlog_bytes: config.run.output_backlog_bytes,
     }

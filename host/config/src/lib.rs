@@ -57,9 +57,8 @@ pub use signing::{KeyId, SignerKeyError, TrustedKey};
 pub use sink::Sink;
 pub use table::{Setting, SettingsTable};
 pub use values::{
-    AuditFailure, CheckpointSyslog, ConfiguredScope, ConfinementMode, ControlGroups,
-    DirectoryGrant, Durability, EventLevels, FilesMode, FuelCount, IdentityCheck, Isolation,
-    Keyword, Mode, ModuleOwner, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement,
-    RestartScope, SinkName, UserRef,
+    CheckpointSyslog, ConfiguredScope, ConfinementMode, DirectoryGrant, Durability, FilesMode,
+    FuelCount, Isolation, Keyword, Mode, ModuleOwner, OnFailure, OrderedChannel, Requirement,
+    SinkName, UserRef,
 };
 pub use view::{Shown, View};

@@ -8,8 +8,9 @@ use crate::{
     },
     sink_kinds::NameOfSink,
     table::settings,
-    values::{ConfiguredScope, DirectoryGrant, EventLevels, Isolation, Mode, OnFailure, SinkName},
+    values::{ConfiguredScope, DirectoryGrant, Isolation, Mode, OnFailure, SinkName},
 };
+use peal_core::class::ClassFilter;
 use peal_core::registration::ChainPlacement;
 use peal_model::{Info, Key, Proc, Status};
 use std::{path::PathBuf, time::Duration};
@@ -41,7 +42,7 @@ settings! {
         codes "module.codes": Vec<Status> = Vec::new(), List(StatusCodeKind), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
         /// Classes of the events that the handler receives: job-specific events, environment
         /// events, or both.
-        event_classes "module.event_classes": EventLevels = EventLevels::Job, KeywordKind, "\"both\"";
+        event_classes "module.event_classes": ClassFilter = ClassFilter::JobSpecific, KeywordKind, "\"both\"";
         /// Affected procs that select events: the handler receives only events that affect one of
         /// them or name no affected proc. An empty array selects all events.
         affected "module.affected": Vec<Proc> = Vec::new(), List(ProcName), "[\"solver:0\", \"viewer:*\"]";

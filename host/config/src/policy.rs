@@ -1,10 +1,11 @@
 //! Defaults of the policy hooks.
-use crate::{settings::Policy, values::PolicyDefault};
+use crate::settings::Policy;
+use peal_core::defaults::HookDefault;
 use peal_model::Hook;
 
 impl Policy {
     /// Returns the default of a hook, which applies if all its policies pass.
-    pub fn default_of(&self, hook: Hook) -> PolicyDefault {
+    pub fn default_of(&self, hook: Hook) -> HookDefault {
         match hook {
             Hook::Connection => self.connection,
             Hook::Event => self.event,

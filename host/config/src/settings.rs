@@ -11,9 +11,12 @@ use crate::{
     signing::{SignerPublicKey, TrustedKey},
     table::settings,
     values::{
-        AuditFailure, CheckpointSyslog, ConfinementMode, ControlGroups, Durability, FuelCount,
-        IdentityCheck, ModuleOwner, OnAbort, OrderedChannel, PolicyDefault, RestartScope,
+        CheckpointSyslog, ConfinementMode, Durability, FuelCount, ModuleOwner, OrderedChannel,
     },
+};
+use peal_core::{
+    choice::{ControlGroups, IdentityCheck, OnAbort, RecordFailurePolicy, RestartScope},
+    defaults::HookDefault,
 };
 use std::{
     net::SocketAddr,
@@ -189,28 +192,28 @@ settings! {
     /// Default decisions, which apply when all policies of a hook pass or a hook has none.
     "policy" policy: Policy {
         /// Default decision about connections.
-        connection "policy.connection.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        connection "policy.connection.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about raised events.
-        event "policy.event.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"grant\"";
+        event "policy.event.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"grant\"";
         /// Default decision about job control requests.
-        job_control "policy.job_control.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        job_control "policy.job_control.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about monitor requests.
-        monitor "policy.monitor.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        monitor "policy.monitor.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about requests for nodes. With "built-in", only a policy can provide
         /// nodes.
-        provision "policy.provision.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        provision "policy.provision.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about log requests.
-        log "policy.log.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        log "policy.log.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about the construction of groups.
-        group "policy.group.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        group "policy.group.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about spawn requests.
-        spawn "policy.spawn.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        spawn "policy.spawn.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about publish requests.
-        publish "policy.publish.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        publish "policy.publish.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about lookups of published data.
-        lookup "policy.lookup.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        lookup "policy.lookup.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about queries about the jobs of other users.
-        query "policy.query.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
+        query "policy.query.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Maximum number of requests and connections that wait for policies. One user has half of
         /// them at most. More are denied.
         max_pending_decisions "policy.max_pending_decisions": usize = 1024, Number(1, MILLION), "64";
@@ -386,7 +389,7 @@ settings! {
         path "audit.path": Option<PathBuf> = None, Unset("no audit trail", FilePath), "\"/var/lib/peal/audit.db\"";
         /// Behaviour when a decision cannot be recorded, for example on a full disk: deny requests
         /// that policies grant, or continue without a record. Required with audit.path.
-        on_failure "audit.on_failure": Option<AuditFailure> = None, Unset("none; required with audit.path", KeywordKind), "\"deny\"";
+        on_failure "audit.on_failure": Option<RecordFailurePolicy> = None, Unset("none; required with audit.path", KeywordKind), "\"deny\"";
         /// Private key that seals the trail. The server creates a missing key. The public key is
         /// written beside it.
         key "audit.key": Option<PathBuf> = None, Unset("name of the database with the suffix .key", FilePath), "\"/etc/peal/audit.key\"";

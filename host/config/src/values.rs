@@ -1,5 +1,10 @@
 //! Types of settings that are keywords, or begin with one.
-use peal_core::pattern::NspacePattern;
+use peal_core::{
+    choice::{ControlGroups, IdentityCheck, OnAbort, RecordFailurePolicy, RestartScope},
+    class::ClassFilter,
+    defaults::HookDefault,
+    pattern::NspacePattern,
+};
 use std::path::PathBuf;
 
 /// Type whose values are keywords.
@@ -36,65 +41,52 @@ macro_rules! words {
     )+ };
 }
 
+/// Gives keywords to choices that are defined where they take effect. A value after the semicolon has a
+/// name, but a setting cannot have it.
+macro_rules! keywords {
+    ($( $Type:ty { $( $Value:path = $word:literal, )+ $( ; $Other:path = $other:literal )? } )+) => { $(
+        impl Keyword for $Type {
+            const ALL: &'static [$Type] = &[$($Value),+];
+
+            fn name(self) -> &'static str {
+                match self {
+                    $($Value => $word,)+
+                    $($Other => $other,)?
+                }
+            }
+        }
+    )+ };
+}
+
+keywords! {
+    OnAbort { OnAbort::Terminate = "terminate", OnAbort::Continue = "continue", }
+    RestartScope { RestartScope::Ranks = "ranks", RestartScope::Job = "job", }
+    ControlGroups { ControlGroups::Try = "try", ControlGroups::Off = "off", }
+    IdentityCheck { IdentityCheck::Process = "process", IdentityCheck::User = "user", }
+    RecordFailurePolicy {
+        RecordFailurePolicy::Deny = "deny",
+        RecordFailurePolicy::Continue = "continue",
+    }
+    HookDefault {
+        HookDefault::BuiltIn = "built-in",
+        HookDefault::Grant = "grant",
+        HookDefault::Deny = "deny",
+    }
+    ClassFilter {
+        ClassFilter::JobSpecific = "job",
+        ClassFilter::Environment = "environment",
+        ClassFilter::Both = "both",
+        ; ClassFilter::Neither = "neither"
+    }
+}
+
 words! {
-    /// Reaction to the abnormal end of a proc.
-    OnAbort {
-        /// The job is terminated.
-        Terminate = "terminate",
-        /// The other procs continue.
-        Continue = "continue",
-    }
-
-    /// Extent of a restart of procs.
-    RestartScope {
-        /// The named procs.
-        Ranks = "ranks",
-        /// All procs of their job.
-        Job = "job",
-    }
-
-    /// Use of control groups for procs.
-    ControlGroups {
-        /// Use them if possible.
-        Try = "try",
-        /// Do not use them.
-        Off = "off",
-    }
-
-    /// Verdict of a hook if all its policies pass.
-    PolicyDefault {
-        /// Built-in rule of Peal.
-        BuiltIn = "built-in",
-        /// Grant.
-        Grant = "grant",
-        /// Deny.
-        Deny = "deny",
-    }
-
-    /// Strictness of the comparison between a peer and the identity that it claims.
-    IdentityCheck {
-        /// Only the process that was started for the proc, and its descendants.
-        Process = "process",
-        /// Any process of the same user.
-        User = "user",
-    }
-
     /// Outcome that a failed policy counts as.
     OnFailure {
         /// The request is denied.
         Deny = "deny",
         /// The policies after it decide.
         Pass = "pass",
-    }
-
-    /// Event classes of a handler.
-    EventLevels {
-        /// Job-specific events.
-        Job = "job",
-        /// Environment events.
-        Environment = "environment",
-        /// Both classes.
-        Both = "both",
     }
 
     /// Mode of a module.
@@ -133,14 +125,6 @@ words! {
         WhereLimited = "limited",
         /// All modules.
         Always = "always",
-    }
-
-    /// Reaction to a decision that cannot be recorded.
-    AuditFailure {
-        /// A grant becomes a denial.
-        Deny = "deny",
-        /// A grant stays a grant.
-        Continue = "continue",
     }
 
     /// Durability of a record.

@@ -3,9 +3,10 @@
 mod support;
 
 use peal_config::{
-    Config, ConfigSources, Module, OnAbort, ProblemOrigin, Setting, SettingOverride, SettingsTable,
-    Sink, docs,
+    Config, ConfigSources, Module, ProblemOrigin, Setting, SettingOverride, SettingsTable, Sink,
+    docs,
 };
+use peal_core::choice::OnAbort;
 use peal_sinks::SinkKind;
 use std::collections::BTreeSet;
 use support::{Site, line, load, with_option, with_variable};

@@ -5,6 +5,7 @@
 //! Servers use them for hosted modules, and clients for their own handlers.
 //! - [`class`], [`audience`], [`user_scope`]: the class of an event and its recipients.
 //! - [`termination`]: termination requests of handlers for a job.
+//! - [`choice`]: choices of a site.
 //! - [`policy`], [`defaults`]: decisions by policies and by the built-in rules.
 //! - [`job_control`], [`log`]: parsing of job-control requests, routing of log requests.
 //! - [`monitor`]: monitors of procs and their alerts.
@@ -21,6 +22,7 @@ extern crate self as peal_core;
 mod assemblage;
 pub mod audience;
 pub mod chain;
+pub mod choice;
 pub mod class;
 mod deadlines;
 pub mod defaults;

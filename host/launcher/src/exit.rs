@@ -1,5 +1,6 @@
 //! How procs and jobs end, what is told of it, and what that means for the exit status.
-use super::job_request::{JobRequest, OnAbort};
+use super::job_request::JobRequest;
+use peal_core::choice::OnAbort;
 use peal_model::{Info, Proc, Value, key};
 use peal_server::ProcExit;
 

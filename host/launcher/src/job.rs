@@ -374,9 +374,10 @@ impl RunningJobTask {
         if !matches!(self.ending, Ending::Not) {
             return;
         }
-        let wish = wished
-            .as_ref()
-            .map_or(self.request.keeping.on_abort.wish(), |wished| wished.wish);
+        let wish = wished.as_ref().map_or(
+            self.request.keeping.on_abort.termination_request(),
+            |wished| wished.wish,
+        );
         if let Some(wished) = wished {
             self.notices.tell(Notice::Wished {
                 nspace: self.request.nspace.clone(),

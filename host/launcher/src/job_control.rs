@@ -2,11 +2,11 @@
 use super::{
     control::{OpenControl, RankControl, RankNotDone, Restart, ended_already, signal_of},
     job::{Ending, RunningJobTask},
-    job_request::RestartOf,
     process_tree::{self, Tree, Trees},
     reaper,
     termination::ScanResult,
 };
+use peal_core::choice::RestartScope;
 use peal_core::job_control::JobAction;
 use peal_model::{Rank, code};
 use peal_server::ProcExit;
@@ -186,8 +186,8 @@ impl RunningJobTask {
         mut open: OpenControl,
     ) {
         let mut ranks = match self.request.keeping.restart {
-            RestartOf::Ranks => ranks,
-            RestartOf::Job => (0..self.request.size()).map(Rank).collect(),
+            RestartScope::Ranks => ranks,
+            RestartScope::Job => (0..self.request.size()).map(Rank).collect(),
         };
         let ends = !matches!(self.ending, Ending::Not);
         for rank in ranks.extract_if(.., |rank| ends || self.endings.has_asked(*rank)) {

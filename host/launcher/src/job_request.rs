@@ -6,54 +6,14 @@ use super::{
     reporting::Reporting,
 };
 use peal_core::{
+    choice::{ControlGroups, OnAbort, RestartScope},
     job::{AppSpec, JobSpec},
-    termination::TerminationRequest,
 };
 use peal_model::{Nspace, Proc, Rank, Text, UserIdentity};
 use peal_server::AddJobError;
 use std::{ffi::OsString, io, path::PathBuf, process::Stdio, time::Duration};
 use thiserror::Error;
 use tokio::process::{Child, Command};
-
-/// What follows an abnormal end of a proc unless the handlers of its event wish something else (`run.on_abort`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum OnAbort {
-    /// The job is ended, as `mpirun` does.
-    #[default]
-    Terminate,
-    /// The other procs go on.
-    Continue,
-}
-
-impl OnAbort {
-    /// What becomes of the job where no handler wishes anything.
-    pub(crate) fn wish(self) -> TerminationRequest {
-        match self {
-            OnAbort::Terminate => TerminationRequest::Termination,
-            OnAbort::Continue => TerminationRequest::NoTermination,
-        }
-    }
-}
-
-/// Who is started again when procs are to be (`run.restart`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RestartOf {
-    /// Those procs.
-    #[default]
-    Ranks,
-    /// All procs of their job.
-    Job,
-}
-
-/// Whether procs are kept in control groups (`run.control_groups`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ControlGroups {
-    /// Where that is possible.
-    #[default]
-    Try,
-    /// They are not.
-    Off,
-}
 
 /// Which procs get what is pushed to the standard input of their job; the others read nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,7 +110,7 @@ pub struct JobOptions {
     /// How long procs that are to end have before they are killed.
     pub grace: Duration,
     /// Who is started again with a proc that is.
-    pub restart: RestartOf,
+    pub restart: RestartScope,
     /// Whether procs are kept in control groups.
     pub control_groups: ControlGroups,
     /// How many jobs there may be at the same time that procs have spawned.
@@ -166,7 +126,7 @@ impl Default for JobOptions {
             action_timeout: Duration::from_secs(5),
             termination_delay: Duration::from_millis(200),
             grace: Duration::from_secs(3),
-            restart: RestartOf::default(),
+            restart: RestartScope::default(),
             control_groups: ControlGroups::default(),
             max_spawned: 64,
             output_backlog_bytes: 16_384,

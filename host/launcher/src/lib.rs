@@ -37,9 +37,7 @@ pub use cleanup::CleanupSettings;
 pub use environment::EnvironmentSetting;
 pub use exit::JobExit;
 pub use input::Inputs;
-pub use job_request::{
-    AppRequest, ControlGroups, JobOptions, JobRequest, LaunchError, OnAbort, RestartOf, StdinTarget,
-};
+pub use job_request::{AppRequest, JobOptions, JobRequest, LaunchError, StdinTarget};
 pub use lines::Tagging;
 pub use output::{JobOutput, OutputFiles};
 pub use output_sink::Stream;

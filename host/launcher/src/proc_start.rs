@@ -1,11 +1,12 @@
 //! Starts the procs of a job, and puts them where they are kept.
 use super::{
     job::RunningJobTask,
-    job_request::{self, ControlGroups, JobRequest, LaunchError},
+    job_request::{self, JobRequest, LaunchError},
     output::ProcOutputs,
     process_tree::{self, Tree},
     pulls::Pulled,
 };
+use peal_core::choice::ControlGroups;
 use peal_model::Rank;
 use peal_server::{Notice, ProcExit};
 use peal_system::cgroup::{JobCgroup, ProcCgroup};

@@ -1,7 +1,6 @@
 //! Dry run of the placements of configured modules, before they are started, to find conflicts.
-use peal_config::{EventLevels, Module, ModuleEntry, Problem};
+use peal_config::{Module, ModuleEntry, Problem};
 use peal_core::{
-    class::ClassFilter,
     order::Registrations,
     owner::Owner,
     policy::{OnFailure, PolicyChain},
@@ -26,11 +25,7 @@ pub fn registration(settings: &Module) -> Registration {
     Registration {
         place: settings.placement.clone(),
         mode: mode(settings),
-        levels: match settings.event_classes {
-            EventLevels::Job => ClassFilter::JobSpecific,
-            EventLevels::Environment => ClassFilter::Environment,
-            EventLevels::Both => ClassFilter::Both,
-        },
+        levels: settings.event_classes,
         affected: settings.affected.clone(),
         lifetime: if settings.oneshot {
             Lifetime::OneShot

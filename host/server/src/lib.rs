@@ -59,9 +59,7 @@ pub use handle::{AddJobError, Raised, ServerHandle};
 pub use handler_requests::HandlerRequest;
 pub use host_environment::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture};
 pub use hosted::Hosted;
-pub use identity::{
-    IdentityCheck, PeerCredentials, ProcessObserver, holder_below, observe, peer_of,
-};
+pub use identity::{PeerCredentials, ProcessObserver, holder_below, observe, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{
     ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs, Wished,

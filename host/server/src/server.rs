@@ -11,7 +11,7 @@ use crate::{
     heartbeats::HeartbeatTable,
     host_environment::HostEnvironment,
     hosted::Hosted,
-    identity::{Checker, IdentityCheck, ProcessObserver},
+    identity::{Checker, ProcessObserver},
     listening::{ConnectionListener, listen, report},
     metrics::{Counters, Metrics},
     monitor::MonitorWorker,
@@ -24,6 +24,7 @@ use crate::{
     user_shares::{ShareLimits, UserShares},
 };
 use peal_audit::AuditTrail;
+use peal_core::choice::IdentityCheck;
 use peal_core::server::Monitoring;
 use peal_model::{Proc, UserIdentity};
 use peal_store::TraceRateLimit;

@@ -100,7 +100,7 @@ fn newest_environment_events_are_told_with_number_missed() {
 async fn spilled_events_come_back_whole_and_in_order() {
     const MANY: u32 = 20_000;
     let mut settings = ServerSettings::default();
-    settings.core.event_memory = 1 << 20;
+    settings.core.retention.memory = 1 << 20;
     let node = Node::alone(settings, 2).await;
     let (first, second) = (node.client(0).await, node.client(1).await);
     let text = "x".repeat(2000);

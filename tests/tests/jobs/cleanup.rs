@@ -1,10 +1,11 @@
 //! What procs have registered is removed when they have ended, of jobs that the host starts and of those that it adopts.
 use peal_client::{CleanupRequest, Control};
+use peal_core::choice::ControlGroups;
 use peal_core::{
     job::JobSpec,
     job_control::{Cleanup, Depth, JobAction, JobControl, Subdirectories, TopDirectory},
 };
-use peal_launcher::{AppRequest, ControlGroups, EmbeddedHostEnvironment, JobOptions, JobRequest};
+use peal_launcher::{AppRequest, EmbeddedHostEnvironment, JobOptions, JobRequest};
 use peal_model::{Nspace, Proc, Rank, UserIdentity, code};
 use peal_server::{
     HostEnvironment, InProcessTransport, Notices, ServerSettings, admin::JobRegistrar,

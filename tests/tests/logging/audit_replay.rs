@@ -1,8 +1,9 @@
 //! Calls of components in four languages, recorded under load, are the same when they are replayed.
 use peal_audit::{
-    AuditSettings, AuditTrail, Destinations, ModuleFacts, RecordFailurePolicy, ReplayResult,
-    Replayer, Secrets, TrailRetention, TrailSource, kind,
+    AuditSettings, AuditTrail, Destinations, ModuleFacts, ReplayResult, Replayer, Secrets,
+    TrailRetention, TrailSource, kind,
 };
+use peal_core::choice::RecordFailurePolicy;
 use peal_model::{
     DataArray, Event, Info, Key, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status,
     UserIdentity, Value, data_type,

@@ -540,7 +540,7 @@ async fn client_not_reading_delays_none_and_gets_all_later() {
         max_outbox_bytes: 1024 * 1024,
         ..FloodedServer::settings()
     };
-    small.core.event_memory = 4 << 20;
+    small.core.retention.memory = 4 << 20;
     for (settings, spills) in [(few, false), (small, true)] {
         // Nobody else is owed what it does not read.
         let mut flooded = FloodedServer::of_size(settings, ATTACKER + 1).await;

@@ -1,11 +1,10 @@
 //! A peer is who the kernel says (design, section 8): claims of other users, of other ranks and of strangers are refused.
 use peal_client::{Client, Environment};
+use peal_core::choice::IdentityCheck;
 use peal_core::job::ProcPhase;
 use peal_model::{Proc, Range, Status, code};
 use peal_needs::needs;
-use peal_server::{
-    Counters, HostEnvironment, IdentityCheck, InProcessTransport, ProcessLookup, ServerSettings,
-};
+use peal_server::{Counters, HostEnvironment, InProcessTransport, ProcessLookup, ServerSettings};
 use peal_tests::{
     Done, c_program, finish,
     in_process::{Node, listener, next, soon},

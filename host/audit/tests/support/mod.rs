@@ -8,8 +8,9 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 use peal_audit::{
     AdmissionDenial, AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread,
-    DecisionEntry, Destinations, ModuleFacts, RecordFailurePolicy, Secrets, TrailRetention,
+    DecisionEntry, Destinations, ModuleFacts, Secrets, TrailRetention,
 };
+use peal_core::choice::RecordFailurePolicy;
 use peal_core::policy::{DecidedBy, Verdict};
 use peal_model::{
     Event, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status, UserIdentity,

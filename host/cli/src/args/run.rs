@@ -5,7 +5,8 @@ use clap::{
     builder::{PossibleValuesParser, ValueParserFactory},
     error::ErrorKind,
 };
-use peal_config::{Keyword, OnAbort};
+use peal_config::Keyword;
+use peal_core::choice::OnAbort;
 use peal_launcher::{OutputFiles, Reported, StdinTarget};
 use peal_model::{Key, Rank};
 use peal_server::admin::MAX_JOB_SIZE;

@@ -8,10 +8,8 @@ mod tests;
 mod usage;
 
 pub use read::read;
-pub use table::MonitorId;
-pub(crate) use table::{
-    EndedMonitor, MonitorAction, MonitorLimits, MonitorTable, NewMonitor, SampleUse,
-};
+pub(crate) use table::{EndedMonitor, MonitorAction, MonitorTable, NewMonitor, SampleUse};
+pub use table::{MonitorId, MonitorLimits};
 pub use usage::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, UsageOf, UsageRequest};
 
 use crate::targets::UnknownTarget;

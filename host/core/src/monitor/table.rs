@@ -19,13 +19,23 @@ pub struct MonitorId(pub u64);
 
 /// Limits on monitors.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MonitorLimits {
-    /// Monitors of one proc.
-    pub(crate) each: usize,
-    /// Monitors in all; half of them for one user.
-    pub(crate) all: usize,
-    /// File monitors in all; half of them for one user.
-    pub(crate) files: usize,
+pub struct MonitorLimits {
+    /// Number of monitors of one proc.
+    pub per_proc: usize,
+    /// Number of monitors of all procs; half of it for one user.
+    pub total: usize,
+    /// Number of file monitors, each with an open file; half of it for one user.
+    pub files: usize,
+}
+
+impl Default for MonitorLimits {
+    fn default() -> Self {
+        MonitorLimits {
+            per_proc: 64,
+            total: 65_536,
+            files: 512,
+        }
+    }
 }
 
 /// A monitor to begin, with the request that is answered later if not at once.
@@ -221,7 +231,11 @@ impl MonitorTable {
         let user = self.users.get(&uid);
         let (of_user, files_of_user) = user.map_or((0, 0), |held| (held.watches, held.files));
         let name = format!("user {uid}");
-        let MonitorLimits { each, all, files } = self.limits;
+        let MonitorLimits {
+            per_proc: each,
+            total: all,
+            files,
+        } = self.limits;
         let bounds = [
             (requester.to_string(), own, each),
             (name.clone(), of_user, all.div_ceil(2)),

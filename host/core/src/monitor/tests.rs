@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 const LIMITS: MonitorLimits = MonitorLimits {
-    each: 8,
-    all: 100_000,
+    per_proc: 8,
+    total: 100_000,
     files: 100,
 };
 const UID: u32 = 1000;
@@ -227,7 +227,7 @@ proptest! {
             match step {
                 Step::Begin { rank, id, seconds, drops } => {
                     let own: Vec<&Life> = lives.iter().filter(|life| life.rank == rank && life.to.is_none()).collect();
-                    let fits = own.len() < LIMITS.each && (id.is_none() || own.iter().all(|life| life.id != id));
+                    let fits = own.len() < LIMITS.per_proc && (id.is_none() || own.iter().all(|life| life.id != id));
                     let name = id.map(|id| id.to_string());
                     let begun = book.begin(&proc(rank), UID, beating(name.as_deref(), seconds, drops));
                     prop_assert_eq!(begun.is_ok(), fits);
@@ -375,8 +375,8 @@ fn unanswered_file_check_shows_no_life_and_file_may_change() {
 #[test]
 fn there_are_bounds_for_each_proc_each_user_and_all() {
     let mut book = MonitorTable::new(MonitorLimits {
-        each: 2,
-        all: 6,
+        per_proc: 2,
+        total: 6,
         files: 2,
     });
     let begin = |book: &mut MonitorTable, rank, uid, beginning| {

@@ -39,17 +39,34 @@ use std::{
 
 /// Limits of retained events.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RetentionLimits {
-    /// Number of events in the event ring.
-    pub(crate) ring: usize,
-    /// Bytes of the events in the event ring.
-    pub(crate) ring_bytes: usize,
-    /// Bytes of the contents of all other events before they are spilled.
-    pub(crate) memory: usize,
-    /// Bytes of one user's spilled events.
-    pub(crate) user_spill: usize,
-    /// Bytes of the index; half of them for one user.
-    pub(crate) index: usize,
+pub struct RetentionLimits {
+    /// Number of environment events in the event ring for late registrations
+    /// (`PMIx_server_cache_size`).
+    pub ring: usize,
+    /// Memory of the event ring, in bytes.
+    pub ring_bytes: usize,
+    /// Memory of the contents of all other retained events, in bytes: events for procs that have
+    /// not registered and for lagging connections. Further events are spilled.
+    pub memory: usize,
+    /// Bytes of spilled events that are for the procs of one user alone. Further events are lost,
+    /// and their recipients are notified.
+    pub user_spill: usize,
+    /// Memory of the index of retained events, spilled ones included, in bytes; half of it for one
+    /// user's procs and connections. Beyond it, events are delivered at once only; they are lost to
+    /// all other recipients, and counted.
+    pub index: usize,
+}
+
+impl Default for RetentionLimits {
+    fn default() -> Self {
+        RetentionLimits {
+            ring: 512,
+            ring_bytes: 64 << 20,
+            memory: 64 << 20,
+            user_spill: 2 << 30,
+            index: 256 << 20,
+        }
+    }
 }
 
 /// The recipients of an event.

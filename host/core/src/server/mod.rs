@@ -41,15 +41,15 @@ use crate::{
     job::{JobProgress, JobSpec, TrackedJob},
     job_control::{Declared, JobControlLedger},
     modex::Modex,
-    monitor::{self, MonitorTable},
+    monitor::MonitorTable,
     psets::Psets,
-    retained::{Retained, RetentionLimits},
+    retained::Retained,
 };
 pub use crate::{
     event_budget::EventBudget,
     fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
     job::ProcPhase,
-    retained::Seq,
+    retained::{RetentionLimits, Seq},
 };
 pub use action::{Action, FileLook, Upcall};
 pub use catch_up::EVENTS_MISSED;
@@ -163,27 +163,16 @@ pub struct ServerState {
 impl ServerState {
     /// Creates a server without jobs.
     pub fn new(settings: StateSettings) -> ServerState {
-        let limits = RetentionLimits {
-            ring: settings.event_cache,
-            ring_bytes: settings.event_cache_bytes,
-            memory: settings.event_memory,
-            user_spill: settings.event_user_spill,
-            index: settings.event_index_bytes,
-        };
-        let monitors = MonitorTable::new(monitor::MonitorLimits {
-            each: settings.max_monitors_per_proc,
-            all: settings.max_monitors_total,
-            files: settings.max_monitored_files,
-        });
         ServerState {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
             assemblages: Assemblages::default(),
             groups: Groups::new(settings.id, settings.groups),
             psets: Psets::default(),
-            retained: Retained::new(limits),
+            retained: Retained::new(settings.retention),
             ledger: JobControlLedger::new(settings.max_controls),
             declared: Declared::default(),
+            monitors: MonitorTable::new(settings.monitors),
             settings,
             jobs: BTreeMap::new(),
             tools: ToolTable::default(),
@@ -191,7 +180,6 @@ impl ServerState {
             gate: Gate::default(),
             demand: HostRegistrations::default(),
             losses: Losses::default(),
-            monitors,
             host: PeerRegistrations::default(),
             next_peer: 0,
         }

@@ -3,6 +3,8 @@ use super::{EventBudget, Monitoring};
 use crate::{
     defaults::Defaults,
     group::{self, ServerId},
+    monitor::MonitorLimits,
+    retained::RetentionLimits,
 };
 use std::time::Duration;
 
@@ -17,21 +19,8 @@ pub struct StateSettings {
     pub groups: group::GroupSettings,
     /// Timeout of a get whose requester gives none.
     pub get_timeout: Duration,
-    /// Number of environment events in the event ring for late registrations
-    /// (`PMIx_server_cache_size`).
-    pub event_cache: usize,
-    /// Memory of the event ring, in bytes.
-    pub event_cache_bytes: usize,
-    /// Memory of the contents of all other retained events, in bytes: events for procs that have
-    /// not registered and for lagging connections. Further events are spilled.
-    pub event_memory: usize,
-    /// Bytes of spilled events that are for the procs of one user alone. Further events are lost,
-    /// and their recipients are notified.
-    pub event_user_spill: usize,
-    /// Memory of the index of retained events, spilled ones included, in bytes; half of it for one
-    /// user's procs and connections. Beyond it, events are delivered at once only; they are lost to
-    /// all other recipients, and counted.
-    pub event_index_bytes: usize,
+    /// Limits of retained events.
+    pub retention: RetentionLimits,
     /// Number of retained events that a connection is sent before it must have read them.
     pub event_batch: usize,
     /// Bytes of retained events that a connection is sent before it must have read them. A larger
@@ -75,12 +64,8 @@ pub struct StateSettings {
     pub preempt_grace: Duration,
     /// The party that monitors.
     pub monitoring: Monitoring,
-    /// Number of monitors of one proc.
-    pub max_monitors_per_proc: usize,
-    /// Number of monitors of all procs; half of it for one user.
-    pub max_monitors_total: usize,
-    /// Number of file monitors, each with an open file; half of it for one user.
-    pub max_monitored_files: usize,
+    /// Limits on monitors.
+    pub monitors: MonitorLimits,
 }
 
 impl Default for StateSettings {
@@ -90,11 +75,7 @@ impl Default for StateSettings {
             hostname: "localhost".to_owned(),
             groups: group::GroupSettings::default(),
             get_timeout: Duration::from_secs(2),
-            event_cache: 512,
-            event_cache_bytes: 64 << 20,
-            event_memory: 64 << 20,
-            event_user_spill: 2 << 30,
-            event_index_bytes: 256 << 20,
+            retention: RetentionLimits::default(),
             event_batch: 256,
             event_batch_bytes: 1 << 20,
             max_event_bytes: 1 << 20,
@@ -115,9 +96,7 @@ impl Default for StateSettings {
             checkpoint_timeout: Duration::from_secs(300),
             preempt_grace: Duration::from_secs(30),
             monitoring: Monitoring::default(),
-            max_monitors_per_proc: 64,
-            max_monitors_total: 65_536,
-            max_monitored_files: 512,
+            monitors: MonitorLimits::default(),
         }
     }
 }

@@ -16,6 +16,7 @@ mod user_shares;
 mod stage;
 
 use super::*;
+use crate::retained::RetentionLimits;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
 use stage::Stage;
 use std::time::Duration;
@@ -32,7 +33,10 @@ impl Stage {
     fn of(size: u32) -> Stage {
         let settings = StateSettings {
             max_put_bytes: 1000,
-            event_cache: 3,
+            retention: RetentionLimits {
+                ring: 3,
+                ..RetentionLimits::default()
+            },
             max_event_bytes: 1000,
             connection_loss_window: Duration::ZERO,
             ..StateSettings::default()
@@ -519,7 +523,10 @@ fn oversized_event_is_refused_and_ring_is_bounded_in_bytes() {
         code::PMIX_ERR_OUT_OF_RESOURCE
     );
     stage.server = ServerState::new(StateSettings {
-        event_cache_bytes: 1500,
+        retention: RetentionLimits {
+            ring_bytes: 1500,
+            ..RetentionLimits::default()
+        },
         ..StateSettings::default()
     });
     stage.server.add_job(JobSpec::new(nspace(), 2, "node", WHO));

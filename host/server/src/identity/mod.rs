@@ -15,20 +15,11 @@ pub(crate) use self::{
     socket::{PeerLookup, PeerSearch, PeerSocket, unread, untaken},
 };
 use crate::host_environment::{HostEnvironment, ProcessLookup};
+use peal_core::choice::IdentityCheck;
 use peal_model::{Proc, UnixGroup, UserIdentity};
 use std::{io, net::SocketAddr, os::fd::AsFd, sync::Arc};
 use thiserror::Error;
 use tokio::net::{TcpStream, UnixStream};
-
-/// How much of what a peer claims must be true (design, section 8).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum IdentityCheck {
-    /// User, group and process: only the process that the host started for a proc, and its descendants, may be that proc.
-    #[default]
-    Process,
-    /// Of procs the user alone, for launchers that leave the procs they start: any process of a job's user may be any of its procs.
-    User,
-}
 
 /// Who a peer is, by the kernel's word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

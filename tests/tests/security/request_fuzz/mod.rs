@@ -69,7 +69,10 @@ fn count_panics() {
 /// Bounds that an attack soon meets.
 fn settings() -> ServerSettings {
     let core = peal_core::server::StateSettings {
-        event_cache_bytes: 1 << 20,
+        retention: peal_core::server::RetentionLimits {
+            ring_bytes: 1 << 20,
+            ..peal_core::server::RetentionLimits::default()
+        },
         max_event_bytes: 256 << 10,
         max_put_bytes: 1 << 20,
         max_pending_gets: 64,

@@ -1,5 +1,6 @@
 //! Events that are kept: for those who register late, who come back, who read slowly; and where that ends.
 use super::*;
+use crate::retained::RetentionLimits;
 use peal_model::Infos;
 use std::sync::Arc;
 
@@ -165,7 +166,10 @@ fn newest_environment_events_are_told_with_number_missed() {
 #[test]
 fn slow_reader_gets_everything_in_order() {
     let mut late = Late::with(StateSettings {
-        event_cache: 3,
+        retention: RetentionLimits {
+            ring: 3,
+            ..RetentionLimits::default()
+        },
         event_batch: 4,
         ..StateSettings::default()
     });
@@ -273,7 +277,10 @@ fn end_of_proc_or_job_frees_events_only_they_needed() {
     ];
     for end in ends {
         let mut late = Late::with(StateSettings {
-            event_memory: 5000,
+            retention: RetentionLimits {
+                memory: 5000,
+                ..RetentionLimits::default()
+            },
             ..StateSettings::default()
         });
         late.job_events(0..100);
@@ -305,7 +312,10 @@ fn end_of_proc_or_job_frees_events_only_they_needed() {
 #[test]
 fn spilled_events_are_recalled_and_lost_ones_counted() {
     let mut late = Late::with(StateSettings {
-        event_memory: 0,
+        retention: RetentionLimits {
+            memory: 0,
+            ..RetentionLimits::default()
+        },
         event_batch: 4,
         ..StateSettings::default()
     });
@@ -361,8 +371,11 @@ fn spilled_events_are_recalled_and_lost_ones_counted() {
 #[test]
 fn spilled_events_of_one_user_have_a_share() {
     let mut late = Late::with(StateSettings {
-        event_memory: 0,
-        event_user_spill: 4000,
+        retention: RetentionLimits {
+            memory: 0,
+            user_spill: 4000,
+            ..RetentionLimits::default()
+        },
         ..StateSettings::default()
     });
     let spilled: BTreeMap<Seq, Arc<Event>> = late
@@ -394,8 +407,11 @@ fn spilled_events_of_one_user_have_a_share() {
 #[test]
 fn closed_connection_frees_its_retained_events() {
     let mut late = Late::with(StateSettings {
-        event_memory: 0,
-        event_cache: 1,
+        retention: RetentionLimits {
+            memory: 0,
+            ring: 1,
+            ..RetentionLimits::default()
+        },
         ..StateSettings::default()
     });
     let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
@@ -448,8 +464,11 @@ fn events_outside_a_registration_cost_no_turns_of_others() {
 #[test]
 fn owed_events_are_found_cheaply_and_bounded() {
     let mut late = Late::with(StateSettings {
-        event_memory: 0,
-        event_index_bytes: 2 << 20,
+        retention: RetentionLimits {
+            memory: 0,
+            index: 2 << 20,
+            ..RetentionLimits::default()
+        },
         ..StateSettings::default()
     });
     late.job_events(0..10_000);
@@ -473,7 +492,10 @@ fn owed_events_are_found_cheaply_and_bounded() {
 #[test]
 fn lost_job_events_are_told_with_the_next_one() {
     let mut late = Late::with(StateSettings {
-        event_index_bytes: 20_000,
+        retention: RetentionLimits {
+            index: 20_000,
+            ..RetentionLimits::default()
+        },
         ..StateSettings::default()
     });
     late.job_events(0..1000);
@@ -500,7 +522,10 @@ fn lost_job_events_are_told_with_the_next_one() {
 #[test]
 fn job_events_lost_to_a_slow_reader_are_told_to_it() {
     let mut late = Late::with(StateSettings {
-        event_index_bytes: 20_000,
+        retention: RetentionLimits {
+            index: 20_000,
+            ..RetentionLimits::default()
+        },
         event_batch: 4,
         ..StateSettings::default()
     });
@@ -526,7 +551,10 @@ fn job_events_lost_to_a_slow_reader_are_told_to_it() {
 #[test]
 fn live_event_tells_of_job_events_lost_before() {
     let mut late = Late::with(StateSettings {
-        event_memory: 0,
+        retention: RetentionLimits {
+            memory: 0,
+            ..RetentionLimits::default()
+        },
         ..StateSettings::default()
     });
     late.connect();
@@ -559,8 +587,11 @@ fn live_event_tells_of_job_events_lost_before() {
 fn unread_events_of_one_user_take_no_room_from_others() {
     let index = 100_000;
     let mut late = Late::with(StateSettings {
-        event_memory: 0,
-        event_index_bytes: index,
+        retention: RetentionLimits {
+            memory: 0,
+            index: index,
+            ..RetentionLimits::default()
+        },
         ..StateSettings::default()
     });
     late.job_events(0..5000);

@@ -2,6 +2,7 @@
 //! deliveries.
 use super::*;
 use crate::class::{Class, ClassFilter};
+use crate::retained::RetentionLimits;
 use peal_model::Infos;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,8 +117,11 @@ fn is_for(event: &Event, proc: &Proc) -> bool {
 impl World {
     fn new() -> World {
         let settings = StateSettings {
-            event_cache: RING,
-            event_memory: MEMORY,
+            retention: RetentionLimits {
+                ring: RING,
+                memory: MEMORY,
+                ..RetentionLimits::default()
+            },
             event_batch: BATCH,
             event_batch_bytes: 2000,
             max_connections_per_proc: 2,
