@@ -327,7 +327,8 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
                 name.starts_with("peal")
                     && name
                         .bytes()
-                        .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+                        .all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+                "{name}"
             );
             let kind = lines
                 .next()

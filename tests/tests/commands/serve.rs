@@ -312,7 +312,7 @@ fn errors_are_reported_before_serving() {
         ),
         (
             "[store]\npath = \"no/such/place.db\"\n",
-            "no/such/place.db\": No such file or directory",
+            "no/such/place.db\" could not be created: No such file or directory",
         ),
         (
             "[[module]]\nname = \"m\"\npath = \"text.wasm\"\n",

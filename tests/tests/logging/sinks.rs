@@ -302,7 +302,7 @@ fn message_reaches_each_named_channel_and_forges_nothing() {
         (
             &["--channel", "stderr", "--subject", "s", "x"],
             2,
-            "are for mail",
+            "require a mail channel",
         ),
         (
             &["--channel", "site.log.board", "--priority", "loud", "x"],

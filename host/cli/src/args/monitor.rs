@@ -66,7 +66,7 @@ const FILE_EXAMPLES: &str = "\
 Exit status: 0 after the alerts; 1 if the server refuses; 125 if no server was reached or the connection was lost.
 
 Examples:
-  peal monitor file /scratch/solver.log --time 60 --drops 2 && mail -s 'solver stalls' ops < /dev/null
+  peal monitor file solver.log --time 60 --drops 2 && mail -s stalled ops </dev/null
   peal monitor file checkpoint.dat --time 1h --modify";
 
 /// `peal monitor usage`.
