@@ -16,7 +16,8 @@ pub(super) fn find(far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socke
 fn find_in(table: &str, far: SocketAddr, near: SocketAddr) -> Option<Socket> {
     let (far, near) = (printed(far)?, printed(near)?);
     table.lines().find_map(|line| {
-        // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ...
+        // Columns: sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid
+        // timeout inode and others.
         let mut words = line.split_whitespace().skip(1);
         let ours = words.next() == Some(far.as_str()) && words.next() == Some(near.as_str());
         if !ours {
