@@ -79,6 +79,7 @@ impl AdminAccess {
         if caller.uid == 0 || caller.uid == self.own {
             return true;
         }
+        // Compare the reported group first: the lookup of all groups may query a directory service.
         self.group
             .as_ref()
             .is_some_and(|group| caller.gid == group.gid || is_member(caller, group.gid))
@@ -101,6 +102,7 @@ impl AdminAccess {
 
 /// Returns true if the user of the caller is a member of the group, by the system's group database.
 fn is_member(caller: Caller, gid: u32) -> bool {
+    // The kernel reports only one group of the caller, so the others are looked up by its user.
     let user = User::from_uid(Uid::from_raw(caller.uid)).ok().flatten();
     let name = user.and_then(|user| CString::new(user.name).ok());
     let groups = name.and_then(|name| getgrouplist(&name, Gid::from_raw(caller.gid)).ok());
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn root_the_own_user_and_members_of_the_group_may() {
+    fn root_own_user_and_group_members_may_administer() {
         let group = AdminGroup {
             gid: 4_000_000,
             name: "admins".into(),

@@ -32,17 +32,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// Command that concerns the process as a whole. The owner of the process executes it.
 #[derive(Debug)]
 pub enum ProcessCommand {
-    /// Accept no more connections, and end after the last one has ended.
+    /// Accepts no more connections, and ends the server after the last one has ended.
     Drain,
-    /// End at once.
+    /// Ends the server at once.
     Stop,
-    /// Read the configuration again. The reply is what changed, or the reason why the configuration
-    /// is invalid.
+    /// Reads the configuration again. The reply is what changed, or the reason why the
+    /// configuration is invalid.
     Reload(oneshot::Sender<Result<ReloadReport, String>>),
     /// A job was registered or removed. The reply is sent once the modules of the job are started
     /// or stopped.
     Jobs(oneshot::Sender<()>),
-    /// Execute a request about modules. The reply is its result or the reason of the refusal.
+    /// Executes a request about modules. The reply is its result or the reason of the refusal.
     Module {
         /// Request.
         call: ModuleCall,
@@ -154,6 +154,8 @@ impl AdminDispatcher {
     pub(super) async fn answer(&self, caller: Caller, call: AdminRequest) -> AdminResult {
         let done = match call {
             AdminRequest::Watch { codes } => {
+                // A watcher keeps its connection after the reply, so its result differs from all
+                // others.
                 let admitted = self.watchers.admit(&codes);
                 let watching = |watcher| AdminResult {
                     reply: AdminReply::Watching,
@@ -312,6 +314,7 @@ impl AdminDispatcher {
             .add_job(spec.clone())
             .await
             .map_err(|error| error.to_string())?;
+        // Only a job that the server has accepted can be removed by an admin request later.
         self.registered().insert(
             nspace.clone(),
             AdminJob {
@@ -348,6 +351,7 @@ impl AdminDispatcher {
             Rank(0),
             &self.parts.uri.to_string(),
         );
+        // The rank differs for each proc, so the external launcher sets it.
         let common = all.into_iter().filter(|(name, _)| *name != variable::RANK);
         JobRegistration {
             nspace: nspace.to_string(),

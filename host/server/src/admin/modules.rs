@@ -7,34 +7,34 @@ use std::{collections::BTreeMap, fmt};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ModuleCall {
-    /// List the modules and their states.
+    /// Lists the modules and their states.
     List,
-    /// Do not call a module until it is enabled again; with a store, also after a restart.
+    /// Disables a module until it is enabled again; with a store, also after a restart.
     Disable {
         /// Name of the module.
         name: String,
     },
-    /// Call a disabled module again.
+    /// Enables a disabled module.
     Enable {
         /// Name of the module.
         name: String,
     },
-    /// Call a quarantined module again.
+    /// Lifts the quarantine of a module.
     Reset {
         /// Name of the module.
         name: String,
     },
-    /// Report the calls of a shadow module.
+    /// Reports the calls of a shadow module.
     Diff {
         /// Name of the module.
         name: String,
     },
-    /// Make a shadow module an active one.
+    /// Makes a shadow module an active one.
     Promote {
         /// Name of the module.
         name: String,
     },
-    /// Run the modules of an earlier set version again.
+    /// Activates the modules of an earlier set version.
     Rollback {
         /// Number of the set version; none for the previous one.
         to: Option<u64>,

@@ -39,27 +39,27 @@ pub struct AdminEnvelope<C = AdminRequest> {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AdminRequest {
-    /// Return all metrics.
+    /// Returns all metrics.
     Stats,
-    /// Return the identity and the state of the server.
+    /// Returns the identity and the state of the server.
     Status,
-    /// Return the registered jobs.
+    /// Returns the registered jobs.
     Jobs,
-    /// Return the hosted chains.
+    /// Returns the hosted chains.
     Chains,
-    /// Stream events that have passed the hosted chains.
+    /// Streams events that have passed the hosted chains.
     Watch {
         /// Codes of the events; empty for all.
         codes: Vec<i32>,
     },
-    /// Register a job whose procs the caller starts, so that they may connect.
+    /// Registers a job whose procs the caller starts, so that they may connect.
     Register(NewJob),
-    /// Return the environment of a registered job again.
+    /// Returns the environment of a registered job again.
     Environment {
         /// Namespace of the job.
         nspace: String,
     },
-    /// Watch a process that the caller started as a proc of a job. Its end is noticed even if it
+    /// Watches a process that the caller started as a proc of a job. Its end is noticed even if it
     /// never connects.
     Started {
         /// Namespace of the job.
@@ -69,18 +69,19 @@ pub enum AdminRequest {
         /// Process id.
         pid: u32,
     },
-    /// Remove a registered job. None of its procs may be connected.
+    /// Removes a registered job. None of its procs may be connected.
     Deregister {
         /// Namespace of the job.
         nspace: String,
     },
-    /// Accept no more jobs and connections, and end after the last connection has ended.
+    /// Accepts no more jobs and connections, and ends the server after the last connection has
+    /// ended.
     Drain,
-    /// End at once. The connections of clients are closed.
+    /// Ends the server at once. The connections of clients are closed.
     Stop,
-    /// Read the configuration again.
+    /// Reads the configuration again.
     Reload,
-    /// Execute a request about modules.
+    /// Executes a request about modules.
     Module(ModuleCall),
 }
 

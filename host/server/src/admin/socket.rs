@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_served_once_and_is_free_again_afterwards() {
+    async fn claimed_path_is_refused_until_its_server_ends() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run/peal/admin.sock");
         let first = listen(&path).unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_directory_that_others_can_write_is_refused() {
+    async fn directory_writable_by_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_group_may_open_it() {
+    async fn admin_group_gets_access_to_socket() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         let gid = rustix::process::getegid().as_raw();

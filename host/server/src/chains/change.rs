@@ -51,6 +51,7 @@ pub(super) fn apply(
 ) {
     match change {
         RegistrationChange::Deregister(number) => {
+            // A module can remove only its own registrations.
             let id = RegistrationId(number);
             if chain
                 .get(id)

@@ -90,6 +90,7 @@ impl HostedChains {
                 .map(Vec::as_slice)
                 .unwrap_or_default(),
         );
+        // Conflicts of other modules were reported when those were added.
         let own = conflicts
             .into_iter()
             .find(|conflict| Arc::ptr_eq(&conflict.module, module) && !before.has(module));

@@ -240,6 +240,7 @@ impl Chains {
     /// Replaces the chains of all owners. An event that is being handled is finished by the
     /// previous modules.
     pub(crate) fn replace(&mut self, hosted: HostedChains) {
+        // Drop the workers that have ended, so that the list does not grow with each replacement.
         self.workers.retain(|(_, worker)| !worker.0.is_finished());
         for gone in self
             .route
@@ -289,6 +290,7 @@ impl Chains {
     /// Lets an event pass the chains.
     pub(crate) fn submit(&self, entered: ChainEvent) {
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
+        // Count first: without owners the event has passed before `pass` returns.
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
         self.shared
             .notices
@@ -329,6 +331,8 @@ impl Chains {
             .await
             .is_err()
         {
+            // The workers are aborted, but a chain on a guest thread continues: this flag ends it
+            // before its next handler.
             shared.stopped.store(true, Ordering::Relaxed);
             let left = shared.under_way.load(Ordering::Relaxed);
             shared.metrics.counters().chain_events_dropped.add(left);

@@ -32,9 +32,9 @@ pub(super) struct ChainQueue {
 
 /// Next work of a worker.
 pub(super) enum ChainWork {
-    /// Replace the modules of the chain.
+    /// Replaces the modules of the chain.
     Reseat(Arc<[ChainModule]>),
-    /// Handle an event.
+    /// Handles an event.
     Event(EventInFlight),
 }
 

@@ -56,6 +56,7 @@ impl ChainView {
     }
 
     pub(super) fn seated(&self) -> BTreeMap<Owner, Arc<ChainModules>> {
+        // A copy of the references keeps the lock short.
         self.map().clone()
     }
 

@@ -64,6 +64,7 @@ impl ChannelBacklog {
             return Err(Box::new(RefusedRequest { logging, limit }));
         }
         state.queue.push(user, bytes, logging.channels(), logging);
+        // Unlock first, so that the worker does not wait for the lock when it wakes up.
         drop(state);
         self.changed.notify_one();
         Ok(())

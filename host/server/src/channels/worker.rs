@@ -48,6 +48,7 @@ impl ChannelWorker {
                 NextRequest::Wait => {}
                 NextRequest::Begin(logging, place) => {
                     self.begin(*logging, place, &mut under_way);
+                    // Other tasks of the runtime get a turn after each group of requests.
                     tokio::task::yield_now().await;
                     continue;
                 }
@@ -120,6 +121,7 @@ impl ChannelWorker {
                 .counters()
                 .log_requests_aggregated
                 .count();
+            // The place is dropped on return, so later requests may begin at once.
             self.report(subject, status.into());
             return;
         }

@@ -140,6 +140,7 @@ impl ChannelWriter {
     /// Writes a request to its channels and returns the result. Channels are not tried after the
     /// time of the request is used up.
     pub(super) async fn write(&self, request: &LogRequest, mut run: LogRun) -> LogResult {
+        // One module set serves the whole request, even if the modules are replaced meanwhile.
         let writers = self.writers.borrow().clone();
         let mut timer = RequestTimer::new(self.settings.host_timeout);
         let logged = loop {
@@ -148,6 +149,7 @@ impl ChannelWriter {
                 NextChannel::Done(logged) => break logged,
             };
             if timer.0.is_zero() {
+                // Channels that are not tried get a status, so that the requester learns of them.
                 run = pending.finish(code::PMIX_ERR_TIMEOUT, Vec::new());
                 continue;
             }

@@ -185,9 +185,11 @@ impl Decisions {
 
     /// Replaces the policies. A request that is being decided is finished by the previous ones.
     pub(crate) fn replace(&mut self, mut hosted: HostedPolicies) {
+        // A hook keeps its worker without policies, since requests may still wait for it.
         for (hook, entry) in &mut self.hook_workers {
             let chain = hosted.hooks.remove(hook).unwrap_or_default();
             let panel = HookPolicies::new(*hook, chain, &self.metrics);
+            // Once true, this stays true: later requests must not overtake waiting ones.
             entry.decides |= panel.decides;
             entry.panel.send_replace(Arc::new(panel));
         }

@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn a_connection_is_found_from_both_ends() {
+    fn connection_is_found_from_both_ends() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
              0: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 11 1 0 20 4 0 10 -1\n\
              1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 65534        0 12 1 0 20 4 0 10 -1\n\

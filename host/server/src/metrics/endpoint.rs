@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_are_read_at_their_path_and_nothing_else_is_there() {
+    async fn metrics_are_at_their_path_and_other_paths_are_refused() {
         let (endpoint, metrics) = start().await;
         metrics.counters().connections_refused.add(7);
         let answer = ask(&endpoint, "GET /metrics HTTP/1.1\r\nhost: me\r\n\r\n").await;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn heads_that_are_too_long_are_cut_off() {
+    async fn too_long_heads_are_refused() {
         let (endpoint, _) = start().await;
         let long = format!(
             "GET /metrics HTTP/1.1\r\nhost: me\r\nx: {}\r\n\r\n",

@@ -44,6 +44,8 @@ impl MonitorWorker {
         let (files, handle) = (self.files.clone(), self.handle.clone());
         match look {
             FileLook::Open { path, identity } => {
+                // Add the monitor before the task runs, so that a close meanwhile cancels the
+                // opening.
                 files.expect(watch, identity);
                 self.work(identity, move || {
                     let seen = files.open(watch, &path, identity);
@@ -90,6 +92,7 @@ impl MonitorWorker {
                 return;
             };
             let done = tokio::task::spawn_blocking(move || {
+                // The permit is kept until the work ends, because blocking work cannot be aborted.
                 let _turn = turn;
                 work();
             });

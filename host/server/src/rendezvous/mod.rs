@@ -204,6 +204,7 @@ impl Rendezvous {
         for name in names {
             files.0.push(session.write(&name, &contents)?);
         }
+        // The system directory is not swept, so it needs no lock.
         drop(turn);
         if settings.serves == Serves::System {
             let system = RendezvousDirectory::open(&settings.system_dir, Sharing::Sticky)?;

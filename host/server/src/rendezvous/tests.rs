@@ -240,7 +240,7 @@ fn file_rewritten_by_another_server_is_not_removed() {
 }
 
 #[test]
-fn traps_are_not_stepped_into() {
+fn links_and_unsafe_directories_are_refused() {
     let node = Node::new();
     let victim = node.root.path().join("victim");
     fs::write(&victim, "precious").unwrap();
@@ -288,7 +288,7 @@ fn session_directory_of_another_user_is_refused() {
 }
 
 #[test]
-fn a_namespace_is_no_path() {
+fn namespace_with_path_or_too_long_is_refused() {
     let node = Node::new();
     let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
     for name in ["../job", "/etc/passwd", &"x".repeat(200)] {
@@ -300,7 +300,7 @@ fn a_namespace_is_no_path() {
 }
 
 #[test]
-fn files_lie_where_tools_look() {
+fn directories_match_those_of_tools() {
     let of = |pairs: &[(&str, &str)]| {
         RendezvousSettings::of(|name| {
             pairs

@@ -90,6 +90,7 @@ impl Shadows {
         look: impl FnOnce(&Module) -> ShadowCall + Send + 'static,
     ) {
         let (inner, whose, shadow) = (self.0.clone(), owner.clone(), module.clone());
+        // Do not wait for the pool: a shadow module must never delay live traffic.
         let looked = self.0.pool.try_run(move || {
             let seen = look(&shadow);
             inner.metrics.counters().shadow_calls.count();

@@ -64,6 +64,7 @@ impl ShadowStats {
             difference,
             failure,
         } = seen;
+        // The module chooses its statuses, so the number of distinct outcomes must be bounded.
         let known = self.answers.len() < ANSWERS || self.answers.contains_key(&answer);
         *self
             .answers
