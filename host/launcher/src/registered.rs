@@ -119,7 +119,7 @@ impl RegisteredControl {
         for rank in &self.ranks {
             match running.get(rank) {
                 None => {
-                    let why = "no process of it has connected that can be looked at";
+                    let why = "no accessible process of this proc has connected";
                     not_done.push(RankNotDone::new(*rank, code::PMIX_ERR_NOT_FOUND, why));
                 }
                 Some(processes) if processes.is_empty() => {
@@ -130,7 +130,7 @@ impl RegisteredControl {
         }
         running.retain(|_, processes| !processes.is_empty());
         if let JobAction::Restart { .. } = self.action {
-            let why = "it was not started here, so it cannot be started again";
+            let why = "not started by this launcher, so it cannot be restarted";
             let refused = running
                 .into_keys()
                 .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NOT_SUPPORTED, why));

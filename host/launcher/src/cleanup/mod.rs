@@ -128,8 +128,8 @@ impl Cleanups {
                 waits.insert(proc.clone());
             }
         }
+        // Registrations of other jobs and users neither conflict nor share the limit.
         let same =
-           // Registrations of other jobs and users neither conflict nor share the limit.
             |other: &&Registered| other.by == by.nspace && other.identity.uid == identity.uid;
         let others = || {
             known
