@@ -366,7 +366,7 @@ impl RunningJobTask {
             .proc_ended_abnormally(proc.clone(), status, infos);
         self.questions.spawn(async move {
             let wished = tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| {
-                tracing::warn!(%proc, timeout = ?limit, "handlers exceeded the action timeout; run.on_abort applies");
+                tracing::warn!(%proc, after = ?limit, "handlers exceeded the action timeout; run.on_abort applies");
                 None
             });
             HandlersReply { status, wished }
