@@ -104,7 +104,7 @@ impl RegisteredProcs {
 /// Action on procs of a registered job.
 #[derive(Debug)]
 pub(super) struct RegisteredControl {
-    /// User as whom the processes run.
+    /// User that the processes run as.
     pub(super) owner: UserIdentity,
     pub(super) action: JobAction,
     pub(super) ranks: BTreeSet<Rank>,
@@ -438,7 +438,7 @@ mod tests {
         assert!(!lives(shell.id()) && !lives(child) && lives(other.id()) && lives(others_child));
         assert_eq!(procs.process_of(Rank(0)), ProcProcess::Ended);
         let [late] = &control(&procs, JobAction::Pause, 0, &procs.ids())[..] else {
-            panic!("it has ended")
+            panic!("the pause should fail")
         };
         assert_eq!(
             (late.status, late.reason.as_str()),
@@ -473,7 +473,7 @@ mod tests {
         for rank in [0, 1] {
             assert_eq!(procs.process_of(Rank(rank)), ProcProcess::Unknown);
             let [refused] = &control(&procs, JobAction::Kill, rank, &[])[..] else {
-                panic!("nobody is there")
+                panic!("the request should fail")
             };
             assert_eq!(refused.status, code::PMIX_ERR_NOT_FOUND);
         }
@@ -481,7 +481,7 @@ mod tests {
         procs.add(Rank(2), shell.id());
         let [refused] = &control(&procs, JobAction::Restart { checkpoint: None }, 2, &[])[..]
         else {
-            panic!("it is")
+            panic!("the restart should fail")
         };
         assert_eq!(refused.status, code::PMIX_ERR_NOT_SUPPORTED);
         assert_eq!(control(&procs, JobAction::Kill, 2, &[]), []);
