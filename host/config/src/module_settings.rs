@@ -1,4 +1,4 @@
-//! The table of settings of modules: what each is, what it may reach, and its limits.
+//! Table of settings of modules: identity, registration, grants and limits.
 use crate::{
     file_kinds::FilesGrant,
     kinds::{FilePath, KeywordKind, Millis, Number, Required, Switch, Unset},

@@ -1,6 +1,8 @@
-//! The table of settings, but for those of modules and sinks: every key, its type, default, bounds, meaning, and a value other than the default.
+//! Table of all settings except those of modules and sinks. A row contains key, type, default,
+//! bounds, meaning, and an example other than the default.
 //!
-//! Reading, `peal config show`, the environment's names, the example file and the tables for readers are made from it.
+//! The parser, `peal config show`, the names of environment variables, the example file and the
+//! reference tables are generated from it.
 use crate::{
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
@@ -22,11 +24,11 @@ use std::{
     time::Duration,
 };
 
-/// The longest time that can be set, in milliseconds: a day.
+/// Maximum of times, in milliseconds: a day.
 const DAY: u64 = 86_400_000;
-/// The most of anything that is counted.
+/// Maximum of counts.
 const MILLION: u64 = 1_000_000;
-/// The most memory or disk that can be allowed, in bytes: a tebibyte.
+/// Maximum of memory and disk sizes, in bytes: a tebibyte.
 const TIB: u64 = 1 << 40;
 
 settings! {
