@@ -308,7 +308,7 @@ fn config_check_tells_mistakes_of_all_kinds_at_once() {
     for wanted in [
         "peal.toml:2:23: server.max_outbox_messages is 0",
         "peal.toml:4:1: admin.group: there is no group \"no-such-group\"",
-        "peal.toml:6:1: audit.on_failure has to be said",
+        "peal.toml:6:1: audit.on_failure is required with an audit trail",
         "peal.toml:8:1: a sink has one of",
         "peal.toml:9:1: module m imports peal:pmix/logging",
         "modules.d/a.toml:1:",

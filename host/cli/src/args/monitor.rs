@@ -42,14 +42,15 @@ pub struct Ps {
 pub enum MonitorCommand {
     /// Show the resource usage of procs or of the node
     ///
-    /// Prints one report, or with --rate repeated reports until interrupted. Without targets, shows the usage of the server's
-    /// node.
+    /// Prints one report, or with --rate repeated reports until interrupted. Without targets, shows
+    /// the usage of the server's node.
     #[command(after_help = USAGE_EXAMPLES)]
     Usage(MonitorUsage),
     /// Monitor the activity of a file and wait for an alert
     ///
-    /// The server checks the file periodically with your permissions. It raises PMIX_MONITOR_FILE_ALERT if the file has not grown
-    /// (or was not read or changed) for more checks than allowed. It refuses files that you cannot access.
+    /// The server checks the file periodically with your permissions. It raises
+    /// PMIX_MONITOR_FILE_ALERT if the file has not grown (or was not read or changed) for more
+    /// checks than allowed. It refuses files that you cannot access.
     #[command(after_help = FILE_EXAMPLES)]
     File(MonitorFile),
 }
