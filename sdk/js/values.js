@@ -99,8 +99,8 @@ export const liftInfos = (content) => new Lift(content.arrays).infos(content.inf
 
 export const liftValue = (found) => (found == null ? undefined : new Lift(found.arrays).value(found.value));
 
-export const liftResults = (chain) => {
-  const lift = new Lift(chain.arrays);
+export const liftResults = (results) => {
+  const lift = new Lift(results.arrays);
   return results.results.map(({ name, status, infos }) => ({ name, status, infos: lift.infos(infos) }));
 };
 

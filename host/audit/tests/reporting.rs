@@ -254,9 +254,9 @@ fn report_lists_reach_of_modules_and_denied_requests() {
     let page = shown(&place);
     let digest = Digest::of(&component("moody")).to_string();
     assert!(page.contains(&digest));
-    let all = "logging, clock, notify, registration, sink, state, random, files, control, report, usage, wasi";
+    let all = "logging, clock, notify, registration, sink, state, random, files, job-control, log-request, resource-usage, wasi";
     assert!(
-        page.contains(all) && page.contains("output 20000"),
+        page.contains(all) && page.contains("output_bytes 20000"),
         "{page}"
     );
     assert!(page.contains("event PMIX_ERR_PROC_ABORTED (-"), "{page}");

@@ -126,8 +126,8 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>,
         (Some(_), None) => Err(Problem::new(
             resolved.origin("audit.path").clone(),
             format!(
-                "{key} has to be said where there is an audit trail: \"deny\" denies what policies grant while that cannot be \
-                 recorded, \"continue\" goes on without a record"
+                "{key} is required with an audit trail: \"deny\" turns a grant into a denial while it cannot be \
+                recorded, \"continue\" grants without a record"
             ),
         )),
     }

@@ -76,7 +76,7 @@ fn show(out: &mut impl Write, args: ConfigShowArgs) -> Result<()> {
     }
     if let Err(problems) = modules {
         crate::print_line(&format!(
-            "what is said of modules cannot be used, so that none is shown:\n{problems}"
+            "the modules are not shown, since their configuration is invalid:\n{problems}"
         ));
     }
     Ok(())

@@ -210,8 +210,8 @@ fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
     let at = |key| module.given(key).cloned().unwrap_or(ProblemOrigin::BuiltIn);
     let shut = |(path, mode): (PathBuf, FilesMode)| {
         let (lets, key) = match mode {
-            FilesMode::Read => (raised.can_read(&path), "read"),
-            FilesMode::ReadWrite => (raised.can_write(&path), "write"),
+            FilesMode::Read => (raised.can_read(&path), "read_only_paths"),
+            FilesMode::ReadWrite => (raised.can_write(&path), "read_write_paths"),
         };
         let origin = if path == module.settings.path {
             "module.path"
@@ -225,8 +225,8 @@ fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
             Problem::new(
                 at(origin),
                 format!(
-                    "the wall of this server keeps module {name} from {path}, which its configuration did not name at its \
-                     start: start it anew, with {path} in wall.{key} if more will come there"
+                    "confinement keeps module {name} from {path}, which was not configured at startup: restart \
+                    the server, with {path} in confinement.{key} if more files will be added there"
                 ),
             )
         })

@@ -265,7 +265,7 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
         }
         Ok(Ended::Failed) => {
             crate::print_line(
-                "the server of the job failed: a part of it panicked, which its trace tells; the job was killed",
+                "the server of the job failed: a task panicked (see its trace); the job was killed",
             );
             ExitCode::from(crate::FAILED)
         }

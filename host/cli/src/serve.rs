@@ -134,7 +134,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         ServeEnd::Wanted => Ok(ExitCode::SUCCESS),
         ServeEnd::Failure => {
             bail!(
-                "the server failed: a part of it panicked, which its trace tells, and it answers nobody any more"
+                "the server failed: a task panicked (see its trace); the server no longer answers"
             )
         }
     }

@@ -1,4 +1,4 @@
-//! The table of settings of modules: what each is, what it may reach, and its limits.
+//! Table of settings of modules: identity, registration, grants and limits.
 use crate::{
     file_kinds::FilesGrant,
     kinds::{FilePath, KeywordKind, Millis, Number, Required, Switch, Unset},
@@ -35,7 +35,7 @@ settings! {
         /// Owner of the module: the site, a user or the jobs of a namespace. A handler of a user or
         /// job receives events that concern their procs, in a separate chain after the site's.
         scope "module.scope": ConfiguredScope = ConfiguredScope::Site, ModuleScope, "\"namespace:solver\"";
-        /// Whether the module acts, or is a shadow module whose outcome is ignored. `peal module
+        /// Mode of the module: active, or shadow, in which its outcome is ignored. `peal module
         /// diff` shows differing outcomes.
         mode "module.mode": Mode = Mode::Active, KeywordKind, "\"shadow\"";
         /// Codes of the events that the handler receives. An empty array means all.
@@ -48,7 +48,7 @@ settings! {
         affected "module.affected": Vec<Proc> = Vec::new(), List(ProcName), "[\"solver:0\", \"viewer:*\"]";
         /// Placement of the module in its chain.
         placement "module.placement": ChainPlacement = ChainPlacement::Append, Placement, "{ after = \"other\" }";
-        /// Whether the handler is called only once.
+        /// Limits the handler to one call.
         oneshot "module.oneshot": bool = false, Switch, "true";
         /// Outcome that replaces a failed call of a policy.
         on_failure "module.on_failure": OnFailure = OnFailure::Deny, KeywordKind, "\"pass\"";

@@ -1,6 +1,8 @@
-//! The table of settings, but for those of modules and sinks: every key, its type, default, bounds, meaning, and a value other than the default.
+//! Table of all settings except those of modules and sinks. A row contains key, type, default,
+//! bounds, meaning, and an example other than the default.
 //!
-//! Reading, `peal config show`, the environment's names, the example file and the tables for readers are made from it.
+//! The parser, `peal config show`, the names of environment variables, the example file and the
+//! reference tables are generated from it.
 use crate::{
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
@@ -25,11 +27,11 @@ use std::{
     time::Duration,
 };
 
-/// The longest time that can be set, in milliseconds: a day.
+/// Maximum of times, in milliseconds: a day.
 const DAY: u64 = 86_400_000;
-/// The most of anything that is counted.
+/// Maximum of counts.
 const MILLION: u64 = 1_000_000;
-/// The most memory or disk that can be allowed, in bytes: a tebibyte.
+/// Maximum of memory and disk sizes, in bytes: a tebibyte.
 const TIB: u64 = 1 << 40;
 
 settings! {
@@ -78,9 +80,8 @@ settings! {
     "server" server: Server {
         /// Maximum memory of one event, in bytes.
         max_event_bytes "server.max_event_bytes": usize = MIB, Number(1024, 1 << 30), "65536";
-        /// Whether this server writes to log channels that other servers lack
-        /// (`PMIX_SERVER_GATEWAY`). Messages logged to stdout and stderr on any server then appear
-        /// here.
+        /// Makes this server write to log channels that other servers lack (`PMIX_SERVER_GATEWAY`).
+        /// Messages logged to stdout and stderr on any server then appear here.
         gateway "server.gateway": bool = false, Switch, "true";
         /// Maximum memory of the keys and values that one proc has put, in bytes.
         max_put_bytes "server.max_put_bytes": usize = 256 * MIB, Number(0, TIB), "1048576";
@@ -145,8 +146,8 @@ settings! {
         /// Time that the host environment has to register for environment events, in milliseconds.
         /// The client that registers waits for it.
         host_environment_timeout "server.host_environment_timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "1000";
-        /// Whether the server itself monitors procs and files (`PMIX_SERVER_ENABLE_MONITORING`).
-        /// With false it asks the host environment.
+        /// Makes the server itself monitor procs and files (`PMIX_SERVER_ENABLE_MONITORING`). With
+        /// false it asks the host environment.
         monitoring "server.monitoring": Option<bool> = None, Unset("the host environment if it supports monitoring, else the server", Switch), "true";
         /// Maximum number of monitors of one proc.
         max_monitors_per_proc "server.max_monitors_per_proc": usize = 64, Number(0, MILLION), "8";
@@ -261,7 +262,8 @@ settings! {
         /// Order in which log channels are tried if a request names none: channel names without
         /// `PMIX_LOG_`. The suffix `:req` marks channels that must succeed.
         order "log.order": Vec<OrderedChannel> = Vec::new(), ChannelOrder, "\"local_syslog:req,global_syslog,email\"";
-        /// Whether logging stops at the first channel that succeeds, if the request does not say.
+        /// Stops logging at the first channel that succeeds, unless the request specifies
+        /// otherwise.
         once "log.once": bool = false, Switch, "true";
         /// Time during which repetitions of a logged request (`PMIX_LOG_KEY`, `PMIX_LOG_VAL`) are
         /// only counted, in milliseconds. 0 turns this off.
@@ -284,7 +286,7 @@ settings! {
 
     /// Connections of tools.
     "tools" tools: Tools {
-        /// Whether tools may connect.
+        /// Permits tools to connect.
         enable "tools.enable": bool = true, Switch, "false";
         /// Maximum number of connected tools. One eighth of them is reserved for root and the
         /// server's user.
@@ -298,7 +300,7 @@ settings! {
         /// Directory of the rendezvous file of the system server.
         system_dir "tools.system_dir": Option<PathBuf> = None,
             Unset("$PMIX_SYSTEM_TMPDIR, $TMPDIR, $TEMP or $TMP, else /tmp", FilePath), "\"/run/peal\"";
-        /// Whether this server is the system server of its node, which tools of all users find.
+        /// Makes this server the system server of its node, which tools of all users find.
         system_server "tools.system_server": bool = false, Switch, "true";
     }
 
@@ -322,8 +324,8 @@ settings! {
 
     /// Deployment of modules to a running server.
     "deploy" deploy: Deploy {
-        /// Whether `peal serve` watches the files of the configuration and of its modules, and
-        /// deploys changes.
+        /// Makes `peal serve` watch the files of the configuration and of its modules, and deploy
+        /// changes.
         watch "deploy.watch": bool = true, Switch, "false";
         /// Directory in which users install modules for all their jobs. It belongs to root. Each
         /// user owns one directory in it, with files as in modules.d.
@@ -424,7 +426,7 @@ settings! {
         secret_keys "audit.secret_keys": Vec<String> = audit_secrets(), List(InfoKey), "[\"pmix.cred\", \"password\"]";
         /// File to which trail checkpoints are appended, preferably on the disk of another machine.
         checkpoint_file "audit.checkpoint_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/mnt/log/peal.checkpoints\"";
-        /// Whether trail checkpoints are also sent to the system log.
+        /// Copies of trail checkpoints in the system log.
         checkpoint_syslog "audit.checkpoint_syslog": CheckpointSyslog = CheckpointSyslog::No, KeywordKind, "\"yes\"";
         /// Number of records between two trail checkpoints.
         checkpoint_records "audit.checkpoint_records": u64 = 1000, Number(1, 1000 * MILLION), "100";

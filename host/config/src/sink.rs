@@ -1,4 +1,5 @@
-//! The table of settings of sinks, which are ways out of the process, and what they come to.
+//! Table of settings of sinks, and their conversion to the settings of peal-sinks. A sink is a
+//! destination outside of the process.
 use crate::{
     document::SinkEntry,
     kinds::{FilePath, KeywordKind, Millis, Number, Required, Unset},
@@ -135,10 +136,10 @@ impl NamedTable for Sink {
 }
 
 impl SinkEntry {
-    /// The sink as it is to be opened.
+    /// Returns the settings by which the sink is opened.
     ///
     /// # Errors
-    /// All that is wrong with its settings together.
+    /// All problems of the combination of settings.
     pub fn to_open(&self) -> Result<SinkSettings, Problems> {
         let (kind, retry) = both(self.kind(), self.retry())?;
         let Sink {
@@ -191,12 +192,13 @@ impl SinkEntry {
         })
     }
 
-    /// The only thing that is wrong with a part of it.
+    /// Returns a single problem of a key as the error.
     fn wrong(&self, key: &str, message: impl Into<String>) -> Problems {
         Problems(vec![self.problem(key, message)])
     }
 
-    /// It is of the one kind whose place is given, and has no settings of others.
+    /// Returns the kind of the sink, which the given address key selects. Settings of other kinds
+    /// are problems.
     fn kind(&self) -> Result<SinkKind, Problems> {
         const PLACES: [(&str, &str); 3] = [
             ("sink.syslog.", "sink.syslog.address"),
@@ -319,7 +321,7 @@ impl SinkEntry {
             Encryption::Tls => Ok(peal_sinks::Encryption::Tls),
             Encryption::None if has_password => Err(self.wrong(
                 "sink.mail.encryption",
-                "a password is not said in the open: encryption is needed",
+                "a password needs an encrypted connection",
             )),
             Encryption::None => Ok(peal_sinks::Encryption::None),
         };
@@ -379,7 +381,7 @@ impl SinkEntry {
     }
 }
 
-/// Two parts of a sink, or what is wrong with either.
+/// Returns both parts of a sink, or the problems of both.
 fn both<A, B>(one: Result<A, Problems>, other: Result<B, Problems>) -> Result<(A, B), Problems> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),

@@ -1,4 +1,4 @@
-//! The kinds of values that have to do with sinks: their names, what stands for an address, permissions of a file.
+//! Kinds of values for sinks: names, parsed texts such as addresses, and file permissions.
 use crate::{
     kinds::{MAX_TEXT, TextKind, ValueKind},
     parser::DocumentParser,
@@ -10,7 +10,7 @@ use std::{
 };
 use toml::{Spanned, Value, de::DeValue};
 
-/// The longest name of a sink, in bytes.
+/// Maximum length of the name of a sink, in bytes.
 const MAX_NAME: usize = 64;
 
 fn is_name(name: &str) -> bool {
@@ -18,7 +18,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain)
 }
 
-/// What a sink is called.
+/// Name of a new sink.
 pub(crate) struct NewSink;
 
 impl TextKind for NewSink {
@@ -36,7 +36,7 @@ impl TextKind for NewSink {
     }
 }
 
-/// The name of a sink to write to.
+/// Name of a sink to write to.
 pub(crate) struct NameOfSink;
 
 impl ValueKind<SinkName> for NameOfSink {
@@ -68,7 +68,7 @@ impl ValueKind<SinkName> for NameOfSink {
     }
 }
 
-/// A text that stands for something else, which says itself what is wrong with it.
+/// Text that is parsed to a value. The error of the parser describes what is wrong with it.
 pub(crate) struct Parsed(pub(crate) &'static str);
 
 impl<T: FromStr<Err: Display> + Display> ValueKind<T> for Parsed {
@@ -95,7 +95,7 @@ impl<T: FromStr<Err: Display> + Display> ValueKind<T> for Parsed {
     }
 }
 
-/// One line of text.
+/// Text of one line.
 pub(crate) struct TextLineKind(pub(crate) &'static str);
 
 impl TextKind for TextLineKind {
@@ -108,7 +108,7 @@ impl TextKind for TextLineKind {
     }
 }
 
-/// Who may read and write a file.
+/// Read and write permissions of a file.
 pub(crate) struct Permissions;
 
 impl ValueKind<u32> for Permissions {

@@ -1,14 +1,15 @@
-//! The last part of what procs wrote, for those who pull it later.
+//! The last output of procs, for pulls that begin later.
 use peal_model::{IofChannel, Nspace, Proc};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How much is kept of all streams together, in bytes: what comes when it is full is kept in the place of what its stream has.
+/// Maximum size of all streams together, in bytes. When it is reached, new output of a stream
+/// replaces older output of the same stream.
 const ALL: usize = 16 << 20;
 
-/// One stream of one proc.
+/// One stream of one proc: the proc and its IOF channel.
 type Source = (Proc, u16);
 
-/// Whether there is more to come.
+/// State of a stream: more output can follow, or the stream has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Flow {
     #[default]
@@ -22,7 +23,7 @@ struct Kept {
     flow: Flow,
 }
 
-/// What is kept of the streams of all jobs that run.
+/// The last output of the streams of all running jobs.
 #[derive(Debug, Default)]
 pub(super) struct OutputBacklog {
     streams: BTreeMap<Source, Kept>,
@@ -30,13 +31,13 @@ pub(super) struct OutputBacklog {
 }
 
 impl OutputBacklog {
-    /// Begins with a stream. What is logged to one that was not begun is not kept.
+    /// Begins to keep a stream. Logged lines of other streams are not kept.
     pub(super) fn open(&mut self, (source, channel): (&Proc, IofChannel)) {
         self.streams.entry((source.clone(), channel.0)).or_default();
     }
 
-    /// Keeps what was written, or that it was the end, which is nothing. Of one stream no more than `most` bytes are kept, the last ones,
-    /// and from the beginning of a line if there is one.
+    /// Keeps output that a proc wrote; empty output is the end of the stream. At most `most` bytes
+    /// are kept of each stream: the last ones, from the beginning of a line if they contain one.
     pub(super) fn write(
         &mut self,
         (source, channel): (&Proc, IofChannel),
@@ -55,7 +56,8 @@ impl OutputBacklog {
         self.insert((source, channel), written, most);
     }
 
-    /// Keeps what was logged to a stream, within the same bounds. One that has ended stays so.
+    /// Keeps lines that were logged to a stream, within the same bounds. A stream that has ended
+    /// stays ended.
     pub(super) fn insert(
         &mut self,
         (source, channel): (&Proc, IofChannel),
@@ -66,6 +68,7 @@ impl OutputBacklog {
             return;
         };
         let before = kept.last.len();
+        // What the stream already has counts as room, since new output replaces it.
         let room = most.min(before.saturating_add(ALL.saturating_sub(self.bytes)));
         let tail = written
             .get(written.len().saturating_sub(room)..)
@@ -73,7 +76,8 @@ impl OutputBacklog {
         kept.last.extend(tail);
         let excess = kept.last.len().saturating_sub(room);
         if excess > 0 || tail.len() < written.len() {
-            // What goes may end with a line; of what was left out we do not know.
+            // If all of `written` is kept, the byte before the cut is known: a line end there makes
+            // the cut the beginning of a line. Otherwise that byte was left out and is unknown.
             let from = if tail.len() < written.len() {
                 excess
             } else {
@@ -84,7 +88,8 @@ impl OutputBacklog {
                 .range(from..)
                 .position(|byte| *byte == b'\n')
                 .map(|at| from + at + 1);
-            // A line that is longer than all that is kept has no beginning.
+            // Without a later line end, the cut is in the middle of a line that is longer than
+            // all that is kept.
             kept.last.drain(
                 ..line
                     .filter(|line| *line < kept.last.len())
@@ -97,7 +102,8 @@ impl OutputBacklog {
             .saturating_add(kept.last.len());
     }
 
-    /// What is kept of the streams that are wanted, no more than `most` bytes of each; behind what has ended there is an empty piece.
+    /// Returns the kept output of the selected streams, at most `most` bytes of each. An empty
+    /// piece follows for each stream that has ended.
     pub(super) fn of(
         &self,
         wants: impl Fn(&Proc, IofChannel) -> bool,
@@ -123,7 +129,7 @@ impl OutputBacklog {
         })
     }
 
-    /// A job has ended.
+    /// Removes the streams of a job that has ended.
     pub(super) fn forget(&mut self, job: &Nspace) {
         self.streams.retain(|(source, _), _| source.nspace != *job);
         self.bytes = self.streams.values().map(|kept| kept.last.len()).sum();
@@ -168,7 +174,7 @@ mod tests {
         assert_eq!(
             kept(&backlog, 3),
             ["0ee\n", "1rds", "1", "2", "345\n"],
-            "who wants less gets the end of it"
+            "a smaller limit returns the end of the output"
         );
         backlog.write((&proc(4), out), b"not kept", 0);
         backlog.forget(&proc(0).nspace);

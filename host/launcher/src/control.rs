@@ -1,4 +1,4 @@
-//! Job control on this node: what procs of a job were asked to do, and when it has been done.
+//! Job control on this node: requests to the procs of a job, and their results.
 use super::{EmbeddedHostEnvironment, JobCommand, registered::RegisteredControl};
 use peal_core::job_control::{JobAction, JobControl, NotDone};
 use peal_model::{Nspace, Proc, Rank, Status, code};
@@ -6,14 +6,15 @@ use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::{mpsc, oneshot};
 
-/// How many requests about procs of registered jobs may be under way at once: each takes a thread.
+/// Maximum number of requests about procs of registered jobs in progress at once. Each takes a
+/// thread.
 pub(super) const REGISTERED: usize = 64;
 
-/// An answer that comes when it has been done, with those to whom it could not be.
-type Begun = oneshot::Receiver<Vec<RankNotDone>>;
+/// Result of a request that has begun: the procs on which the action failed, once it has ended.
+type PendingResult = oneshot::Receiver<Vec<RankNotDone>>;
 
 impl EmbeddedHostEnvironment {
-    /// Controls procs, and says to whom it could not be done.
+    /// Carries out an action on procs. Returns those on which it failed.
     pub(super) async fn control_procs(
         &self,
         JobControl {
@@ -24,7 +25,7 @@ impl EmbeddedHostEnvironment {
         for Proc { nspace, rank } in targets {
             by_job.entry(nspace).or_default().insert(rank);
         }
-        // All of them begin before any is waited for.
+        // All jobs begin before the result of one is awaited, so that they proceed in parallel.
         let mut begun = Vec::new();
         for (job, ranks) in by_job {
             let answer = match self.kin.find(&job) {
@@ -58,21 +59,22 @@ impl EmbeddedHostEnvironment {
         not_done
     }
 
-    /// Controls procs of a job that others started, on another thread; none where there is no such job.
+    /// Begins an action on procs of a job that another launcher started, on another thread. Returns
+    /// none if there is no such job.
     fn control_registered(
         &self,
         job: &Nspace,
         action: &JobAction,
         ranks: &BTreeSet<Rank>,
-    ) -> Option<Begun> {
+    ) -> Option<PendingResult> {
         let (listed, others) = self.table.registered(job)?;
         let (done, answer) = oneshot::channel();
         let Ok(permit) = self.controls.clone().try_acquire_owned() else {
-            let busy = "too many requests about registered jobs are under way";
+            let busy = "too many requests about registered jobs are in progress";
             let refused = ranks
                 .iter()
                 .map(|rank| RankNotDone::new(*rank, code::PMIX_ERR_RESOURCE_BUSY, busy));
-            // Whoever no longer waits need not be told.
+            // The receiver is returned below, so the send cannot fail.
             let _ = done.send(refused.collect());
             return Some(answer);
         };
@@ -90,17 +92,20 @@ impl EmbeddedHostEnvironment {
                 .map(|procs| control.run(procs))
                 .unwrap_or_default();
             drop(permit);
+            // The requester may have given up.
             let _ = done.send(not_done);
         });
         Some(answer)
     }
 }
 
+/// Sends an action to the task of a job that this launcher started. Returns none if the job has
+/// ended.
 async fn begin(
     commands: mpsc::Sender<JobCommand>,
     action: &JobAction,
     ranks: &BTreeSet<Rank>,
-) -> Option<Begun> {
+) -> Option<PendingResult> {
     let (done, answer) = oneshot::channel();
     let control = RankControl {
         action: action.clone(),
@@ -111,24 +116,25 @@ async fn begin(
     Some(answer)
 }
 
+/// Returns the failure of a proc of an unknown job.
 fn not_started(rank: Rank) -> RankNotDone {
     RankNotDone {
         rank,
         status: code::PMIX_ERR_NOT_FOUND,
-        reason: "no process was started for it here".to_owned(),
+        reason: "no process was started for this proc".to_owned(),
     }
 }
 
-/// An action for procs of one job.
+/// Action on procs of one job.
 #[derive(Debug)]
 pub(crate) struct RankControl {
     pub(crate) action: JobAction,
     pub(crate) ranks: BTreeSet<Rank>,
-    /// Told when it has been done, and to whom it could not be.
+    /// Receives the procs on which the action failed, once it has ended.
     pub(crate) done: oneshot::Sender<Vec<RankNotDone>>,
 }
 
-/// A proc to which it could not be done.
+/// Proc on which an action failed.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RankNotDone {
     pub(crate) rank: Rank,
@@ -146,7 +152,7 @@ impl RankNotDone {
     }
 }
 
-/// The signal that an action begins with.
+/// Returns the signal with which an action begins.
 pub(crate) fn signal_of(action: &JobAction) -> Option<Signal> {
     match action {
         JobAction::Terminate | JobAction::Restart { .. } => Some(Signal::TERM),
@@ -156,7 +162,7 @@ pub(crate) fn signal_of(action: &JobAction) -> Option<Signal> {
     }
 }
 
-/// What there is to say where nothing of the job is left.
+/// Returns the failures of an action on procs of a job that has ended.
 pub(crate) fn after_the_end(action: &JobAction, ranks: BTreeSet<Rank>) -> Vec<RankNotDone> {
     ranks
         .into_iter()
@@ -164,7 +170,7 @@ pub(crate) fn after_the_end(action: &JobAction, ranks: BTreeSet<Rank>) -> Vec<Ra
         .collect()
 }
 
-/// Who has ended can be ended, but not be told anything.
+/// Returns the failure of an action on a proc that has ended; none if the action was to end it.
 pub(crate) fn ended_already(action: &JobAction, rank: Rank) -> Option<RankNotDone> {
     match action {
         JobAction::Terminate | JobAction::Kill => None,
@@ -178,18 +184,18 @@ pub(crate) fn ended_already(action: &JobAction, rank: Rank) -> Option<RankNotDon
     }
 }
 
-/// A request that has begun and is not done.
+/// Request that has begun and is not done.
 #[derive(Debug)]
 pub(crate) struct OpenControl {
-    /// Of whom something still runs that is to end.
+    /// Ranks with processes that still have to end.
     pub(crate) waits: BTreeSet<Rank>,
     pub(crate) not_done: Vec<RankNotDone>,
     pub(crate) done: oneshot::Sender<Vec<RankNotDone>>,
-    /// Who is to be started again then.
+    /// Procs to start again after that.
     pub(crate) restart: Option<Restart>,
 }
 
-/// Who is to be started again.
+/// Procs to start again, from a checkpoint if one is named.
 #[derive(Clone, Debug)]
 pub(crate) struct Restart {
     pub(crate) ranks: BTreeSet<Rank>,
@@ -197,7 +203,7 @@ pub(crate) struct Restart {
 }
 
 impl OpenControl {
-    /// One that waits for nobody.
+    /// Creates a request that waits for no proc.
     pub(crate) fn of(done: oneshot::Sender<Vec<RankNotDone>>) -> OpenControl {
         OpenControl {
             waits: BTreeSet::new(),
@@ -207,9 +213,9 @@ impl OpenControl {
         }
     }
 
-    /// Tells whoever asked.
+    /// Sends the result to the requester.
     pub(crate) fn answer(self) {
-        // Who no longer waits need not be told.
+        // The requester may have given up.
         let _ = self.done.send(self.not_done);
     }
 }

@@ -1,22 +1,23 @@
-//! The environment of procs: what they inherit, by what they find their server, and what Open MPI's programs and their users expect.
+//! The environment of procs: inherited variables, settings of the request, and the variables that
+//! Open MPI's programs and their users expect.
 use super::job_request::AppRequest;
 use peal_core::job::JobSpec;
 use peal_model::Rank;
 use std::ffi::{OsStr, OsString};
 use tokio::process::Command;
 
-/// A change in the environment of procs.
+/// Change in the environment of procs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EnvironmentSetting {
-    /// The variable gets this value.
+    /// Sets the variable to this value.
     Set(OsString, OsString),
-    /// It is taken away.
+    /// Removes the variable.
     Unset(OsString),
-    /// Before what it has, behind this separator, comes this.
+    /// Puts this value and the separator before the value that the variable has.
     Prepend(OsString, OsString, char),
-    /// The same, after it.
+    /// Puts the separator and this value after the value that the variable has.
     Append(OsString, OsString, char),
-    /// It gets this value unless it has one.
+    /// Sets the variable to this value unless it has one.
     Add(OsString, OsString),
 }
 
@@ -49,7 +50,7 @@ fn joined(first: &OsStr, separator: char, second: &OsStr) -> OsString {
     joined
 }
 
-/// What a variable will be for the command, if it is there.
+/// Returns the value that a variable will have for the command, if it is set.
 fn now(command: &Command, name: &OsStr) -> Option<OsString> {
     let changed = command
         .as_std()
@@ -61,7 +62,7 @@ fn now(command: &Command, name: &OsStr) -> Option<OsString> {
     }
 }
 
-/// What procs must not inherit, since it is about ourselves as a proc of somebody else's.
+/// Removes variables that describe `peal` itself as a proc of another launcher.
 pub(super) fn inherited(command: &mut Command) {
     let of_others = |name: &OsStr| {
         let name = name.as_encoded_bytes();
@@ -74,7 +75,8 @@ pub(super) fn inherited(command: &mut Command) {
     }
 }
 
-/// What scripts and programs ask of the environment that `mpirun` gives them, for a rank of this application.
+/// Returns the variables that `mpirun` sets for scripts and programs, for a rank of this
+/// application.
 pub(super) fn of_open_mpi(
     job: &JobSpec,
     rank: Rank,
@@ -90,7 +92,7 @@ pub(super) fn of_open_mpi(
         its.to_string()
     });
     vec![
-        // By this Open MPI 4.1 knows that who waits should let others run; 5.0 is told so by its server.
+        // Tells Open MPI 4.1 to yield the processor while it waits. 5.0 gets this from its server.
         (
             "OMPI_MCA_mpi_oversubscribe",
             u8::from(job.is_crowded()).to_string(),

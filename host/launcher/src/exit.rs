@@ -1,13 +1,17 @@
-//! How procs and jobs end, what is told of it, and what that means for the exit status.
+//! Exits of jobs: the infos of their events and the exit status of the job.
 use super::job_request::JobRequest;
 use peal_core::choice::OnAbort;
 use peal_model::{Info, Proc, Value, key};
 use peal_server::ProcExit;
 
-/// What the host is going to do about an abnormal end if no handler wishes anything else, and how long it waits for them; said
-/// in the event. `PMIX_EVENT_TERMINATE_PROC`, `_NODE` and `_SESSION` it never intends: the proc is gone, and the rest is not its
-/// job. `PMIX_EVENT_SILENT_TERMINATION` is about events of ends in order, which it does not raise.
+/// Returns the infos of the event of an abnormal end that announce the default action: the
+/// action without a handler's request, and the time that handlers have to request another one.
+///
+/// `PMIX_EVENT_TERMINATE_PROC` is never announced, since the proc has ended already. `_NODE` and
+/// `_SESSION` are outside of the launcher's responsibility. `PMIX_EVENT_SILENT_TERMINATION`
+/// concerns events of normal ends, which the launcher does not raise.
 pub(crate) fn intention(request: &JobRequest) -> Vec<Info> {
+    // Rounded up: the attribute is in whole seconds, and zero would announce no time at all.
     let seconds = i32::try_from(request.keeping.action_timeout.as_millis().div_ceil(1000))
         .unwrap_or(i32::MAX);
     let mut infos = vec![Info::new(
@@ -23,13 +27,14 @@ pub(crate) fn intention(request: &JobRequest) -> Vec<Info> {
     infos
 }
 
-/// How a job ended.
+/// Exit of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobExit {
-    /// The exit status to pass on: that of the first abnormal end, or 1 where that was zero; zero if none was abnormal.
+    /// Exit status to pass on: that of the first abnormal end, or 1 if that was zero. Zero if no
+    /// end was abnormal.
     pub exit_status: i32,
-    /// The first proc that ended abnormally, if one did.
+    /// First proc that ended abnormally, if any did.
     pub first_abnormal: Option<(Proc, ProcExit)>,
-    /// The proc that aborted the job, if one did, and what it had to say.
+    /// Proc that aborted the job, if any did, with its message.
     pub abort: Option<(Proc, String)>,
 }

@@ -1,4 +1,4 @@
-//! What procs read: what is pushed to their job, until that ends.
+//! Standard input of procs: data pushed to their job, until its end.
 use peal_model::{Bytes, Rank};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,24 +6,26 @@ use std::{
 };
 use tokio::{io::AsyncWriteExt, process::ChildStdin, sync::mpsc, task::JoinSet};
 
-/// How many pieces may wait for a proc that does not read; then whoever pushes waits, too.
+/// Maximum number of pieces that wait for a proc that does not read. Beyond it, a push waits.
 const PIECES: usize = 16;
 
-/// The standard inputs of the procs of a job that have one.
+/// Standard inputs of those procs of a job that have one.
 #[derive(Debug, Default)]
 pub struct Inputs(Mutex<BTreeMap<Rank, mpsc::Sender<Bytes>>>);
 
 impl Inputs {
-    /// Pushes to all of them, or to those of these ranks, and waits until they have room. Nothing is the end: they can read no more behind
-    /// that. Says how many it was for.
+    /// Pushes data to all inputs, or to those of these ranks, and waits until each has accepted it.
+    /// No data, or empty data, closes the inputs. Returns the number of inputs reached.
     pub async fn push(&self, ranks: Option<&BTreeSet<Rank>>, data: Option<Bytes>) -> usize {
         let is_meant = |rank: &Rank| ranks.is_none_or(|ranks| ranks.contains(rank));
         let Some(data) = data.filter(|data| !data.as_slice().is_empty()) else {
+            // The task of an input closes it when its sender is dropped and its pieces are written.
             let mut inputs = self.lock();
             let before = inputs.len();
             inputs.retain(|rank, _| !is_meant(rank));
             return before - inputs.len();
         };
+        // The senders are cloned, so that no lock is held while a push waits for a slow proc.
         let meant: Vec<_> = self
             .lock()
             .iter()
@@ -32,13 +34,13 @@ impl Inputs {
             .collect();
         let mut reached = 0;
         for to in meant {
-            // One that has ended, or closed its input, misses nothing.
+            // A proc that has ended or closed its input is not counted.
             reached += usize::from(to.send(data.clone()).await.is_ok());
         }
         reached
     }
 
-    /// From now on a proc reads what is pushed.
+    /// Connects the standard input of a proc to the pushed data.
     pub(super) fn connect(&self, rank: Rank, mut stdin: ChildStdin, tasks: &mut JoinSet<()>) {
         let (to, mut pieces) = mpsc::channel::<Bytes>(PIECES);
         self.lock().insert(rank, to);
@@ -51,13 +53,13 @@ impl Inputs {
         });
     }
 
-    /// A proc has ended.
+    /// Removes the input of a proc that has ended.
     pub(super) fn ended(&self, rank: Rank) {
         self.lock().remove(&rank);
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Rank, mpsc::Sender<Bytes>>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

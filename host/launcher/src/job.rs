@@ -1,4 +1,5 @@
-//! A running job: one task that waits for its procs, ends it when it must, and says how it ended.
+//! The task of a running job. It waits for the procs, ends the job when required, and returns the
+//! exit of the job.
 use super::{
     JobCommand,
     cleanup::Cleanups,
@@ -35,53 +36,53 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// How far a job is on its way to its end.
+/// Progress of a job towards its end.
 pub(super) enum Ending {
-    /// It runs.
+    /// The job runs.
     Not,
-    /// Its procs have been asked to end; at that time they are killed.
+    /// The procs have been asked to end. They are killed at this time.
     Asked(Instant),
-    /// Its procs have been killed.
+    /// The procs have been killed.
     Killed,
-    /// Job control has asked all of its procs to end, each in its time.
+    /// Job control has asked all procs to end, each with its own time of the kill.
     Controlled,
 }
 
-/// The end of a job that is to come, unless it ends by itself.
+/// Termination of the job at a later time, unless the job ends before.
 struct DelayedTermination {
     at: Instant,
     because: Status,
 }
 
-/// What became of the question what a proc's abnormal end leads to.
-struct Consulted {
-    /// How it ended.
+/// Result of the question to the handlers of an abnormal end.
+struct HandlersReply {
+    /// Status of the abnormal end.
     status: Status,
-    /// What the handlers wish, if anything.
+    /// Request of the handlers, if they made one.
     wished: Option<Wished>,
 }
 
-/// A job from its start to its end.
+/// State of the task that runs a job from its start to its end.
 pub(crate) struct RunningJobTask {
     pub(super) server: ServerHandle,
     pub(super) request: JobRequest,
-    /// What the server is told of it.
+    /// Description of the job for the server.
     pub(super) spec: JobSpec,
     pub(super) family: Arc<ChildReaper>,
     pub(super) cleanups: Arc<Cleanups>,
     pub(super) notices: Notices,
-    /// By what its procs find the server.
+    /// Rendezvous URI by which the procs find the server.
     pub(super) uri: String,
-    /// Process ids, which are process groups too, of the procs that run.
+    /// Process ids of the running procs. They are also the ids of their process groups.
     pub(super) running: BTreeMap<Rank, u32>,
-    /// What is known of the processes of each that has been started.
+    /// Process trees of all procs that have been started, ended ones too.
     pub(super) trees: Trees,
     pub(super) cell: Option<Arc<JobCgroup>>,
-    /// Those that are to be put into their control groups.
+    /// Processes that have to be moved into their control groups.
     pub(super) started: Vec<StartedProcess>,
     pub(super) waits: JoinSet<(Rank, ProcExit)>,
     pub(super) output: JoinSet<()>,
-    /// Who writes to their inputs; given up with the job.
+    /// Tasks that write to the standard inputs. They are aborted with the job.
     pub(super) feeding: JoinSet<()>,
     kin: Arc<JobRegistry>,
     table: Arc<JobTable>,
@@ -92,19 +93,20 @@ pub(crate) struct RunningJobTask {
     pub(super) ending: Ending,
     delayed: Option<DelayedTermination>,
     pub(super) endings: Terminations,
-    /// The one look at processes that are about to end, if it is under way.
+    /// The scan of processes that are about to end, if one is in progress. There is at most one.
     looks: JoinSet<ScanResult>,
-    /// What is done to processes meanwhile that stop or go on, one thing at a time, and what comes then.
+    /// The pause or resumption in progress, if there is one. There is at most one.
     pub(super) deeds: JoinSet<Deed>,
+    /// Job-control requests that wait for it, in order of arrival.
     pub(super) queue: VecDeque<RankControl>,
-    /// What is removed behind procs that have ended, while others run.
+    /// Removals of registered files of procs that have ended, while other procs run.
     pub(super) removals: JoinSet<()>,
-    /// What handlers are asked about: at most one question for each proc.
-    asked: JoinSet<Consulted>,
+    /// Questions to handlers about abnormal ends, at most one for each proc.
+    questions: JoinSet<HandlersReply>,
     pub(super) end: JobExit,
 }
 
-/// What a job shares with others of its host.
+/// State shared by all jobs of the host environment, and the inputs of the job.
 pub(crate) struct JobContext {
     pub(crate) family: Arc<ChildReaper>,
     pub(crate) cleanups: Arc<Cleanups>,
@@ -165,7 +167,7 @@ impl RunningJobTask {
             deeds: JoinSet::new(),
             queue: VecDeque::new(),
             removals: JoinSet::new(),
-            asked: JoinSet::new(),
+            questions: JoinSet::new(),
             end: JobExit {
                 exit_status: 0,
                 first_abnormal: None,
@@ -174,7 +176,7 @@ impl RunningJobTask {
         }
     }
 
-    /// Starts the procs. If one cannot be started, those before it are ended.
+    /// Starts the procs. If one cannot be started, the ones before it are killed.
     pub(crate) async fn start(
         mut self,
         inbox: mpsc::Receiver<JobCommand>,
@@ -198,6 +200,7 @@ impl RunningJobTask {
         match spawned {
             Ok(()) => Ok(tokio::spawn(self.run(inbox).in_current_span())),
             Err(error) => {
+                // The task runs nevertheless, to wait for the procs that did start.
                 self.end.exit_status = 1;
                 self.kill();
                 self.run(inbox).await;
@@ -208,7 +211,7 @@ impl RunningJobTask {
 
     async fn run(mut self, mut inbox: mpsc::Receiver<JobCommand>) -> JobExit {
         let mut children = Children::watch();
-        // Of those that have ended by now nobody tells us.
+        // No signal arrives for children that ended before the watch began.
         self.family.reap_orphans();
         while !self.running.is_empty()
             || self.endings.are_busy()
@@ -220,13 +223,14 @@ impl RunningJobTask {
                 Ending::Not | Ending::Killed | Ending::Controlled => None,
             };
             let end_at = self.delayed.as_ref().map(|delayed| delayed.at);
+            // Scans take turns: each needs the result of the one before.
             let look_at = self.endings.next_look().filter(|_| self.looks.is_empty());
             tokio::select! {
                 Some(Ok((rank, end))) = self.waits.join_next() => self.proc_ended(rank, end).await,
                 Some(command) = inbox.recv() => self.command(command).await,
                 Some(Ok(looked)) = self.looks.join_next() => self.looked(looked).await,
                 Some(Ok(deed)) = self.deeds.join_next() => self.deed_done(deed).await,
-                Some(Ok(consulted)) = self.asked.join_next() => self.heard(consulted),
+                Some(Ok(consulted)) = self.questions.join_next() => self.handle_reply(consulted),
                 Some(_) = self.removals.join_next() => {}
                 () = children.changed() => self.family.reap_orphans(),
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
@@ -276,7 +280,7 @@ impl RunningJobTask {
             end,
         });
         if self.endings.restarts(rank) {
-            // Who starts again has not ended, for anybody but us.
+            // The end of a proc that is restarted is not visible outside of the launcher.
             return self.endings.ended(rank);
         }
         let abnormal = end.abnormal(self.server.life(proc.clone()).await);
@@ -299,7 +303,7 @@ impl RunningJobTask {
         let is_its_own_doing = !self.endings.has_asked(rank) && matches!(self.ending, Ending::Not);
         if is_its_own_doing && abnormal.is_some() && self.end.first_abnormal.is_none() {
             self.end.first_abnormal = Some((proc.clone(), end));
-            // A job whose proc went without a word has not succeeded.
+            // A proc that left without finalizing counts as a failure even with exit status zero.
             self.end.exit_status = if end.exit_status() == 0 {
                 1
             } else {
@@ -316,18 +320,18 @@ impl RunningJobTask {
         self.clean_behind(rank);
     }
 
-    /// Whether there are others, of whom it depends on the end of a proc what becomes.
+    /// Returns true if other procs or related jobs depend on the decision about the end of a proc.
     fn has_others(&self) -> bool {
         !self.running.is_empty() || self.kin.has_relatives(&self.request.nspace)
     }
 
-    /// Whether relatives wait to be told what the end of the last proc means for them.
+    /// Returns true if related jobs depend on a decision that is still open after the last proc.
     fn owes_an_answer(&self) -> bool {
-        (!self.asked.is_empty() || self.delayed.is_some())
+        (!self.questions.is_empty() || self.delayed.is_some())
             && self.kin.has_relatives(&self.request.nspace)
     }
 
-    /// How the end of a proc stands in the table of procs.
+    /// Returns the state of an ended proc in the table of procs.
     fn state_of(&self, proc: &Proc, end: ProcExit, abnormal: Option<Status>) -> ProcState {
         let is_told_to_end =
             self.endings.has_asked(proc.rank) || !matches!(self.ending, Ending::Not);
@@ -338,8 +342,9 @@ impl RunningJobTask {
         }
     }
 
-    /// Removes what was to be removed when this proc has ended, once nothing of it is left that was asked to end; at the end of the
-    /// job later, when all that its procs had started is gone.
+    /// Begins the removal of files registered for the end of this proc. A proc that was asked to
+    /// end may still have processes; then the removal waits for them. After the last proc, the
+    /// teardown of the job removes the files, once the orphans of its procs have ended.
     pub(super) fn clean_behind(&mut self, rank: Rank) {
         if self.endings.has_asked(rank) || (self.running.is_empty() && !self.endings.are_busy()) {
             return;
@@ -351,26 +356,27 @@ impl RunningJobTask {
         }
     }
 
-    /// Raises the event of an abnormal end and asks its handlers what is to become of the job. Others may end in the meantime,
-    /// and each of their ends is a question of its own.
+    /// Raises the event of an abnormal end and asks its handlers how the job continues. Other procs
+    /// may end in the meantime; each abnormal end is a question of its own.
     fn ask_handlers(&mut self, proc: Proc, status: Status, mut infos: Vec<Info>) {
         infos.extend(intention(&self.request));
         let limit = self.request.keeping.action_timeout;
         let asking = self
             .server
             .proc_ended_abnormally(proc.clone(), status, infos);
-        self.asked.spawn(async move {
+        self.questions.spawn(async move {
             let wished = tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| {
-                tracing::warn!(%proc, after = ?limit, "handlers take too long to say what becomes of the job: run.on_abort holds");
+                tracing::warn!(%proc, after = ?limit, "handlers exceeded the action timeout; run.on_abort applies");
                 None
             });
-            Consulted { status, wished }
+            HandlersReply { status, wished }
         });
     }
 
-    /// Does what the handlers wish, or else what was configured. The first wish for termination ends the job; one against
-    /// it spares the job the end of one proc only.
-    fn heard(&mut self, Consulted { status, wished }: Consulted) {
+    /// Carries out the request of the handlers, or the configured action if there is none. The
+    /// first request for termination ends the job. A request against it covers the end of one proc
+    /// only.
+    fn handle_reply(&mut self, HandlersReply { status, wished }: HandlersReply) {
         if !matches!(self.ending, Ending::Not) {
             return;
         }
@@ -412,10 +418,11 @@ impl RunningJobTask {
                 message,
             } if matches!(self.ending, Ending::Not) => {
                 let text = message.map(|text| text.to_string()).unwrap_or_default();
-                tracing::info!(%source, %status, message = text, "a proc aborts its job");
-                // Where the job is to end already, the abort follows from that: MPI programs abort when they hear of a death.
+                tracing::info!(%source, %status, message = text, "proc aborts its job");
+                // If the job is to end already, the abort is a consequence of that: MPI programs
+                // abort when they learn of the end of another proc.
                 if self.delayed.is_none() {
-                    // A job that was aborted has not succeeded, whatever status it names.
+                    // An aborted job has not succeeded, even if the abort names status zero.
                     self.end.exit_status = if status.0 == 0 { 1 } else { status.0 };
                     self.end.abort = Some((source, text));
                 }
@@ -444,7 +451,7 @@ impl RunningJobTask {
         }
     }
 
-    /// Tells those who want to know why the job is about to end.
+    /// Records the reason for which the job is about to end, and reports it to the listeners.
     pub(super) fn ends_because(&self, because: Status) {
         self.table.ending(&self.request.nspace, because);
         self.notices.tell(Notice::JobEnding {
@@ -457,16 +464,17 @@ impl RunningJobTask {
         self.ends_because(because);
         self.ending = Ending::Asked(Instant::now() + self.request.keeping.grace);
         self.kin.end_relatives(&self.request.nspace, because);
-        // A stopped process would not see the request.
+        // A frozen process would not receive the request.
         self.trees.values().for_each(Tree::thaw);
         self.signal_all(Signal::TERM);
+        // `SIGCONT` follows `SIGTERM`, so that a stopped process acts on the request at once.
         self.signal_all(Signal::CONT);
-        self.give_up_restarts(|_| true, "its job ends");
+        self.give_up_restarts(|_| true, "the job is ending");
     }
 
     fn kill(&mut self) {
         self.ending = Ending::Killed;
-        self.give_up_restarts(|_| true, "its job ends");
+        self.give_up_restarts(|_| true, "the job is ending");
         self.signal_all(Signal::KILL);
     }
 

@@ -1,4 +1,4 @@
-//! What job control does to the procs of a job: pause and resume, ends, and new starts.
+//! Job control of the procs of a job: signals, pause and resumption, termination and restart.
 use super::{
     control::{OpenControl, RankControl, RankNotDone, Restart, ended_already, signal_of},
     job::{Ending, RunningJobTask},
@@ -16,19 +16,20 @@ use std::{
     time::Duration,
 };
 
-/// How many requests may wait until those before them have stopped their procs, or let them go on.
+/// Maximum number of requests that wait for earlier pauses and resumptions.
 const WAITING: usize = 64;
 
-/// What was done to processes on another thread.
+/// Result of a pause or resumption on another thread.
 #[derive(Debug)]
 pub(super) struct Deed {
     open: OpenControl,
-    /// To whom it could not be done, and why.
+    /// Ranks on which it failed, with the reason.
     refused: BTreeMap<Rank, String>,
 }
 
 impl RunningJobTask {
-    /// Controls some procs. Requests follow each other; only what is sent at once, or ends procs at once, waits for none.
+    /// Carries out a request. Requests are processed in order, except signals and kills: these take
+    /// effect at once and wait for no other request.
     pub(super) async fn control(&mut self, control: RankControl) {
         match &control.action {
             JobAction::Signal(_) | JobAction::Kill => self.begin(control).await,
@@ -37,7 +38,7 @@ impl RunningJobTask {
             | JobAction::Resume
             | JobAction::Restart { .. } => {
                 if self.queue.len() >= WAITING {
-                    let busy = "too many requests about its job wait already";
+                    let busy = "too many requests about this job are waiting";
                     let refused = control
                         .ranks
                         .iter()
@@ -54,6 +55,7 @@ impl RunningJobTask {
         }
     }
 
+    /// Begins waiting requests until one occupies another thread.
     async fn begin_next(&mut self) {
         while self.deeds.is_empty()
             && let Some(control) = self.queue.pop_front()
@@ -119,7 +121,7 @@ impl RunningJobTask {
                     open.not_done.push(RankNotDone::new(
                         rank,
                         code::PMIX_ERR_NOT_FOUND,
-                        "it has been told to end",
+                        "its termination has been requested",
                     ));
                 }
                 Some(tree) => drop(trees.insert(rank, tree.clone())),
@@ -136,7 +138,7 @@ impl RunningJobTask {
         });
     }
 
-    /// Processes have stopped, or go on.
+    /// Answers a request whose pause or resumption has finished, and begins the next ones.
     pub(super) async fn deed_done(&mut self, Deed { mut open, refused }: Deed) {
         let not_done = refused.into_iter().map(|(rank, reason)| RankNotDone {
             rank,
@@ -146,14 +148,16 @@ impl RunningJobTask {
         open.not_done.extend(not_done);
         open.answer();
         if !matches!(self.ending, Ending::Not) {
-            // They were told to end meanwhile, and would not hear of it.
+            // The job began to end in the meantime. A paused process would not receive the
+            // request to end.
             self.trees.values().for_each(Tree::thaw);
             self.signal_all(Signal::CONT);
         }
         self.begin_next().await;
     }
 
-    /// Ends procs. If that leaves none that was not asked to end, the job ends as it does by a signal to `peal`.
+    /// Begins to end procs. If all running procs have been asked to end then, the job ends as it
+    /// does by a signal to `peal`.
     async fn end_procs(
         &mut self,
         action: &JobAction,
@@ -164,7 +168,11 @@ impl RunningJobTask {
         let Some(signal) = signal_of(action) else {
             return;
         };
-        self.give_up_restarts(|rank| ranks.contains(&rank), "it has been told to end");
+        // The later request wins over a pending restart of the same procs.
+        self.give_up_restarts(
+            |rank| ranks.contains(&rank),
+            "its termination has been requested",
+        );
         let done = self
             .endings
             .end(ranks, open, (&self.trees, &self.running), (signal, grace));
@@ -172,13 +180,14 @@ impl RunningJobTask {
         if self.endings.cover(&self.running) && matches!(self.ending, Ending::Not) {
             self.end.exit_status = ProcExit::Signalled(signal.as_raw()).exit_status();
             self.ends_because(code::PMIX_ERR_JOB_CANCELED);
-            // Those whose time is over are killed one by one.
+            // The scans kill each proc at its own time, so the job needs no time of its own.
             self.ending = Ending::Controlled;
             self.give_up_restarts(|_| true, "its job ends");
         }
     }
 
-    /// Ends procs and starts them again, those too that have ended by themselves.
+    /// Begins to end procs that are started again afterwards. Procs that have ended before are
+    /// started again, too.
     async fn restart(
         &mut self,
         checkpoint: Option<String>,
@@ -192,17 +201,18 @@ impl RunningJobTask {
         let ends = !matches!(self.ending, Ending::Not);
         for rank in ranks.extract_if(.., |rank| ends || self.endings.has_asked(*rank)) {
             let (status, why) = if self.endings.restarts(rank) {
-                (
-                    code::PMIX_ERR_RESOURCE_BUSY,
-                    "it is being started again already",
-                )
+                (code::PMIX_ERR_RESOURCE_BUSY, "its restart is in progress")
             } else {
-                (code::PMIX_ERR_JOB_CANCELED, "it has been told to end")
+                (
+                    code::PMIX_ERR_JOB_CANCELED,
+                    "its termination has been requested",
+                )
             };
             open.not_done.push(RankNotDone::new(rank, status, why));
         }
         for rank in &ranks {
-            // From here on the end of a connection is nobody's loss.
+            // Announced before the signal: from here on the server does not treat the end of the
+            // connection as the loss of a proc.
             self.server
                 .proc_restarts(self.proc(*rank), checkpoint.clone())
                 .await;
@@ -220,7 +230,8 @@ impl RunningJobTask {
         }
     }
 
-    /// Goes on with those of whom nothing is left.
+    /// Processes the result of a scan: cleans up behind procs without processes, and completes
+    /// their requests.
     pub(super) async fn looked(&mut self, looked: ScanResult) {
         let (over, done) = self.endings.looked(looked);
         over.into_iter().for_each(|rank| self.clean_behind(rank));
@@ -229,11 +240,12 @@ impl RunningJobTask {
         }
     }
 
+    /// Completes a request: starts the procs of a restart, then answers.
     async fn settle(&mut self, mut open: OpenControl) {
         if let Some(Restart { ranks, checkpoint }) = open.restart.take() {
             for rank in ranks {
                 let proc = self.proc(rank);
-                // The old one may have connected once more while it ended.
+                // Announced again: the old process may have connected once more while it ended.
                 self.server
                     .proc_restarts(proc.clone(), checkpoint.clone())
                     .await;
@@ -246,7 +258,7 @@ impl RunningJobTask {
                     }
                     Err(error) => {
                         let reason = error.to_string();
-                        tracing::warn!(%proc, reason, "a proc cannot be started again");
+                        tracing::warn!(%proc, reason, "proc restart failed");
                         open.not_done.push(RankNotDone {
                             rank,
                             status: code::PMIX_ERR_JOB_FAILED_TO_LAUNCH,
@@ -267,7 +279,7 @@ impl RunningJobTask {
         open.answer();
     }
 
-    /// The end of a proc that runs again is no reason for the job to have failed.
+    /// Removes the abnormal end of a restarted proc from the exit of the job.
     fn forgive(&mut self, rank: Rank) {
         if self
             .end
@@ -280,7 +292,7 @@ impl RunningJobTask {
         }
     }
 
-    /// These are not started again after all: whose process is gone already has ended now.
+    /// Cancels the restarts of the selected procs. Those without a process count as ended now.
     pub(super) fn give_up_restarts(&mut self, of: impl Fn(Rank) -> bool, because: &str) {
         for rank in self.endings.give_up_restarts(of, because) {
             if !self.running.contains_key(&rank) {

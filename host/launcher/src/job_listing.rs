@@ -1,4 +1,4 @@
-//! A job as queries tell of it.
+//! A job as queries report it.
 use super::{
     JobCommand,
     job_request::{self, AppRequest},
@@ -15,10 +15,10 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// The longest name of a program that is told, in bytes: a process writes there what it likes.
+/// Maximum length of a reported program name, in bytes. A process can set its name to any length.
 const MAX_PROGRAM: usize = 4096;
 
-/// A job that runs, until it has ended.
+/// Entry of a job that has not ended.
 #[derive(Debug)]
 pub(super) struct JobListing {
     pub(super) owner: UserIdentity,
@@ -26,21 +26,22 @@ pub(super) struct JobListing {
     size: u32,
     hostname: String,
     origin: JobOrigin,
-    /// Why it is being ended, once it is.
+    /// Reason for which the job is being ended, once it is.
     because: OnceLock<Status>,
-    /// How those of its procs ended that have.
+    /// States of the procs that have ended.
     ends: Mutex<BTreeMap<Rank, ProcState>>,
 }
 
-/// Who started a job.
+/// Launcher of a job.
 #[derive(Debug)]
 pub(super) enum JobOrigin {
-    /// We did: what it runs, and what is closed when it has ended.
+    /// This launcher: the applications, and the command channel, which closes at the end of the
+    /// job.
     Launched {
         apps: Vec<AppRequest>,
         commands: mpsc::Sender<JobCommand>,
     },
-    /// Somebody else, who will say when it has ended: the processes of its procs.
+    /// Another launcher, which reports the end of the job: the known processes of its procs.
     Adopted(RegisteredProcs),
 }
 
@@ -62,26 +63,27 @@ impl JobListing {
         }
     }
 
-    /// It is being ended: only the first reason counts.
+    /// Sets the reason for which the job is being ended. Only the first call has an effect.
     pub(super) fn ending(&self, because: Status) {
         let _ = self.because.set(because);
     }
 
-    /// A proc has ended like this.
+    /// Sets the state of a proc that has ended.
     pub(super) fn proc_ended(&self, rank: Rank, state: ProcState) {
         self.ends().insert(rank, state);
     }
 
-    /// Why it is being ended, or that it runs.
+    /// Returns the reason for which the job is being ended, or success while it runs.
     pub(super) fn status(&self) -> Status {
         self.because.get().copied().unwrap_or(code::PMIX_SUCCESS)
     }
 
     fn ends(&self) -> MutexGuard<'_, BTreeMap<Rank, ProcState>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true if the job has not ended.
     pub(super) fn is_there(&self) -> bool {
         match &self.origin {
             JobOrigin::Launched { commands, .. } => !commands.is_closed(),
@@ -89,7 +91,7 @@ impl JobListing {
         }
     }
 
-    /// The processes of its procs, if somebody else started it.
+    /// Returns the processes of the procs, if another launcher started the job.
     pub(super) fn registered(&self) -> Option<&RegisteredProcs> {
         match &self.origin {
             JobOrigin::Launched { .. } => None,
@@ -97,7 +99,7 @@ impl JobListing {
         }
     }
 
-    /// The process of a proc.
+    /// Returns the process of a proc.
     fn process_of(&self, proc: &Proc, family: &ChildReaper) -> ProcProcess {
         match &self.origin {
             JobOrigin::Launched { .. } => family
@@ -107,7 +109,7 @@ impl JobListing {
         }
     }
 
-    /// Its name, its user, its size and, if that is known, what it runs.
+    /// Returns an info with the name, user and size of the job and, if known, its command line.
     pub(super) fn info(&self) -> Info {
         let mut infos = vec![Info::new(
             key::PMIX_NSPACE,
@@ -125,7 +127,7 @@ impl JobListing {
         )
     }
 
-    /// Its procs that run, each with its process.
+    /// Returns the running procs, each with its process id.
     pub(super) fn running(&self, family: &ChildReaper) -> Vec<(Proc, u32)> {
         let procs = (0..self.size).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
         procs
@@ -136,7 +138,7 @@ impl JobListing {
             .collect()
     }
 
-    /// Its procs, by rank.
+    /// Returns the procs as an array of `PMIX_PROC_INFO`, by rank.
     pub(super) fn procs(&self, family: &ChildReaper) -> DataArray {
         let apps = match &self.origin {
             JobOrigin::Launched { apps, .. } => apps.as_slice(),
@@ -160,7 +162,7 @@ impl JobListing {
                         .unwrap_or(ProcState::TERMINATED),
                     executable,
                 ),
-                // Whoever started it knows.
+                // Only the other launcher knows the state.
                 ProcProcess::Unknown => (0, ProcState::UNDEF, executable),
             };
             let hostname = Some(self.hostname.as_str().into());
@@ -175,7 +177,7 @@ impl JobListing {
     }
 }
 
-/// The program of a process, as that calls itself.
+/// Returns the program of a process by its command line, which the process can change.
 fn program_of(pid: u32) -> Option<Text> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let program = line

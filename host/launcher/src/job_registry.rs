@@ -1,4 +1,5 @@
-//! The jobs of a host while they run, and which belong together: one that was started and those that its procs have spawned.
+//! The running jobs of the host environment, and their spawn trees. A spawn tree consists of one
+//! started job and all jobs that its procs have spawned.
 use super::{JobCommand, exit::JobExit, input::Inputs, job_request::JobRequest};
 use peal_model::{Nspace, Status};
 use std::{
@@ -7,26 +8,27 @@ use std::{
 };
 use tokio::sync::{mpsc, watch};
 
-/// Jobs that belong together. When one of them is ended because something went wrong, the others are, too.
+/// Identifier of a spawn tree. When one job of a tree is ended because of a failure, so are the
+/// others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SpawnTreeId(u64);
 
-/// A job that runs.
+/// Running job.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisteredJob {
     pub(crate) family: SpawnTreeId,
-    /// How it was started, for those that it spawns.
+    /// Request by which it was started, as the template for jobs that it spawns.
     pub(crate) request: Arc<JobRequest>,
     pub(crate) commands: mpsc::Sender<JobCommand>,
     pub(crate) inputs: Arc<Inputs>,
 }
 
-/// Whose relative a new job is.
+/// Spawn tree of a new job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SpawnTree {
-    /// Nobody's.
+    /// A new tree.
     Alone,
-    /// One of these.
+    /// An existing tree.
     Of(SpawnTreeId),
 }
 
@@ -34,14 +36,14 @@ pub(crate) enum SpawnTree {
 struct Inner {
     running: BTreeMap<Nspace, RegisteredJob>,
     families: u64,
-    /// How many names have been given to jobs that were spawned.
+    /// Number of names given to spawned jobs.
     named: u64,
-    /// How many procs have been started so far.
+    /// Number of procs of all jobs registered so far.
     procs: u32,
 }
 
 impl Inner {
-    /// The others that belong together with a job and run.
+    /// Returns the other running jobs of the spawn tree of a job.
     fn relatives(&self, nspace: &Nspace) -> impl Iterator<Item = &RegisteredJob> {
         let family = self.running.get(nspace).map(|job| job.family);
         let is_related = move |other: &Nspace, job: &RegisteredJob| {
@@ -54,21 +56,21 @@ impl Inner {
     }
 }
 
-/// What has become of the jobs that were spawned.
+/// Progress of the spawned jobs.
 #[derive(Default, Debug)]
 pub(crate) struct SpawnedJobs {
     running: usize,
     failed: Option<JobExit>,
 }
 
-/// The jobs of one host.
+/// Registry of the jobs of one host environment.
 #[derive(Debug, Default)]
 pub(crate) struct JobRegistry {
     inner: Mutex<Inner>,
     spawned: watch::Sender<SpawnedJobs>,
 }
 
-/// Counts as one of the jobs that were spawned until it is dropped.
+/// Slot that counts as one spawned job until it is dropped.
 pub(crate) struct SpawnSlot(Arc<JobRegistry>);
 
 impl Drop for SpawnSlot {
@@ -80,7 +82,7 @@ impl Drop for SpawnSlot {
 }
 
 impl SpawnSlot {
-    /// It has ended.
+    /// Records the exit of the job and frees the slot.
     pub(crate) fn ended(self, end: JobExit) {
         self.0.spawned.send_modify(|offspring| {
             if end.exit_status != 0 && offspring.failed.is_none() {
@@ -91,7 +93,7 @@ impl SpawnSlot {
 }
 
 impl JobRegistry {
-    /// Enters a job; nothing if one of that name runs.
+    /// Registers a job. Returns none if one of that name runs.
     pub(crate) fn register(
         &self,
         request: &JobRequest,
@@ -99,7 +101,7 @@ impl JobRegistry {
         (commands, inputs): (mpsc::Sender<JobCommand>, Arc<Inputs>),
     ) -> Option<()> {
         let mut inner = self.lock();
-        // Those that have ended hear nothing any more.
+        // Jobs that have ended stay until now, so that `knows` still finds them.
         inner.running.retain(|_, job| !job.commands.is_closed());
         if inner.running.contains_key(&request.nspace) {
             return None;
@@ -122,7 +124,7 @@ impl JobRegistry {
         Some(())
     }
 
-    /// A job that runs.
+    /// Returns a running job by name.
     pub(crate) fn find(&self, nspace: &Nspace) -> Option<RegisteredJob> {
         self.lock()
             .running
@@ -131,12 +133,12 @@ impl JobRegistry {
             .cloned()
     }
 
-    /// Whether a job was entered and none has taken its place; it may have ended.
+    /// Returns true if a job of this name is registered. It may have ended.
     pub(crate) fn knows(&self, nspace: &Nspace) -> bool {
         self.lock().running.contains_key(nspace)
     }
 
-    /// The job that was started first of those that run.
+    /// Returns the running job that was started first.
     pub(crate) fn oldest(&self) -> Option<RegisteredJob> {
         let inner = self.lock();
         let running = inner
@@ -146,7 +148,8 @@ impl JobRegistry {
         running.min_by_key(|job| job.family.0).cloned()
     }
 
-    /// The name of one more job beside this one, and how many procs those have that were started before.
+    /// Returns a name for one more job, derived from that of an existing job, and the number of
+    /// procs of all jobs registered before.
     pub(crate) fn next(&self, beside: &Nspace) -> (Nspace, u32) {
         let mut inner = self.lock();
         inner.named += 1;
@@ -154,13 +157,13 @@ impl JobRegistry {
             .as_str()
             .rsplit_once('@')
             .map_or(beside.as_str(), |(base, _)| base);
-        // What it is made of was a name.
+        // The fallback is for a name that has become too long. `register` refuses it as taken.
         let nspace =
             Nspace::new(&format!("{base}@{}", inner.named + 1)).unwrap_or_else(|_| beside.clone());
         (nspace, inner.procs)
     }
 
-    /// A job is about to be spawned; nothing if there are so many already.
+    /// Reserves a slot for a job to be spawned. Returns none if `max` spawned jobs exist.
     pub(crate) fn spawns(self: &Arc<JobRegistry>, max: usize) -> Option<SpawnSlot> {
         let begun = self.spawned.send_if_modified(|offspring| {
             let is_room = offspring.running < max;
@@ -170,30 +173,31 @@ impl JobRegistry {
         begun.then(|| SpawnSlot(self.clone()))
     }
 
-    /// Whether others run that belong together with a job.
+    /// Returns true if other jobs of the spawn tree of a job run.
     pub(crate) fn has_relatives(&self, nspace: &Nspace) -> bool {
         self.lock().relatives(nspace).next().is_some()
     }
 
-    /// A job is ended because of this: so are its relatives.
+    /// Ends the other jobs of the spawn tree of a job with this status.
     pub(crate) fn end_relatives(&self, nspace: &Nspace, because: Status) {
         for job in self.lock().relatives(nspace) {
-            // One that is busy with so much else is ended by whoever waits for all of them.
+            // A full queue drops the command: this must not block under the lock. Such a job ends
+            // by a later command, for example the interruption of all jobs.
             let _ = job
                 .commands
                 .try_send(JobCommand::EndWithRelative { because });
         }
     }
 
-    /// Tells all jobs of a signal: they shall end, or their procs shall get it.
+    /// Sends a command to all jobs.
     pub(crate) fn tell_all(&self, command: impl Fn() -> JobCommand) {
         for job in self.lock().running.values() {
-            // A job that has ended already, or is busy ending, needs no more.
+            // A closed queue belongs to a job that has ended; a full one to a job that is ending.
             let _ = job.commands.try_send(command());
         }
     }
 
-    /// Waits until no job is left that was spawned. The end of the first that failed, if one did.
+    /// Waits until no spawned job is left. Returns the exit of the first that failed, if any did.
     pub(crate) async fn childless(&self) -> Option<JobExit> {
         let mut spawned = self.spawned.subscribe();
         let offspring = spawned.wait_for(|offspring| offspring.running == 0).await;
@@ -203,7 +207,7 @@ impl JobRegistry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

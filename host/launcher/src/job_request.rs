@@ -1,4 +1,4 @@
-//! What it takes to start the procs of a job: what is asked for, and how one proc is started.
+//! Requests for jobs to be started, and the start of one proc.
 use super::{
     environment::{self, EnvironmentSetting},
     output::JobOutput,
@@ -15,18 +15,19 @@ use std::{ffi::OsString, io, path::PathBuf, process::Stdio, time::Duration};
 use thiserror::Error;
 use tokio::process::{Child, Command};
 
-/// Which procs get what is pushed to the standard input of their job; the others read nothing.
+/// Procs that receive the standard input of their job. The input of all others is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StdinTarget {
-    /// None.
+    /// No proc.
     Nobody,
-    /// This one.
+    /// The proc of this rank.
     Rank(Rank),
-    /// Every one of them.
+    /// All procs.
     All,
 }
 
 impl StdinTarget {
+    /// Returns true if the proc of this rank receives the input.
     fn reaches(self, rank: Rank) -> bool {
         match self {
             StdinTarget::Nobody => false,
@@ -36,25 +37,25 @@ impl StdinTarget {
     }
 }
 
-/// An application of a job to be started.
+/// Application of a job to be started.
 #[derive(Clone, Debug)]
 pub struct AppRequest {
-    /// The program.
+    /// Path or name of the program.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments of the program, without its name.
     pub args: Vec<OsString>,
-    /// How many procs.
+    /// Number of procs.
     pub procs: u32,
-    /// Where they start; where `peal` did, if nothing is said.
+    /// Working directory. None means that of `peal`.
     pub wdir: Option<PathBuf>,
-    /// What changes in their environment, in this order.
+    /// Changes of the environment, applied in this order.
     pub settings: Vec<EnvironmentSetting>,
-    /// What the set of these procs is called, if it has a name.
+    /// Name of the process set of these procs, if they form one.
     pub process_set: Option<Text>,
 }
 
 impl AppRequest {
-    /// A program without anything special.
+    /// Creates an application with default settings.
     pub fn new(program: impl Into<OsString>, args: Vec<OsString>, procs: u32) -> AppRequest {
         AppRequest {
             program: program.into(),
@@ -66,7 +67,7 @@ impl AppRequest {
         }
     }
 
-    /// The words that it is started by.
+    /// Returns the program and its arguments as one line.
     pub(crate) fn command(&self) -> String {
         let words = std::iter::once(&self.program)
             .chain(&self.args)
@@ -75,47 +76,53 @@ impl AppRequest {
     }
 }
 
-/// A job to be started.
+/// Job to be started.
 #[derive(Clone, Debug)]
 pub struct JobRequest {
-    /// Its name.
+    /// Name of the job.
     pub nspace: Nspace,
-    /// What it runs: their procs have the ranks one after the other.
+    /// Applications. Their procs have consecutive ranks, in this order.
     pub apps: Vec<AppRequest>,
-    /// The proc that spawns it, if one does.
+    /// Proc that spawns the job, if one does.
     pub parent: Option<Proc>,
-    /// How many procs the jobs have that it belongs to and that were started before.
+    /// Number of procs of the jobs that were started before by this host environment.
     pub offset: u32,
-    /// The node's name.
+    /// Name of the node.
     pub hostname: String,
-    /// How it is kept.
+    /// Options that spawned jobs inherit.
     pub keeping: JobOptions,
-    /// Where its output goes.
+    /// Destinations of the output.
     pub output: JobOutput,
-    /// Who gets its input.
+    /// Procs that receive the standard input.
     pub input: StdinTarget,
-    /// What is logged of it.
+    /// Log messages about the job.
     pub reporting: Reporting,
 }
 
-/// How the jobs of a host are kept: the same for those that are spawned as for the first.
+/// Options of jobs. Spawned jobs have those of the job that they are modelled on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobOptions {
-    /// What follows an abnormal end.
+    /// Action after an abnormal end.
     pub on_abort: OnAbort,
-    /// How long hosted handlers have to wish something else.
+    /// Time that hosted handlers have to request another action.
     pub action_timeout: Duration,
-    /// How long the other procs go on after an abnormal end before they are told to end.
+    /// Time between an abnormal end and the request to the other procs to end.
     pub termination_delay: Duration,
-    /// How long procs that are to end have before they are killed.
+    /// Time between the request to end and the kill.
     pub grace: Duration,
+<<<<<<< HEAD
     /// Who is started again with a proc that is.
     pub restart: RestartScope,
     /// Whether procs are kept in control groups.
+=======
+    /// Procs that a restart includes.
+    pub restart: RestartOf,
+    /// Use of control groups.
+>>>>>>> m28
     pub control_groups: ControlGroups,
-    /// How many jobs there may be at the same time that procs have spawned.
+    /// Maximum number of spawned jobs that run at the same time.
     pub max_spawned: usize,
-    /// How many bytes of what a proc wrote last to each output are kept for those who pull it later.
+    /// Number of bytes of each proc's last output, for each stream, that are kept for later pulls.
     pub output_backlog_bytes: usize,
 }
 
@@ -135,7 +142,7 @@ impl Default for JobOptions {
 }
 
 impl JobRequest {
-    /// A job of one application that is kept as usual.
+    /// Creates a request for a job of one application with default options.
     pub fn new(nspace: Nspace, app: AppRequest, hostname: impl Into<String>) -> JobRequest {
         JobRequest {
             nspace,
@@ -150,19 +157,19 @@ impl JobRequest {
         }
     }
 
-    /// How many procs it has.
+    /// Returns the number of procs.
     pub fn size(&self) -> u32 {
         self.apps
             .iter()
             .fold(0, |sum, app| sum.saturating_add(app.procs))
     }
 
-    /// The words that it is started by.
+    /// Returns the command lines of all applications as one line.
     pub fn command(&self) -> String {
         command(&self.apps)
     }
 
-    /// What its server is told of it.
+    /// Returns the description of the job for its server.
     pub(crate) fn spec(&self, identity: UserIdentity) -> JobSpec {
         let apps = self.apps.iter().map(|app| AppSpec {
             size: app.procs,
@@ -186,7 +193,7 @@ impl JobRequest {
     }
 }
 
-/// The application of a rank.
+/// Returns the application of a rank.
 pub(crate) fn app_of(apps: &[AppRequest], rank: Rank) -> Option<&AppRequest> {
     let mut after = 0_u32;
     apps.iter().find(|app| {
@@ -195,7 +202,7 @@ pub(crate) fn app_of(apps: &[AppRequest], rank: Rank) -> Option<&AppRequest> {
     })
 }
 
-/// The words that a job is started by.
+/// Returns the command lines of the applications as one line, separated by colons.
 pub(crate) fn command(apps: &[AppRequest]) -> String {
     apps.iter()
         .map(AppRequest::command)
@@ -203,53 +210,55 @@ pub(crate) fn command(apps: &[AppRequest]) -> String {
         .join(" : ")
 }
 
-/// Why a job could not be started.
+/// Failure to start a job.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The program could not be started.
+    /// The program cannot be started.
     #[error("cannot start {program:?}: {source}")]
     Program {
-        /// The program as given.
+        /// Program of the request.
         program: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It was to start where that is not possible.
-    #[error("cannot start in {wdir:?}: {source}; give a directory that is there")]
+    /// The working directory cannot be used.
+    #[error("cannot start in {wdir:?}: {source}; name an existing directory")]
     Wdir {
-        /// The directory as given.
+        /// Directory of the request.
         wdir: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// What it writes cannot be kept where it was to be.
-    #[error("cannot keep output in {path:?}: {source}")]
+    /// The output file cannot be opened.
+    #[error("cannot write output to {path:?}: {source}")]
     Output {
-        /// The file or directory.
+        /// File or directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The server does not take the job.
+    /// The server refuses the job.
     #[error(transparent)]
     Job(#[from] AddJobError),
-    /// The node has no room for so many procs.
+    /// This number of procs is not possible on the node.
     #[error("a job of {size} procs cannot be started: {why}")]
     Size {
-        /// How many procs were asked for.
+        /// Number of procs of the request.
         size: u32,
-        /// Why not.
+        /// Reason, and what would help.
         why: String,
     },
 }
 
 impl LaunchError {
+    /// Creates the error for a proc that the system did not start. Exhausted system resources are a
+    /// matter of the job's size, not of the program.
     fn new(request: &JobRequest, app: &AppRequest, rank: Rank, source: io::Error) -> LaunchError {
         use rustix::io::Errno;
         match Errno::from_io_error(&source) {
             Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM) => {
                 let why = format!(
-                    "{source} after {} were started; see `ulimit -n` and `ulimit -u`",
+                    "{source} after {} procs were started; see `ulimit -n` and `ulimit -u`",
                     rank.0
                 );
                 LaunchError::Size {
@@ -265,10 +274,12 @@ impl LaunchError {
     }
 }
 
-/// The variable that tells a proc from which checkpoint it goes on, if from one.
+/// Environment variable with the checkpoint from which a restarted proc continues, if there is
+/// one.
 const CHECKPOINT: &str = "PEAL_CHECKPOINT";
 
-/// Starts one proc of a job in a process group of its own, with its mark, and the checkpoint from which it goes on.
+/// Starts one proc of a job in its own process group, with its mark and, if it is restarted, the
+/// checkpoint from which it continues.
 pub(crate) fn spawn(
     (request, job): (&JobRequest, &JobSpec),
     rank: Rank,
@@ -277,12 +288,12 @@ pub(crate) fn spawn(
 ) -> Result<Child, LaunchError> {
     let app = app_of(&request.apps, rank).ok_or_else(|| LaunchError::Size {
         size: request.size(),
-        why: format!("it has no application for rank {rank}"),
+        why: format!("no application for rank {rank}"),
     })?;
     let mut command = Command::new(&app.program);
     command.args(&app.args).process_group(0).kill_on_drop(true);
     if let Some(wdir) = &app.wdir {
-        // Else what is wrong with it would be said of the program.
+        // Checked here, since `spawn` reports an unusable directory like an unusable program.
         std::fs::read_dir(wdir).map_err(|source| LaunchError::Wdir {
             wdir: wdir.clone(),
             source,
@@ -300,7 +311,7 @@ pub(crate) fn spawn(
         uri,
     ));
     command.envs(environment::of_open_mpi(job, rank, app));
-    // We may be a proc ourselves.
+    // `peal` may itself be a proc of an outer job: its mark has to remain for that job.
     let marks =
         std::env::var(MARK).map_or_else(|_| mark.to_owned(), |above| format!("{above} {mark}"));
     command.env(MARK, marks).env_remove(CHECKPOINT);

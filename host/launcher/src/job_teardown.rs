@@ -1,42 +1,45 @@
-//! What is done when the procs of a job have ended: nothing of it is left behind, and nothing that it wrote is lost.
+//! Teardown of a job after the end of its procs: kills remaining processes, removes registered
+//! files, and passes on the last output.
 use super::{JobCommand, job::RunningJobTask, output::Writers};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long what the procs had started may take to end after it was killed; a process in the kernel's hands takes its time.
+/// Time that killed orphans of the procs have to end. A process in a system call may need it.
 const LAST_ORPHAN: Duration = Duration::from_secs(5);
 
-/// How long it may take to remove what procs had registered.
+/// Time that the removal of registered files may take.
 const REMOVING: Duration = Duration::from_secs(60);
 
 impl RunningJobTask {
-    /// The procs have ended; what they started is orphaned and ours by now, and must end too. What was written is passed on,
-    /// however long our own reader takes, unless the user does not want to wait.
+    /// Ends the orphans that the procs left and removes registered files. Then passes on the last
+    /// output. A slow reader of `peal`'s output delays it without limit, unless the user interrupts
+    /// the job.
     pub(super) async fn clear_up(&mut self, inbox: &mut mpsc::Receiver<JobCommand>) {
         let family = self.family.clone();
         let killing = tokio::task::spawn_blocking(move || family.kill_orphans());
         if tokio::time::timeout(LAST_ORPHAN, killing).await.is_err() {
-            tracing::error!("a process that the job started does not end, although it was killed");
+            tracing::error!("killed process of the job does not end");
         }
         self.clean_up().await;
+        // Only after the orphans: from now on, an open but silent output counts as ended.
         self.writers.send_replace(Writers::Gone);
-        let mut heard = true;
+        let mut is_open = true;
         loop {
             tokio::select! {
                 copied = self.output.join_next() => if copied.is_none() { return },
-                command = inbox.recv(), if heard => match command {
+                command = inbox.recv(), if is_open => match command {
                     Some(JobCommand::Interrupt { .. }) => {
-                        tracing::warn!("interrupted: the last output of the job is lost");
+                        tracing::warn!("interrupted: last output of the job lost");
                         return;
                     }
                     Some(_) => {}
-                    None => heard = false,
+                    None => is_open = false,
                 },
             }
         }
     }
 
-    /// Removes what was to be removed when the job has ended, or some of its procs.
+    /// Removes files registered for the end of the job, and waits for removals in progress.
     async fn clean_up(&mut self) {
         let due = self.cleanups.close(&self.request.nspace);
         if !due.is_empty() {
@@ -45,7 +48,7 @@ impl RunningJobTask {
         }
         let done = async { while self.removals.join_next().await.is_some() {} };
         if tokio::time::timeout(REMOVING, done).await.is_err() {
-            tracing::error!("what was to be removed behind the job is not, after {REMOVING:?}");
+            tracing::error!(after = ?REMOVING, "cleanup of the job not finished in time");
         }
     }
 }

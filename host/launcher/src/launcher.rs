@@ -1,4 +1,4 @@
-//! Starts jobs: those that whoever has the host wants, and those that procs and tools spawn.
+//! Starts jobs on request of the user, and jobs that procs and tools spawn.
 use super::{
     COMMANDS, EmbeddedHostEnvironment, Inputs, JobCommand, JobOutput, JobRequest, LaunchError,
     Launching, RunningJob,
@@ -17,7 +17,7 @@ impl EmbeddedHostEnvironment {
     /// Starts a job.
     ///
     /// # Errors
-    /// Why that cannot be; then nothing of it is left.
+    /// The reason of the failure. No part of the job remains then.
     pub async fn launch(&self, request: JobRequest) -> Result<RunningJob, LaunchError> {
         self.start(request, SpawnTree::Alone).await
     }
@@ -31,7 +31,7 @@ impl EmbeddedHostEnvironment {
         let nspace = request.nspace.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let inputs = Arc::<Inputs>::default();
-        // Before any proc runs: it may abort its job at once.
+        // Registered before any proc runs, since a proc may abort its job at once.
         if self
             .kin
             .register(&request, kinship, (commands.clone(), inputs.clone()))
@@ -63,13 +63,17 @@ impl EmbeddedHostEnvironment {
             inputs: inputs.clone(),
         };
         let work = RunningJobTask::new(server.clone(), uri, request, shared);
-        // At the level of errors, as that of a connection: every warning about the job carries its name.
+        // A span of level error is always enabled, so that every warning about the job carries its
+        // name.
         let span = tracing::error_span!("launch", nspace = %nspace);
         let task = work.start(inbox).instrument(span).await?;
         Ok(RunningJob::new(task, inputs))
     }
 
-    /// Starts the job that a proc or tool wants, if it can be.
+    /// Starts a job that a proc or tool spawns.
+    ///
+    /// # Errors
+    /// The status for the requester.
     pub(super) async fn spawn_job(
         &self,
         source: Proc,
@@ -77,12 +81,12 @@ impl EmbeddedHostEnvironment {
         infos: &[Info],
         apps: &[App],
     ) -> Result<Spawned, Status> {
-        // Procs run as we do: somebody else's would have our rights.
+        // Procs run as the user of `peal`, so a job for another user would have this user's rights.
         if identity.uid != geteuid().as_raw() {
-            tracing::warn!(requester = %source, uid = identity.uid, "somebody else cannot have jobs spawned here");
+            tracing::warn!(requester = %source, uid = identity.uid, "spawn refused: requester is another user");
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         }
-        // Whoever serves jobs of others starts none.
+        // A server of other launchers' jobs starts none.
         let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
         let own = self.kin.find(&source.nspace);
         let like = own
@@ -91,7 +95,7 @@ impl EmbeddedHostEnvironment {
             .ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
         let spawning = self.kin.spawns(like.request.keeping.max_spawned).ok_or_else(|| {
             let max = like.request.keeping.max_spawned;
-            tracing::warn!(requester = %source, max, "as many jobs are spawned as may be (run.max_spawned_jobs)");
+            tracing::warn!(requester = %source, max, "spawn refused: run.max_spawned_jobs reached");
             code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
         })?;
         let (nspace, offset) = self.kin.next(&like.request.nspace);
@@ -107,7 +111,7 @@ impl EmbeddedHostEnvironment {
             infos,
             apps,
         )?;
-        // What procs have spawned appears where their own output does.
+        // Jobs spawned by procs write where their parents do. Only tools pull the output.
         let is_pulled = own.is_none() && forwarded.0 != 0;
         let (kinship, needed) = match (bond, own) {
             (Bond::Kin, Some(own)) => (SpawnTree::Of(own.family), None),
@@ -118,9 +122,10 @@ impl EmbeddedHostEnvironment {
             self.pulls
                 .hold(source.clone(), vec![Proc::all(nspace.clone())], forwarded)
         };
+        // The pull begins before the job, so that no output is missed.
         let pulled = is_pulled.then(hold).transpose()?;
         let mut job = self.start(request, kinship).await.map_err(|error| {
-            tracing::warn!(requester = %source, %error, "a job cannot be spawned");
+            tracing::warn!(requester = %source, %error, "spawn failed");
             spawn::status(&error)
         })?;
         let (server, spawned) = (launching.server.clone(), nspace.clone());
@@ -146,7 +151,7 @@ impl EmbeddedHostEnvironment {
     }
 }
 
-/// Waits until a job has ended, if there is one to wait for.
+/// Waits until a job has ended; for ever if there is none.
 async fn outlived(parent: Option<mpsc::Sender<JobCommand>>) {
     match parent {
         Some(parent) => parent.closed().await,
@@ -154,9 +159,10 @@ async fn outlived(parent: Option<mpsc::Sender<JobCommand>>) {
     }
 }
 
+/// Ends a job because its parent job has ended.
 async fn end_with_parent(child: Option<mpsc::Sender<JobCommand>>) {
     if let Some(child) = child {
-        // One that has ended meanwhile does not hear it.
+        // An error means that the job has ended in the meantime.
         let _ = child
             .send(JobCommand::EndWithRelative {
                 because: code::PMIX_ERR_JOB_CANCELED,

@@ -1,5 +1,5 @@
-//! The embedded host environment: starts the procs of a job on this node, forwards their output, reaps them, reports
-//! abnormal ends as events, and ends the job as configured.
+//! The embedded host environment. It starts the procs of a job on this node, forwards their output
+//! and reaps them. It reports abnormal ends as events and ends the job as configured.
 
 mod backlog;
 mod cleanup;
@@ -77,63 +77,64 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// What can be asked of lines that are logged.
-const DRESS: [KeyName; 4] = [
+/// Log directives that ask for more than the plain line.
+const FORMAT_DIRECTIVES: [KeyName; 4] = [
     key::PMIX_LOG_GENERATE_TIMESTAMP,
     key::PMIX_LOG_TAG_OUTPUT,
     key::PMIX_LOG_TIMESTAMP_OUTPUT,
     key::PMIX_LOG_XML_OUTPUT,
 ];
 
-/// How many commands may wait for a job; procs that abort all at once need no more than one to be heard.
+/// Maximum number of commands that wait for the task of a job. Procs that abort all at once need
+/// no more: the first abort ends the job.
 const COMMANDS: usize = 64;
 
-/// What a running job can be told.
+/// Command to the task of a running job.
 #[derive(Debug)]
 pub(crate) enum JobCommand {
-    /// A proc asked for the job to be ended with this status.
+    /// Ends the job with this status, at the request of one of its procs.
     Abort {
         source: Proc,
         status: Status,
         message: Option<Text>,
     },
-    /// The user asked for the job to be ended, by a signal of this number.
+    /// Ends the job because the user sent a signal of this number to `peal`.
     Interrupt { signal: i32 },
-    /// The user sends the procs a signal of this number.
+    /// Forwards a signal of this number from the user to the procs.
     Forward { signal: i32 },
-    /// A job that it belongs together with is ended because of this.
+    /// Ends the job because another job of its spawn tree is being ended with this status.
     EndWithRelative { because: Status },
-    /// Somebody who may controls some of its procs.
+    /// Carries out a permitted job-control request on some of the procs.
     Control(RankControl),
 }
 
-/// The server of a host's jobs, and by what their procs find it.
+/// Server of the jobs, and the rendezvous URI by which their procs find it.
 struct Launching {
     server: ServerHandle,
     uri: String,
 }
 
-/// The embedded host environment. One of them runs the jobs of one `peal` process.
+/// The embedded host environment. One instance runs the jobs of one `peal` process.
 pub struct EmbeddedHostEnvironment {
-    /// Where its jobs are served, once that is known.
+    /// Server of the jobs, once it is known.
     launching: OnceLock<Launching>,
     kin: Arc<JobRegistry>,
     pulls: Arc<Pulls>,
-    /// What queries are answered from.
+    /// Jobs as queries report them.
     table: Arc<JobTable>,
     family: Arc<ChildReaper>,
     cleanups: Arc<Cleanups>,
     publishing: Publishing,
     outputs: Outputs,
     notices: Notices,
-    /// The time that procs of registered jobs have to end when they are asked to.
+    /// Time between the termination request to procs of registered jobs and their kill.
     grace: Duration,
-    /// Requests about procs of registered jobs that may be under way at once.
+    /// Permits for requests about procs of registered jobs, one for each request in progress.
     controls: Arc<Semaphore>,
 }
 
 impl EmbeddedHostEnvironment {
-    /// A host without jobs; what happens to them is told to `notices`.
+    /// Creates a host environment without jobs. It reports what happens to its jobs to `notices`.
     pub fn new(notices: Notices) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment {
             launching: OnceLock::new(),
@@ -150,12 +151,12 @@ impl EmbeddedHostEnvironment {
         }
     }
 
-    /// The same, where procs of registered jobs have this time to end when they are asked to.
+    /// Sets the time between the termination request to procs of registered jobs and their kill.
     pub fn with_grace(self, grace: Duration) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment { grace, ..self }
     }
 
-    /// The same, which lets no more be registered to be removed than this, and removes it within these bounds.
+    /// Sets the bounds of registrations for cleanup and of the removal itself.
     pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment {
             cleanups: Arc::new(Cleanups::new(settings)),
@@ -163,7 +164,7 @@ impl EmbeddedHostEnvironment {
         }
     }
 
-    /// The same, where each user may publish no more than this.
+    /// Sets the limits of published data per user.
     pub fn publishing(self, limits: published::PublishLimits) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment {
             publishing: Publishing::new(limits),
@@ -171,7 +172,7 @@ impl EmbeddedHostEnvironment {
         }
     }
 
-    /// A sink for log channels: what is written there appears where the output of the requester's job goes.
+    /// Returns a sink for log channels that writes to the output of the requester's job.
     pub fn sink(&self, stream: Stream) -> Arc<dyn Sink> {
         Arc::new(JobSink {
             outputs: self.outputs.clone(),
@@ -179,19 +180,24 @@ impl EmbeddedHostEnvironment {
         })
     }
 
-    /// What procs use now, for the modules of an owner: `PMIX_ERR_NO_PERMISSIONS` about those of others, `PMIX_ERR_NOT_FOUND` about
-    /// jobs that are not here. Blocks for a short while.
+    /// Returns the current resource usage of procs, for the modules of an owner. Blocks for a short
+    /// time.
+    ///
+    /// # Errors
+    /// `PMIX_ERR_NO_PERMISSIONS` for a job that is not the owner's, and `PMIX_ERR_NOT_FOUND` for a
+    /// job that is not here.
     pub fn used(&self, owner: &Owner, procs: &[Proc]) -> Result<Vec<Info>, Status> {
         self.table.used(owner, procs, &self.family)
     }
 
-    /// Waits until what procs logged has been written, however long whoever reads it takes.
+    /// Waits until all that procs logged has been written. A slow reader of the output delays it
+    /// without limit.
     pub async fn flush(&self) {
         self.outputs.flush().await;
     }
 
-    /// From now on jobs can be launched, and spawned, under this server; their procs find it by the rendezvous `uri`. What is said a second
-    /// time is not heard.
+    /// Sets the server under which jobs are launched and spawned, and the rendezvous `uri` by which
+    /// their procs find it. Only the first call has an effect.
     pub fn serve(&self, server: ServerHandle, uri: &str) {
         let _ = self.launching.set(Launching {
             server,
@@ -199,22 +205,24 @@ impl EmbeddedHostEnvironment {
         });
     }
 
-    /// Waits until all jobs that procs have spawned have ended. How the first ended that failed, if one did.
+    /// Waits until all jobs that procs have spawned have ended. Returns the exit of the first that
+    /// failed, if any did.
     pub async fn spawned_ended(&self) -> Option<JobExit> {
         self.kin.childless().await
     }
 
-    /// Ends all jobs, as the user wishes by a signal of that number. Saying it again kills them at once.
+    /// Ends all jobs, as the user requested by a signal of that number. A second call kills them at
+    /// once.
     pub fn interrupt(&self, signal: i32) {
         self.kin.tell_all(|| JobCommand::Interrupt { signal });
     }
 
-    /// Sends a signal of that number on to the procs of all jobs.
+    /// Forwards a signal of that number to the procs of all jobs.
     pub fn forward(&self, signal: i32) {
         self.kin.tell_all(|| JobCommand::Forward { signal });
     }
 
-    /// Removes what nobody uses any more, on another thread.
+    /// Removes what is due, on another thread, since removal blocks.
     fn remove(&self, due: Vec<Registered>) {
         if !due.is_empty() {
             let cleanups = self.cleanups.clone();
@@ -257,6 +265,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
 
     fn supported(&self) -> &[Supported] {
         match self.launching.get() {
+            // Without a server, jobs are only served here, not started.
             Some(_) => supported::LAUNCHER,
             None => supported::SERVER,
         }
@@ -291,7 +300,8 @@ impl HostEnvironment for EmbeddedHostEnvironment {
     fn client_departed(&self, proc: &Proc, _life: ProcPhase) {
         self.publishing.proc_ended(proc);
         self.pulls.forget(proc);
-        // Of a job that we started we know when its processes end.
+        // The ends of procs that this host environment started are reported by their job's task.
+        // For others, the departure of the client is the only sign.
         if !self.kin.knows(&proc.nspace) {
             self.remove(self.cleanups.ended(proc));
         }
@@ -346,7 +356,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
     ) -> UpcallFuture<'_, Vec<Info>> {
         let (table, family) = (self.table.clone(), self.family.clone());
         let answer = move || table.answer(identity, &queries, &family);
-        // What is used has to be read.
+        // Usage is read from `/proc`, which blocks.
         Box::pin(async move {
             tokio::task::spawn_blocking(answer)
                 .await
@@ -368,7 +378,8 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         let job = self.kin.find(&source.nspace);
         Box::pin(async move {
             if !own {
-                // Ending some procs, or those of another job, is job control.
+                // Only whole-job aborts are served. To end some procs, or those of another job, is
+                // job control.
                 return Err(code::PMIX_ERR_NOT_SUPPORTED);
             }
             let job = job.ok_or(code::PMIX_ERR_NOT_FOUND)?;
@@ -435,7 +446,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
                     .then(|| BTreeSet::from([target.rank]));
                 reached += job.inputs.push(ranks.as_ref(), data.clone()).await;
             }
-            // Who reads nothing was started so.
+            // No target has a standard input: they were started without one.
             if reached == 0 {
                 Err(code::PMIX_ERR_NOT_AVAILABLE)
             } else {
@@ -456,8 +467,8 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         data: Vec<Info>,
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, ()> {
-        // Lines go out as they are; who wants more of them needs a module for these channels.
-        let is_plain = !DRESS
+        // Lines are written unchanged. Timestamps, tags and XML need a module for these channels.
+        let is_plain = !FORMAT_DIRECTIVES
             .iter()
             .any(|key| directives.is_true(*key) || data.is_true(*key));
         let logged = if is_plain {
@@ -477,7 +488,11 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         if let JobAction::Signal(number) = action
             && control::signal_of(&action).is_none()
         {
-            tracing::warn!(number, "there is no such signal here");
+            // Rejected here, since the task of a job drops such a request without an answer.
+            tracing::warn!(
+                number,
+                "job-control signal rejected: no signal of this number"
+            );
             return Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)));
         }
         Box::pin(async move { Ok(self.control_procs(control).await) })

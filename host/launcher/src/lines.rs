@@ -1,46 +1,48 @@
-//! Output in whole lines, so that lines of different procs never mix, and what is written before each.
+//! Splitting of output into whole lines, so that lines of different procs never mix, and tags
+//! before them.
 use peal_model::Rank;
 use std::borrow::Cow;
 
-/// A line longer than this is passed on in pieces, in bytes.
+/// Length from which a line is passed on in pieces, in bytes.
 pub(super) const LONGEST_LINE: usize = 64 * 1024;
 
-/// Whether lines of output say which proc wrote them.
+/// Marking of output lines with the proc that wrote them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tagging {
-    /// As written.
+    /// Lines are unchanged.
     #[default]
     Plain,
-    /// Behind `[rank]`.
+    /// Lines begin with `[rank]`.
     Rank,
 }
 
 impl Tagging {
-    /// What a proc of that rank has to say at once, in whole lines.
+    /// Returns text of a proc of that rank as whole, tagged lines.
     pub(crate) fn lines(self, rank: Rank, bytes: &[u8]) -> Vec<u8> {
-        let mut said = bytes.to_vec();
-        if !said.ends_with(b"\n") {
-            said.push(b'\n');
+        let mut text = bytes.to_vec();
+        if !text.ends_with(b"\n") {
+            text.push(b'\n');
         }
-        Tagger::new(rank, self).tag(&said).into_owned()
+        Tagger::new(rank, self).tag(&text).into_owned()
     }
 }
 
-/// Whether more can follow.
+/// State of an output: more can follow, or its end was reached.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Reached,
     NotYet,
 }
 
-/// Output that has been read and not yet passed on.
+/// Buffer of output that has been read and not yet passed on.
 #[derive(Default)]
 pub(super) struct LineSplitter {
     pub(super) waiting: Vec<u8>,
 }
 
 impl LineSplitter {
-    /// What can be passed on: up to the last end of a line, or all if nothing follows or the line is too long.
+    /// Removes and returns the output that can be passed on: up to the last end of a line. Returns
+    /// all of it at the end of the output, or if it is one line that is too long.
     pub(super) fn take(&mut self, end: End) -> Vec<u8> {
         let whole = self
             .waiting
@@ -53,11 +55,11 @@ impl LineSplitter {
     }
 }
 
-/// What is written before the lines of a proc.
+/// Adds the tags to the lines of one proc.
 pub(super) struct Tagger {
     rank: Rank,
     tagging: Tagging,
-    /// Whether what comes next begins a line.
+    /// True if the next byte begins a line.
     at_start: bool,
 }
 

@@ -1,15 +1,17 @@
-//! The texts of a log request that the host environment writes itself.
+//! Texts of a log request that the host environment writes itself.
 use peal_model::{Info, Key, Status, Value, code, key};
 use peal_server::admin::json_value;
 
-/// Keys that begin with this are channels, or say how to write.
+/// Prefix of the keys of channels and log directives.
 const RESERVED: &str = "pmix.log.";
 
-/// What a request has to say to a channel: texts under the channel's key and `PMIX_LOG_MSG`, and payload behind its keys, as channel
-/// components write it. Other values are written as JSON.
+/// Returns the texts of a request for a channel, in the format of channel components. Those are
+/// the values of the channel's key and of `PMIX_LOG_MSG`, and other infos with their keys. Values
+/// that are no text are written as JSON.
 ///
 /// # Errors
-/// `PMIX_ERR_BAD_PARAM` for a value that is no text where one must be, and for a request that says nothing.
+/// `PMIX_ERR_BAD_PARAM` for a value that should be a text and is none, and for a request without
+/// texts.
 pub(super) fn texts(channel: &Key, data: &[Info]) -> Result<Vec<Vec<u8>>, Status> {
     let mut texts = Vec::new();
     for Info { key, value, .. } in data {
@@ -64,14 +66,14 @@ mod tests {
     fn payload_is_written_behind_its_key() {
         let load = KeyName("site.load");
         let text = |text| Value::string(text);
-        let said = of(&[
+        let written = of(&[
             (OUT, text("one")),
             (load, Value::Uint32(5)),
             (load, text("high")),
             (load, Value::Undef),
         ]);
         assert_eq!(
-            said.unwrap(),
+            written.unwrap(),
             ["one", "site.load: 5", "site.load: high", "site.load: "]
         );
         let message = Value::ByteObject(Bytes::from(&b"blob"[..]));

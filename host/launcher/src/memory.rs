@@ -1,21 +1,25 @@
-//! What memory the server and procs use (`PMIX_QUERY_MEMORY_USAGE`).
+//! Memory usage of the server and of procs (`PMIX_QUERY_MEMORY_USAGE`).
 use super::usage_query;
 use peal_model::{DataArray, Info, Infos, Key, KeyName, Proc, Status, Value, key};
 use peal_system::usage::{self, Fields};
 use std::collections::BTreeSet;
 
-/// The share of a process in what it has in memory, which not everybody is told, and all of that.
+/// Measures of memory, the preferred first: the proportional share of a process, which needs
+/// permission to read, and its resident memory.
 const MEASURES: [KeyName; 2] = [key::PMIX_PROC_PSS, key::PMIX_PROC_RSS];
 
-/// One proc, and how many megabytes it uses.
+/// Usage of one proc.
 struct Sample {
     usage: Info,
     megabytes: f32,
 }
 
-/// The memory of the server, and that of each of these procs which the query is about: or their average (`PMIX_QUERY_REPORT_AVG`),
-/// and those that use the least and the most (`PMIX_QUERY_REPORT_MINMAX`). All of it is local. Reads `/proc`: not for tokio's own
-/// threads.
+/// Returns the memory of the server and of each of these procs that the qualifiers select. With
+/// `PMIX_QUERY_REPORT_AVG` it returns the average of the procs instead, with
+/// `PMIX_QUERY_REPORT_MINMAX` the procs with the least and the most memory.
+///
+/// `PMIX_QUERY_LOCAL_ONLY` changes nothing, since all procs are on this node. Reads `/proc`, which
+/// blocks.
 pub(super) fn used(qualifiers: &[Info], running: &[(Proc, u32)]) -> Result<Info, Status> {
     let fields: BTreeSet<Key> = MEASURES.map(Key::from).into();
     let fields = Fields::these(&fields);
@@ -51,7 +55,7 @@ pub(super) fn used(qualifiers: &[Info], running: &[(Proc, u32)]) -> Result<Info,
     ))
 }
 
-/// By the first of the measures that is told.
+/// Returns the sample by the first measure that the usage contains.
 fn sample(usage: Info) -> Option<Sample> {
     let Value::DataArray(array) = &usage.value else {
         return None;
@@ -72,7 +76,8 @@ fn average(samples: &[Sample]) -> Option<f32> {
     (!samples.is_empty()).then(|| sum / samples.len() as f32)
 }
 
-/// Who uses the least and who the most: of one proc alone that is the same.
+/// Returns the usage of the procs with the least and the most memory. For one proc alone, both are
+/// the same.
 fn extremes(mut samples: Vec<Sample>) -> Vec<Info> {
     samples.sort_by(|one, other| one.megabytes.total_cmp(&other.megabytes));
     let ends = [samples.first(), samples.last()];
@@ -117,7 +122,7 @@ mod tests {
             Proc::new(Nspace::new("job").unwrap(), Rank(3)),
             std::process::id(),
         );
-        let told = |qualifiers: &[KeyName]| {
+        let keys = |qualifiers: &[KeyName]| {
             let qualifiers: Vec<Info> = qualifiers
                 .iter()
                 .map(|key| Info::new(*key, Value::Bool(true)))
@@ -139,11 +144,11 @@ mod tests {
             key::PMIX_PROC_RESOURCE_USAGE,
             key::PMIX_CLIENT_AVG_MEMORY,
         );
-        assert_eq!(told(&[]), [server, proc]);
+        assert_eq!(keys(&[]), [server, proc]);
         assert_eq!(
-            told(&[key::PMIX_QUERY_LOCAL_ONLY, key::PMIX_QUERY_REPORT_AVG]),
+            keys(&[key::PMIX_QUERY_LOCAL_ONLY, key::PMIX_QUERY_REPORT_AVG]),
             [server, average]
         );
-        assert_eq!(told(&[key::PMIX_QUERY_REPORT_MINMAX]), [server, proc, proc]);
+        assert_eq!(keys(&[key::PMIX_QUERY_REPORT_MINMAX]), [server, proc, proc]);
     }
 }

@@ -1,4 +1,5 @@
-//! Where what procs write goes: to the output of `peal` itself, whole lines at a time, and into files.
+//! Forwarding of the output of procs: in whole lines to the output of `peal`, to files and to
+//! pulls.
 use super::{
     job_request::LaunchError,
     lines::{End, LONGEST_LINE, LineSplitter, Tagger, Tagging},
@@ -20,30 +21,32 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How much is read at once of a proc that says little, in bytes: most say nothing for most of the time.
+/// Size of the first read of an output, in bytes. It is small, since most procs write nothing most
+/// of the time.
 const LEAST_READ: usize = 128;
 
-/// How long nothing may come from somebody who holds an output open although the job is gone.
+/// Time after the end of a job until an output counts as ended that a process outside of the job
+/// holds open.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Where the output of a job goes.
+/// Destinations of the output of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JobOutput {
-    /// What is written before each line that is shown.
+    /// Tags before the lines that are shown.
     pub tagging: Tagging,
-    /// Whether it is kept in files.
+    /// Files for the output.
     pub kept: OutputFiles,
 }
 
-/// Whether output is kept in files below a directory, `rank.N/stdout` and `rank.N/stderr` for each proc.
+/// Use of output files: `rank.N/stdout` and `rank.N/stderr` for each proc, below a directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum OutputFiles {
-    /// It is not.
+    /// Output is shown only.
     #[default]
     Not,
-    /// It is, and shown as well.
+    /// Output is written to files below this directory and shown.
     Too(PathBuf),
-    /// It is, instead of being shown.
+    /// Output is written to files below this directory and not shown.
     Only(PathBuf),
 }
 
@@ -62,7 +65,7 @@ impl OutputFiles {
         }
     }
 
-    /// The same in a directory of this name below.
+    /// Returns the same use with a subdirectory of this name.
     pub(crate) fn below(self, name: &str) -> OutputFiles {
         match self {
             OutputFiles::Not => OutputFiles::Not,
@@ -72,14 +75,14 @@ impl OutputFiles {
     }
 }
 
-/// Whether anything of the job is left that could write.
+/// State of the processes of the job that can write to its outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writers {
     Alive,
     Gone,
 }
 
-/// What there must be before a proc starts: its files. One that starts again writes behind what it wrote before.
+/// Outputs of a proc, opened before it starts. The files of a restarted proc are appended to.
 pub(super) struct ProcOutputs {
     stdout: Outlet<tokio::io::Stdout>,
     stderr: Outlet<tokio::io::Stderr>,
@@ -128,7 +131,7 @@ impl ProcOutputs {
         })
     }
 
-    /// Forwards a proc's output until it ends.
+    /// Starts the tasks that forward a proc's output until its end.
     pub(super) fn forward(
         self,
         child: &mut Child,
@@ -159,11 +162,12 @@ fn open_in(dir: &Path, name: &str) -> Result<Arc<File>, LaunchError> {
     Ok(Arc::new(file))
 }
 
-/// Where one output of one proc goes.
+/// Destinations of one output of one proc.
 struct Outlet<W> {
     rank: Rank,
     shown: Option<W>,
-    /// What procs log to the same stream: who logs and then writes is seen to have done so in that order.
+    /// Lines that procs log to the same stream. They are written first, so that the order of a
+    /// proc's log requests and writes is kept.
     logged: (Outputs, Stream),
     tagger: Tagger,
     file: Option<Arc<File>>,
@@ -178,19 +182,21 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
         if let Some(file) = &self.file
             && let Err(error) = keep(file.clone(), ready.clone()).await
         {
-            tracing::error!(rank = %self.rank, %error, "what a proc writes cannot be kept: from here on it is not in its file");
+            tracing::error!(rank = %self.rank, %error, "cannot write output file of proc; its further output is not in it");
             self.file = None;
         }
         if let Some(pulled) = &self.pulled {
             pulled.forward(&ready).await;
         }
         if let Some(shown) = &mut self.shown {
-            // Nobody reads our own output any more: go on reading, so that the proc is not held up.
+            // An error means that the reader of `peal`'s output is gone. The proc's output is still
+            // read, so that the proc is not blocked.
             let _ = shown.write_all(&self.tagger.tag(&ready)).await;
             let _ = shown.flush().await;
         }
     }
 
+    /// Passes the end of the output on to pulls.
     async fn end(&self) {
         if let Some(pulled) = &self.pulled {
             pulled.forward(&[]).await;
@@ -198,15 +204,16 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
     }
 }
 
-/// A disk may take its time.
+/// Appends to a file, on another thread, since a disk may block.
 async fn keep(file: Arc<File>, ready: Arc<[u8]>) -> io::Result<()> {
     tokio::task::spawn_blocking(move || (&*file).write_all(&ready)).await?
 }
 
-/// Whoever reads our output may take any time; whoever writes to us may not, once the job is gone.
+/// Copies an output to its destinations until its end. The reader of `peal`'s output may be slow
+/// without limit. A writer that is silent after the end of the job is given up.
 ///
-/// The outlet is in a box, and so is what is done when there is something to write: most procs are silent most of the time, and an
-/// async function keeps room for all that it may wait for, and more than one place for its arguments.
+/// The outlet and the futures of writing are boxed. Most procs are silent most of the time, and an
+/// async function reserves memory for all that it may await.
 async fn copy<W: AsyncWrite + Unpin>(
     mut from: impl AsyncRead + Unpin,
     mut to: Box<Outlet<W>>,
@@ -218,13 +225,15 @@ async fn copy<W: AsyncWrite + Unpin>(
         let read = tokio::select! {
             read = from.read_buf(&mut lines.waiting) => read,
             () = idle(&mut writers) => {
-                tracing::warn!(rank = %to.rank, "somebody holds the output of a job that has ended open: what comes there is lost");
+                tracing::warn!(rank = %to.rank, "output of ended job held open by another process; its further output is lost");
                 Ok(0)
             }
         };
         let end = match read {
             Ok(0) => End::Reached,
             Ok(count) => {
+                // The buffer grows with the amount that the proc writes, and shrinks when it writes
+                // little.
                 room = if count < room {
                     LEAST_READ
                 } else {
@@ -233,7 +242,7 @@ async fn copy<W: AsyncWrite + Unpin>(
                 End::NotYet
             }
             Err(error) => {
-                tracing::warn!(rank = %to.rank, %error, "cannot read a proc's output");
+                tracing::warn!(rank = %to.rank, %error, "cannot read output of proc");
                 End::Reached
             }
         };
@@ -248,8 +257,9 @@ async fn copy<W: AsyncWrite + Unpin>(
     }
 }
 
+/// Waits until the processes of the job have ended, and then for the time without output.
 async fn idle(writers: &mut watch::Receiver<Writers>) {
-    // If the job's task is gone, so are its writers.
+    // An error means that the job's task has ended, and with it all writers.
     let _ = writers.wait_for(|writers| *writers == Writers::Gone).await;
     Box::pin(tokio::time::sleep(IDLE)).await;
 }
@@ -273,7 +283,7 @@ mod tests {
         })
     }
 
-    /// Takes its time over every piece.
+    /// Reader that takes a long time for every piece.
     struct SlowReader {
         got: Vec<u8>,
         busy: Option<Pin<Box<tokio::time::Sleep>>>,

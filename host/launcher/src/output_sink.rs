@@ -1,4 +1,5 @@
-//! Where the procs of a job log to: where goes what they write, which is the output of `peal` itself, their files, and who pulls it.
+//! Log channels of the host environment. Lines that procs log go where their output goes: to the
+//! output of `peal`, to their files and to pulls.
 use super::{lines::Tagging, log_text, pulls::Pulled};
 use peal_model::{Info, IofChannel, Key, LogRequest, Nspace, Proc, Rank, Status, code, key};
 use peal_sandbox::Sink;
@@ -14,11 +15,12 @@ use std::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// How many pieces may wait to be written to one stream, and how much memory they may take, in bytes.
+/// Maximum number of pieces that wait to be written to one stream.
 const PIECES: usize = 1024;
+/// Maximum size of these pieces together, in bytes.
 const BYTES: usize = 16 << 20;
 
-/// An output of `peal`.
+/// Output of `peal`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stream {
     /// Standard output.
@@ -28,7 +30,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// The stream that a log channel is.
+    /// Returns the stream of a log channel.
     fn of_channel(channel: &Key) -> Option<Stream> {
         match channel {
             channel if *channel == key::PMIX_LOG_STDOUT => Some(Stream::Stdout),
@@ -37,7 +39,7 @@ impl Stream {
         }
     }
 
-    /// The same stream as it is pulled.
+    /// Returns the IOF channel of the stream.
     pub(super) fn iof_channel(self) -> IofChannel {
         match self {
             Stream::Stdout => IofChannel::STDOUT,
@@ -46,7 +48,7 @@ impl Stream {
     }
 }
 
-/// Whether what procs write and log is shown on the output of `peal`.
+/// Visibility of output and logged lines of procs on the output of `peal`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Display {
     #[default]
@@ -54,9 +56,9 @@ pub(super) enum Display {
     Hidden,
 }
 
-/// Where one stream of a proc goes beside the output of `peal`.
+/// Destinations of one stream of a proc in addition to the output of `peal`.
 pub(super) struct StreamCopies {
-    /// Its file, until that cannot be written.
+    /// Output file; none after a failed write.
     file: Mutex<Option<Arc<File>>>,
     pulled: Pulled,
 }
@@ -75,36 +77,37 @@ impl StreamCopies {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(error)) = file.as_deref().map(|mut file| file.write_all(lines)) {
             let proc = &self.pulled.source;
-            tracing::error!(%proc, %error, "what a proc logs cannot be kept: from here on it is not in its file");
+            tracing::error!(%proc, %error, "cannot write logged lines to output file of proc; further ones are not in it");
             *file = None;
         }
         self.pulled.forward_logged(lines);
     }
 }
 
-/// Lines that were logged.
+/// Logged lines.
 struct LoggedLines {
     lines: Vec<u8>,
-    /// The same as they are shown.
+    /// The lines with tags, if they are shown.
     shown: Option<Vec<u8>>,
     copies: Option<Arc<StreamCopies>>,
 }
 
-/// What is to be written, one after the other.
+/// Item in the queue of a writer thread.
 enum Piece {
     Logged(LoggedLines),
-    /// Told when all before it has been written.
+    /// Signalled when all earlier items have been written.
     Flushed(oneshot::Sender<()>),
 }
 
-/// One stream: whoever reads it may take any time, whoever logs does not wait for that.
+/// Writer of one stream, with its thread. A slow reader of the stream delays no log request.
 struct StreamWriter {
     send: mpsc::Sender<Piece>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl StreamWriter {
-    /// Starts the thread that writes: a task would have to hand each piece to one, and be told.
+    /// Starts the writer thread. A thread is simpler than a task, which would have to hand each
+    /// piece to a blocking thread.
     fn open(name: &str, to: impl Write + Send + 'static) -> io::Result<StreamWriter> {
         let (send, pieces) = mpsc::channel(PIECES);
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -115,8 +118,13 @@ impl StreamWriter {
         Ok(StreamWriter { send, waiting })
     }
 
+    /// Queues lines.
+    ///
+    /// # Errors
+    /// `PMIX_ERR_OUT_OF_RESOURCE` if the queue is full.
     fn write(&self, logged: LoggedLines) -> Result<(), Status> {
         let count = logged.lines.len();
+        // Counted before it is queued, since the writer thread subtracts it when it is written.
         let waiting = self
             .waiting
             .fetch_add(count, Ordering::Relaxed)
@@ -128,13 +136,13 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// By what to ask it, if it has not written everything.
+    /// Returns the queue if not all of it has been written.
     fn busy(&self) -> Option<mpsc::Sender<Piece>> {
         (self.waiting.load(Ordering::Relaxed) > 0).then(|| self.send.clone())
     }
 }
 
-/// Writes until nobody has more to say.
+/// Writes queued items until the queue is closed.
 fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &AtomicUsize) {
     while let Some(piece) = pieces.blocking_recv() {
         match piece {
@@ -147,12 +155,13 @@ fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &Atomic
                     copies.write(&lines);
                 }
                 if let Some(shown) = shown {
-                    // Where nobody reads our output any more, nobody misses it.
+                    // An error means that the reader of `peal`'s output is gone; then the line is
+                    // lost.
                     let _ = to.write_all(&shown).and_then(|()| to.flush());
                 }
                 waiting.fetch_sub(lines.len(), Ordering::Relaxed);
             }
-            Piece::Flushed(tell) => drop(tell.send(())),
+            Piece::Flushed(sender) => drop(sender.send(())),
         }
     }
 }
@@ -171,7 +180,7 @@ impl LineBuffer {
     }
 }
 
-/// The output of one job.
+/// Output of one job.
 #[derive(Default)]
 struct SharedOutput {
     tagging: Tagging,
@@ -181,11 +190,11 @@ struct SharedOutput {
 
 #[derive(Default)]
 struct Inner {
-    /// Open from the first job on.
+    /// Writers of both streams, opened with the first job.
     lines: Option<LineBuffer>,
-    /// The jobs that were launched, whose output is here.
+    /// Launched jobs.
     jobs: BTreeMap<Nspace, SharedOutput>,
-    /// Those that others started, until they are forgotten.
+    /// Jobs of other launchers, until they are released.
     lent: BTreeSet<Nspace>,
 }
 
@@ -203,12 +212,13 @@ impl Inner {
         match lines {
             Ok(lines) => self.lines = Some(lines),
             Err(error) => {
-                tracing::error!(%error, "what is logged cannot be written to standard output and error")
+                tracing::error!(%error, "cannot start log writers of standard output and error")
             }
         }
     }
 
-    /// Lines of a job as they are written, if its output is here. Those that are only about a proc are shown.
+    /// Returns the lines of a job for the writer, if the job is known. Lines of the host
+    /// environment about a proc are always shown and not copied.
     fn logged(
         &self,
         source: &Proc,
@@ -246,21 +256,21 @@ impl Inner {
     }
 }
 
-/// Who logs something about a proc.
+/// Author of a log request about a proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Author {
-    /// That proc.
+    /// The proc itself.
     Proc,
     /// The host environment.
     Host,
 }
 
-/// The outputs of the jobs of one host.
+/// Outputs of the jobs of one host environment.
 #[derive(Clone, Default)]
 pub(crate) struct Outputs(Arc<Mutex<Inner>>);
 
 impl Outputs {
-    /// From now on what procs of this job log appears here.
+    /// Adds a launched job.
     pub(super) fn open(&self, job: Nspace, tagging: Tagging, display: Display) {
         let mut inner = self.lock();
         inner.open();
@@ -274,39 +284,40 @@ impl Outputs {
         );
     }
 
-    /// From now on what this proc logs to a stream goes there as well.
+    /// Sets the additional destinations of lines that this proc logs to a stream.
     pub(super) fn copy_to(&self, proc: &Proc, stream: Stream, copies: StreamCopies) {
         if let Some(job) = self.lock().jobs.get_mut(&proc.nspace) {
             job.copies.insert((proc.rank, stream), Arc::new(copies));
         }
     }
 
-    /// A job has ended: its files are closed when what was logged is written.
+    /// Removes the additional destinations of a job that has ended. Files are closed when the
+    /// queued lines have been written.
     pub(super) fn job_ended(&self, job: &Nspace) {
         if let Some(job) = self.lock().jobs.get_mut(job) {
             job.copies.clear();
         }
     }
 
-    /// From now on what procs of a job log that others started appears on the output of `peal` itself: the channels to
-    /// there have no other.
+    /// Adds a job of another launcher. Its logged lines appear on the output of `peal`, since these
+    /// log channels have no other destination.
     pub(crate) fn lend(&self, job: Nspace) {
         let mut inner = self.lock();
         inner.open();
         inner.lent.insert(job);
     }
 
-    /// Forgets a job whose output was lent.
+    /// Removes a job of another launcher.
     pub(crate) fn take_back(&self, job: &Nspace) {
         self.lock().lent.remove(job);
     }
 
-    /// Forgets jobs that were launched and have ended.
+    /// Removes launched jobs for which `runs` returns false.
     pub(crate) fn retain(&self, runs: impl Fn(&Nspace) -> bool) {
         self.lock().jobs.retain(|job, _| runs(job));
     }
 
-    /// Writes whole lines for a proc.
+    /// Queues text of or about a proc, as whole lines.
     fn write(
         &self,
         source: &Proc,
@@ -321,29 +332,31 @@ impl Outputs {
         }
     }
 
-    /// Waits until what was logged has been written.
+    /// Waits until all logged lines have been written.
     pub(crate) async fn flush(&self) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             self.written(stream).await;
         }
     }
 
-    /// Waits until what was logged to a stream has been written there: what comes behind it there then stands behind it.
+    /// Waits until all lines logged to a stream have been written, so that later output follows
+    /// them.
     pub(crate) async fn written(&self, stream: Stream) {
+        // The lock is released before the wait, which may be long.
         let busy = self
             .lock()
             .lines
             .as_ref()
             .and_then(|lines| lines.of(stream).busy());
         if let Some(send) = busy {
-            let (tell, told) = oneshot::channel();
-            // The writers end only with the process.
-            let _ = send.send(Piece::Flushed(tell)).await;
-            let _ = told.await;
+            let (sender, written) = oneshot::channel();
+            // Errors are ignored, since the writers end only with the process.
+            let _ = send.send(Piece::Flushed(sender)).await;
+            let _ = written.await;
         }
     }
 
-    /// The channels that the host environment itself is for a job.
+    /// Returns the log channels that the host environment itself serves for a job.
     pub(crate) fn channels(&self, job: &Nspace) -> Vec<Key> {
         let streams = [key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR].map(Key::from);
         if self.lock().knows(job) {
@@ -353,7 +366,7 @@ impl Outputs {
         }
     }
 
-    /// Logs as the host environment itself does, where no module serves these channels.
+    /// Writes a log request as the host environment's own channel, where no module serves it.
     pub(crate) fn log(&self, source: &Proc, channel: &Key, data: &[Info]) -> Result<(), Status> {
         let stream = Stream::of_channel(channel).ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
         if !self.lock().knows(&source.nspace) {
@@ -366,12 +379,13 @@ impl Outputs {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A stream as a sink: what a channel writes there appears where the output of the requester's job goes.
+/// Stream as a sink of channel components. Lines appear where the output of the requester's job
+/// goes.
 pub(crate) struct JobSink {
     pub(crate) outputs: Outputs,
     pub(crate) stream: Stream,
@@ -383,6 +397,7 @@ impl Sink for JobSink {
             .source
             .as_ref()
             .ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
+        // Requests without an identity come from the host environment, not from a proc.
         let author = if request.identity.is_some() {
             Author::Proc
         } else {
@@ -461,7 +476,7 @@ mod tests {
             (write("theirs"), write("other")),
             (Ok(()), Err(code::PMIX_ERR_NOT_AVAILABLE))
         );
-        // That jobs of the host's own end is not the end of others.
+        // The end of launched jobs does not affect jobs of other launchers.
         outputs.retain(|_| false);
         assert_eq!(write("theirs"), Ok(()));
         outputs.take_back(&proc("theirs").nspace);
@@ -470,7 +485,7 @@ mod tests {
 
     #[tokio::test]
     async fn log_does_not_wait_for_slow_reader_and_full_sink_is_reported() {
-        // Nobody reads what a pipe has no room for.
+        // The pipe is not read, so that the writer blocks when it is full.
         let (_far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Plain);
         let piece = vec![b'x'; BYTES / 4];
@@ -481,14 +496,14 @@ mod tests {
                     .is_ok()
             })
             .collect();
-        // Each piece ends its line, so the fourth is too much already.
+        // A line end is added to each piece, so the fourth exceeds the limit.
         assert_eq!(written, [true, true, true, false, false]);
     }
 
-    /// Writes when it is told to.
-    struct Told(std::sync::mpsc::Receiver<()>, Arc<Mutex<Vec<u8>>>);
+    /// Writer that waits for a signal before each write.
+    struct GatedWriter(std::sync::mpsc::Receiver<()>, Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Told {
+    impl Write for GatedWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.recv().unwrap();
             self.1.lock().unwrap().write(bytes)
@@ -501,9 +516,9 @@ mod tests {
 
     #[tokio::test]
     async fn flush_waits_until_logged_lines_are_written() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (open_gate, gate) = std::sync::mpsc::channel();
         let got = Arc::new(Mutex::new(Vec::new()));
-        let (outputs, proc) = outputs(Told(told, got.clone()), Tagging::Plain);
+        let (outputs, proc) = outputs(GatedWriter(gate, got.clone()), Tagging::Plain);
         outputs.written(Stream::Stdout).await;
         outputs
             .write(&proc, Author::Proc, Stream::Stdout, b"logged\n")
@@ -514,7 +529,7 @@ mod tests {
             std::task::Poll::Ready(written.as_mut().poll(context).is_ready())
         });
         assert!(!at_once.await, "nothing is written yet");
-        tell.send(()).unwrap();
+        open_gate.send(()).unwrap();
         written.await;
         assert_eq!(*got.lock().unwrap(), b"logged\n");
     }

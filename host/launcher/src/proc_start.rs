@@ -1,4 +1,4 @@
-//! Starts the procs of a job, and puts them where they are kept.
+//! Starts the procs of a job and puts them into their control groups.
 use super::{
     job::RunningJobTask,
     job_request::{self, JobRequest, LaunchError},
@@ -13,16 +13,16 @@ use peal_system::cgroup::{JobCgroup, ProcCgroup};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// A process that was started and is not in its control group yet.
+/// Process that was started and is not in its control group yet.
 pub(super) struct StartedProcess {
     pid: u32,
     cell: Arc<ProcCgroup>,
-    /// Dropped when it is, or cannot be.
+    /// Dropped when the process is in its group, or cannot be put there.
     _taken: oneshot::Sender<()>,
 }
 
 impl RunningJobTask {
-    /// Names the procs of those applications that have a name.
+    /// Defines the process sets of applications that name one.
     pub(super) async fn define_process_sets(&self) {
         let mut first = 0;
         for app in &self.request.apps {
@@ -33,27 +33,28 @@ impl RunningJobTask {
             };
             let members = ranks.map(|rank| self.proc(Rank(rank))).collect();
             if let Some(Err(error)) = self.server.define_process_set(name.clone(), members).await {
-                tracing::warn!(job = %self.request.nspace, %error, "a process set cannot be defined");
+                tracing::warn!(job = %self.request.nspace, %error, "cannot define process set");
             }
         }
     }
 
+    /// Starts all procs, up to the first failure.
     pub(super) fn spawn_all(&mut self) -> Result<(), LaunchError> {
         let size = self.request.size();
         if size == 0 {
             return Err(LaunchError::Size {
                 size,
-                why: "at least one is needed".to_owned(),
+                why: "at least one proc is needed".to_owned(),
             });
         }
         let spawned = (0..size).try_for_each(|rank| self.spawn(Rank(rank), None));
-        // Before any of them is heard: nothing else runs meanwhile.
+        // Reported before the server processes a message of any of them.
         self.server
             .procs_started(self.request.nspace.clone(), self.running.clone());
         spawned
     }
 
-    /// Starts one proc, for the first time or again.
+    /// Starts one proc, for the first time or again from a checkpoint.
     pub(super) fn spawn(
         &mut self,
         rank: Rank,
@@ -84,7 +85,7 @@ impl RunningJobTask {
         let cell = self.cell.as_ref().and_then(|job| match job.cell(rank) {
             Ok(cell) => Some(Arc::new(cell)),
             Err(error) => {
-                tracing::debug!(%rank, %error, "a proc has no control group of its own");
+                tracing::debug!(%rank, %error, "no control group for proc");
                 None
             }
         });
@@ -110,12 +111,14 @@ impl RunningJobTask {
             self.inputs.connect(rank, stdin, &mut self.feeding);
         }
         self.waits.spawn(async move {
-            // Until somebody waits for it, its number stays its own. That nobody takes it any more is told by an error.
+            // Until the process is waited for, its id cannot be reused. So the wait begins only
+            // when it has been put into its control group; the drop of the sender reports that by
+            // an error.
             let _ = is_taken.await;
             match child.wait().await {
                 Ok(status) => (rank, ProcExit::from(status)),
                 Err(error) => {
-                    tracing::error!(%rank, %error, "cannot wait for a proc");
+                    tracing::error!(%rank, %error, "cannot wait for process of proc");
                     (rank, ProcExit::Exited(1))
                 }
             }
@@ -123,8 +126,9 @@ impl RunningJobTask {
         Ok(())
     }
 
-    /// Has the procs that were started put into their control groups, one right after the other and beside all else, since the
-    /// kernel takes its time. Whoever is not there yet is found by what else is known of it.
+    /// Puts started procs into their control groups, on another thread, since the kernel may take
+    /// some milliseconds. In immediate succession they take less. Until then, processes are found
+    /// by their marks and process groups.
     pub(super) fn keep_started(&mut self) {
         let started = std::mem::take(&mut self.started);
         if started.is_empty() {
@@ -133,15 +137,15 @@ impl RunningJobTask {
         tokio::task::spawn_blocking(move || {
             for StartedProcess { pid, cell, _taken } in started {
                 if let Err(error) = cell.take(pid) {
-                    // It has ended already, or is not ours to move.
-                    tracing::debug!(pid, %error, "a process is not put into its control group");
+                    // The process has ended already, or the system does not permit the move.
+                    tracing::debug!(pid, %error, "process not put into its control group");
                 }
             }
         });
     }
 }
 
-/// Where the procs of a job are kept, if the system lets us.
+/// Creates the control group for the procs of a job, if configured and possible.
 pub(super) fn kept(request: &JobRequest) -> Option<Arc<JobCgroup>> {
     let made = match request.keeping.control_groups {
         ControlGroups::Try => JobCgroup::make(),
@@ -149,11 +153,11 @@ pub(super) fn kept(request: &JobRequest) -> Option<Arc<JobCgroup>> {
     };
     match made {
         Ok(cell) => {
-            tracing::info!(job = %request.nspace, "procs are paused by the freezer of their control groups");
+            tracing::info!(job = %request.nspace, "control groups available; procs are paused by the freezer");
             Some(Arc::new(cell))
         }
         Err(error) => {
-            tracing::info!(job = %request.nspace, %error, "there are no control groups for procs: they are paused by signals");
+            tracing::info!(job = %request.nspace, %error, "no control groups available; procs are paused by signals");
             None
         }
     }

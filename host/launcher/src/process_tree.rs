@@ -1,8 +1,11 @@
-//! The processes of a proc: its own, and all that descend from it, in whatever process group or session they are by now.
+//! Processes of a proc: its own and all its descendants, in any process group or session.
 //!
-//! A process belongs to the nearest proc that it descends from. Those whose parent has ended are our children, since we adopt
-//! orphans: they belong to the proc in whose control group they are, else to the one whose mark their environment has, else to the
-//! one whose session or process group they are in.
+//! A process belongs to the nearest proc among its ancestors. Orphans become children of `peal`,
+//! which is a subreaper. An orphan belongs to the proc that is found first in this order:
+//!
+//! 1. the proc of its control group,
+//! 2. the proc of the mark in its environment,
+//! 3. without a mark, the proc of its session or process group.
 use super::reaper::ChildReaper;
 use peal_model::{Proc, Rank};
 use peal_system::{
@@ -16,46 +19,46 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The variable in which procs, and all that they start, carry whose they are: a word for each proc that they descend from, of
-/// jobs within jobs too.
+/// Environment variable with the marks of a process: one word for each proc among its ancestors,
+/// including those of outer jobs. Descendants inherit it.
 pub(crate) const MARK: &str = "PEAL_PROC";
 
-/// How long a process may take to stop; one in the kernel's hands takes its time.
+/// Time that a process has to stop. A process in a system call may need it.
 const STOPPING: Duration = Duration::from_secs(2);
 
-/// Between two looks at processes that are about to stop.
+/// Interval between scans of processes that are about to stop.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How the processes of a proc are told from others.
+/// Properties by which the processes of a proc are recognized.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    /// The process that was started for it, whether or not that still runs.
+    /// Process id of the process started for the proc. It may have ended.
     pub(crate) leader: u32,
-    /// What they have in their environment.
+    /// Mark in the environment of its processes.
     pub(crate) mark: String,
-    /// Where they are kept, if they are.
+    /// Control group of its processes, if there is one.
     pub(crate) cell: Option<Arc<ProcCgroup>>,
 }
 
-/// The trees of some procs of a job.
+/// Process trees of procs of one job, by rank.
 pub(crate) type Trees = BTreeMap<Rank, Tree>;
 
-/// The mark of a proc.
+/// Returns the mark of a proc.
 pub(crate) fn mark(proc: &Proc) -> String {
-    // Words are parted by spaces, and a namespace may have some.
+    // Marks are separated by spaces, which a namespace may contain.
     format!("{proc}").replace(char::is_whitespace, "_")
 }
 
 impl Tree {
-    /// Lets what was paused run again, so that it hears what it is told.
+    /// Thaws the control group, so that its processes receive signals.
     pub(crate) fn thaw(&self) {
         if let Some(Err(error)) = self.cell.as_ref().map(|cell| cell.thaw()) {
-            tracing::warn!(mark = self.mark, %error, "a control group cannot be thawed");
+            tracing::warn!(mark = self.mark, %error, "cannot thaw control group of proc");
         }
     }
 }
 
-/// To whom orphans belong.
+/// Procs by the properties that assign orphans to them.
 struct Owners<'a> {
     by_cell: HashMap<&'a str, Rank>,
     by_mark: HashMap<&'a str, Rank>,
@@ -80,6 +83,7 @@ impl<'a> Owners<'a> {
         }
     }
 
+    /// Returns the proc to which an orphan belongs, in the order of the module documentation.
     fn of_orphan(&self, orphan: &RunningProcess) -> Option<Rank> {
         let group = orphan
             .control_group()
@@ -103,7 +107,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// All processes of these procs that have not ended.
+/// Returns all processes of these procs that have not ended.
 pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, RunningProcess)> {
     let me = std::process::id();
     let all: HashMap<u32, RunningProcess> = RunningProcess::all()
@@ -112,7 +116,7 @@ pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, Running
         .collect();
     let leaders = family.leaders();
     let wanted = Owners::of(trees);
-    // Whose a process is, once that is known; none of these procs' is known too.
+    // Owners found so far. `None` means that the process belongs to none of these procs.
     let mut owners: HashMap<u32, Option<Rank>> = HashMap::new();
     for process in all.values() {
         let mut way = Vec::new();
@@ -123,6 +127,7 @@ pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, Running
                 break *known;
             }
             way.push(pid);
+            // Procs of other jobs are leaders too: their processes belong to them alone.
             if leaders.contains(&pid) {
                 break wanted.by_leader.get(&pid).copied();
             }
@@ -134,7 +139,7 @@ pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, Running
                 };
             }
             match all.get(&at.parent) {
-                // What is read one after the other may make no sense together.
+                // Entries of `/proc` are read one after the other, so the parents may form a cycle.
                 Some(parent) if !way.contains(&parent.id.pid) => at = *parent,
                 _ => break None,
             }
@@ -147,7 +152,8 @@ pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, Running
         .collect()
 }
 
-/// Stops all processes of these procs, and says which procs have some that do not stop. Blocks.
+/// Stops all processes of these procs. Returns the procs with processes that do not stop, with the
+/// reason. Blocks.
 pub(crate) fn pause(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, String> {
     let mut refused = BTreeMap::new();
     for (rank, tree) in trees {
@@ -158,6 +164,7 @@ pub(crate) fn pause(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, Strin
             );
         }
     }
+    // Repeated, since a process may start another one before it stops.
     let until = Instant::now() + STOPPING;
     loop {
         let mut moving: BTreeMap<Rank, String> = BTreeMap::new();
@@ -172,10 +179,8 @@ pub(crate) fn pause(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, Strin
                 None => (false, process.signal(Signal::STOP)),
             };
             if !stopped {
-                let why = sent.map_or_else(
-                    |error| error.to_string(),
-                    |()| "it does not stop".to_owned(),
-                );
+                let why =
+                    sent.map_or_else(|error| error.to_string(), |()| "does not stop".to_owned());
                 moving.insert(rank, format!("process {}: {why}", process.id.pid));
             }
         }
@@ -187,7 +192,8 @@ pub(crate) fn pause(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, Strin
     }
 }
 
-/// Lets all processes of these procs run again, and says of which procs some could not. Blocks.
+/// Resumes all processes of these procs. Returns the procs with processes that cannot be resumed,
+/// with the reason. Blocks.
 pub(crate) fn resume(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, String> {
     let mut refused = BTreeMap::new();
     for (rank, tree) in trees {
@@ -203,7 +209,7 @@ pub(crate) fn resume(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, Stri
             .get(&rank)
             .and_then(|tree| tree.cell.as_ref())
             .is_some_and(|cell| cell.holds(&process));
-        // Whoever was not stopped need not hear of it.
+        // In a thawed group only processes stopped by a signal need `SIGCONT`.
         if (!kept || process.is_stopped())
             && let Err(error) = process.signal(Signal::CONT)
         {
@@ -213,22 +219,25 @@ pub(crate) fn resume(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, Stri
     refused
 }
 
-/// What is to be done to a proc that has been asked to end.
+/// Action due on a proc that has been asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PendingSignal {
-    /// Tell those of its processes that are in other process groups than it is, which has been told.
+    /// Send the request to processes outside of its process group. The group has received it.
     Tell,
-    /// Nothing but a look.
+    /// Count its processes only.
     Watch,
-    /// End it.
+    /// Kill its processes.
     Kill,
 }
 
-/// Which processes have been seen of each proc that is to be ended.
+/// Processes seen in earlier scans, for each proc to be killed.
 pub(crate) type ProcessSnapshot = BTreeMap<Rank, HashSet<ProcessId>>;
 
-/// Does to these procs what is due, as far as one look reaches, and says of each how many processes there were. To end a proc takes
-/// some looks: who is seen is stopped and starts nobody any more; once nobody new is seen, all are killed. Blocks.
+/// Carries out the due actions for the processes that one scan finds. Returns the number of
+/// processes of each proc. Blocks.
+///
+/// To kill a proc takes several scans. Processes found are stopped first, so that they start no
+/// others. When a scan finds no new process, all are killed.
 pub(crate) fn look(
     trees: &Trees,
     due: &BTreeMap<Rank, PendingSignal>,
@@ -262,13 +271,14 @@ pub(crate) fn look(
         .collect()
 }
 
+/// Stops or kills the processes of a proc, depending on the earlier scans.
 fn end(tree: &Tree, processes: &[RunningProcess], seen: &mut HashSet<ProcessId>) {
     let all: Vec<&RunningProcess> = processes.iter().collect();
     if all.iter().all(|process| seen.contains(&process.id)) {
         send(&all, Signal::KILL);
         tree.cell.iter().for_each(|cell| cell.kill());
     } else {
-        // Where it cannot be frozen, those in it are stopped one by one all the same.
+        // A failure to freeze is ignored, since the processes are stopped one by one as well.
         tree.cell.iter().for_each(|cell| drop(cell.freeze()));
         send(&all, Signal::STOP);
     }
@@ -278,7 +288,7 @@ fn end(tree: &Tree, processes: &[RunningProcess], seen: &mut HashSet<ProcessId>)
 fn send(processes: &[&RunningProcess], signal: Signal) {
     for process in processes {
         if let Err(error) = process.signal(signal) {
-            tracing::warn!(pid = process.id.pid, ?signal, %error, "a process cannot be signalled");
+            tracing::warn!(pid = process.id.pid, ?signal, %error, "cannot signal process");
         }
     }
 }

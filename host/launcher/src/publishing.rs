@@ -1,4 +1,5 @@
-//! What procs publish and look up in the embedded host: the state machine, and those who wait for it to answer.
+//! Published data of the embedded host environment: the state machine of peal-core, and the
+//! lookups that wait.
 use peal_core::published::{
     DataRequester, FinishedLookup, LookupResult, PublishLimits, Published, WaitId,
 };
@@ -14,16 +15,16 @@ use tokio::{
     time::timeout,
 };
 
-/// What is published here.
+/// Published data and waiting lookups.
 #[derive(Debug, Default)]
 pub(super) struct Publishing(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     published: Published,
-    /// Whom to tell of lookups that wait.
+    /// Reply channels of waiting lookups.
     waiting: BTreeMap<WaitId, Sender<Vec<Pdata>>>,
-    /// The jobs that there are, by whose they are: a user's session lasts as long as the last of them.
+    /// User of each job. The session of a user ends with the last job of the user.
     jobs: BTreeMap<Nspace, u32>,
 }
 
@@ -38,15 +39,15 @@ impl Publishing {
     pub(super) fn publish(&self, by: &DataRequester, infos: Vec<Info>) -> Result<(), Status> {
         let mut inner = self.lock();
         for FinishedLookup { wait, found } in inner.published.publish(by, infos)? {
-            if let Some(tell) = inner.waiting.remove(&wait) {
-                // Who no longer listens is gone.
-                let _ = tell.send(found);
+            if let Some(sender) = inner.waiting.remove(&wait) {
+                // An error means that the requester has given up.
+                let _ = sender.send(found);
             }
         }
         Ok(())
     }
 
-    /// Looks up what is there now; whoever wants more than that waits in the answer.
+    /// Looks up published data. The returned future waits if the request waits for more data.
     pub(super) fn lookup(
         &self,
         by: &DataRequester,
@@ -59,28 +60,30 @@ impl Publishing {
             Ok(LookupResult::Found(found)) => return Box::pin(std::future::ready(Ok(found))),
             Ok(LookupResult::Waits(wait, limit)) => (wait, limit),
         };
-        let (tell, told) = oneshot::channel();
-        inner.waiting.insert(wait, tell);
+        let (sender, reply) = oneshot::channel();
+        // Inserted under the same lock as the lookup, so that no publication in between is missed.
+        inner.waiting.insert(wait, sender);
         drop(inner);
-        Box::pin(self.wait(wait, told, limit))
+        Box::pin(self.wait(wait, reply, limit))
     }
 
+    /// Waits for the reply of a lookup, up to its time limit.
     async fn wait(
         &self,
         wait: WaitId,
-        mut told: Receiver<Vec<Pdata>>,
+        mut reply: Receiver<Vec<Pdata>>,
         limit: Option<Duration>,
     ) -> Result<Vec<Pdata>, Status> {
         let answer = match limit {
-            None => (&mut told).await,
-            Some(limit) => match timeout(limit, &mut told).await {
+            None => (&mut reply).await,
+            Some(limit) => match timeout(limit, &mut reply).await {
                 Ok(answer) => answer,
                 Err(_) => {
                     let mut inner = self.lock();
                     inner.published.give_up(wait);
                     inner.settle();
-                    // It may have come in the last moment.
-                    return told.try_recv().map_err(|_| code::PMIX_ERR_TIMEOUT);
+                    // The reply may have arrived between the time-out and the lock.
+                    return reply.try_recv().map_err(|_| code::PMIX_ERR_TIMEOUT);
                 }
             },
         };
@@ -119,13 +122,13 @@ impl Publishing {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Whose lookup waits no more is told nothing any more.
+    /// Drops the reply channels of lookups that no longer wait, which ends them with an error.
     fn settle(&mut self) {
         let Inner {
             published, waiting, ..

@@ -1,4 +1,4 @@
-//! Who wants the output of procs (`PMIx_IOF_pull`), and its way to them.
+//! Pulls of the output of procs (`PMIx_IOF_pull`), and the forwarding to the pullers.
 use super::{EmbeddedHostEnvironment, backlog::OutputBacklog};
 use peal_model::{
     Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, code, key,
@@ -10,18 +10,22 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How many pulls one proc or tool may have, and all together.
+/// Maximum number of pulls of one proc or tool.
 const EACH: usize = 64;
+/// Maximum number of pulls of all together.
 const ALL: usize = 4096;
 
-/// The default registration of a tool for what it starts has this id, on either side.
+/// Local id of the pull that a tool has by default for jobs that it spawns. Client and server agree
+/// on it.
 const BY_ITSELF: u64 = 0;
 
-/// What is done about what is asked beside. What procs wrote is kept anyway, the last of it.
+/// Directives of a pull that are honoured. The last output is kept in any case, which satisfies
+/// `PMIX_IOF_DROP_OLDEST`.
 pub(super) const SERVED: [KeyName; 2] = [key::PMIX_IOF_CACHE_SIZE, key::PMIX_IOF_DROP_OLDEST];
 
 impl EmbeddedHostEnvironment {
-    /// Begins a pull, and passes on what is kept of what these have written: behind the answer, as it takes its turn behind this.
+    /// Begins a pull and passes on the kept output of the sources. The kept output follows the
+    /// reply to the requester, since the server queues it behind this upcall.
     pub(super) fn pull(
         &self,
         puller: Proc,
@@ -43,7 +47,7 @@ impl EmbeddedHostEnvironment {
                 usize::try_from(bytes).unwrap_or(usize::MAX)
             }
         };
-        // Of jobs that others start the output goes elsewhere.
+        // The output of jobs of other launchers does not pass through this process.
         let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_FOUND)?;
         if sources.is_empty()
             || !sources
@@ -63,11 +67,12 @@ struct Pull {
     puller: Proc,
     sources: Vec<Proc>,
     channels: IofChannel,
-    /// The puller's own number of it, which each message carries.
+    /// The puller's own id of the pull. Each message to the puller contains it.
     local_id: u64,
 }
 
 impl Pull {
+    /// Returns true if the pull includes this channel of this proc.
     fn wants(&self, source: &Proc, channel: IofChannel) -> bool {
         let is_meant = |named: &Proc| {
             named.nspace == source.nspace && (!named.rank.is_valid() || named.rank == source.rank)
@@ -84,7 +89,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// The pullers of a stream, each with its own number of the pull.
+    /// Returns the pullers of a stream, each with its own id of the pull.
     fn wanting(&self, source: &Proc, channel: IofChannel) -> Vec<(Proc, u64)> {
         let wanting = self
             .pulls
@@ -110,16 +115,16 @@ impl Inner {
     }
 }
 
-/// Who wants output of the procs of a host.
+/// Pulls of the output of the host environment's procs.
 #[derive(Debug, Default)]
 pub(super) struct Pulls(Mutex<Inner>);
 
 impl Pulls {
-    /// From now on this proc or tool gets what these write to these channels; the answer is a handle by which that ends. What they have
-    /// written goes to `late`, no more than so many bytes of each, before anything that they write from now on.
+    /// Begins a pull of these channels of these procs. Returns its handle. Kept output is passed to
+    /// `late`, at most `most` bytes of each stream, before any later output.
     ///
     /// # Errors
-    /// That there are as many as may be.
+    /// `PMIX_ERR_OUT_OF_RESOURCE` if the maximum number of pulls is reached.
     fn add_late(
         &self,
         puller: Proc,
@@ -127,6 +132,7 @@ impl Pulls {
         local_id: u64,
         (most, late): (usize, impl Fn(IofOutput)),
     ) -> Result<u64, Status> {
+        // The lock is held until the kept output is passed on, so that newer output follows it.
         let mut inner = self.lock();
         let pull = Pull {
             puller,
@@ -153,7 +159,7 @@ impl Pulls {
         Ok(id)
     }
 
-    /// Who began one ends it.
+    /// Ends a pull. Only its puller can do so.
     pub(super) fn remove(&self, puller: &Proc, id: u64) -> Result<(), Status> {
         let mut inner = self.lock();
         match inner.pulls.get(&id) {
@@ -165,7 +171,8 @@ impl Pulls {
         }
     }
 
-    /// The same for what a tool starts, which did not ask for it by itself: it ends when the answer is dropped.
+    /// Begins the default pull of a tool for a job that it spawns. It ends when the returned handle
+    /// is dropped.
     pub(super) fn hold(
         self: &Arc<Pulls>,
         puller: Proc,
@@ -186,17 +193,17 @@ impl Pulls {
         })
     }
 
-    /// A proc or tool is gone.
+    /// Ends all pulls of a proc or tool that is gone.
     pub(super) fn forget(&self, puller: &Proc) {
         self.lock().pulls.retain(|_, pull| pull.puller != *puller);
     }
 
-    /// A job has ended: nobody can pull from it any more.
+    /// Removes the kept output of a job that has ended, since it can no longer be pulled.
     pub(super) fn job_ended(&self, job: &Nspace) {
         self.lock().backlog.forget(job);
     }
 
-    /// Who wants what was written; so much of it is kept for those who will.
+    /// Keeps output, up to `kept` bytes of the stream, and returns the pullers of the stream.
     fn written(
         &self,
         (source, channel): (&Proc, IofChannel),
@@ -208,7 +215,7 @@ impl Pulls {
         inner.wanting(source, channel)
     }
 
-    /// The same of what was logged to a stream, which neither begins nor ends it.
+    /// Keeps logged lines like output, without a change of the stream's state. Returns the pullers.
     fn logged(
         &self,
         (source, channel): (&Proc, IofChannel),
@@ -221,12 +228,12 @@ impl Pulls {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a tool pulls of a job that it has started, as long as it is about to run or runs.
+/// Default pull of a tool for a job that it has spawned. It lasts as long as the job.
 #[derive(Debug)]
 pub(super) struct PullHandle {
     pulls: Arc<Pulls>,
@@ -236,31 +243,31 @@ pub(super) struct PullHandle {
 
 impl Drop for PullHandle {
     fn drop(&mut self) {
-        // A tool that is gone has none any more.
+        // An error means that the tool is gone and its pulls with it.
         let _ = self.pulls.remove(&self.puller, self.id);
     }
 }
 
-/// One output of one proc, for those who want it.
+/// One output of one proc as it is forwarded to pullers.
 #[derive(Clone)]
 pub(super) struct Pulled {
     pub(super) pulls: Arc<Pulls>,
     pub(super) server: ServerHandle,
     pub(super) source: Proc,
     pub(super) channel: IofChannel,
-    /// How many bytes are kept for those who pull later.
+    /// Number of bytes that are kept for later pulls.
     pub(super) kept: usize,
 }
 
 impl Pulled {
-    /// Begins to keep the stream, if any of it is kept.
+    /// Begins to keep the stream, unless nothing is kept.
     pub(super) fn open(&self) {
         if self.kept > 0 {
             self.pulls.lock().backlog.open((&self.source, self.channel));
         }
     }
 
-    /// Passes on what was logged to the stream. Blocks until the server has taken it.
+    /// Forwards lines that were logged to the stream. Blocks until the server has accepted them.
     pub(super) fn forward_logged(&self, written: &[u8]) {
         for (puller, local_id) in
             self.pulls
@@ -282,8 +289,8 @@ impl Pulled {
         }
     }
 
-    /// Passes on what was written, or its end, which is nothing. Waits until the server has taken it, not until they have read it: who does
-    /// not read loses some of it.
+    /// Forwards output; empty output is the end of the stream. Waits until the server has accepted
+    /// it, not until the pullers have read it. A puller that does not read loses output.
     pub(super) async fn forward(&self, written: &[u8]) {
         for (puller, local_id) in
             self.pulls
@@ -350,7 +357,7 @@ mod tests {
         assert_eq!(
             pulls.remove(&proc("job", Rank(0)), first),
             Err(code::PMIX_ERR_NOT_FOUND),
-            "it is another's"
+            "it belongs to another puller"
         );
         pulls.remove(&tool, first).unwrap();
         assert!(of(0, out).is_empty());

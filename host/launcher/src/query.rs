@@ -1,4 +1,4 @@
-//! What the host tells of its jobs (`PMIx_Query_info`): which there are, what they run, and where their procs are.
+//! Queries about jobs (`PMIx_Query_info`): their names, applications, states and procs.
 use super::{
     JobCommand,
     job_listing::{JobListing, JobOrigin},
@@ -24,15 +24,16 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// How many keys one request may ask for; what is told of one job can be long.
+/// Maximum number of keys in one request. It bounds the size of the reply, since the information
+/// about one job can be long.
 const MOST_KEYS: usize = 64;
 
-/// The jobs that run, as those who ask may see them.
+/// Running jobs, for queries.
 #[derive(Debug, Default)]
 pub(super) struct JobTable(Mutex<BTreeMap<Nspace, Arc<JobListing>>>);
 
 impl JobTable {
-    /// Lists a job until it has ended.
+    /// Adds a launched job. It is listed until it has ended.
     pub(super) fn insert(&self, request: &JobRequest, commands: mpsc::Sender<JobCommand>) {
         let owner = UserIdentity {
             uid: geteuid().as_raw(),
@@ -49,7 +50,7 @@ impl JobTable {
         jobs.insert(nspace, Arc::new(listed));
     }
 
-    /// Lists a job that somebody else starts, until it is released.
+    /// Adds a job of another launcher. It is listed until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
         let (nspace, hostname) = (job.nspace.clone(), job.hostname.clone());
         let origin = JobOrigin::Adopted(RegisteredProcs::default());
@@ -57,14 +58,14 @@ impl JobTable {
         self.jobs().insert(nspace, Arc::new(listed));
     }
 
-    /// Whether somebody else starts the procs of a job.
+    /// Returns true if another launcher starts the procs of a job.
     pub(super) fn is_adopted(&self, nspace: &Nspace) -> bool {
         self.jobs()
             .get(nspace)
             .is_some_and(|job| job.registered().is_some())
     }
 
-    /// A proc of a job that was adopted is the process of this id.
+    /// Adds a process to a proc of an adopted job.
     pub(super) fn found(&self, proc: &Proc, pid: u32) {
         if let Some(procs) = self
             .jobs()
@@ -75,7 +76,7 @@ impl JobTable {
         }
     }
 
-    /// A job that was adopted, and the processes of the procs of all such jobs.
+    /// Returns an adopted job, and the processes of the procs of all adopted jobs.
     pub(super) fn registered(
         &self,
         nspace: &Nspace,
@@ -93,26 +94,27 @@ impl JobTable {
         Some((job, processes))
     }
 
-    /// A job is being ended because of this.
+    /// Sets the reason for which a job is being ended.
     pub(super) fn ending(&self, nspace: &Nspace, because: Status) {
         if let Some(job) = self.jobs().get(nspace) {
             job.ending(because);
         }
     }
 
-    /// A proc has ended like this.
+    /// Sets the state of a proc that has ended.
     pub(super) fn proc_ended(&self, proc: &Proc, state: ProcState) {
         if let Some(job) = self.jobs().get(&proc.nspace) {
             job.proc_ended(proc.rank, state);
         }
     }
 
-    /// Forgets a job that was adopted.
+    /// Removes an adopted job.
     pub(super) fn release(&self, nspace: &Nspace) {
         self.jobs().remove(nspace);
     }
 
-    /// One info for each key that is known, about jobs that are the requester's own, or any if that is root.
+    /// Returns one info for each known key. It covers the jobs of the requester's user, or all jobs
+    /// if the requester is root. Unknown keys are left out.
     pub(super) fn answer(
         &self,
         identity: UserIdentity,
@@ -125,6 +127,7 @@ impl JobTable {
         let mine = |job: &JobListing| {
             job.is_there() && (identity.uid == 0 || identity.uid == job.owner.uid)
         };
+        // The entries are cloned, so that no lock is held while `/proc` is read.
         let jobs: Vec<Arc<JobListing>> = self
             .jobs()
             .values()
@@ -137,6 +140,8 @@ impl JobTable {
                 Wanted::All => None,
                 Wanted::Job(nspace) => match jobs.iter().find(|job| job.nspace == nspace) {
                     Some(job) => Some(job),
+                    // An unknown or foreign job yields no info: the requester cannot tell them
+                    // apart.
                     None => continue,
                 },
             };
@@ -156,7 +161,8 @@ impl JobTable {
         Ok(found)
     }
 
-    /// What these procs use now, one info for each that runs here: for the modules of an owner, about jobs of its own. Reads `/proc`.
+    /// Returns the current usage of procs, one info for each that runs here. Modules of a user or
+    /// namespace can query their own jobs only. Reads `/proc`.
     pub(super) fn used(
         &self,
         owner: &Owner,
@@ -192,12 +198,12 @@ impl JobTable {
     }
 
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, Arc<JobListing>>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Which jobs a query is about.
+/// Jobs that a query selects.
 enum Wanted {
     All,
     Job(Nspace),
@@ -219,7 +225,7 @@ impl Wanted {
     }
 }
 
-/// What is known under a key, if anything is.
+/// Returns the info of a key, if the key is known.
 fn about(
     asked: &str,
     jobs: &[Arc<JobListing>],
@@ -326,7 +332,7 @@ mod tests {
         let answer =
             |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &family);
         let found = answer(me, "first").unwrap();
-        assert_eq!(found.len(), 2, "nothing is said about what is not known");
+        assert_eq!(found.len(), 2, "unknown keys are left out");
         let Value::DataArray(procs) = &found[0].value else {
             panic!("{found:?}")
         };
@@ -352,25 +358,25 @@ mod tests {
             uid: geteuid().as_raw(),
             gid: 0,
         };
-        let told = |asked: KeyName| {
+        let value = |asked: KeyName| {
             let found = table
                 .answer(me, &[query(&[asked], of_job("job"))], &family)
                 .unwrap();
             found.value_of(asked).unwrap().clone()
         };
         assert_eq!(
-            told(key::PMIX_QUERY_JOB_STATUS),
+            value(key::PMIX_QUERY_JOB_STATUS),
             Value::Status(code::PMIX_SUCCESS)
         );
         let job = Nspace::new("job").unwrap();
         table.ending(&job, code::PMIX_ERR_PROC_REQUESTED_ABORT);
         table.ending(&job, code::PMIX_ERR_JOB_CANCELED);
         assert_eq!(
-            told(key::PMIX_QUERY_JOB_STATUS),
+            value(key::PMIX_QUERY_JOB_STATUS),
             Value::Status(code::PMIX_ERR_PROC_REQUESTED_ABORT)
         );
         table.proc_ended(&Proc::new(job, Rank(1)), ProcState::CALLED_ABORT);
-        let Value::DataArray(procs) = told(key::PMIX_QUERY_PROC_TABLE) else {
+        let Value::DataArray(procs) = value(key::PMIX_QUERY_PROC_TABLE) else {
             panic!("no table")
         };
         assert!(

@@ -1,4 +1,5 @@
-//! Leaves no process behind: what a proc started, and what of it got away from its process group.
+//! Reaper of child processes: finds and ends orphans of procs, including those that left the
+//! process group of their proc.
 use peal_model::Proc;
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, kill_process_group, set_child_subreaper, waitpid,
@@ -8,20 +9,22 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The children of this process: procs, orphans of theirs that it adopted, and strangers.
+/// Children of this process: procs, adopted orphans of procs, and strangers.
 #[derive(Debug)]
 pub(crate) struct ChildReaper {
-    /// Children from before the first job (a shell that started one and then became us): not ours to end.
+    /// Children that existed before the first job. A shell may have started them before it executed
+    /// `peal`. They are never ended.
     strangers: HashSet<Pid>,
-    /// Procs that run, of all jobs. Others wait for them.
+    /// Running procs of all jobs. Their jobs' tasks wait for them.
     procs: Mutex<BTreeMap<Proc, Pid>>,
 }
 
 impl ChildReaper {
-    /// Makes orphans of procs our own children from now on, so that they can be found.
+    /// Creates the reaper and makes this process a subreaper: orphans of procs become its children,
+    /// so that they can be found.
     pub(crate) fn adopting() -> ChildReaper {
         if let Err(error) = set_child_subreaper(Some(rustix::process::getpid())) {
-            tracing::warn!(%error, "orphans of procs cannot be adopted: some may outlive their job");
+            tracing::warn!(%error, "cannot adopt orphans of procs; some may outlive their job");
         }
         ChildReaper {
             strangers: children(),
@@ -29,28 +32,28 @@ impl ChildReaper {
         }
     }
 
-    /// A proc has ended, and was waited for.
+    /// Removes a proc whose process has ended and was waited for.
     pub(crate) fn ended(&self, proc: &Proc) {
         self.procs().remove(proc);
     }
 
-    /// The process of a proc that runs.
+    /// Returns the process of a running proc.
     pub(crate) fn process_of(&self, proc: &Proc) -> Option<u32> {
         self.procs()
             .get(proc)
             .map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
     }
 
-    /// Reaps orphans that have ended by themselves.
+    /// Reaps orphans that have ended.
     pub(crate) fn reap_orphans(&self) {
         for orphan in self.orphans() {
-            // One that still runs is left alone.
+            // Orphans that still run are not affected.
             let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
         }
     }
 
-    /// Kills and reaps orphans until there are none. As long as any job has procs, an orphan may belong to it and is left
-    /// alone: the last job to end takes them all. Blocks.
+    /// Kills and reaps orphans until none is left. While any job has procs, an orphan may belong to
+    /// that job and is left alone: the last job to end kills them all. Blocks.
     pub(crate) fn kill_orphans(&self) {
         while self.procs().is_empty() {
             let orphans = self.orphans();
@@ -58,14 +61,14 @@ impl ChildReaper {
                 return;
             }
             for orphan in orphans {
-                // One that has ended by itself is reaped all the same.
+                // The signal fails if the orphan has ended. It has to be reaped in any case.
                 let _ = kill_process(orphan, Signal::KILL);
                 let _ = waitpid(Some(orphan), WaitOptions::empty());
             }
         }
     }
 
-    /// The processes of all procs that run.
+    /// Returns the process ids of all running procs.
     pub(crate) fn leaders(&self) -> HashSet<u32> {
         self.procs()
             .values()
@@ -73,13 +76,15 @@ impl ChildReaper {
             .collect()
     }
 
-    /// Whether a child of ours has been there since before the first job.
+    /// Returns true if a child of this process existed before the first job.
     pub(crate) fn is_stranger(&self, child: u32) -> bool {
         pid(child).is_some_and(|child| self.strangers.contains(&child))
     }
 
+    /// Returns the children that are neither procs nor strangers.
     fn orphans(&self) -> Vec<Pid> {
-        // The lock is held over the look, so that no proc is started between the two.
+        // The lock is held while the children are listed. Otherwise a proc started in between would
+        // count as an orphan.
         let procs = self.procs();
         let ours: HashSet<&Pid> = procs.values().chain(&self.strangers).collect();
         children()
@@ -89,11 +94,12 @@ impl ChildReaper {
     }
 
     fn procs(&self) -> MutexGuard<'_, BTreeMap<Proc, Pid>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.procs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a proc while nobody takes its process for an orphan.
+    /// Starts a proc under the lock, so that its process does not count as an orphan before it is
+    /// registered.
     pub(crate) fn start<T, E>(
         &self,
         proc: Proc,
@@ -106,22 +112,23 @@ impl ChildReaper {
     }
 }
 
-/// Sends a signal to a proc and all that stayed in its process group.
+/// Sends a signal to the process group of a proc. Logs a failure.
 pub(crate) fn signal_group(leader: u32, signal: Signal) {
     if let Err(error) = try_signal_group(leader, signal) {
-        tracing::warn!(leader, ?signal, %error, "cannot signal a process group");
+        tracing::warn!(leader, ?signal, %error, "cannot signal process group");
     }
 }
 
-/// The same, where it matters whether that was possible.
+/// Sends a signal to the process group of a proc. Returns the error if that fails.
 pub(crate) fn try_signal_group(leader: u32, signal: Signal) -> rustix::io::Result<()> {
     match pid(leader).map(|group| kill_process_group(group, signal)) {
-        // A group that has ended needs no signal.
+        // A group without processes has ended.
         Some(Ok(()) | Err(rustix::io::Errno::SRCH)) | None => Ok(()),
         Some(error) => error,
     }
 }
 
+/// Returns the children of all threads of this process.
 fn children() -> HashSet<Pid> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
         return HashSet::new();

@@ -1,5 +1,6 @@
-//! The processes of procs that others start, as under `peal serve`: those that connected, by the kernel's word, those
-//! that the launcher named, and all that descends from them. What is done to them is done as the user of their job, so that the kernel lets it reach no process of anybody else.
+//! Processes of procs that other launchers start, as under `peal serve`. These are the processes
+//! that connected, identified by the kernel, those that the launcher named, and all descendants.
+//! Actions run as the user of the job, so that the kernel protects processes of other users.
 use super::control::{RankNotDone, ended_already, signal_of};
 use peal_core::job_control::JobAction;
 use peal_model::{Rank, UserIdentity, code};
@@ -14,32 +15,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The most processes of one proc that are remembered: its own and those of its clones.
+/// Maximum number of recorded processes of one proc: its own and those of its clones.
 const MAX_PROCESSES: usize = 16;
 
-/// The time that processes have to stop, or to be gone once they are killed; one in the kernel's hands takes its time.
+/// Time that processes have to stop, or to end after the kill. A process in a system call may need
+/// it.
 const STOPPING: Duration = Duration::from_secs(2);
 
-/// The time between two looks at processes that are about to stop or to end.
+/// Interval between scans of processes that are about to stop or to end.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The processes of the procs of a registered job.
+/// Processes of the procs of a registered job.
 #[derive(Debug, Default)]
 pub(super) struct RegisteredProcs(Mutex<BTreeMap<Rank, Vec<RunningProcess>>>);
 
-/// The process of a registered proc.
+/// State of the process of a registered proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProcProcess {
-    /// It has not connected and nobody named its process, or nobody may look at that.
+    /// The proc has not connected and its process was not named, or the process is not accessible.
     Unknown,
-    /// It runs as this process.
+    /// The proc runs as the process of this id.
     Running(u32),
-    /// All have ended.
+    /// All processes of the proc have ended.
     Ended,
 }
 
 impl RegisteredProcs {
-    /// Notes that a proc is the process of this id. Our own is no proc's: nobody has us signal ourselves.
+    /// Adds a process of a proc. The process of this server is ignored, so that no request can make
+    /// the server signal itself.
     pub(super) fn add(&self, rank: Rank, pid: u32) {
         let Some(process) =
             RunningProcess::of(pid).filter(|process| process.id.pid != std::process::id())
@@ -54,7 +57,7 @@ impl RegisteredProcs {
         }
     }
 
-    /// The process of a proc: of several the one that connected first.
+    /// Returns the process of a proc; of several, the one that connected first.
     pub(super) fn process_of(&self, rank: Rank) -> ProcProcess {
         match self.all().get(&rank) {
             None => ProcProcess::Unknown,
@@ -67,7 +70,7 @@ impl RegisteredProcs {
         }
     }
 
-    /// Those of these ranks that run, by rank.
+    /// Returns the running processes of these ranks. Ranks without any known process are left out.
     fn running(&self, ranks: &BTreeSet<Rank>) -> BTreeMap<Rank, Vec<RunningProcess>> {
         let all = self.all();
         let of = |rank: &Rank| {
@@ -83,7 +86,7 @@ impl RegisteredProcs {
         ranks.iter().filter_map(of).collect()
     }
 
-    /// All processes.
+    /// Returns the ids of all processes.
     pub(super) fn ids(&self) -> Vec<ProcessId> {
         self.all()
             .values()
@@ -93,33 +96,34 @@ impl RegisteredProcs {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<Rank, Vec<RunningProcess>>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is to be done to procs of a registered job.
+/// Action on procs of a registered job.
 #[derive(Debug)]
 pub(super) struct RegisteredControl {
-    /// As whom their processes run.
+    /// User that the processes run as.
     pub(super) owner: UserIdentity,
     pub(super) action: JobAction,
     pub(super) ranks: BTreeSet<Rank>,
-    /// The time between the request to end and the end.
+    /// Time between the request to end and the kill.
     pub(super) grace: Duration,
-    /// The processes of all registered procs: what descends from another proc is not meant.
+    /// Processes of all registered procs. The descendants of another proc are not affected.
     pub(super) others: BTreeSet<ProcessId>,
 }
 
 impl RegisteredControl {
-    /// Does it, and says to whom it could not be done. Blocks, to end procs as long as they have to end.
+    /// Carries out the action. Returns the procs on which it failed. Blocks; a termination blocks
+    /// up to the time that procs have to end.
     pub(super) fn run(self, procs: &RegisteredProcs) -> Vec<RankNotDone> {
         let mut not_done = Vec::new();
         let mut running = procs.running(&self.ranks);
         for rank in &self.ranks {
             match running.get(rank) {
                 None => {
-                    let why = "no process of it has connected that can be looked at";
+                    let why = "no accessible process of this proc has connected";
                     not_done.push(RankNotDone::new(*rank, code::PMIX_ERR_NOT_FOUND, why));
                 }
                 Some(processes) if processes.is_empty() => {
@@ -130,7 +134,7 @@ impl RegisteredControl {
         }
         running.retain(|_, processes| !processes.is_empty());
         if let JobAction::Restart { .. } = self.action {
-            let why = "it was not started here, so it cannot be started again";
+            let why = "not started by this launcher, so it cannot be restarted";
             let refused = running
                 .into_keys()
                 .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NOT_SUPPORTED, why));
@@ -152,7 +156,7 @@ impl RegisteredControl {
                 not_done.extend(refused.into_iter().map(of));
             }
             Err(error) => {
-                let why = format!("nothing can be done as its user: {error}");
+                let why = format!("cannot act as the user of the job: {error}");
                 let refused = ranks
                     .into_iter()
                     .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NO_PERMISSIONS, &why));
@@ -162,6 +166,7 @@ impl RegisteredControl {
         not_done
     }
 
+    /// Carries out the action with the rights of the calling thread.
     fn act(&self, targets: &RegisteredTargets<'_>) -> BTreeMap<Rank, Refused> {
         match &self.action {
             JobAction::Signal(_) => match signal_of(&self.action) {
@@ -172,12 +177,13 @@ impl RegisteredControl {
             JobAction::Resume => send(targets.members(), Signal::CONT),
             JobAction::Terminate => targets.terminate(self.grace),
             JobAction::Kill => targets.kill(),
+            // Answered by `run`.
             JobAction::Restart { .. } => BTreeMap::new(),
         }
     }
 }
 
-/// Why something could not be done to a proc.
+/// Failure of an action on a proc.
 #[derive(Debug)]
 struct Refused {
     status: peal_model::Status,
@@ -205,14 +211,15 @@ impl Refused {
     }
 }
 
-/// The processes of some procs.
+/// Processes of the procs of a request.
 struct RegisteredTargets<'a> {
     running: BTreeMap<Rank, Vec<RunningProcess>>,
     others: &'a BTreeSet<ProcessId>,
 }
 
 impl RegisteredTargets<'_> {
-    /// Those that connected and all that descends from them now, each under the nearest proc.
+    /// Returns the known processes and all their current descendants, each with the nearest proc
+    /// among its ancestors.
     fn members(&self) -> Vec<(Rank, RunningProcess)> {
         let all: HashMap<u32, RunningProcess> = RunningProcess::all()
             .into_iter()
@@ -225,7 +232,8 @@ impl RegisteredTargets<'_> {
             .collect();
         let owner = |process: &RunningProcess| {
             let mut at = *process;
-            // As many steps as there are processes: what is read one after the other may make no sense together.
+            // Entries of `/proc` are read one after the other, so the parents may form a cycle. The
+            // number of steps is bounded by the number of processes.
             for _ in 0..=all.len() {
                 match roots.get(&at.id) {
                     Some(rank) => return Some(*rank),
@@ -243,7 +251,7 @@ impl RegisteredTargets<'_> {
             .collect()
     }
 
-    /// Sends a signal to those that connected, and to no other.
+    /// Sends a signal to the known processes, not to their descendants.
     fn signal(&self, signal: Signal) -> BTreeMap<Rank, Refused> {
         let own = self
             .running
@@ -253,6 +261,7 @@ impl RegisteredTargets<'_> {
     }
 
     fn pause(&self) -> BTreeMap<Rank, Refused> {
+        // Repeated, since a process may start another one before it stops.
         let until = Instant::now() + STOPPING;
         loop {
             let mut moving = BTreeMap::new();
@@ -262,7 +271,7 @@ impl RegisteredTargets<'_> {
                 .filter(|(_, process)| !process.is_stopped())
             {
                 let refused = match process.signal(Signal::STOP) {
-                    Ok(()) => Refused::still_there(&process, "it does not stop"),
+                    Ok(()) => Refused::still_there(&process, "does not stop"),
                     Err(error) => Refused::by(&process, error),
                 };
                 moving.insert(rank, refused);
@@ -274,26 +283,27 @@ impl RegisteredTargets<'_> {
         }
     }
 
-    /// Asks them to end, and kills what is left after the time that they have.
+    /// Asks the processes to end, and kills the remaining ones after `grace`.
     fn terminate(&self, grace: Duration) -> BTreeMap<Rank, Refused> {
         let asked = self.members();
         let refused = send(asked.clone(), Signal::TERM);
-        // A stopped process would not see the request.
+        // A stopped process would not act on the request.
         let _ = send(asked.clone(), Signal::CONT);
         let left = await_end(&asked, grace);
         if left.is_empty() {
             return refused;
         }
-        // By name: a process whose parent has ended descends from the proc no more.
+        // Passed on explicitly, since a process whose parent has ended is no descendant any more.
         self.kill_with(left)
     }
 
-    /// Kills them.
+    /// Kills the processes.
     fn kill(&self) -> BTreeMap<Rank, Refused> {
         self.kill_with(Vec::new())
     }
 
-    /// Kills them and these, which belonged to them. Each is stopped first, so that it starts nobody while the others are looked for.
+    /// Kills the processes, and `known` ones that were among them. Each is stopped first, so that
+    /// it starts no others while the rest is searched for.
     fn kill_with(&self, known: Vec<(Rank, RunningProcess)>) -> BTreeMap<Rank, Refused> {
         let _ = send(known.clone(), Signal::STOP);
         let mut seen: BTreeMap<ProcessId, (Rank, RunningProcess)> = known
@@ -310,7 +320,7 @@ impl RegisteredTargets<'_> {
             if found.is_empty() || Instant::now() >= until {
                 break;
             }
-            // Who cannot be stopped cannot be killed either, which is told then.
+            // A process that cannot be stopped cannot be killed either, which is reported below.
             let _ = send(found.clone(), Signal::STOP);
             seen.extend(
                 found
@@ -323,21 +333,21 @@ impl RegisteredTargets<'_> {
         for (rank, process) in await_end(&all, STOPPING) {
             refused
                 .entry(rank)
-                .or_insert_with(|| Refused::still_there(&process, "it does not end"));
+                .or_insert_with(|| Refused::still_there(&process, "does not end"));
         }
         refused
     }
 }
 
-/// Sends a signal to each, and says of which procs some could not be told.
+/// Sends a signal to each process. Returns the procs with processes that cannot be signalled.
 fn send(processes: Vec<(Rank, RunningProcess)>, signal: Signal) -> BTreeMap<Rank, Refused> {
-    let told = |(rank, process): (Rank, RunningProcess)| {
+    let signalled = |(rank, process): (Rank, RunningProcess)| {
         Some((rank, Refused::by(&process, process.signal(signal).err()?)))
     };
-    processes.into_iter().filter_map(told).collect()
+    processes.into_iter().filter_map(signalled).collect()
 }
 
-/// Waits for the ends of processes, and says which are there when the time is over.
+/// Waits for processes to end. Returns those that have not ended after the time limit.
 fn await_end(processes: &[(Rank, RunningProcess)], limit: Duration) -> Vec<(Rank, RunningProcess)> {
     let until = Instant::now() + limit;
     loop {
@@ -361,7 +371,7 @@ mod tests {
         process::{Child, Command, Stdio},
     };
 
-    /// A shell with a child, whose number it tells.
+    /// Starts a shell with a child. Returns both, the child by its process id.
     fn family() -> (Child, u32) {
         let script = "sleep 1000 & echo $!; wait";
         let mut shell = Command::new("sh")
@@ -428,13 +438,13 @@ mod tests {
         assert!(!lives(shell.id()) && !lives(child) && lives(other.id()) && lives(others_child));
         assert_eq!(procs.process_of(Rank(0)), ProcProcess::Ended);
         let [late] = &control(&procs, JobAction::Pause, 0, &procs.ids())[..] else {
-            panic!("it has ended")
+            panic!("the pause should fail")
         };
         assert_eq!(
             (late.status, late.reason.as_str()),
             (code::PMIX_ERR_NOT_FOUND, "it has ended")
         );
-        // Whatever began with the other proc is ended when that is.
+        // The child of the other proc ends with it.
         assert_eq!(control(&procs, JobAction::Terminate, 1, &procs.ids()), []);
         assert!(!lives(other.id()) && !lives(others_child));
         shell.wait().unwrap();
@@ -457,13 +467,13 @@ mod tests {
     #[test]
     fn proc_without_a_process_is_named() {
         let procs = RegisteredProcs::default();
-        // Our own process, and none at all.
+        // The process of this test, and an id without a process.
         procs.add(Rank(0), std::process::id());
         procs.add(Rank(1), u32::MAX);
         for rank in [0, 1] {
             assert_eq!(procs.process_of(Rank(rank)), ProcProcess::Unknown);
             let [refused] = &control(&procs, JobAction::Kill, rank, &[])[..] else {
-                panic!("nobody is there")
+                panic!("the request should fail")
             };
             assert_eq!(refused.status, code::PMIX_ERR_NOT_FOUND);
         }
@@ -471,7 +481,7 @@ mod tests {
         procs.add(Rank(2), shell.id());
         let [refused] = &control(&procs, JobAction::Restart { checkpoint: None }, 2, &[])[..]
         else {
-            panic!("it is")
+            panic!("the restart should fail")
         };
         assert_eq!(refused.status, code::PMIX_ERR_NOT_SUPPORTED);
         assert_eq!(control(&procs, JobAction::Kill, 2, &[]), []);

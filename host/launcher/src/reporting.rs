@@ -1,4 +1,4 @@
-//! What a launcher logs by itself of a job and its procs, as whoever starts the job asks.
+//! Log messages of the launcher about a job and its procs, as the user or a spawn request selects.
 use peal_model::{DataArray, Info, Key, Nspace, Proc, Value, key};
 use peal_server::ServerHandle;
 use std::{
@@ -6,21 +6,21 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// What is to be logged.
+/// Kind of log messages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reported {
-    /// That the job starts, and how it ends (`PMIX_LOG_JOB_EVENTS`).
+    /// Start and exit of the job (`PMIX_LOG_JOB_EVENTS`).
     JobEvents,
-    /// How the job ends (`PMIX_LOG_COMPLETION`).
+    /// Exit of the job (`PMIX_LOG_COMPLETION`).
     Completion,
-    /// How each proc ends (`PMIX_LOG_PROC_TERMINATION`).
+    /// Exit of each proc (`PMIX_LOG_PROC_TERMINATION`).
     Terminations,
-    /// How those procs end that do not end in order (`PMIX_LOG_PROC_ABNORMAL_TERMINATION`).
+    /// Exit of each proc that ends abnormally (`PMIX_LOG_PROC_ABNORMAL_TERMINATION`).
     AbnormalTerminations,
 }
 
 impl Reported {
-    /// All of them, and the word for each.
+    /// All kinds, each with its keyword.
     pub const ALL: [(Reported, &'static str); 4] = [
         (Reported::JobEvents, "job"),
         (Reported::Completion, "completion"),
@@ -29,17 +29,17 @@ impl Reported {
     ];
 }
 
-/// What is logged of a job, and where.
+/// Log messages about a job, and their channels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reporting {
-    /// What.
+    /// Kinds of messages to log.
     pub of: BTreeSet<Reported>,
-    /// To which channels; where the site has such messages go, if there are none.
+    /// Channels to log to. If empty, the site's routing of `PMIX_LOG_MSG` applies.
     pub to: Vec<Key>,
 }
 
 impl Reporting {
-    /// Has a server log a line about a job or a proc of it, if one of these is wanted.
+    /// Logs a line about a job or one of its procs, if one of these kinds is selected.
     pub(super) fn tell(&self, server: &ServerHandle, about: Proc, wanted: &[Reported], line: &str) {
         if !wanted.iter().any(|reported| self.of.contains(reported)) {
             return;
@@ -56,17 +56,18 @@ impl Reporting {
             .unwrap_or_default()
             .as_secs();
         let logged = server.log(Some(about), Some(now), data, Vec::new());
+        // The result is awaited on a task, so that the job is not delayed by a slow channel.
         let line = line.to_owned();
         tokio::spawn(async move {
             let status = logged.await;
             if !status.is_success() {
-                tracing::warn!(%status, line, "what was to be logged of a job was not, or not everywhere");
+                tracing::warn!(%status, line, "job report not written to all log channels");
             }
         });
     }
 }
 
-/// The line as a channel takes it.
+/// Returns the line in the form that a channel takes.
 fn copy(channel: &Key, job: &Nspace, line: &str) -> Info {
     let value = if *channel == key::PMIX_LOG_EMAIL {
         let subject = format!("Job {}", job.as_str().escape_debug());

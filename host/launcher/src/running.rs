@@ -1,9 +1,9 @@
-//! What whoever starts a job has of it: word of its end, and what its procs read.
+//! Handle of a started job: its exit, and the standard inputs of its procs.
 use super::{exit::JobExit, input::Inputs};
 use std::sync::Arc;
 use tokio::{signal::unix, task::JoinHandle};
 
-/// A job that has been started.
+/// Job that has been started.
 pub struct RunningJob {
     task: JoinHandle<JobExit>,
     inputs: Arc<Inputs>,
@@ -14,15 +14,16 @@ impl RunningJob {
         RunningJob { task, inputs }
     }
 
-    /// What its procs read.
+    /// Returns the standard inputs of the procs.
     pub fn inputs(&self) -> Arc<Inputs> {
         self.inputs.clone()
     }
 
-    /// Waits for the job's end. May be called again after having been given up.
+    /// Waits for the end of the job and returns its exit. The future can be dropped and the
+    /// function called again.
     pub async fn ended(&mut self) -> JobExit {
         (&mut self.task).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "the task of a job failed");
+            tracing::error!(%error, "task of job failed");
             JobExit {
                 exit_status: 1,
                 first_abnormal: None,
@@ -32,7 +33,7 @@ impl RunningJob {
     }
 }
 
-/// Tells when a child may have ended.
+/// Watch for `SIGCHLD`, which reports that a child may have ended.
 pub(super) struct Children(Option<unix::Signal>);
 
 impl Children {
@@ -41,12 +42,13 @@ impl Children {
         Children(
             watch
                 .inspect_err(
-                    |error| tracing::warn!(%error, "orphans are reaped at the job's end only"),
+                    |error| tracing::warn!(%error, "cannot watch for SIGCHLD; orphans are reaped at the end of the job only"),
                 )
                 .ok(),
         )
     }
 
+    /// Waits until a child may have ended; for ever if there is no watch.
     pub(super) async fn changed(&mut self) {
         match &mut self.0 {
             Some(signals) => drop(signals.recv().await),

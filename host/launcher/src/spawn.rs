@@ -1,4 +1,4 @@
-//! From what a proc wants spawned (`PMIx_Spawn`) to a job to be started.
+//! Conversion of a spawn request (`PMIx_Spawn`) to a request for a job.
 use super::{
     environment::EnvironmentSetting,
     exit::JobExit,
@@ -19,11 +19,12 @@ use std::{
     path::PathBuf,
 };
 
-/// How many applications one request may have, and how many procs, as on the command line.
+/// Maximum number of applications in one request, as on the command line.
 const MOST_APPS: usize = 256;
+/// Maximum number of procs in one request, as on the command line.
 const MOST_PROCS: u32 = 65_535;
 
-/// What is done about what is asked. Other directives are hints, unless they are required.
+/// Directives that are honoured. Others are hints, unless they are required.
 pub(super) const SERVED: [KeyName; 29] = [
     key::PMIX_WDIR,
     key::PMIX_WDIR_USER_SPECIFIED,
@@ -56,32 +57,35 @@ pub(super) const SERVED: [KeyName; 29] = [
     key::PMIX_PERSONALITY,
 ];
 
-/// Whether what is spawned goes on without who spawned it, and the other way round (`PMIX_SPAWN_CHILD_SEP`).
+/// Dependence between a spawned job and its parent job (`PMIX_SPAWN_CHILD_SEP`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Bond {
-    /// They end together when something goes wrong; nothing is said about it.
+    /// Both end together after a failure. The attribute is absent.
     Kin,
-    /// They do so, and what is spawned ends too when who spawned it has ended in order.
+    /// Both end together after a failure, and the spawned job ends with the normal end of its
+    /// parent job.
     Dependent,
-    /// They do not.
+    /// Each continues without the other.
     Apart,
 }
 
-/// A job as somebody wants it spawned.
+/// Parsed spawn request.
 #[derive(Debug)]
 pub(super) struct SpawnPlan {
     pub(super) request: JobRequest,
     pub(super) bond: Bond,
-    /// Whether the requester is to be told of its end.
+    /// True if the requester receives an event at the end of the job.
     pub(super) told_of_end: bool,
-    /// Which output the requester gets, if it is a tool.
+    /// Output that is forwarded to the requester, if it is a tool.
     pub(super) forwarded: IofChannel,
 }
 
-/// Reads what is wanted: a job of this name for `parent`, in what it does not say like `like`.
+/// Parses a spawn request of `parent` for a job of this name. Properties that the request does not
+/// set are taken from `like`.
 ///
 /// # Errors
-/// What makes no sense, is too much, or is required and not served.
+/// A status for a request that is invalid, exceeds a limit, or requires a directive that is not
+/// honoured.
 pub(super) fn read(
     (nspace, offset): (Nspace, u32),
     parent: Proc,
@@ -94,7 +98,7 @@ pub(super) fn read(
         info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|key| info.key == *key)
     };
     if let Some(info) = all().find(|info| is_unserved(info)) {
-        tracing::info!(requester = %parent, key = %info.key, "a directive for spawning is required and not served");
+        tracing::info!(requester = %parent, key = %info.key, "spawn refused: required directive not supported");
         return Err(code::PMIX_ERR_NOT_SUPPORTED);
     }
     if apps.is_empty() {
@@ -154,6 +158,7 @@ fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppR
     let wdir = wdir
         .or_else(|| app.cwd.as_ref().map(|dir| os(dir).into()))
         .or_else(|| like.cloned());
+    // The application's own environment comes first, so that directives can change it.
     let own = app
         .env
         .iter()
@@ -279,7 +284,7 @@ fn input(infos: &[Info]) -> Result<StdinTarget, Status> {
     }
 }
 
-/// What is to be logged, to where the launcher logs anyway.
+/// Returns the log messages that a request selects. The channels are those of the launcher.
 fn reporting(infos: &[Info], like: &Reporting) -> Reporting {
     let wanted = [
         (key::PMIX_LOG_JOB_EVENTS, Reported::JobEvents),
@@ -300,7 +305,7 @@ fn reporting(infos: &[Info], like: &Reporting) -> Reporting {
     }
 }
 
-/// What is told of the end of a job to who spawned it, if they wish (`PMIX_NOTIFY_COMPLETION`).
+/// Returns the event about the end of a spawned job for its requester (`PMIX_NOTIFY_COMPLETION`).
 pub(super) fn end_of(job: Nspace, end: &JobExit, requester: Proc) -> Event {
     let status = match (&end.abort, &end.first_abnormal, end.exit_status) {
         (Some(_), _, _) => code::PMIX_ERR_JOB_ABORTED,
@@ -324,7 +329,7 @@ pub(super) fn end_of(job: Nspace, end: &JobExit, requester: Proc) -> Event {
     }
 }
 
-/// The status of a job that could not be started.
+/// Returns the status for the requester of a job that could not be started.
 pub(super) fn status(error: &LaunchError) -> Status {
     match error {
         LaunchError::Program { source, .. } if source.kind() == ErrorKind::NotFound => {

@@ -1,9 +1,10 @@
-//! Which attributes the embedded host honours, in which calls.
+//! Attributes that the embedded host environment honours, by call.
 use super::{pulls, spawn};
 use peal_core::supported::Supported;
 use peal_model::key;
 
-/// What it honours beside what the server does, where it starts jobs. First what it does not where it only serves them.
+/// Attributes honoured in addition to those of the server, where this host environment starts jobs.
+/// The first four calls are not served where it only serves jobs of other launchers.
 pub(super) const LAUNCHER: &[Supported] = &[
     ("PMIx_IOF_deregister", &[]),
     ("PMIx_IOF_pull", &pulls::SERVED),
@@ -67,5 +68,5 @@ pub(super) const LAUNCHER: &[Supported] = &[
     ("PMIx_Unpublish", &[]),
 ];
 
-/// The same, where others start them.
+/// Attributes honoured where other launchers start the jobs.
 pub(super) const SERVER: &[Supported] = LAUNCHER.split_at(4).1;

@@ -1,4 +1,5 @@
-//! The procs of a job that were asked to end: what is done until nothing of them is left, and who waits for that.
+//! Termination of procs of a job: the steps until no process of them is left, and the requests that
+//! wait for that.
 use super::{
     control::{OpenControl, RankNotDone},
     process_tree::{self, PendingSignal, ProcessSnapshot, Trees},
@@ -12,38 +13,40 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long what was killed may take to end; a process in the kernel's hands takes its time.
+/// Time that killed processes have to end. A process in a system call may need it.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Between two looks at what is about to end: at first, and at most.
+/// First interval between scans of processes that are about to end. It doubles with each scan.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
+/// Maximum interval between scans.
 const SLOWEST_LOOK: Duration = Duration::from_millis(50);
 
-/// A proc that has been asked to end.
+/// Proc that has been asked to end.
 #[derive(Debug)]
 struct EndOf {
     since: Instant,
-    /// When what is left of it is killed.
+    /// Time at which remaining processes are killed.
     kill_at: Instant,
-    /// Whether those of its processes have been told that are in other process groups.
-    told: SignalState,
+    /// Delivery of the request to processes in other process groups.
+    signals: SignalState,
     leader: Leader,
 }
 
+/// Delivery of the request to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SignalState {
     NotYet,
     All,
 }
 
-/// The process that was started for a proc.
+/// State of the process that was started for a proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leader {
     Runs,
     Ended,
 }
 
-/// What a look at processes needs.
+/// Input of one scan of processes.
 #[derive(Debug)]
 pub(crate) struct ProcessScan {
     trees: Trees,
@@ -51,7 +54,7 @@ pub(crate) struct ProcessScan {
     seen: ProcessSnapshot,
 }
 
-/// What it has found: how many processes of each proc there were.
+/// Result of one scan: the number of processes of each proc.
 #[derive(Debug)]
 pub(crate) struct ScanResult {
     due: BTreeMap<Rank, PendingSignal>,
@@ -60,7 +63,7 @@ pub(crate) struct ScanResult {
 }
 
 impl ProcessScan {
-    /// Blocks.
+    /// Runs the scan. Blocks.
     pub(crate) fn take(mut self, family: &ChildReaper) -> ScanResult {
         let left = process_tree::look(&self.trees, &self.due, family, &mut self.seen);
         ScanResult {
@@ -71,20 +74,21 @@ impl ProcessScan {
     }
 }
 
-/// The procs of a job that were asked to end, and who waits for that.
+/// Procs of a job that were asked to end, and the requests that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Terminations {
     ending: BTreeMap<Rank, EndOf>,
     open: Vec<OpenControl>,
     seen: ProcessSnapshot,
-    /// When the last look was taken.
+    /// Time of the last scan.
     last: Option<Instant>,
-    /// How long after it the next one is.
+    /// Interval until the next scan.
     wait: Duration,
 }
 
 impl Terminations {
-    /// Begins to end procs that run, or have run, and returns the request if it is done already.
+    /// Begins to end procs that run, or have run. Returns the request if there is nothing to wait
+    /// for.
     pub(crate) fn end(
         &mut self,
         ranks: BTreeSet<Rank>,
@@ -103,7 +107,7 @@ impl Terminations {
                 Leader::Ended
             };
             if signal != Signal::KILL && leader == Leader::Runs {
-                // What is paused would not hear of it.
+                // A paused process would not receive the signal.
                 tree.thaw();
                 reaper::signal_group(tree.leader, signal);
                 reaper::signal_group(tree.leader, Signal::CONT);
@@ -112,10 +116,10 @@ impl Terminations {
             let end = self.ending.entry(rank).or_insert(EndOf {
                 since: now,
                 kill_at: at,
-                told: SignalState::NotYet,
+                signals: SignalState::NotYet,
                 leader,
             });
-            // Of two times the earlier one holds.
+            // Of two requests, the earlier time applies.
             end.kill_at = end.kill_at.min(at);
             open.waits.insert(rank);
         }
@@ -127,12 +131,12 @@ impl Terminations {
         None
     }
 
-    /// Whether a proc has been asked to end.
+    /// Returns true if a proc has been asked to end and may have processes.
     pub(crate) fn has_asked(&self, rank: Rank) -> bool {
         self.ending.contains_key(&rank)
     }
 
-    /// Whether a proc is to be started again.
+    /// Returns true if a proc is to be started again.
     pub(crate) fn restarts(&self, rank: Rank) -> bool {
         self.open
             .iter()
@@ -140,7 +144,7 @@ impl Terminations {
             .any(|restart| restart.ranks.contains(&rank))
     }
 
-    /// These are not to be started again after all.
+    /// Cancels the restarts of the selected procs. Returns their ranks.
     pub(crate) fn give_up_restarts(
         &mut self,
         of: impl Fn(Rank) -> bool,
@@ -160,43 +164,46 @@ impl Terminations {
         given_up
     }
 
-    /// The process of a proc has ended.
+    /// Records that the process started for a proc has ended.
     pub(crate) fn ended(&mut self, rank: Rank) {
         if let Some(end) = self.ending.get_mut(&rank) {
             end.leader = Leader::Ended;
+            // The rest of the proc ends soon, as a rule: scans begin at the short interval again.
             self.wait = Duration::ZERO;
         }
     }
 
-    /// Whether all that run have been asked to end, and none of them is to be started again.
+    /// Returns true if all running procs have been asked to end and none is to be started again.
     pub(crate) fn cover(&self, running: &BTreeMap<Rank, u32>) -> bool {
         running
             .keys()
             .all(|rank| self.has_asked(*rank) && !self.restarts(*rank))
     }
 
-    /// Whether something of a proc may be left that was asked to end.
+    /// Returns true if processes of a proc that was asked to end may be left.
     pub(crate) fn are_busy(&self) -> bool {
         !self.ending.is_empty()
     }
 
-    /// When to look again.
+    /// Returns the time of the next scan; none if no proc is being ended.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         let of_one = |end: &EndOf| {
             let next = self.last.map_or(end.since, |last| last + self.wait);
-            match (end.told, end.leader) {
+            match (end.signals, end.leader) {
                 (SignalState::NotYet, _) => end.since,
                 (SignalState::All, Leader::Ended) => next,
+                // While the leader runs, a scan is needed only for the kill: its exit is reported.
                 (SignalState::All, Leader::Runs) => end.kill_at.max(next),
             }
         };
         self.ending.values().map(of_one).min()
     }
 
-    /// What that look needs. Until it has been taken there must be no other.
+    /// Returns the input of the next scan. The result has to be passed to
+    /// [`looked`](Terminations::looked) before another scan begins.
     pub(crate) fn look(&mut self, trees: &Trees) -> ProcessScan {
         let now = Instant::now();
-        let due_of = |end: &EndOf| match end.told {
+        let due_of = |end: &EndOf| match end.signals {
             _ if end.kill_at <= now => PendingSignal::Kill,
             SignalState::NotYet => PendingSignal::Tell,
             SignalState::All => PendingSignal::Watch,
@@ -217,7 +224,8 @@ impl Terminations {
         }
     }
 
-    /// Goes on with what has been seen, and returns the procs of which nothing is left, and the requests that are done.
+    /// Processes the result of a scan. Returns the procs without processes, and the requests that
+    /// are done.
     pub(crate) fn looked(
         &mut self,
         ScanResult { due, seen, left }: ScanResult,
@@ -229,7 +237,7 @@ impl Terminations {
             let Some(end) = self.ending.get_mut(&rank) else {
                 continue;
             };
-            end.told = SignalState::All;
+            end.signals = SignalState::All;
             let count = left.get(&rank).copied().unwrap_or_default();
             let gone = count == 0 && end.leader == Leader::Ended;
             let outlives = due == PendingSignal::Kill && now >= end.kill_at + LAST;
@@ -237,9 +245,8 @@ impl Terminations {
                 continue;
             }
             if outlives && !gone {
-                tracing::error!(%rank, count, "processes of a proc do not end, although they were killed");
-                let reason =
-                    format!("{count} of its processes do not end, although they were killed");
+                tracing::error!(%rank, count, "killed processes of proc do not end");
+                let reason = format!("{count} killed processes do not end");
                 for open in self
                     .open
                     .iter_mut()
@@ -255,7 +262,8 @@ impl Terminations {
                     }
                 }
             }
-            // Who is to start again has not ended for anybody else, and nobody has of whom something runs.
+            // The end of a proc that is restarted, or has processes left, is not visible outside of
+            // the launcher.
             if gone && !self.restarts(rank) {
                 over.push(rank);
             }
@@ -288,7 +296,7 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum TerminationStep {
-        /// Somebody wants some ranks ended, at once or not, and maybe started again.
+        /// A request to end ranks, at once or with time to end, maybe with a restart.
         End {
             ranks: BTreeSet<u32>,
             signal: Signal,
@@ -296,7 +304,7 @@ mod tests {
         },
         /// The process of a rank ends.
         Ended(u32),
-        /// There is a look, and so many processes of each rank are left.
+        /// A scan that finds this number of processes of each rank.
         Look([usize; RANKS as usize]),
         Wait(Duration),
         GiveUp(u32),
@@ -314,17 +322,17 @@ mod tests {
         ]
     }
 
-    /// What a request should have come to, worked out from all that has happened since.
+    /// Expected state of a request, derived from all steps since.
     struct RequestResult {
         ranks: BTreeSet<u32>,
         answer: Receiver<Vec<RankNotDone>>,
         answered: bool,
-        /// Of whom nothing was seen in a look since, or more than there was time for.
+        /// Ranks without processes in a scan since, or with processes beyond the time limit.
         over: BTreeSet<u32>,
         again: BTreeSet<u32>,
     }
 
-    /// No process has these numbers.
+    /// Trees with process ids that no process has.
     fn trees() -> Trees {
         let tree = |rank| Tree {
             leader: 1_000_000_000 + rank,
@@ -341,7 +349,7 @@ mod tests {
             .map(|(rank, tree)| (*rank, tree.leader))
             .collect();
         let mut asked: Vec<RequestResult> = Vec::new();
-        // When each rank that is about to end is to be killed.
+        // Time of the kill of each rank that is being ended.
         let mut kill_at: BTreeMap<u32, Instant> = BTreeMap::new();
         for step in steps {
             let mut done = Vec::new();
@@ -351,8 +359,8 @@ mod tests {
                     signal,
                     again,
                 } => {
-                    let (tell, answer) = oneshot::channel();
-                    let mut open = OpenControl::of(tell);
+                    let (sender, answer) = oneshot::channel();
+                    let mut open = OpenControl::of(sender);
                     let named: BTreeSet<Rank> = ranks.iter().copied().map(Rank).collect();
                     open.restart = again.then(|| Restart {
                         ranks: named.clone(),
@@ -424,7 +432,7 @@ mod tests {
                 }
                 TerminationStep::Wait(time) => tokio::time::advance(time).await,
                 TerminationStep::GiveUp(given_up) => {
-                    let told = endings.give_up_restarts(|rank| rank == Rank(given_up), "");
+                    let cancelled = endings.give_up_restarts(|rank| rank == Rank(given_up), "");
                     let mut counted = 0;
                     for asked in asked
                         .iter_mut()
@@ -432,8 +440,8 @@ mod tests {
                     {
                         counted += usize::from(asked.again.remove(&given_up));
                     }
-                    // Who does not end is not started again anyway.
-                    assert!(told.len() <= counted, "{told:?}");
+                    // The restart of a rank that does not end was cancelled before.
+                    assert!(cancelled.len() <= counted, "{cancelled:?}");
                 }
             }
             done.into_iter().for_each(OpenControl::answer);

@@ -1,14 +1,16 @@
-//! What the host tells of the resources that procs and the node use (`PMIX_QUERY_PROC_RESOURCE_USAGE`, `..._NODE_...`).
+//! Queries about the resource usage of procs and of the node (`PMIX_QUERY_PROC_RESOURCE_USAGE`,
+//! `PMIX_QUERY_NODE_RESOURCE_USAGE`).
 use peal_model::{DataArray, Info, Infos, Proc, Rank, Status, Text, Value, code, key, rank};
 use peal_system::usage::{self, Fields};
 
-/// Whether this is asked for.
+/// Returns true if the key is one of these queries.
 pub(super) fn is_asked(asked: &str) -> bool {
     asked == key::PMIX_QUERY_PROC_RESOURCE_USAGE.0 || asked == key::PMIX_QUERY_NODE_RESOURCE_USAGE.0
 }
 
-/// What is used by the procs that are named, of those that run: of one proc its usage, of several that of each. Or by the node:
-/// if it is named its usage, else that of each, which is this one. Reads `/proc`: not for tokio's own threads.
+/// Returns the usage of the selected procs, or of the node. For one selected proc, and for the
+/// node if it is named, this is its usage; otherwise it is an array of the usage of each. Reads
+/// `/proc`, which blocks.
 pub(super) fn about(
     asked: &str,
     qualifiers: &[Info],
@@ -41,7 +43,7 @@ pub(super) fn about(
     Ok(value.map(|value| Info::new(key::PMIX_QUERY_PROC_RESOURCE_USAGE, value)))
 }
 
-/// Those of the procs that a query is about.
+/// Returns those of the running procs that a query selects.
 pub(super) fn meant(
     one: Option<Rank>,
     running: &[(Proc, u32)],
@@ -51,7 +53,7 @@ pub(super) fn meant(
         .filter(move |(proc, _)| one.is_none_or(|rank| proc.rank == rank))
 }
 
-/// The one rank that a query is about; none: all of its job.
+/// Returns the one rank that a query selects. None means all ranks of the job.
 pub(super) fn wanted(qualifiers: &[Info]) -> Result<Option<Rank>, Status> {
     let all = rank::PMIX_RANK_WILDCARD;
     let rank = match (

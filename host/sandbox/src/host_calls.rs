@@ -63,9 +63,9 @@ asks! {
     /// Amends the directives.
     Amend = "amendment.amend";
     /// Narrows the range of the event.
-    Narrow { range: Range } = "amendment.narrow";
+    Narrow { range: Range } = "amendment.narrow-range";
     /// Rewrites the data to be logged.
-    Rewrite = "amendment.rewrite";
+    Rewrite = "amendment.rewrite-data";
     /// Describes the exception that ends the call.
     Exception = "exception.describe";
     /// Writes a message to the trace; refused beyond the limit on lines.
@@ -75,11 +75,11 @@ asks! {
     /// Raises an event.
     Notify { code: Status, range: Range } = "notify.notify";
     /// Requests job control.
-    Control = "control.request";
+    Control = "job-control.request";
     /// Makes a log request.
-    Report = "report.log";
+    Report = "log-request.submit";
     /// Reads the resource usage of procs.
-    Usage { procs: Vec<Proc> } = "usage.of";
+    Usage { procs: Vec<Proc> } = "resource-usage.query";
     /// Assigns the number of a request. The host itself makes this call.
     Number = "notify.number";
     /// Requests a registration.
@@ -91,7 +91,7 @@ asks! {
     /// Writes to a sink.
     Write { sink: String, bytes: Bytes } = "sink.write";
     /// Submits a mail to a sink.
-    Submit { sink: String, mail: Mail } = "sink.submit";
+    Submit { sink: String, mail: Mail } = "sink.send-mail";
     /// Reads a value of the module's state.
     Fetch { key: String } = "state.get";
     /// Sets a value of the state.
@@ -113,7 +113,7 @@ asks! {
     /// Removes a file.
     RemoveFile { directory: String, path: String } = "files.remove";
     /// Lists the entries of a directory.
-    Entries { directory: String, path: String } = "files.entries";
+    Entries { directory: String, path: String } = "files.list";
     /// Calls a function of WASI, by its name. The host calls that it makes follow behind it.
     Wasi { function: String } = "wasi";
 }

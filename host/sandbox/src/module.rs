@@ -361,7 +361,7 @@ impl Module {
             limit = failure.limit.map(LimitKind::name),
             backtrace = failure.backtrace.join(" < "),
             during,
-            reason = failure.reason,
+            reason = %failure.reason,
             "module call failed"
         );
     }

@@ -148,7 +148,7 @@ fn wasi_imports_are_satisfied_and_reach_nothing() {
 #[test]
 fn wasi_can_neither_end_the_process_nor_fill_its_memory() {
     let module = worldly([Capability::Wasi]).unwrap();
-    for (code, why) in [(-1, "wasi:cli/exit"), (-2, "1024 handles")] {
+    for (code, why) in [(-1, "wasi:cli/exit"), (-2, "limit of 1024")] {
         let failure = handle(&module, code).failure.unwrap();
         assert!(failure.reason.contains(why), "{failure}");
     }

@@ -141,7 +141,10 @@ fn output_is_limited() {
         Some(LimitKind::Output),
         Status::PEAL_ERR_MODULE_OUTPUT,
     );
-    assert!(failure.contains("100000 bytes at once"), "{failure}");
+    assert!(
+        failure.contains("more than 100000 bytes in one host call"),
+        "{failure}"
+    );
 }
 
 #[test]

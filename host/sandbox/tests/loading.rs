@@ -441,7 +441,7 @@ fn engine_memory_beside_linear_memory_is_bounded() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("an instance of it would take 9600"),
+        error.starts_with("an instance would take at least 9600"),
         "{error}"
     );
     assert!(

@@ -252,7 +252,8 @@ fn its_pool_is_as_large_as_the_address_space_has_room_for() {
     let (engine, trace) = traced(|| Engine::new(&EngineSettings::default()).unwrap());
     assert!((16..1000).contains(&engine.pooled()), "{}", engine.pooled());
     assert!(
-        trace.contains("fewer instances") && trace.contains(&format!("size={}", engine.pooled())),
+        trace.contains("instance pool smaller than configured")
+            && trace.contains(&format!("size={}", engine.pooled())),
         "{trace}"
     );
     let load = |name| {

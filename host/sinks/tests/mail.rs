@@ -844,7 +844,7 @@ fn mail_goes_to_trusted_servers_encrypted_as_configured() {
         credentials,
         ..with(&bare, Encryption::StartTlsIfOffered, &certificates)
     };
-    assert!(told(open_password.clone()).ends_with("a password is not said in the open"));
+    assert!(told(open_password.clone()).ends_with("a password is not sent without encryption"));
     let asking = MailServer::new(
         Offers::StartTls,
         Some(&certificates),

@@ -319,7 +319,7 @@ fn slow_reader_delays_own_sink_only_and_full_queue_is_reported() {
     assert_eq!(refused.status(), code::PMIX_ERR_OUT_OF_RESOURCE);
     assert_eq!(
         refused.to_string(),
-        "sink \"deaf\" is full: 1000 messages or 100000 bytes may wait there"
+        "sink \"deaf\" is full; its limits are 1000 messages and 100000 bytes"
     );
     let health = deaf.health();
     assert!(

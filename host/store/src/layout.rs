@@ -315,7 +315,7 @@ mod tests {
         assert!(error.contains("a database of another program"), "{error}");
         let text = "this is not a database, although it is long enough to be looked at as one";
         let error = refused("text.db", &|path| std::fs::write(path, text).unwrap());
-        assert!(error.contains("it is not a database of SQLite"), "{error}");
+        assert!(error.contains("is not a database of SQLite"), "{error}");
     }
 
     #[test]

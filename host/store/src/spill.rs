@@ -246,7 +246,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("cannot make a file without a name in "),
+                .starts_with("cannot make an unnamed file in "),
             "{error}"
         );
     }

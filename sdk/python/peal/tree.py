@@ -67,8 +67,8 @@ def lift_value(found):
     return None if found is None else Lift(found.arrays).value(found.value)
 
 
-def lift_results(chain):
-    lift = Lift(chain.arrays)
+def lift_results(results):
+    lift = Lift(results.arrays)
     return [v.ChainResult(step.name, step.status, lift.infos(step.infos)) for step in results.results]
 
 

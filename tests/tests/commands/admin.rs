@@ -166,7 +166,7 @@ fn admin_group_members_may_register_own_jobs_only() {
     assert!(
         unknown
             .stderr
-            .contains("there is no user 65533 here whose group could be taken"),
+            .contains("user 65533 is unknown on this node"),
         "{}",
         unknown.stderr
     );
@@ -209,7 +209,7 @@ fn admin_group_members_may_register_own_jobs_only() {
     assert!(theirs.pid.is_some_and(|pid| pid > 0));
     let refused = &call("register \"for-whom\" with 1 proc").outcome;
     assert!(
-        refused.starts_with("refused: there is no user 65533"),
+        refused.starts_with("refused: user 65533 is unknown"),
         "{refused}"
     );
     assert_eq!(call("stop").outcome, "done");
@@ -245,11 +245,11 @@ fn invalid_requests_are_refused_and_server_continues() {
     for (bytes, wanted) in [
         (
             &b"hello\n"[..],
-            "the request makes no sense: expected value at line 1 column 1",
+            "the request is invalid: expected value at line 1 column 1",
         ),
         (
             b"{\"peal\": 2, \"call\": {\"verb\": \"fly\"}}\n",
-            "version 2 of the protocol, this server 1",
+            "protocol version 2; this server supports version 1",
         ),
         (
             b"{\"peal\": 1, \"call\": {\"verb\": \"fly\"}}\n",
@@ -260,21 +260,21 @@ fn invalid_requests_are_refused_and_server_continues() {
             "the request is cut off",
         ),
         (b"", "the request is cut off"),
-        (b"\xff\xfe\n", "the request makes no sense"),
+        (b"\xff\xfe\n", "the request is invalid"),
         (
             b"{\"peal\":1,\"call\":{\"verb\":\"register\",\"nspace\":\"a\",\"size\":0}}\n",
-            "it must have 1 to 65535",
+            "the size must be 1 to 65535",
         ),
         (
             b"{\"peal\":1,\"call\":{\"verb\":\"register\",\"nspace\":\"a\",\"size\":99999999}}\n",
-            "it must have 1 to 65535",
+            "the size must be 1 to 65535",
         ),
         (
             b"{\"peal\":1,\"call\":{\"verb\":\"register\",\"nspace\":\"\",\"size\":1}}\n",
             "refused",
         ),
         (&long, "the request is longer than 16384 bytes"),
-        (&deep, "the request makes no sense"),
+        (&deep, "the request is invalid"),
         (nspace.as_bytes(), "refused"),
     ] {
         let reply = say(&place.socket(), bytes);
@@ -327,7 +327,8 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
                 name.starts_with("peal")
                     && name
                         .bytes()
-                        .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+                        .all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+                "{name}"
             );
             let kind = lines
                 .next()

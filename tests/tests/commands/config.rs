@@ -46,7 +46,7 @@ fn run_with_wrong_configuration_is_refused_with_its_position() {
     );
     assert_eq!(
         lines[1],
-        "peal: peal.toml:4:10: server.max_outbox_messages is 0; it should be a whole number from 1 to 1000000"
+        "peal: peal.toml:4:23: server.max_outbox_messages is 0; it should be a whole number from 1 to 1000000"
     );
     let absent = run(&mut peal([
         "run",
@@ -306,9 +306,9 @@ fn config_check_tells_mistakes_of_all_kinds_at_once() {
         .stderr
         .replace(&format!("{}/", dir.path().display()), "");
     for wanted in [
-        "peal.toml:2:10: server.max_outbox_messages is 0",
+        "peal.toml:2:23: server.max_outbox_messages is 0",
         "peal.toml:4:1: admin.group: there is no group \"no-such-group\"",
-        "peal.toml:6:1: audit.on_failure has to be said",
+        "peal.toml:6:1: audit.on_failure is required with an audit trail",
         "peal.toml:8:1: a sink has one of",
         "peal.toml:9:1: module m imports peal:pmix/logging",
         "modules.d/a.toml:1:",
@@ -332,7 +332,7 @@ fn config_check_tells_mistakes_of_all_kinds_at_once() {
             &first["at"]["line"],
             &first["at"]["column"]
         ),
-        (&"file".into(), &2.into(), &10.into())
+        (&"file".into(), &2.into(), &23.into())
     );
     assert!(
         first["message"]
@@ -425,7 +425,9 @@ fn a_right_configuration_is_told_to_be_so() {
 #[needs(prepared)]
 #[test]
 fn effective_values_are_shown_with_their_layer() {
-    let (_dir, file) = site("[events]\nring_size = 9\n[server]\noutbox = 10\nmax_clones = 11\n");
+    let (_dir, file) = site(
+        "[events]\nring_size = 9\n[server]\nmax_outbox_messages = 10\nmax_connections_per_proc = 11\n",
+    );
     let show = |more: &[&str]| {
         let mut command = peal(["config", "show", "--config"]);
         command
@@ -450,7 +452,7 @@ fn effective_values_are_shown_with_their_layer() {
             "--set server.max_connections_per_proc".to_owned(),
         ),
         ("on_abort = \"terminate\"", "built-in".to_owned()),
-        ("# threads: one per core", "built-in".to_owned()),
+        ("# threads: one for each core", "built-in".to_owned()),
     ] {
         let found = text
             .lines()

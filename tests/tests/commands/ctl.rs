@@ -355,5 +355,5 @@ fn help_teaches() {
     let pause = run(&mut peal(["ctl", "pause", "--help"]))
         .expect_status(0)
         .stdout;
-    assert!(pause.contains("some of them (solver:0-3,7)"), "{pause}");
+    assert!(pause.contains("several procs (solver:0-3,7)"), "{pause}");
 }

@@ -479,7 +479,7 @@ async fn watch_not_reading_misses_events_and_delays_none() {
     };
     assert_eq!(
         refused,
-        "{\"reply\":\"refused\",\"reason\":\"16 watch already, more are not allowed\"}\n"
+        "{\"reply\":\"refused\",\"reason\":\"16 watchers are connected, which is the limit\"}\n"
     );
     assert_eq!(all.len(), 16);
     drop(all);

@@ -125,7 +125,7 @@ fn missing_group_and_bad_input_are_reported_with_valid_input() {
     );
     let help = run(&mut peal(["group", "--help"])).expect_status(0).stdout;
     assert!(
-        help.contains("peal group show crew") && help.contains("1 if there is no such group"),
+        help.contains("peal group show crew") && help.contains("1 if the group does not exist"),
         "{help}"
     );
 }

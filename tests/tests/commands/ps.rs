@@ -259,7 +259,7 @@ fn bad_input_is_refused_with_valid_input() {
         (&["ps", "--help"][..], "peal ps solver --watch"),
         (
             &["monitor", "file", "--help"],
-            "Exit status: 0 if an alert came",
+            "Exit status: 0 after the alerts",
         ),
         (
             &["monitor", "usage", "--help"],

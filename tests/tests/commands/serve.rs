@@ -312,7 +312,7 @@ fn errors_are_reported_before_serving() {
         ),
         (
             "[store]\npath = \"no/such/place.db\"\n",
-            "no/such/place.db\": No such file or directory",
+            "no/such/place.db\" could not be created: No such file or directory",
         ),
         (
             "[[module]]\nname = \"m\"\npath = \"text.wasm\"\n",
@@ -500,7 +500,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         "none.wasm",
         "changed: policy.connection.default, metrics.listen; at the next start: server.max_outbox_messages\n",
         // From when the filter held, administrators' calls are traced.
-        "an administrator calls",
+        "admin request answered",
     ] {
         assert!(done.stderr.contains(wanted), "{wanted}: {}", done.stderr);
     }

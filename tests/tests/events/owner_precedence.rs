@@ -291,8 +291,7 @@ fn handlers_that_take_too_long_are_not_waited_for() {
     );
     let done = place.handlers([guest("continue-on-abort")]).ends();
     assert!(
-        done.stderr
-            .contains("handlers take too long to say what becomes of the job"),
+        done.stderr.contains("handlers exceeded the action timeout"),
         "{}",
         done.stderr
     );

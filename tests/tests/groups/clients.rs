@@ -166,7 +166,7 @@ async fn conflicting_group_calls_get_same_status() {
     ];
     let (status, why) = refused(construct("counts", counts).await);
     assert_eq!(status, code::PMIX_ERR_BAD_PARAM);
-    assert!(why.contains("others say otherwise"), "{why}");
+    assert!(why.contains("others give another number"), "{why}");
 
     let orders = vec![
         (

@@ -104,13 +104,15 @@ fn registered_procs_are_shown_and_controlled_one_by_one() {
     assert_ne!(state(one.id()).as_deref(), Some("T"));
     let absent = ctl(&["pause", "ours:2"]).expect_status(1);
     assert!(
-        absent.stderr.contains("no process of it has connected"),
+        absent
+            .stderr
+            .contains("no accessible process of this proc has connected"),
         "{}",
         absent.stderr
     );
     let again = ctl(&["restart", "--wait", "ours:0"]).expect_status(1);
     assert!(
-        again.stderr.contains("it was not started here"),
+        again.stderr.contains("not started by this launcher"),
         "{}",
         again.stderr
     );

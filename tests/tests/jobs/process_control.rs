@@ -152,7 +152,7 @@ fn failed_restart_is_reported() {
         &["restart-nothing", copy.to_str().unwrap()],
     );
     assert!(
-        done.stderr.contains("a proc cannot be started again") && done.status == Some(1),
+        done.stderr.contains("proc restart failed") && done.status == Some(1),
         "{done:?}"
     );
 }

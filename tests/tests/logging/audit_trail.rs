@@ -203,7 +203,10 @@ async fn trail_records_behaviour_on_write_failure() {
     place.configure(&format!("[audit]\npath = \"{dir}audit.db\"\n"));
     let (mut command, _states) = place.serve("never");
     let said = run(&mut command).expect_status(125).stderr;
-    assert!(said.contains("audit.on_failure has to be said"), "{said}");
+    assert!(
+        said.contains("audit.on_failure is required with an audit trail"),
+        "{said}"
+    );
     let checked = run(peal_tests::peal(["config", "check"]).arg(place.path("peal.toml")))
         .expect_status(1)
         .stderr;
@@ -249,7 +252,7 @@ fn audit_filter_with_unknown_word_is_wrong_command_line() {
         ),
         (
             &["report", "--html", "-", "--outcome", "pass:on"],
-            "nothing more is said of pass",
+            "outcome pass has no detail",
         ),
         (&["list", "--kind", "decison"], "decision"),
         (

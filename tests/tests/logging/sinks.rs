@@ -302,7 +302,7 @@ fn message_reaches_each_named_channel_and_forges_nothing() {
         (
             &["--channel", "stderr", "--subject", "s", "x"],
             2,
-            "are for mail",
+            "require a mail channel",
         ),
         (
             &["--channel", "site.log.board", "--priority", "loud", "x"],
@@ -753,7 +753,8 @@ fn launcher_logs_of_its_job_as_requested() {
     let done =
         run_with(&["--log", "completion", "--log-channel", "email"], "true").expect_status(0);
     assert!(
-        done.stderr.contains("was not, or not everywhere"),
+        done.stderr
+            .contains("job report not written to all log channels"),
         "nobody is to get it: {}",
         done.stderr
     );

@@ -347,7 +347,7 @@ async fn modules_are_disabled_enabled_rolled_back_across_restarts() {
     soon("the change is taken over", configured).await;
     let told = daemon.ask(&["module", "rollback"]).expect_status(0);
     assert!(
-        told.stdout.contains("module \"same-user\" configured anew"),
+        told.stdout.contains("module \"same-user\" reconfigured"),
         "{told:?}"
     );
     assert!(
@@ -372,7 +372,7 @@ async fn modules_are_disabled_enabled_rolled_back_across_restarts() {
     );
     let shown = daemon.tell(&["module", "list"]);
     assert!(
-        shown.starts_with("MODULE     STATE   OWNER  ROLES"),
+        shown.starts_with("MODULE          STATE   OWNER  ROLES"),
         "{shown}"
     );
     assert!(
@@ -591,7 +591,7 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
 
     let told = daemon.tell(&["module", "promote", "namespace-only"]);
     assert!(
-        told.starts_with("module \"namespace-only\" takes part from now on"),
+        told.starts_with("module \"namespace-only\" promoted"),
         "{told}"
     );
     client

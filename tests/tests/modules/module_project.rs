@@ -651,7 +651,7 @@ fn failed_creation_or_build_is_reported_with_remedy() {
         ),
         (
             "name = \"mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]\ncapabilities = [\"clock\"]",
-            "take the line out",
+            "remove the line",
         ),
         (
             "name = \"mine\"\nlanguage = \"js\"\nroles = [\"event-handler\"]\ncapabilities = [\"clok\"]",

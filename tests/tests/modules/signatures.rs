@@ -132,7 +132,7 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
     sign(&place, "site", &component);
     let told = verify(&public).expect_status(0).stdout;
     assert!(
-        told.contains(" is signed with key ") && told.contains("who says of it: reviewed by Ada\n"),
+        told.contains(" is signed with key ") && told.contains("signed comment: reviewed by Ada\n"),
         "{told}"
     );
     verify(place.path("site.pub").to_str().unwrap()).expect_status(0);
@@ -185,7 +185,7 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
         run(&mut locked())
             .expect_status(125)
             .stderr
-            .contains("there is nobody to ask for the password")
+            .contains("no terminal to enter the password")
     );
     let wrong = run(locked().env("PEAL_KEY_PASSWORD", "open rye"))
         .expect_status(125)

@@ -136,8 +136,7 @@ fn job_supplied_module_uses_configured_limits() {
     );
     let done = told(&["job_supplied.memory_bytes=65536"]).expect_status(125);
     assert!(
-        done.stderr.contains("of the 65536 there may be")
-            && done.stderr.contains("(limits.memory_bytes)"),
+        done.stderr.contains("the limit is 65536") && done.stderr.contains("(limits.memory_bytes)"),
         "{}",
         done.stderr
     );

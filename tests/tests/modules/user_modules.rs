@@ -135,7 +135,7 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
         );
     }
     let shown_all = daemon.tell(&["module", "list"]);
-    let refused = format!("what user {} installed cannot be used", user());
+    let refused = format!("modules of user {} refused", user());
     assert!(shown_all.contains(&refused), "{shown_all}");
     let reloaded = daemon.tell(&["module", "reload"]);
     assert!(

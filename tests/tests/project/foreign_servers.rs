@@ -231,7 +231,7 @@ impl Want {
         let (name, grants, config) = match self {
             Want::Watchdog => (
                 "watchdog",
-                r#""logging", "clock", "control", "report", "usage""#,
+                r#""logging", "clock", "job-control", "log-request", "resource-usage""#,
                 r#"action = "kill", log = "stderr""#.to_owned(),
             ),
             Want::Event(_, range) => (

@@ -67,11 +67,11 @@ fn all_threads_of_server_reach_only_configured_paths() {
     place.configure(&format!("{base}{}", module(&component, "")));
     let refused = reload(&place).expect_status(125).stderr;
     assert!(
-        refused.contains("the wall of this server keeps module late from"),
+        refused.contains("confinement keeps module late from"),
         "{refused}"
     );
     assert!(
-        refused.contains("in confinement.read_only_paths if more will come there"),
+        refused.contains("in confinement.read_only_paths if more files will be added there"),
         "{refused}"
     );
     let lent = format!(
@@ -84,7 +84,7 @@ fn all_threads_of_server_reach_only_configured_paths() {
     ));
     let refused = reload(&place).expect_status(125).stderr;
     assert!(
-        refused.contains("in confinement.read_write_paths if more will come there"),
+        refused.contains("in confinement.read_write_paths if more files will be added there"),
         "{refused}"
     );
     place.configure(&format!(

@@ -330,8 +330,9 @@ fn limited(limits: &ModuleLimits) -> String {
     } = limits;
     let fuel = fuel.map_or("none".to_owned(), |fuel| fuel.to_string());
     format!(
-        "memory {memory}, memory_total {memory_total}, call_time {call_time:?}, host_time {host_time:?}, fuel {fuel}, \
-         output {output}, notifications {notifications}, host_calls {host_calls}, log_lines {log_lines}, \
-         max_calls {max_calls}, instances {instances}, isolation {isolation:?}, failures {failures} in {failure_window:?}"
+        "memory_bytes {memory}, total_memory_bytes {memory_total}, call_time {call_time:?}, host_call_time {host_time:?}, \
+         fuel {fuel}, output_bytes {output}, raised_events {notifications}, host_calls {host_calls}, \
+         log_lines_per_second {log_lines}, calls_per_instance {max_calls}, idle_instances {instances}, \
+         isolation {isolation:?}, failures {failures} in {failure_window:?}"
     )
 }

@@ -17,14 +17,15 @@ pub struct AttachArgs {
     /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Handle events for the program with the component FILE.wasm. Repeat for a chain in the given order
+    /// Handle events for the program with the component FILE.wasm. Repeat for a chain in the given
+    /// order
     #[arg(long = "handler", value_name = "FILE.wasm", value_hint = clap::ValueHint::FilePath)]
     pub handlers: Vec<PathBuf>,
     /// Print incoming events and the result of each handler on standard error
     #[arg(long)]
     pub events: bool,
-    /// Report a timeout if the server takes longer than TIME for a request of a handler (500ms, 2m). Requests of the program have
-    /// no timeout
+    /// Report a timeout if the server takes longer than TIME for a request of a handler (500ms,
+    /// 2m). Requests of the program have no timeout
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
     pub timeout: Duration,
     /// Program and its arguments

@@ -17,27 +17,31 @@ pub enum AuditCommand {
     Show(AuditShow),
     /// Export records as lines of JSON, for verification and replay on another machine
     ///
-    /// The export contains the exact bytes of each record (CBOR, RFC 8949), and the components and grants that records refer
-    /// to. Replay works with a part of a trail, verification with the whole trail.
+    /// The export contains the exact bytes of each record (CBOR, RFC 8949), and the components and
+    /// grants that records refer to. Replay works with a part of a trail, verification with the
+    /// whole trail.
     Export(AuditExport),
     /// Detect changes to the trail
     ///
-    /// The hash of a record covers its content and the hash of the previous record. A key seals the last hash and some earlier
-    /// ones. Exit status: 0 if the trail is unchanged, 1 if it was changed, 125 if verification is impossible.
+    /// The hash of a record covers its content and the hash of the previous record. A key seals the
+    /// last hash and some earlier ones. Exit status: 0 if the trail is unchanged, 1 if it was
+    /// changed, 125 if verification is impossible.
     #[command(after_help = VERIFY_NOTES)]
     Verify(AuditVerify),
     /// Count records by module, user and outcome
     Stats(AuditStats),
     /// Repeat recorded calls of components and compare the results
     ///
-    /// Repeats all calls of each instance with the recorded results of its host calls, without access to anything else. With
-    /// --with, another component replaces the recorded ones. Exit status: 0 without differences, 1 with differences, 125 if
-    /// nothing can be replayed.
+    /// Repeats all calls of each instance with the recorded results of its host calls, without
+    /// access to anything else. With --with, another component replaces the recorded ones. Exit
+    /// status: 0 without differences, 1 with differences, 125 if nothing can be replayed.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(AuditReplay),
-    /// Write an HTML report of the records: modules and their capabilities, decisions, denials, failures
+    /// Write an HTML report of the records: modules and their capabilities, decisions, denials,
+    /// failures
     ///
-    /// The report is one HTML file without scripts or external resources. All content of records is escaped.
+    /// The report is one HTML file without scripts or external resources. All content of records is
+    /// escaped.
     #[command(after_help = REPORT_EXAMPLES)]
     Report(AuditReport),
 }
@@ -71,7 +75,8 @@ Examples:
 /// Options that select the source of records.
 #[derive(ClapArgs, Clone)]
 pub struct AuditSource {
-    /// Read records from FILE, a database (which may be in use) or an export; default: audit.path of the configuration
+    /// Read records from FILE, a database (which may be in use) or an export; default: audit.path
+    /// of the configuration
     #[arg(long = "from", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub from: Option<PathBuf>,
     /// Source of the configuration.
@@ -97,8 +102,9 @@ pub struct AuditFilter {
     /// Select records about the module NAME
     #[arg(long, value_name = "NAME")]
     pub module: Option<String>,
-    /// Select records with OUTCOME: granted or denied for a request; pass, grant or deny for a policy; status, done, init or
-    /// failed for another call; with optional detail, as in `denied:PMIX_ERR_NO_PERMISSIONS` or `failed:fuel`
+    /// Select records with OUTCOME: granted or denied for a request; pass, grant or deny for a
+    /// policy; status, done, init or failed for another call; with optional detail, as in
+    /// `denied:PMIX_ERR_NO_PERMISSIONS` or `failed:fuel`
     #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
     pub outcome: Option<String>,
 }
@@ -157,7 +163,8 @@ pub struct AuditVerify {
     /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
-    /// Verify with the public KEY, or the file that contains it; default: the public key beside audit.key
+    /// Verify with the public KEY, or the file that contains it; default: the public key beside
+    /// audit.key
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
     /// Compare with the published checkpoints in FILE
@@ -235,7 +242,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
-/// An outcome as it is recorded.
+/// Parses an outcome to its recorded form.
 fn outcome(text: &str) -> Result<String, String> {
     let (word, detail) = text
         .split_once(':')
@@ -249,7 +256,7 @@ fn outcome(text: &str) -> Result<String, String> {
             ),
         });
     }
-    // As records show it, a status has its number behind its name.
+    // Lists of records print a status as its name and its number in parentheses.
     let Some(detail) = detail.and_then(|detail| detail.split(" (").next()) else {
         return Ok(word.to_owned());
     };
@@ -267,7 +274,7 @@ fn outcome(text: &str) -> Result<String, String> {
         "init" if detail == "refused" => detail.to_owned(),
         _ => {
             return Err(format!(
-                "nothing more is said of {word}: leave out {:?}",
+                "outcome {word} has no detail: leave out {:?}",
                 format!(":{detail}")
             ));
         }
@@ -275,7 +282,7 @@ fn outcome(text: &str) -> Result<String, String> {
     Ok(format!("{word}:{detail}"))
 }
 
-/// A user's number; a name is looked up.
+/// Parses a user: a number, or a name that the system knows.
 fn user(text: &str) -> Result<u32, String> {
     if let Ok(uid) = text.parse() {
         return Ok(uid);
@@ -283,13 +290,13 @@ fn user(text: &str) -> Result<u32, String> {
     match User::from_name(text) {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
         Ok(None) => Err(format!(
-            "there is no user {text:?} here; a number is taken as it is"
+            "there is no user {text:?} here; name an existing user or give a number"
         )),
         Err(error) => Err(format!("user {text:?} cannot be looked up: {error}")),
     }
 }
 
-/// Milliseconds since the epoch.
+/// Parses a time to milliseconds since the epoch.
 fn time(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(

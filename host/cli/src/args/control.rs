@@ -27,20 +27,23 @@ pub enum CtlCommand {
     Kill(CtlAct),
     /// Make procs save their state
     ///
-    /// The procs must have declared a method (PMIX_JOB_CTRL_CHECKPOINT_METHOD), unless --event or --signal selects one. The
-    /// command returns when the request is accepted; with --wait it returns when all procs have finished.
+    /// The procs must have declared a method (PMIX_JOB_CTRL_CHECKPOINT_METHOD), unless --event or
+    /// --signal selects one. The command returns when the request is accepted; with --wait it
+    /// returns when all procs have finished.
     #[command(after_help = TARGETS)]
     Checkpoint(CtlCheckpoint),
     /// Terminate procs and start them again with the same ranks
     ///
-    /// The setting run.restart selects whether the named procs or the whole job are restarted. The command returns when the
-    /// request is accepted; with --wait it returns when the procs run again.
+    /// The setting run.restart selects whether the named procs or the whole job are restarted. The
+    /// command returns when the request is accepted; with --wait it returns when the procs run
+    /// again.
     #[command(after_help = TARGETS)]
     Restart(CtlRestart),
     /// Preempt procs
     ///
-    /// Alerts the procs, waits for a grace period in which they can save data, and then pauses, terminates or kills them. The
-    /// procs must have declared themselves preemptible (PMIX_JOB_CTRL_PREEMPTIBLE).
+    /// Alerts the procs, waits for a grace period in which they can save data, and then pauses,
+    /// terminates or kills them. The procs must have declared themselves preemptible
+    /// (PMIX_JOB_CTRL_PREEMPTIBLE).
     #[command(after_help = TARGETS)]
     Preempt(CtlPreempt),
     /// Cancel unfinished requests
@@ -82,7 +85,8 @@ pub struct CtlAsk {
     /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
-    /// Wait TIME at most (90, 90s, 5m); default: 60s, with --wait no limit. The server may still execute the request later
+    /// Wait TIME at most (90, 90s, 5m); default: 60s, with --wait no limit. The server may still
+    /// execute the request later
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub timeout: Option<Duration>,
     /// Print the result as a line of JSON
@@ -99,7 +103,8 @@ pub struct CtlAct {
     /// Name the request ID, for status queries and cancellation
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
-    /// Send mail to ADDRESS when the request is made and when it has ended. Repeat for more addresses
+    /// Send mail to ADDRESS when the request is made and when it has ended. Repeat for more
+    /// addresses
     #[arg(long, value_name = "ADDRESS")]
     pub mail_to: Vec<String>,
     /// Add a directive to the request. Repeat for more directives
@@ -212,7 +217,7 @@ pub struct CtlStatus {
     pub ask: CtlAsk,
 }
 
-/// The signals that have names. Real-time signals go by their numbers.
+/// Signals with names. Real-time signals have numbers only.
 const SIGNALS: [(&str, Signal); 31] = [
     ("HUP", Signal::HUP),
     ("INT", Signal::INT),
@@ -247,7 +252,7 @@ const SIGNALS: [(&str, Signal); 31] = [
     ("SYS", Signal::SYS),
 ];
 
-/// The highest number that a signal has.
+/// Highest number of a signal.
 const HIGHEST: u8 = 64;
 
 fn signal(text: &str) -> Result<u8, String> {
@@ -280,7 +285,7 @@ fn preemption(text: &str) -> Result<Preemption, String> {
     })
 }
 
-/// A number of seconds, or a time as people write it.
+/// Parses a time: a number of seconds, or numbers with units.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map(Duration::from_secs).ok();
     seconds

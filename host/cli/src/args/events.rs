@@ -14,9 +14,11 @@ use std::path::PathBuf;
 pub enum ChainCommand {
     /// Show the hosted handlers, their order and its reasons
     ///
-    /// Without a code, shows all handlers by chain: the site's first, then those of users, then those of jobs. With a code, shows
-    /// which handlers receive such an event and why others do not. Handlers of job-specific events receive events that name procs
-    /// (--info PMIX_EVENT_AFFECTED_PROC=solver:0) or have range namespace; without --info this is left open.
+    /// Without a code, shows all handlers by chain: the site's first, then those of users, then
+    /// those of jobs. With a code, shows which handlers receive such an event and why others do
+    /// not. Handlers of job-specific events receive events that name procs (--info
+    /// PMIX_EVENT_AFFECTED_PROC=solver:0) or have range namespace; without --info this is left
+    /// open.
     #[command(after_help = CHAIN_EXAMPLES)]
     Show(ChainShow),
 }
@@ -59,14 +61,16 @@ pub struct ChainShow {
 pub enum EventCommand {
     /// Raise an event at a running server
     ///
-    /// Connects to the server as a tool and calls PMIx_Notify_event. The range and the server's policies select the recipients.
-    /// Unless a policy grants more, these are your own procs, the site's handlers and the resource manager.
+    /// Connects to the server as a tool and calls PMIx_Notify_event. The range and the server's
+    /// policies select the recipients. Unless a policy grants more, these are your own procs, the
+    /// site's handlers and the resource manager.
     #[command(after_help = NOTIFY_EXAMPLES)]
     Notify(EventNotify),
     /// Show events as they occur, until interrupted
     ///
-    /// With permission to use the admin socket, shows all events of the server with the result of each handler. Without it, and
-    /// at `peal run`, connects as a tool. A tool receives events for procs of its user, without the results of handlers.
+    /// With permission to use the admin socket, shows all events of the server with the result of
+    /// each handler. Without it, and at `peal run`, connects as a tool. A tool receives events for
+    /// procs of its user, without the results of handlers.
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(EventWatch),
 }
@@ -94,7 +98,8 @@ Examples:
 #[derive(ClapArgs)]
 #[group(multiple = false)]
 pub struct ToolArgs {
-    /// Connect to the server with process id PID; default: the server that started this process, else the only one on this node
+    /// Connect to the server with process id PID; default: the server that started this process,
+    /// else the only one on this node
     #[arg(long, value_name = "PID", value_parser = whole(1..=MAX_PID))]
     pub pid: Option<u32>,
     /// Connect to the server named NSPACE
@@ -114,13 +119,15 @@ pub struct EventNotify {
     /// Code of the event, by name or number
     #[arg(value_name = "CODE", value_parser = words::status, allow_negative_numbers = true)]
     pub code: Status,
-    /// Raise the event with RANGE: rm, local, namespace, session, global or custom; default: session, with targets custom
+    /// Raise the event with RANGE: rm, local, namespace, session, global or custom; default:
+    /// session, with targets custom
     #[arg(long, value_name = "RANGE", value_parser = words::range)]
     pub range: Option<Range>,
     /// Add an info to the event. Repeat for more infos
     #[arg(long = "info", value_name = "KEY=VALUE", value_parser = words::info)]
     pub infos: Vec<Info>,
-    /// Send the event to the proc NSPACE:RANK, or to all procs of a job, with range custom. Repeat for more targets
+    /// Send the event to the proc NSPACE:RANK, or to all procs of a job, with range custom. Repeat
+    /// for more targets
     #[arg(long = "target", value_name = "NSPACE:RANK", value_parser = words::proc)]
     pub targets: Vec<Proc>,
     /// Print the event as JSON

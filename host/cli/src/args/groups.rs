@@ -3,8 +3,9 @@ use super::ToolArgs;
 use clap::{Args as ClapArgs, Subcommand};
 
 pub(super) const GROUP_EXAMPLES: &str = "\
-Procs of one or several jobs form groups with PMIx_Group_construct or by invitation (PMIx_Group_invite). Your own
-groups are shown; root sees the groups of all users. A server knows only groups with members among its clients.
+Procs of one or several jobs form groups with PMIx_Group_construct or by invitation
+(PMIx_Group_invite). Your own groups are shown; root sees the groups of all users. A server knows
+only groups with members among its clients.
 
 Exit status: 0 on success; 1 if the group does not exist; 125 if no server was reached.
 

@@ -42,7 +42,8 @@ pub struct Log {
     /// Write XML if the channel supports it
     #[arg(long)]
     pub xml: bool,
-    /// Set the syslog PRIORITY: emerg, alert, crit, err, warning, notice, info or debug, with an optional facility as in local0.err
+    /// Set the syslog PRIORITY: emerg, alert, crit, err, warning, notice, info or debug, with an
+    /// optional facility as in local0.err
     #[arg(long, value_name = "PRIORITY", value_parser = priority)]
     pub priority: Option<i32>,
     /// Send mail to ADDRESS. Repeat for more addresses
@@ -76,7 +77,7 @@ pub(super) fn channel(name: &str) -> Result<Key, String> {
     log::channel(name).map_err(|error| error.to_string())
 }
 
-/// By the names and numbers of RFC 5424.
+/// Parses a syslog priority by the names and numbers of RFC 5424.
 const SEVERITIES: [&str; 8] = [
     "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
 ];

@@ -67,30 +67,33 @@ Environment:
 pub enum PealCommand {
     /// Run a program as a job
     ///
-    /// Starts N procs of PROGRAM under an embedded PMIx server and waits for their end. Programs linked with libpmix,
-    /// Open MPI programs included, find the server through their environment. Components given by --handler receive the
-    /// events of the job. Handlers of the configuration receive all events.
+    /// Starts N procs of PROGRAM under an embedded PMIx server and waits for their end. Programs
+    /// linked with libpmix, Open MPI programs included, find the server through their environment.
+    /// Components given by --handler receive the events of the job. Handlers of the configuration
+    /// receive all events.
     #[command(after_help = run::RUN_EXAMPLES)]
     Run(Run),
     /// Run a program of another server's job with handlers between program and server
     ///
-    /// Start this command in place of PROGRAM with mpirun, prterun, `peal run` or another launcher of PMIx programs. PROGRAM
-    /// connects to its server through a proxy. Components given by --handler receive incoming events before PROGRAM. An event
-    /// that a handler completes (PMIX_EVENT_ACTION_COMPLETE) does not reach PROGRAM. Signals are forwarded to PROGRAM, and the
-    /// exit status is that of PROGRAM.
+    /// Start this command in place of PROGRAM with mpirun, prterun, `peal run` or another launcher
+    /// of PMIx programs. PROGRAM connects to its server through a proxy. Components given by
+    /// --handler receive incoming events before PROGRAM. An event that a handler completes
+    /// (PMIX_EVENT_ACTION_COMPLETE) does not reach PROGRAM. Signals are forwarded to PROGRAM, and
+    /// the exit status is that of PROGRAM.
     #[command(after_help = attach::ATTACH_EXAMPLES)]
     Attach(AttachArgs),
-    /// Serve the jobs and tools of this node until told to stop
+    /// Serve the jobs and tools of this node until stopped
     ///
-    /// `peal job register` registers a job; an external launcher starts its procs. SIGTERM and SIGINT drain the server: it
-    /// exits when its clients have disconnected. A second signal stops it immediately. SIGHUP reloads the configuration.
+    /// `peal job register` registers a job; an external launcher starts its procs. SIGTERM and
+    /// SIGINT drain the server: it exits when its clients have disconnected. A second signal stops
+    /// it immediately. SIGHUP reloads the configuration.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
     /// Show the state of a running server
     ///
-    /// The output includes problems: failed writes to the audit trail or the store, an invalid configuration that was not
-    /// applied, quarantined modules, and invalid modules of users. Exit status: 0 without problems, 1 with problems, 125 if no
-    /// server answers.
+    /// The output includes problems: failed writes to the audit trail or the store, an invalid
+    /// configuration that was not applied, quarantined modules, and invalid modules of users. Exit
+    /// status: 0 without problems, 1 with problems, 125 if no server answers.
     Status(QueryArgs),
     /// Show the metrics of a running server
     Stats(QueryArgs),
@@ -102,7 +105,8 @@ pub enum PealCommand {
     Event(EventCommand),
     /// Log a message through a running server
     ///
-    /// Connects to the server as a tool and calls PMIx_Log. The server's admin defines the channels and the permissions.
+    /// Connects to the server as a tool and calls PMIx_Log. The server's admin defines the channels
+    /// and the permissions.
     #[command(after_help = log::LOG_EXAMPLES)]
     Log(Log),
     /// Control procs of running jobs: pause, resume, signal, terminate, restart or checkpoint them
@@ -167,7 +171,8 @@ pub struct ConfigArgs {
     /// Read the configuration from FILE (docs/src/reference/peal.example.toml has every key)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// Override a setting, as in --set events.ring_size=2048. Takes precedence over files and environment
+    /// Override a setting, as in --set events.ring_size=2048. Takes precedence over files and
+    /// environment
     #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
     pub set: Vec<SettingOverride>,
 }
@@ -259,20 +264,22 @@ pub enum JobSubcommand {
     Environment(JobEnvironment),
     /// Report the process that was started as a proc of a registered job
     ///
-    /// Otherwise the server learns of a process when it connects. After this command the server monitors the process, `peal ps`
-    /// shows it and `peal ctl` reaches it before it connects. If it ends before it connects, other procs stop waiting for it.
-    /// The process must run as the user of the job.
+    /// Otherwise the server learns of a process when it connects. After this command the server
+    /// monitors the process, `peal ps` shows it and `peal ctl` reaches it before it connects. If it
+    /// ends before it connects, other procs stop waiting for it. The process must run as the user
+    /// of the job.
     #[command(after_help = STARTED_EXAMPLES)]
     Started(JobStartedArgs),
     /// Deregister a job that has no connected procs
     Deregister(Deregister),
     /// List the jobs and the states of their procs
     List(QueryArgs),
-    /// Show what is recorded of a job, in the order of time
+    /// Show the record of a job, in the order of time
     ///
-    /// The record contains the start and end of the job and its procs, the events that affected it, job control requests, and
-    /// messages logged to the channel job_record. The store (store.path) keeps it after the end of job and server. Of several
-    /// jobs with one name, the last one is shown.
+    /// The record contains the start and end of the job and its procs, the events that affected it,
+    /// job control requests, and messages logged to the channel job_record. The store (store.path)
+    /// keeps it after the end of job and server. Of several jobs with one name, the last one is
+    /// shown.
     Record(JobRecordArgs),
 }
 
@@ -375,8 +382,9 @@ pub struct Deregister {
 pub enum ConfigCommand {
     /// Print all errors in the configuration and its modules
     ///
-    /// Reads the file and modules.d beside it, the environment and --set as the other verbs do, and looks at the components
-    /// without compiling or running them. Ends with 0 if all is well and with 1 if not.
+    /// Reads the file, modules.d beside it, the environment and --set like other commands. Inspects
+    /// the components without compiling or running them. Exit status: 0 without errors, 1 with
+    /// errors.
     Check(ConfigCheckArgs),
     /// Print every setting with its value and origin
     Show(ConfigShowArgs),

@@ -20,17 +20,20 @@ use std::{path::PathBuf, time::Duration};
 pub enum ModuleCommand {
     /// Create a project for a new module in Rust, C, Python or JavaScript
     ///
-    /// The project contains all files of Peal that it needs. The command downloads nothing and changes no existing file.
+    /// The project contains all files of Peal that it needs. The command downloads nothing and
+    /// changes no existing file.
     New(New),
     /// Build the component of a project with the tools of its language
     Build(Build),
     /// Show roles, imports and origin of a component
     ///
-    /// Also shows the grants and limits with which the component would run here: as each configured module with this file, and
-    /// as a job-supplied module. The command does not compile or run the component and is safe for any file.
+    /// Also shows the grants and limits with which the component would run here: as each configured
+    /// module with this file, and as a job-supplied module. The command does not compile or run the
+    /// component and is safe for any file.
     #[command(after_help = INSPECT_HELP)]
     Inspect(Inspect),
-    /// Generate a key pair: a secret key that signs components, and a public key that verifies signatures
+    /// Generate a key pair: a secret key that signs components, and a public key that verifies
+    /// signatures
     #[command(after_help = KEYGEN_HELP)]
     Keygen(Keygen),
     /// Sign components, and write FILE.wasm.minisig beside each
@@ -43,8 +46,8 @@ pub enum ModuleCommand {
     List(QueryArgs),
     /// Have a running server read its configuration and its modules again
     ///
-    /// The server also reloads changed files by itself, unless deploy.watch is false. It refuses a module set with any error,
-    /// prints the reasons, and keeps the active set.
+    /// The server also reloads changed files by itself, unless deploy.watch is false. It refuses a
+    /// module set with any error, prints the reasons, and keeps the active set.
     Reload(ServerArgs),
     /// Disable a module of a running server until it is enabled
     Disable(ModuleNameArgs),
@@ -54,28 +57,30 @@ pub enum ModuleCommand {
     Reset(ModuleNameArgs),
     /// Show what a shadow would have done, and where that differs from what happened
     ///
-    /// A shadow module has mode = "shadow" in its [[module]]. The server calls it on live traffic and ignores its outcome.
+    /// A shadow module has mode = "shadow" in its [[module]]. The server calls it on live traffic
+    /// and ignores its outcome.
     Diff(ModuleDiff),
     /// Activate a shadow module of a running server
     ///
-    /// This holds for this component, also after a restart where there is a store; write mode = "active" into its [[module]] to
-    /// have it there as well.
+    /// This holds for this component, also after a restart where there is a store; write mode =
+    /// "active" into its [[module]] to have it there as well.
     Promote(ModuleNameArgs),
     /// Have a running server run the modules of an earlier version again
     ///
-    /// The set contains the components of that version. The command does not change the files; the next change of a file,
-    /// `peal reload` or a restart loads them again.
+    /// The set contains the components of that version. The command does not change the files; the
+    /// next change of a file, `peal reload` or a restart loads them again.
     Rollback(ModuleRollback),
     /// Test a component offline with cases or recorded events
     ///
-    /// Runs each case in a new module with a fixed clock, state in memory and captured sinks, and compares the result with the
-    /// expected one. The component has no access to servers, files or networks. Calls have the default limits of a server.
+    /// Runs each case in a new module with a fixed clock, state in memory and captured sinks, and
+    /// compares the result with the expected one. The component has no access to servers, files or
+    /// networks. Calls have the default limits of a server.
     #[command(after_help = TEST_HELP)]
     Test(ModuleTest),
     /// Measure time, instructions and memory of a component's calls
     ///
-    /// Calls the component repeatedly and sequentially with each case, as an idle server does. Without cases, uses typical input
-    /// for each of its roles.
+    /// Calls the component repeatedly and sequentially with each case, as an idle server does.
+    /// Without cases, uses typical input for each of its roles.
     Bench(ModuleBench),
 }
 
@@ -130,10 +135,12 @@ pub struct ModuleTest {
     /// Component, or directory of a project with one
     #[arg(value_name = "FILE.wasm|DIR", default_value = ".", value_hint = clap::ValueHint::AnyPath)]
     pub component: PathBuf,
-    /// Files of cases, or output of `peal event watch --json`; default: tests/*.toml beside the component
+    /// Files of cases, or output of `peal event watch --json`; default: tests/*.toml beside the
+    /// component
     #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]
     pub cases: Vec<PathBuf>,
-    /// Give the component the name NAME, under which recordings contain its results; default: the name of its file
+    /// Give the component the name NAME, under which recordings contain its results; default: the
+    /// name of its file
     #[arg(long)]
     pub name: Option<String>,
     /// Abort a call that takes more processor time than TIME (20ms, 2s), from 1ms to 10m
@@ -204,7 +211,8 @@ pub struct New {
     /// Name of the module
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Create the project in DIR, which must be new or empty; default: a directory with the name of the module
+    /// Create the project in DIR, which must be new or empty; default: a directory with the name of
+    /// the module
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -215,8 +223,8 @@ pub struct Build {
     /// Directory of the project
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Install missing tools: Python and npm packages below the user's cache (or $PEAL_TOOLS), Rust's target with rustup, and
-    /// Debian packages if run as root
+    /// Install missing tools: Python and npm packages below the user's cache (or $PEAL_TOOLS),
+    /// Rust's target with rustup, and Debian packages if run as root
     #[arg(long)]
     pub install: bool,
 }
@@ -248,8 +256,8 @@ pub struct Inspect {
     /// Configuration that determines the grants.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Show grants and limits for a new module of OWNER: of the site, installed by a user, assigned by the site to jobs of a
-    /// namespace, or job-supplied
+    /// Show grants and limits for a new module of OWNER: of the site, installed by a user, assigned
+    /// by the site to jobs of a namespace, or job-supplied
     #[arg(long, value_name = "OWNER", value_parser = PossibleValuesParser::new(ModuleOwner::ALL.iter().map(|word| word.name())))]
     pub scope: Option<String>,
     /// Check the component against the policy in FILE.toml

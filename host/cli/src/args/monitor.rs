@@ -42,14 +42,15 @@ pub struct Ps {
 pub enum MonitorCommand {
     /// Show the resource usage of procs or of the node
     ///
-    /// Prints one report, or with --rate repeated reports until interrupted. Without targets, shows the usage of the server's
-    /// node.
+    /// Prints one report, or with --rate repeated reports until interrupted. Without targets, shows
+    /// the usage of the server's node.
     #[command(after_help = USAGE_EXAMPLES)]
     Usage(MonitorUsage),
     /// Monitor the activity of a file and wait for an alert
     ///
-    /// The server checks the file periodically with your permissions. It raises PMIX_MONITOR_FILE_ALERT if the file has not grown
-    /// (or was not read or changed) for more checks than allowed. It refuses files that you cannot access.
+    /// The server checks the file periodically with your permissions. It raises
+    /// PMIX_MONITOR_FILE_ALERT if the file has not grown (or was not read or changed) for more
+    /// checks than allowed. It refuses files that you cannot access.
     #[command(after_help = FILE_EXAMPLES)]
     File(MonitorFile),
 }
@@ -66,7 +67,7 @@ const FILE_EXAMPLES: &str = "\
 Exit status: 0 after the alerts; 1 if the server refuses; 125 if no server was reached or the connection was lost.
 
 Examples:
-  peal monitor file /scratch/solver.log --time 60 --drops 2 && mail -s 'solver stalls' ops < /dev/null
+  peal monitor file solver.log --time 60 --drops 2 && mail -s stalled ops </dev/null
   peal monitor file checkpoint.dat --time 1h --modify";
 
 /// `peal monitor usage`.

@@ -1,13 +1,14 @@
-//! Numbers on the command line, and what is said of one that cannot be used.
+//! Numbers on the command line, and the error for an invalid one.
 use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
 
-/// The highest process id that Linux gives.
+/// Highest process id of Linux.
 pub(super) const MAX_PID: u32 = 1 << 22;
 
-/// A parser of whole numbers in a range. What it refuses is told with the range, where `value_parser!` would speak of digits.
+/// Returns a parser of whole numbers in a range. Its errors name the range, unlike those of
+/// `value_parser!`.
 ///
 /// # Errors
-/// A sentence that names the range.
+/// A sentence with the range.
 pub(super) fn whole<T>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static

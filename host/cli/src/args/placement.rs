@@ -1,9 +1,10 @@
-//! Options that may stand on either side of the verb: those that say which server and configuration are meant, and `--json`.
+//! Options that may stand before or after the command: those that select the server and the
+//! configuration, and `--json`.
 use super::{Args, QueryArgs, ToolArgs, run::takes_next};
 use clap::{Args as _, Command, CommandFactory};
 use std::ffi::{OsStr, OsString};
 
-/// A command line in which these options stand behind the verb, where its parser knows them.
+/// Moves these options after the command, where its parser expects them.
 pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let (args, movable) = (Args::command(), movable());
     let (mut verbs, mut options) = (Vec::new(), Vec::new());
@@ -25,7 +26,7 @@ pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsStrin
     verbs.into_iter().chain(options).chain(words).collect()
 }
 
-/// A command that has these options alone.
+/// Returns a command with these options only.
 fn movable() -> Command {
     ToolArgs::augment_args(QueryArgs::augment_args(Command::new("peal")))
 }

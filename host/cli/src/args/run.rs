@@ -47,7 +47,8 @@ pub struct Run {
     /// Print starts and ends of procs, events, and the result of each handler on standard error
     #[arg(long)]
     pub events: bool,
-    /// Apply ACTION after an abnormal end of a proc: terminate the job, or let the other procs continue
+    /// Apply ACTION after an abnormal end of a proc: terminate the job, or let the other procs
+    /// continue
     #[arg(long, value_name = "ACTION", value_parser = PossibleValuesParser::new(OnAbort::ALL.iter().map(|word| word.name())))]
     pub on_abort: Option<String>,
     /// Terminate the job after TIME, in seconds or as in 90s, 10m, 1h30m
@@ -59,13 +60,16 @@ pub struct Run {
     /// Prefix each line of output with the rank
     #[arg(long)]
     pub tag_output: bool,
-    /// Write the output of each proc to DIR/rank.N/stdout and DIR/rank.N/stderr. With :nocopy, do not print it
+    /// Write the output of each proc to DIR/rank.N/stdout and DIR/rank.N/stderr. With :nocopy, do
+    /// not print it
     #[arg(long, value_name = "DIR[:nocopy]", value_hint = clap::ValueHint::DirPath)]
     pub output: Option<OutputDir>,
-    /// Log EVENTS: start and end of the job (job), its end (completion), the end of each proc (procs), or abnormal ends of procs (failures). Repeat for more
+    /// Log EVENTS: start and end of the job (job), its end (completion), the end of each proc
+    /// (procs), or abnormal ends of procs (failures). Repeat for more
     #[arg(long = "log", value_name = "EVENTS", value_parser = PossibleValuesParser::new(Reported::ALL.map(|(_, word)| word)))]
     pub log: Vec<String>,
-    /// Log to CHANNEL, as for `peal log --channel`. Repeat for more channels; default: the channels of log.order
+    /// Log to CHANNEL, as for `peal log --channel`. Repeat for more channels; default: the channels
+    /// of log.order
     #[arg(long = "log-channel", value_name = "CHANNEL", requires = "log", value_parser = log::channel)]
     pub log_channels: Vec<Key>,
 }
@@ -76,7 +80,8 @@ pub struct AppArgs {
     /// Start N procs (-np and --procs are equivalent)
     #[arg(short = 'n', long = "np", alias = "procs", value_name = "N", default_value_t = 1, value_parser = whole(1..=MAX_JOB_SIZE))]
     pub procs: u32,
-    /// Set the environment variable NAME for the procs; without a value, copy it from this environment. Repeat for more
+    /// Set the environment variable NAME for the procs; without a value, copy it from this
+    /// environment. Repeat for more
     #[arg(short = 'x', value_name = "NAME[=VALUE]")]
     pub variables: Vec<Variable>,
     /// Start the procs in the directory DIR
@@ -90,7 +95,7 @@ pub struct AppArgs {
     pub program: Vec<OsString>,
 }
 
-/// An application after the first.
+/// Application after the first.
 #[derive(Parser)]
 #[command(name = "peal run ... :", no_binary_name = true)]
 struct Another {
@@ -99,10 +104,11 @@ struct Another {
 }
 
 impl Run {
-    /// All applications of the job.
+    /// Returns all applications of the job.
     ///
     /// # Errors
-    /// What is wrong with those behind the first, which the command line takes for arguments of its program.
+    /// The problem of an application after the first. Clap takes their options for arguments of the
+    /// first program, so they are parsed here.
     pub fn apps(&self) -> Result<Vec<AppArgs>, clap::Error> {
         let mut parts = self.first.program.split(|word| word == ":");
         let program = parts.next().unwrap_or_default().to_vec();
@@ -132,8 +138,8 @@ fn missing(place: &str) -> clap::Error {
     Args::command().error(ErrorKind::MissingRequiredArgument, wrong)
 }
 
-/// A command line as its parser knows it: options that stand before the verb behind it, and `-np`, which `mpirun` knows, an option
-/// like others.
+/// Normalizes a command line for its parser. Options before the command move after it, and `-np`,
+/// which `mpirun` accepts, becomes `--np`.
 pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words = options_behind_verb(words);
     let args = Args::command();
@@ -146,7 +152,7 @@ pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The same for the words behind the verb. Where the program begins nothing is ours any more.
+/// Normalizes the words after the command, up to the program. Its arguments are unchanged.
 fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut spelled = Vec::new();
     while let Some(word) = words.next() {
@@ -166,7 +172,7 @@ fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> V
     spelled
 }
 
-/// Whether the value of an option is the word behind it.
+/// Returns true if the value of an option is the next word.
 pub(super) fn takes_next(command: &Command, word: &OsStr) -> bool {
     let Some(text) = word.to_str() else {
         return false;
@@ -189,12 +195,12 @@ pub(super) fn takes_next(command: &Command, word: &OsStr) -> bool {
         .is_some_and(|arg| arg.get_action().takes_values())
 }
 
-/// A variable, and its value unless ours is meant.
+/// Environment variable for the procs.
 #[derive(Clone, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: OsString,
-    /// Its value, if one is given.
+    /// Value. None means that of this process.
     pub value: Option<OsString>,
 }
 
@@ -218,7 +224,7 @@ impl ValueParserFactory for Variable {
     }
 }
 
-/// Who reads what `peal` reads.
+/// Procs that receive the standard input of `peal`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StdinReader(pub StdinTarget);
 
@@ -237,7 +243,7 @@ impl std::str::FromStr for StdinReader {
     }
 }
 
-/// Where output is kept.
+/// Directory for output files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutputDir(pub OutputFiles);
 

@@ -86,8 +86,8 @@ pub struct Verify {
     /// Component, with its signature in FILE.wasm.minisig beside it
     #[arg(value_name = "FILE.wasm", value_hint = clap::ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Trust the public KEY: its file, or the second line of that file. Repeat for more keys; default: the keys of the
-    /// configuration
+    /// Trust the public KEY: its file, or the second line of that file. Repeat for more keys;
+    /// default: the keys of the configuration
     #[arg(long, value_name = "KEY")]
     pub key: Vec<String>,
     /// Configuration with the trusted keys.

@@ -106,6 +106,6 @@ fn public_key(given: Option<String>, secret: Option<PathBuf>) -> Result<SealPubl
             Err(error) => Err(error).context("--key: neither a key nor a file"),
         },
         (None, Some(secret)) => of_file(&secret.with_added_extension("pub")),
-        (None, None) => bail!("whose seals are expected? name the public key with --key"),
+        (None, None) => bail!("the public key is unknown: name it with --key"),
     }
 }

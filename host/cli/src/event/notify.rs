@@ -35,7 +35,7 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         }
         (Some(Range::Custom), true) if infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_none() => {
             return Err(usage_error(
-                "--range custom needs to know whom the event is for: --target NSPACE:RANK",
+                "--range custom needs the recipients of the event: --target NSPACE:RANK",
             ));
         }
         (Some(Range::ProcLocal), true) => {

@@ -282,7 +282,7 @@ fn terms_json(terms: &Terms) -> Value {
 fn terms_text(terms: &Terms) -> Vec<String> {
     let as_what = match (&terms.standing.name, terms.standing.owner) {
         (Some(name), _) => format!("module {name:?} of the configuration"),
-        (None, ModuleOwner::JobSupplied) => "a handler that a job brings".to_owned(),
+        (None, ModuleOwner::JobSupplied) => "a job-supplied handler".to_owned(),
         (None, ModuleOwner::Site) => "a module of the site".to_owned(),
         (None, ModuleOwner::User) => "a module that a user installs".to_owned(),
         (None, ModuleOwner::Namespace) => "a module that the site gives a job".to_owned(),

@@ -54,7 +54,7 @@ pub fn keygen(args: &Keygen) -> Result<ExitCode> {
     writeln!(out, "{} signs; keep it secret", secret_path.display())?;
     writeln!(
         out,
-        "{} checks; give it to whoever runs what you sign. In a site's configuration:",
+        "{} verifies; give it to the sites that run your modules. In a site's configuration:",
         public_path.display()
     )?;
     writeln!(

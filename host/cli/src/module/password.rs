@@ -29,9 +29,7 @@ pub fn given(args: &PasswordArgs) -> Result<Option<String>> {
 /// Asks for the password at the terminal, without echo.
 pub fn asked(prompt: &str) -> Result<String> {
     if !io::stdin().is_terminal() {
-        bail!(
-            "there is nobody to ask for the password: use --password-file or {PASSWORD_VARIABLE}"
-        );
+        bail!("no terminal to enter the password: use --password-file or {PASSWORD_VARIABLE}");
     }
     rpassword::prompt_password(prompt).context("the password")
 }

@@ -27,10 +27,10 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
         Ok(Signer { key, comment, .. }) => {
             let mut out = crate::output::stdout();
             writeln!(out, "{named} is signed with key {}", key.id())?;
-            for (_, whose) in keys.iter().filter(|(one, _)| *one == key) {
-                writeln!(out, "which is {whose}")?;
+            for (_, trust) in keys.iter().filter(|(one, _)| *one == key) {
+                writeln!(out, "which is {trust}")?;
             }
-            writeln!(out, "who says of it: {comment}")?;
+            writeln!(out, "signed comment: {comment}")?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error @ (SignatureError::Unreadable { .. } | SignatureError::Format)) => {
@@ -48,10 +48,10 @@ fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
     if args.key.is_empty() {
         let rules = config::load_sections(args.config.clone(), &["modules"])?.modules;
         let of = |owner: ModuleOwner| {
-            let whose = format!("trusted here for modules of {:?}", owner.name());
+            let trust = format!("trusted here for modules of {:?}", owner.name());
             rules
                 .keys_of(owner)
-                .map(move |key| (key.clone(), whose.clone()))
+                .map(move |key| (key.clone(), trust.clone()))
                 .collect::<Vec<_>>()
         };
         let keys: Vec<_> = ModuleOwner::ALL.iter().copied().flat_map(of).collect();

@@ -3,23 +3,23 @@ use peal_core::job_control::{Cleanup, Depth};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// What two registrations, or one by itself, say of a path that cannot both be.
+/// Contradiction about one path between two registrations, or within one.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum Conflict {
-    /// It is a file and a directory.
-    #[error("{0:?} is to be removed as a file and as a directory; give it once")]
+    /// The path is registered as a file and as a directory.
+    #[error("{0:?} is registered as a file and as a directory; register it once")]
     Kind(PathBuf),
-    /// It is emptied in two ways.
+    /// The directory is registered with different options.
     #[error(
-        "{0:?} is to be emptied in two ways; give its depth, its directories and what is ignored the same"
+        "{0:?} is registered with different options; use the same depth, directories and ignored names"
     )]
     Ways(PathBuf),
-    /// It goes, and is left alone.
-    #[error("{0:?} is to be removed, and its name is ignored there; leave out one of them")]
+    /// The path is registered for removal, and its name is ignored there.
+    #[error("{0:?} is registered for removal and its name is ignored there; leave out one of them")]
     Ignored(PathBuf),
 }
 
-/// The first contradiction between two registrations.
+/// Returns the first contradiction between two registrations.
 pub(crate) fn between(one: &Cleanup, other: &Cleanup) -> Option<Conflict> {
     let kind = |(files, directories): (&Cleanup, &Cleanup)| {
         files
@@ -47,7 +47,7 @@ pub(crate) fn between(one: &Cleanup, other: &Cleanup) -> Option<Conflict> {
         .or_else(|| both.into_iter().find_map(ignored))
 }
 
-/// How directories are emptied.
+/// Returns the options by which directories are emptied, for comparison.
 fn way(cleanup: &Cleanup) -> impl PartialEq + '_ {
     (
         cleanup.depth,
@@ -57,7 +57,7 @@ fn way(cleanup: &Cleanup) -> impl PartialEq + '_ {
     )
 }
 
-/// Whether a registration leaves this path alone where it would come to it.
+/// Returns true if the removal of this registration would reach the path but ignores its name.
 fn ignores(cleanup: &Cleanup, path: &Path) -> bool {
     let named = path
         .file_name()

@@ -1,4 +1,5 @@
-//! What procs have registered to be removed when they have ended (`PMIX_REGISTER_CLEANUP` and what goes with it).
+//! Files and directories that procs have registered for removal after their end
+//! (`PMIX_REGISTER_CLEANUP` and the related attributes).
 mod conflict;
 mod remove;
 
@@ -12,16 +13,17 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// What may be registered, and how far its removal goes.
+/// Limits of registrations for cleanup, and bounds of the removal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CleanupSettings {
-    /// How many paths and names to be ignored the procs of one job may have registered.
+    /// Maximum number of paths and ignored names that one user's procs of one job may register.
     pub max_paths: usize,
-    /// How many files and directories the removal of one registration looks at.
+    /// Maximum number of files and directories that the removal of one registration examines.
     pub max_entries: u64,
-    /// How many directories below each other it goes into.
+    /// Maximum depth of nested directories that the removal enters.
     pub max_depth: usize,
-    /// The directories below which something can be removed; none: wherever the requester may.
+    /// Directories below which paths can be removed. None means any path that the requester may
+    /// remove.
     pub within: Option<Vec<PathBuf>>,
 }
 
@@ -36,18 +38,18 @@ impl Default for CleanupSettings {
     }
 }
 
-/// What is to be removed, and for whom.
+/// Registration for cleanup, and the user on whose behalf it is carried out.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Registered {
-    /// The job of whoever registered it.
+    /// Job of the proc that registered it.
     by: Nspace,
     identity: UserIdentity,
-    /// Those of its procs that have not ended.
+    /// Those of the procs it waits for that have not ended.
     waits: BTreeSet<Proc>,
     cleanup: Cleanup,
 }
 
-/// All that is to be removed.
+/// All registrations for cleanup.
 #[derive(Debug, Default)]
 pub(crate) struct Cleanups {
     settings: CleanupSettings,
@@ -56,7 +58,7 @@ pub(crate) struct Cleanups {
 
 #[derive(Debug, Default)]
 struct CleanupDirectory {
-    /// The jobs that there are, and which of their procs have ended.
+    /// Existing jobs, each with the ranks that have ended.
     jobs: BTreeMap<Nspace, BTreeSet<Rank>>,
     registered: Vec<Registered>,
 }
@@ -69,26 +71,26 @@ impl Cleanups {
         }
     }
 
-    /// A job begins.
+    /// Adds a job.
     pub(crate) fn open(&self, job: Nspace) {
         self.known().jobs.insert(job, BTreeSet::new());
     }
 
-    /// A job has ended. What nobody is left for is to be removed.
+    /// Removes a job that has ended. Returns the registrations that are due by it.
     pub(crate) fn close(&self, job: &Nspace) -> Vec<Registered> {
         let mut known = self.known();
         known.jobs.remove(job);
         known.due(|proc| proc.nspace == *job)
     }
 
-    /// A proc runs, maybe not for the first time.
+    /// Marks a proc as running. It may have run and ended before.
     pub(crate) fn runs(&self, proc: &Proc) {
         if let Some(ended) = self.known().jobs.get_mut(&proc.nspace) {
             ended.remove(&proc.rank);
         }
     }
 
-    /// A proc has ended. What nobody is left for is to be removed.
+    /// Marks a proc as ended. Returns the registrations that are due by it.
     pub(crate) fn ended(&self, proc: &Proc) -> Vec<Registered> {
         let mut known = self.known();
         if let Some(ended) = known.jobs.get_mut(&proc.nspace) {
@@ -97,7 +99,13 @@ impl Cleanups {
         known.due(|ended| ended == proc)
     }
 
-    /// Remembers what is to be removed; what comes back is to be removed at once, since all have ended that it waits for.
+    /// Adds a registration. Returns those that are due at once, because all procs they wait for
+    /// have ended.
+    ///
+    /// # Errors
+    /// `PMIX_ERR_BAD_PARAM` or `PMIX_ERR_NO_PERMISSIONS` for a path that cannot be removed,
+    /// `PMIX_ERR_NOT_FOUND` for an unknown job, `PMIX_ERR_OUT_OF_RESOURCE` beyond the limit of
+    /// paths, and `PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES`.
     pub(crate) fn register(
         &self,
         by: &Proc,
@@ -107,7 +115,7 @@ impl Cleanups {
         self.check(by, &cleanup)?;
         let mut known = self.known();
         if let Some(ended) = known.jobs.get_mut(&by.nspace) {
-            // Who asks has connected again.
+            // A proc that sends requests runs, even if its connection had been lost before.
             ended.remove(&by.rank);
         }
         let mut waits = BTreeSet::new();
@@ -120,6 +128,7 @@ impl Cleanups {
                 waits.insert(proc.clone());
             }
         }
+        // Registrations of other jobs and users neither conflict nor share the limit.
         let same =
             |other: &&Registered| other.by == by.nspace && other.identity.uid == identity.uid;
         let others = || {
@@ -135,14 +144,14 @@ impl Cleanups {
             .fold(0, usize::saturating_add);
         if paths > self.settings.max_paths {
             let max = self.settings.max_paths;
-            tracing::warn!(%by, paths, max, "more is to be removed behind a job than may be: see run.max_cleanup_paths");
+            tracing::warn!(%by, paths, max, "cleanup registration refused: too many paths, see run.max_cleanup_paths");
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         if let Some(why) = others()
             .chain([&cleanup])
             .find_map(|other| conflict::between(other, &cleanup))
         {
-            tracing::warn!(%by, %why, "what is to be removed contradicts itself, or what was registered before");
+            tracing::warn!(%by, %why, "cleanup registration refused: conflicting directives");
             return Err(code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
         }
         known.registered.push(Registered {
@@ -154,11 +163,11 @@ impl Cleanups {
         Ok(known.due(|_| false))
     }
 
-    /// Whether it can be removed at all.
+    /// Checks that all paths are absolute and plain, and below one of the permitted directories.
     fn check(&self, by: &Proc, cleanup: &Cleanup) -> Result<(), Status> {
         let paths = || cleanup.files.iter().chain(&cleanup.directories);
         if let Some(path) = paths().find(|path| !is_plain(path)) {
-            tracing::warn!(%by, ?path, "what is to be removed should be an absolute path without `.` and `..`");
+            tracing::warn!(%by, ?path, "cleanup path rejected: it should be absolute, without `.` and `..`");
             return Err(code::PMIX_ERR_BAD_PARAM);
         }
         let Some(within) = &self.settings.within else {
@@ -170,14 +179,15 @@ impl Cleanups {
                 .any(|dir| path.starts_with(dir) && *path != dir)
         }) {
             Some(path) => {
-                tracing::warn!(%by, ?path, ?within, "the wall of this server lets it remove nothing there: see confinement.cleanup_roots");
+                tracing::warn!(%by, ?path, ?within, "cleanup path refused by the confinement: see confinement.cleanup_roots");
                 Err(code::PMIX_ERR_NO_PERMISSIONS)
             }
             None => Ok(()),
         }
     }
 
-    /// Removes these, each as the user who registered it. Blocks.
+    /// Removes the files of these registrations, each with the rights of the user of the
+    /// registration. Blocks.
     pub(crate) fn remove(&self, due: Vec<Registered>) {
         let bounds = Bounds {
             entries: self.settings.max_entries,
@@ -194,23 +204,23 @@ impl Cleanups {
             match left {
                 Ok(Left::Nothing) => {}
                 Ok(Left::Beyond) => {
-                    tracing::warn!(job = %by, ?bounds, "not all is removed that was to be: there is too much of it");
+                    tracing::warn!(job = %by, ?bounds, "cleanup incomplete: bounds exceeded");
                 }
                 Err(error) => {
-                    tracing::warn!(job = %by, ?identity, %error, "nothing is removed, since we cannot do it as they");
+                    tracing::warn!(job = %by, ?identity, %error, "cleanup skipped: cannot switch to user of requester");
                 }
             }
         }
     }
 
     fn known(&self) -> MutexGuard<'_, CleanupDirectory> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CleanupDirectory {
-    /// What nobody is left for, once these have ended.
+    /// Takes out the registrations that wait for no other proc, once these have ended.
     fn due(&mut self, ended: impl Fn(&Proc) -> bool) -> Vec<Registered> {
         self.registered
             .iter_mut()
@@ -221,6 +231,7 @@ impl CleanupDirectory {
     }
 }
 
+/// Returns the number of paths and names that count against the limit.
 fn paths_of(cleanup: &Cleanup) -> usize {
     cleanup
         .files
@@ -229,7 +240,7 @@ fn paths_of(cleanup: &Cleanup) -> usize {
         .saturating_add(cleanup.ignored.len())
 }
 
-/// Whether a path names one thing, which is not the root, in one way.
+/// Returns true if a path is absolute, has no `.` or `..`, and is not the root.
 fn is_plain(path: &Path) -> bool {
     let mut parts = path.components();
     let below = parts.next() == Some(Component::RootDir);
@@ -282,7 +293,7 @@ mod tests {
         );
         assert_eq!(cleanups.ended(&proc("a", 1)), []);
         assert_eq!(cleanups.close(&Nspace::new("b").unwrap()), []);
-        // Whoever ended before counts as ended, and whoever runs again does not.
+        // A proc that ended before the registration counts as ended, unless it runs again.
         let late = cleanups
             .register(&proc("a", 0), ME, of(vec![proc("a", 1)], &["/tmp/y"]))
             .unwrap();
@@ -354,7 +365,7 @@ mod tests {
         assert_eq!(
             cleanups.register(&proc("a", 0), ME, dirs),
             Ok(vec![]),
-            "to say it twice is no contradiction"
+            "the same registration twice is no conflict"
         );
         let file = of(vec![proc("a", 0)], &["/tmp/x"]);
         let conflicting = Err(code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
@@ -366,7 +377,7 @@ mod tests {
         assert_eq!(
             cleanups.register(&proc("a", 1), other, file),
             Ok(vec![]),
-            "others say nothing for us"
+            "registrations of other users do not conflict"
         );
     }
 }

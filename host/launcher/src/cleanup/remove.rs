@@ -1,5 +1,6 @@
-//! Removes what was registered, by handles of directories alone: each is opened in the one before, no link is followed, and what is
-//! in one is looked at and removed in that very directory, whatever lies at its path by then.
+//! Removes registered files and directories by directory handles alone. Each directory is opened
+//! relative to its parent, and no link is followed. Entries are examined and removed relative to
+//! that handle, so that a path replaced in the meantime has no effect.
 use peal_core::job_control::{Cleanup, Depth, Subdirectories, TopDirectory};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
@@ -12,36 +13,38 @@ use std::{
     path::{Component, Path},
 };
 
-/// How far a removal goes.
+/// Bounds of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
-    /// How many files and directories it looks at.
+    /// Maximum number of files and directories to examine.
     pub(crate) entries: u64,
-    /// How many directories below each other it goes into.
+    /// Maximum depth of nested directories to enter.
     pub(crate) depth: usize,
 }
 
-/// What is left that was to be removed. What the user may not remove, and what has come meanwhile, is left without a word.
+/// Completeness of a removal. Entries that the user may not remove, and entries created in the
+/// meantime, remain without a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Left {
-    /// Nothing.
+    /// Nothing remains because of the bounds.
     Nothing,
-    /// What is beyond the bounds.
+    /// Entries beyond the bounds remain.
     Beyond,
 }
 
-/// To walk through a directory, without reading it.
+/// Flags to open a directory for the next step of a path, without the right to read it.
 const THROUGH: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// To read one. The flag against waiting is for what is none and has taken its place.
+/// Flags to open a directory for reading. `NONBLOCK` avoids waiting if a FIFO or device has taken
+/// its place.
 const READ: OFlags = OFlags::DIRECTORY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK);
 
-/// Removes it all as whoever runs this.
+/// Removes the files and directories of a registration with the rights of the calling thread.
 pub(crate) fn remove(cleanup: &Cleanup, bounds: Bounds) -> Left {
     let mut removal = Removal {
         cleanup,
@@ -51,23 +54,24 @@ pub(crate) fn remove(cleanup: &Cleanup, bounds: Bounds) -> Left {
     for path in &cleanup.files {
         note(path, removal.file(path));
     }
-    // The deepest first: a directory that has another one in it is empty only when that is gone.
+    // In reverse order, nested directories come first: their parent is empty only after them.
     for path in cleanup.directories.iter().rev() {
         note(path, removal.directory(path));
     }
     removal.left
 }
 
+/// Logs a failed removal. A path that no longer exists is no failure.
 fn note(path: &Path, done: Result<()>) {
     match done {
         Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => tracing::debug!(?path, %error, "what was to be removed is not"),
+        Err(error) => tracing::debug!(?path, %error, "cleanup path not removed"),
     }
 }
 
 struct Removal<'a> {
     cleanup: &'a Cleanup,
-    /// What is left of them.
+    /// Remaining bounds.
     bounds: Bounds,
     left: Left,
 }
@@ -81,6 +85,7 @@ impl Removal<'_> {
     fn directory(&mut self, path: &Path) -> Result<()> {
         let (parent, name) = parent(path)?;
         let dir = openat(&parent, name, READ, Mode::empty())?;
+        // Entries on another device are not entered: another file system is mounted there.
         let device = fstat(&dir)?.st_dev;
         self.empty(dir.as_fd(), device, self.bounds.depth)?;
         match self.cleanup.top {
@@ -89,7 +94,7 @@ impl Removal<'_> {
         }
     }
 
-    /// Removes what is in a directory, and goes so many deeper.
+    /// Removes the entries of a directory, down to `deeper` further levels.
     fn empty(&mut self, dir: BorrowedFd<'_>, device: u64, deeper: usize) -> Result<()> {
         for entry in Dir::read_from(dir)? {
             let entry = entry?;
@@ -108,7 +113,7 @@ impl Removal<'_> {
             match self.entry(dir, &name, device, deeper) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => {
-                    tracing::debug!(?name, %error, "what was to be removed in a directory is not")
+                    tracing::debug!(?name, %error, "cleanup entry not removed")
                 }
             }
         }
@@ -134,7 +139,7 @@ impl Removal<'_> {
             (Depth::Flat, Subdirectories::OnlyEmpty) => remove_empty(dir, name),
             (Depth::Recursive, _) => {
                 let emptied = self.below(dir, name, device, deeper);
-                // It may be empty all the same.
+                // It may be empty although an error occurred below.
                 remove_empty(dir, name).and(emptied)
             }
         }
@@ -152,7 +157,7 @@ impl Removal<'_> {
             return Ok(());
         };
         let below = openat(dir, name, READ, Mode::empty())?;
-        // What is mounted there lies elsewhere.
+        // Another file system is mounted there; its files are outside of the directory.
         if fstat(&below)?.st_dev == device {
             self.empty(below.as_fd(), device, deeper)
         } else {
@@ -161,15 +166,16 @@ impl Removal<'_> {
     }
 }
 
+/// Removes a directory if it is empty.
 fn remove_empty(parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
     match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-        // What is in it stays.
+        // A directory with remaining entries stays; that is no error.
         Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
         removed => removed,
     }
 }
 
-/// The directory that a path leads to without its last name, and that name. No link is followed.
+/// Opens the parent directory of a path without following links. Returns it with the last name.
 fn parent(path: &Path) -> Result<(OwnedFd, &OsStr)> {
     let mut names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name),

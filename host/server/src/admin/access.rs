@@ -1,46 +1,47 @@
-//! Who may administer a server: root, the user that it runs as, and the members of the group that the configuration names.
+//! Permission to administer a server. Root, the user of the server, and the members of the group
+//! `admin.group` have it.
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use std::{ffi::CString, io};
 use thiserror::Error;
 
-/// Who calls, as the kernel says.
+/// Credentials of a caller, as reported by the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// The user.
+    /// User id.
     pub uid: u32,
-    /// The group.
+    /// Group id.
     pub gid: u32,
-    /// The process, if it is one that we can see.
+    /// Process id; none if the process is not visible from this PID namespace.
     pub pid: Option<i32>,
 }
 
-/// The group whose members may administer.
+/// Unix group whose members may administer the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdminGroup {
-    /// Its number.
+    /// Group id.
     pub gid: u32,
-    /// Its name.
+    /// Group name.
     pub name: String,
 }
 
-/// Why there is no such group.
+/// Error of the lookup of a Unix group.
 #[derive(Debug, Error)]
 pub enum UnixGroupError {
-    /// Nobody knows it.
+    /// The system knows no group of this name.
     #[error("there is no group {0:?} here; `getent group` lists those there are")]
     Unknown(String),
-    /// It cannot be looked up.
+    /// The lookup failed.
     #[error("cannot look up group {name:?}: {source}")]
     LookUp {
-        /// Its name.
+        /// Group name.
         name: String,
-        /// What the system says.
+        /// System error.
         source: io::Error,
     },
 }
 
 impl AdminGroup {
-    /// Looks a group up. Blocks for as long as the system's directory takes.
+    /// Looks up a group by its name. Blocks while the system's directory service responds.
     pub fn named(name: &str) -> Result<AdminGroup, UnixGroupError> {
         match Group::from_name(name) {
             Ok(Some(group)) => Ok(AdminGroup {
@@ -56,10 +57,10 @@ impl AdminGroup {
     }
 }
 
-/// Who may call.
+/// Rule that decides which callers may administer.
 #[derive(Clone, Debug)]
 pub(crate) struct AdminAccess {
-    /// The user that the server runs as.
+    /// User that the server runs as.
     own: u32,
     group: Option<AdminGroup>,
 }
@@ -72,22 +73,24 @@ impl AdminAccess {
         }
     }
 
-    /// Whether a caller may. Blocks for as long as the system's directory takes.
+    /// Returns true if the caller may administer. Blocks while the system's directory service
+    /// responds.
     pub(crate) fn allows(&self, caller: Caller) -> bool {
         if caller.uid == 0 || caller.uid == self.own {
             return true;
         }
+        // Compare the reported group first: the lookup of all groups may query a directory service.
         self.group
             .as_ref()
             .is_some_and(|group| caller.gid == group.gid || is_member(caller, group.gid))
     }
 
-    /// Whether the members of a group may.
+    /// Returns true if an admin group is configured.
     pub(crate) fn has_group(&self) -> bool {
         self.group.is_some()
     }
 
-    /// Who may, in words.
+    /// Describes the permitted callers in words.
     pub(crate) fn who(&self) -> String {
         let group = self
             .group
@@ -97,15 +100,16 @@ impl AdminAccess {
     }
 }
 
-/// Whether a user is in a group besides the one that the process has.
+/// Returns true if the user of the caller is a member of the group, by the system's group database.
 fn is_member(caller: Caller, gid: u32) -> bool {
+    // The kernel reports only one group of the caller, so the others are looked up by its user.
     let user = User::from_uid(Uid::from_raw(caller.uid)).ok().flatten();
     let name = user.and_then(|user| CString::new(user.name).ok());
     let groups = name.and_then(|name| getgrouplist(&name, Gid::from_raw(caller.gid)).ok());
     groups.is_some_and(|groups| groups.contains(&Gid::from_raw(gid)))
 }
 
-/// The group that a user has by default; nothing if nobody knows the user.
+/// Returns the primary group of a user; none if the user is unknown.
 pub(crate) fn primary_group(uid: u32) -> Option<u32> {
     User::from_uid(Uid::from_raw(uid))
         .ok()
@@ -126,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn root_the_own_user_and_members_of_the_group_may() {
+    fn root_own_user_and_group_members_may_administer() {
         let group = AdminGroup {
             gid: 4_000_000,
             name: "admins".into(),
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn unix_group_membership_is_read_from_system() {
-        // The groups of some user who is in one besides his own; not every machine has such a user.
+        // The groups of a user with a supplementary group. Some machines have no such user.
         let groups = std::fs::read_to_string("/etc/group").unwrap();
         let member = groups.lines().find_map(|line| {
             let mut fields = line.split(':');

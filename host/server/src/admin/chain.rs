@@ -1,4 +1,4 @@
-//! The hosted chains as they are said on the admin socket.
+//! Representation of hosted chains on the admin socket.
 use crate::chains::RegisteredHandler;
 use peal_core::{
     audience::ProcSet,
@@ -9,98 +9,98 @@ use peal_core::{
 use peal_model::{IdentError, Nspace, Proc, Rank, Status};
 use serde::{Deserialize, Serialize};
 
-/// An owner's chain.
+/// Chain of an owner.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Chain {
-    /// Whose it is.
+    /// Owner of the chain.
     pub owner: ChainOwner,
-    /// Its handlers, in the order in which they run.
+    /// Handlers, in the order in which they run.
     pub handlers: Vec<ChainHandler>,
 }
 
-/// Whose chain it is.
+/// Owner of a chain.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChainOwner {
-    /// The site's.
+    /// The site.
     Site,
-    /// A user's.
+    /// The user with this id.
     User(u32),
-    /// A job's.
+    /// The job of this namespace.
     Namespace(String),
 }
 
-/// A handler in a chain.
+/// Handler in a chain.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ChainHandler {
-    /// The number of its registration, in this chain.
+    /// Number of the registration, unique in its chain.
     pub registration: u64,
-    /// What it is called.
+    /// Name of the handler.
     pub name: String,
-    /// The module that is called.
+    /// Name of the module that is called.
     pub module: String,
-    /// The codes that it is for; none means all.
+    /// Codes of the registration; empty for a default registration, which matches all codes.
     pub codes: Vec<i32>,
-    /// Where it asked to stand.
+    /// Placement that was requested.
     pub place: ChainPlace,
-    /// Whether it is called only once.
+    /// True if the handler is called only once.
     pub oneshot: bool,
-    /// The classes of events that it is for.
+    /// Event classes of the registration.
     pub levels: ChainLevels,
-    /// Whose events it is for.
+    /// Sources of the registration.
     pub sources: ChainSources,
-    /// If any procs are named, it is only for events that affect one of them.
+    /// Procs of which an event must affect one; empty if the registration has no such filter.
     pub affected: Vec<ChainProc>,
 }
 
-/// A proc: its namespace and rank.
+/// Namespace and rank of a proc.
 pub type ChainProc = (String, u32);
 
-/// The classes of events that a handler is for.
+/// Event classes for which a handler is registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChainLevels {
-    /// None.
+    /// No class.
     Neither,
-    /// Those about jobs.
+    /// Job-specific events.
     JobSpecific,
-    /// Those of the environment.
+    /// Environment events.
     Environment,
-    /// All.
+    /// Both classes.
     Both,
 }
 
-/// Whose events a handler is for.
+/// Event sources for which a handler is registered.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChainSources {
-    /// Anybody's.
+    /// Every source.
     Anybody,
-    /// Those of the resource manager.
+    /// The resource manager.
     ResourceManager,
-    /// Those of these procs.
+    /// These procs.
     Procs(Vec<ChainProc>),
 }
 
-/// Where a handler asked to stand.
+/// Placement that a handler requested.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChainPlace {
-    /// Before all others.
+    /// Before all other handlers.
     First,
-    /// After all others.
+    /// After all other handlers.
     Last,
-    /// Before all others of its category.
+    /// Before all other handlers of its category.
     FirstInCategory,
-    /// After all others of its category.
+    /// After all other handlers of its category.
     LastInCategory,
     /// At the front of its category's list.
     Prepend,
     /// At the end of its category's list.
     Append,
-    /// Before the first of this name.
+    /// Before the first handler of this name.
     Before(String),
-    /// After the first of this name.
+    /// After the first handler of this name.
     After(String),
 }
 
@@ -183,7 +183,9 @@ impl From<&SourceFilter> for ChainSources {
         match sources {
             SourceFilter::Anybody => ChainSources::Anybody,
             SourceFilter::ResourceManager => ChainSources::ResourceManager,
-            SourceFilter::These(procs) => ChainSources::Procs(procs.iter().map(said).collect()),
+            SourceFilter::These(procs) => {
+                ChainSources::Procs(procs.iter().map(to_chain_proc).collect())
+            }
         }
     }
 }
@@ -195,16 +197,16 @@ impl TryFrom<&ChainSources> for SourceFilter {
         Ok(match sources {
             ChainSources::Anybody => SourceFilter::Anybody,
             ChainSources::ResourceManager => SourceFilter::ResourceManager,
-            ChainSources::Procs(procs) => SourceFilter::These(ProcSet::of(meant(procs)?)),
+            ChainSources::Procs(procs) => SourceFilter::These(ProcSet::of(parse_procs(procs)?)),
         })
     }
 }
 
-fn said(proc: &Proc) -> ChainProc {
+fn to_chain_proc(proc: &Proc) -> ChainProc {
     (proc.nspace.to_string(), proc.rank.0)
 }
 
-fn meant(procs: &[ChainProc]) -> Result<Vec<Proc>, IdentError> {
+fn parse_procs(procs: &[ChainProc]) -> Result<Vec<Proc>, IdentError> {
     procs
         .iter()
         .map(|(nspace, rank)| Ok(Proc::new(Nspace::new(nspace)?, Rank(*rank))))
@@ -212,12 +214,12 @@ fn meant(procs: &[ChainProc]) -> Result<Vec<Proc>, IdentError> {
 }
 
 impl From<&RegisteredHandler> for ChainHandler {
-    fn from(standing: &RegisteredHandler) -> ChainHandler {
+    fn from(handler: &RegisteredHandler) -> ChainHandler {
         let RegisteredHandler {
             id,
             registration,
             module,
-        } = standing;
+        } = handler;
         let codes = match &registration.codes {
             EventCodes::Single(code) => vec![code.0],
             EventCodes::Multi(codes) => codes.iter().map(|code| code.0).collect(),
@@ -232,7 +234,7 @@ impl From<&RegisteredHandler> for ChainHandler {
             oneshot: registration.lifetime == Lifetime::OneShot,
             levels: registration.levels.into(),
             sources: (&registration.sources).into(),
-            affected: registration.affected.iter().map(said).collect(),
+            affected: registration.affected.iter().map(to_chain_proc).collect(),
         }
     }
 }
@@ -251,7 +253,7 @@ impl TryFrom<&ChainHandler> for Registration {
             },
             levels: handler.levels.into(),
             sources: (&handler.sources).try_into()?,
-            affected: meant(&handler.affected)?,
+            affected: parse_procs(&handler.affected)?,
             ..Registration::new(&handler.name, EventCodes::of(&codes))
         })
     }
@@ -303,17 +305,20 @@ mod tests {
                 affected: job.clone(),
                 ..Registration::new("name", EventCodes::of(&codes))
             };
-            let standing = RegisteredHandler {
+            let handler = RegisteredHandler {
                 id: RegistrationId(7),
                 registration: registration.clone().into(),
                 module: "m".into(),
             };
-            let said = serde_json::to_string(&ChainHandler::from(&standing)).unwrap();
-            let heard: ChainHandler = serde_json::from_str(&said).unwrap();
+            let json = serde_json::to_string(&ChainHandler::from(&handler)).unwrap();
+            let parsed: ChainHandler = serde_json::from_str(&json).unwrap();
             assert_eq!(
-                (Registration::try_from(&heard).unwrap(), heard.registration),
+                (
+                    Registration::try_from(&parsed).unwrap(),
+                    parsed.registration
+                ),
                 (registration, 7),
-                "{said}"
+                "{json}"
             );
         }
         for owner in [

@@ -1,4 +1,5 @@
-//! The admin channel's connections: who calls, one request, its replies. Bounded in number, size and time.
+//! Connections of the admin channel. Each carries one request and its replies, and is bounded in
+//! number, size and time.
 use super::{
     access::{AdminAccess, Caller},
     dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
@@ -19,107 +20,120 @@ use tokio::{
 };
 use tracing::{Instrument, Span, field};
 
-/// How many may call at once; others wait to be accepted.
+/// Upper bound of callers that are served at once; others wait to be accepted.
 const CONNECTIONS: usize = 16;
 
-/// How many may wait for the server's end; others are not told of it.
+/// Upper bound of callers that wait for the end of the server. While it is reached, no further
+/// connection is accepted.
 const WAITING: usize = 256;
 
-/// How long a caller may take to ask, and to take a reply.
+/// Time in which a caller must send its request, and in which it must read a reply.
 const TIME: Duration = Duration::from_secs(10);
 
-/// How many orders may wait to be carried out.
-const ORDERS: usize = 16;
+/// Upper bound of commands that wait for the process.
+const MAX_COMMANDS: usize = 16;
 
-/// The least time between two lines on callers who may not.
+/// Minimum interval between two log lines about refused callers.
 const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
 
-/// How long the listener waits after the system had no room for a connection.
-const BREATHE: Duration = Duration::from_millis(50);
+/// Pause of the listener after the system failed to accept a connection.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// A running admin channel.
+/// Running admin channel.
 pub struct AdminChannel {
-    desk: Arc<AdminDispatcher>,
+    dispatcher: Arc<AdminDispatcher>,
     listener: JoinHandle<()>,
 }
 
 impl AdminChannel {
-    /// Starts listening on a name that was claimed. Orders come out of the queue that is returned.
+    /// Starts to listen on a claimed socket. Returns the channel and the queue of commands for the
+    /// process.
     pub fn start(
         claim: SocketClaim,
         parts: AdminParts,
     ) -> Result<(AdminChannel, mpsc::Receiver<ProcessCommand>), SocketError> {
         let socket = claim.listen(parts.group.as_ref())?;
-        let (send, orders) = mpsc::channel(ORDERS);
+        let (send, commands) = mpsc::channel(MAX_COMMANDS);
         let access = AdminAccess::new(parts.group.clone());
-        let desk = Arc::new(AdminDispatcher::new(parts, send));
-        let listener = tokio::spawn(listen(socket, desk.clone(), Arc::new(access)));
-        Ok((AdminChannel { desk, listener }, orders))
+        let dispatcher = Arc::new(AdminDispatcher::new(parts, send));
+        let listener = tokio::spawn(listen(socket, dispatcher.clone(), Arc::new(access)));
+        Ok((
+            AdminChannel {
+                dispatcher,
+                listener,
+            },
+            commands,
+        ))
     }
 
-    /// The server is about to end, and so far on its way. There is no way back.
+    /// Sets the phase of the server. Phases only advance; an earlier one is ignored.
     pub fn enter(&self, phase: ServerPhase) {
-        self.desk.phase.send_if_modified(|now| {
+        self.dispatcher.phase.send_if_modified(|now| {
             let later = phase > *now;
             *now = phase.max(*now);
             later
         });
     }
 
-    /// Tells those who wait that the server has ended, and removes the socket.
+    /// Notifies waiting callers that the server has ended, and removes the socket.
     pub async fn close(self) {
         self.enter(ServerPhase::Ended);
         if let Err(error) = self.listener.await {
-            tracing::error!(%error, "the admin channel failed");
+            tracing::error!(%error, "admin channel task failed");
         }
     }
 }
 
-async fn listen(socket: AdminSocket, desk: Arc<AdminDispatcher>, access: Arc<AdminAccess>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+async fn listen(socket: AdminSocket, dispatcher: Arc<AdminDispatcher>, access: Arc<AdminAccess>) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     let refusals = Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS));
-    let mut phase = desk.phase.subscribe();
+    let mut phase = dispatcher.phase.subscribe();
     let mut calls = JoinSet::new();
     loop {
-        let seat = tokio::select! {
-            seat = room.clone().acquire_owned(), if calls.len() < CONNECTIONS + WAITING => seat,
+        let permit = tokio::select! {
+            permit = permits.clone().acquire_owned(),
+                if calls.len() < CONNECTIONS + WAITING => permit,
             Some(_) = calls.join_next() => continue,
-            () = ended(&mut phase) => break,
+            () = wait_for_end(&mut phase) => break,
         };
         // The semaphore is never closed.
-        let Ok(seat) = seat else { break };
+        let Ok(permit) = permit else { break };
         tokio::select! {
             accepted = socket.listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (desk, access, refusals) = (desk.clone(), access.clone(), refusals.clone());
+                    let (dispatcher, access, refusals) =
+                        (dispatcher.clone(), access.clone(), refusals.clone());
                     let span = tracing::error_span!("admin call", uid = field::Empty, pid = field::Empty);
-                    let call = async move { serve(stream, seat, &desk, access, &refusals).await };
+                    let call = async move {
+                        serve(stream, permit, &dispatcher, access, &refusals).await;
+                    };
                     calls.spawn(call.instrument(span));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a caller on the admin socket could not be accepted");
-                    tokio::time::sleep(BREATHE).await;
+                    tracing::warn!(%error, "accepting an admin connection failed");
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
-            () = ended(&mut phase) => break,
+            () = wait_for_end(&mut phase) => break,
         }
     }
-    // Before those who wait hear of the end: they may start the next server at once.
+    // Remove the socket before waiting callers get the final reply: they may start the next server
+    // at once.
     drop(socket);
     let all = async { while calls.join_next().await.is_some() {} };
-    // A caller who does not read is not waited for any longer.
+    // The wait is bounded: a caller that does not read must not delay the end.
     let _ = tokio::time::timeout(TIME, all).await;
 }
 
-/// Waits for the end of the server, also if that came without a word.
-async fn ended(phase: &mut watch::Receiver<ServerPhase>) {
+/// Waits for the end of the server, also if the sender of phases was dropped.
+async fn wait_for_end(phase: &mut watch::Receiver<ServerPhase>) {
     let _ = phase.wait_for(|phase| *phase == ServerPhase::Ended).await;
 }
 
 async fn serve(
     stream: UnixStream,
-    seat: OwnedSemaphorePermit,
-    desk: &AdminDispatcher,
+    permit: OwnedSemaphorePermit,
+    dispatcher: &AdminDispatcher,
     access: Arc<AdminAccess>,
     refusals: &TraceRateLimit,
 ) {
@@ -135,7 +149,7 @@ async fn serve(
             }
         }
         Err(error) => {
-            return tracing::warn!(%error, "the kernel does not say who calls on the admin socket");
+            return tracing::warn!(%error, "admin caller has no kernel credentials");
         }
     };
     let (mut reader, mut writer) = stream.into_split();
@@ -144,63 +158,70 @@ async fn serve(
         .await
         .unwrap_or(false)
     {
-        desk.parts.metrics.counters().admin_callers_refused.count();
+        dispatcher
+            .parts
+            .metrics
+            .counters()
+            .admin_callers_refused
+            .count();
         if let Some(left_out) = refusals.allow(Instant::now()) {
             tracing::warn!(
                 uid = caller.uid,
                 pid = caller.pid,
                 left_out,
-                "a caller who may not administer is refused"
+                "admin caller refused"
             );
         }
         let hint = if has_group {
             ""
         } else {
-            "; admin.group in its configuration names a group whose members may, too"
+            "; admin.group in its configuration can permit the members of a group"
         };
         let reason = format!(
             "user {} may not administer this server: {who} may{hint}",
             caller.uid
         );
-        return say(&mut writer, &AdminReply::Refused { reason }).await;
+        return write_reply(&mut writer, &AdminReply::Refused { reason }).await;
     }
-    let (verb, AdminResult { reply, then }) = match read(&mut reader).await {
-        Ok(call) => (call.to_string(), desk.answer(caller, call).await),
+    let (verb, AdminResult { reply, then }) = match read_request(&mut reader).await {
+        Ok(call) => (call.to_string(), dispatcher.answer(caller, call).await),
         Err(reason) => (
             "(not understood)".to_owned(),
             AdminReply::Refused { reason }.into(),
         ),
     };
-    desk.record(caller, verb, &reply).await;
-    say(&mut writer, &reply).await;
-    drop(seat);
-    let mut phase = desk.phase.subscribe();
+    dispatcher.record(caller, verb, &reply).await;
+    write_reply(&mut writer, &reply).await;
+    // A caller that waits for the end or follows events gives its permit back, so that others can
+    // be served.
+    drop(permit);
+    let mut phase = dispatcher.phase.subscribe();
     match then {
         AfterReply::Nothing => return,
-        AfterReply::End => ended(&mut phase).await,
+        AfterReply::End => wait_for_end(&mut phase).await,
         AfterReply::Events(watcher) => {
             let followed = tokio::select! {
                 followed = follow(*watcher, &mut writer, &mut phase) => followed,
-                () = gone(&mut reader) => WatchEnd::NotToTheEnd,
+                () = wait_for_close(&mut reader) => WatchEnd::WatcherGone,
             };
-            if let WatchEnd::NotToTheEnd = followed {
+            if let WatchEnd::WatcherGone = followed {
                 return;
             }
         }
     }
-    say(&mut writer, &AdminReply::Ended).await;
+    write_reply(&mut writer, &AdminReply::Ended).await;
 }
 
-/// How far a watcher could be told of events.
+/// End of the event stream of a watcher.
 enum WatchEnd {
-    /// To the end of the server.
-    ToTheEnd,
-    /// Until he had gone, or did not read what he was told last.
-    NotToTheEnd,
+    /// All events up to the end of the server were sent.
+    ServerEnded,
+    /// The watcher disconnected, or did not read after the server had ended.
+    WatcherGone,
 }
 
-/// Tells a watcher of events until the server ends. He may take as long as he likes for what he is told: what he misses meanwhile
-/// he is told, too.
+/// Sends events to a watcher until the server ends. While the server runs, the watcher may read as
+/// slowly as it likes; it receives the number of events that it missed meanwhile.
 async fn follow(
     mut watcher: Watcher,
     writer: &mut (impl AsyncWriteExt + Unpin),
@@ -208,67 +229,69 @@ async fn follow(
 ) -> WatchEnd {
     loop {
         let batch = tokio::select! {
-            // All that has happened before the end comes before it.
+            // Events that happened before the end are sent before it.
             biased;
             batch = watcher.batch() => batch,
-            () = ended(phase) => None,
+            () = wait_for_end(phase) => None,
         };
         let Some(batch) = batch else {
-            return WatchEnd::ToTheEnd;
+            return WatchEnd::ServerEnded;
         };
+        // A slow reader is given up only after the server has ended: until then it holds up only
+        // itself.
         let lines = watcher.lines(batch).await;
-        let mut patience = phase.clone();
-        let patience = async {
-            ended(&mut patience).await;
+        let mut grace_period = phase.clone();
+        let grace_period = async {
+            wait_for_end(&mut grace_period).await;
             tokio::time::sleep(TIME).await;
         };
         tokio::select! {
             written = writer.write_all(&lines) => if written.is_err() {
-                return WatchEnd::NotToTheEnd;
+                return WatchEnd::WatcherGone;
             },
-            () = patience => return WatchEnd::NotToTheEnd,
+            () = grace_period => return WatchEnd::WatcherGone,
         }
     }
 }
 
-/// Waits until a caller has gone. What he says before that has no meaning.
-async fn gone(reader: &mut (impl AsyncReadExt + Unpin)) {
+/// Waits until the caller has closed the connection. Bytes that it sends before are ignored.
+async fn wait_for_close(reader: &mut (impl AsyncReadExt + Unpin)) {
     let mut bytes = [0; 64];
     while reader.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
 }
 
-/// Reads a request, or says what is wrong with it.
-async fn read(reader: impl AsyncReadExt + Unpin) -> Result<AdminRequest, String> {
+/// Reads a request. The error is the reason for the refusal.
+async fn read_request(reader: impl AsyncReadExt + Unpin) -> Result<AdminRequest, String> {
     let mut line = Vec::new();
     let mut reader = BufReader::new(reader.take(MAX_REQUEST as u64 + 1));
     match tokio::time::timeout(TIME, reader.read_until(b'\n', &mut line)).await {
-        Err(_) => return Err(format!("no request came within {TIME:?}")),
-        Ok(Err(error)) => return Err(format!("the request cannot be read: {error}")),
+        Err(_) => return Err(format!("no request was received within {TIME:?}")),
+        Ok(Err(error)) => return Err(format!("reading the request failed: {error}")),
         Ok(Ok(_)) if line.len() > MAX_REQUEST => {
             return Err(format!("the request is longer than {MAX_REQUEST} bytes"));
         }
         Ok(Ok(_)) if !line.ends_with(b"\n") => {
-            return Err("the request is cut off: a line of JSON is needed".to_owned());
+            return Err("the request is cut off: it must be one line of JSON".to_owned());
         }
         Ok(Ok(_)) => {}
     }
-    let of = |error: serde_json::Error| format!("the request makes no sense: {error}");
+    let of = |error: serde_json::Error| format!("the request is invalid: {error}");
     let request: AdminEnvelope<serde_json::Value> = serde_json::from_slice(&line).map_err(of)?;
     if request.peal != PROTOCOL {
         return Err(format!(
-            "the request speaks version {} of the protocol, this server {PROTOCOL}",
+            "the request has protocol version {}; this server supports version {PROTOCOL}",
             request.peal
         ));
     }
     serde_json::from_value(request.call).map_err(of)
 }
 
-/// Writes a reply. If the caller has gone, or does not read, it is not for us to mind.
-async fn say(writer: &mut (impl AsyncWriteExt + Unpin), reply: &AdminReply) {
+/// Writes a reply. Failures are only traced: a caller that is gone or does not read harms no other.
+async fn write_reply(writer: &mut (impl AsyncWriteExt + Unpin), reply: &AdminReply) {
     let Some(line) = encoded(reply) else { return };
     match tokio::time::timeout(TIME, writer.write_all(&line)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a caller on the admin socket has gone"),
-        Err(_) => tracing::debug!("a caller on the admin socket does not read"),
+        Ok(Err(error)) => tracing::debug!(%error, "admin caller disconnected before its reply"),
+        Err(_) => tracing::debug!("admin caller does not read its reply"),
     }
 }

@@ -1,4 +1,4 @@
-//! The other side of the admin socket, for commands. It blocks.
+//! Client side of the admin socket, for commands. It blocks.
 use super::protocol::{AdminEnvelope, AdminReply, AdminRequest, MAX_REPLY, PROTOCOL};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -8,48 +8,48 @@ use std::{
 };
 use thiserror::Error;
 
-/// How long a server may take for a reply.
+/// Time in which a server must reply.
 const TIME: Duration = Duration::from_secs(60);
 
-/// Why there is no reply.
+/// Error of a call.
 #[derive(Debug, Error)]
 pub enum AskError {
-    /// Nobody listens there.
+    /// No server listens on the socket.
     #[error("no server answers on {path:?}")]
     Connect {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// What the system says.
+        /// System error.
         source: io::Error,
     },
-    /// The conversation broke off.
+    /// The connection failed before a reply, or no reply was received in time.
     #[error("the server on {path:?} did not answer")]
     BrokenOff {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// What the system says.
+        /// System error.
         source: io::Error,
     },
-    /// What came is no reply.
+    /// The reply, or the request, is not valid JSON of the protocol.
     #[error(
-        "the server on {path:?} answered what makes no sense here; it may be of another release"
+        "the reply of the server on {path:?} is invalid; its release may differ from that of this command"
     )]
     NotUnderstood {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of the JSON.
         source: serde_json::Error,
     },
 }
 
-/// The replies to a call.
+/// Replies to a call.
 #[derive(Debug)]
 pub struct Answers {
     path: PathBuf,
     stream: BufReader<UnixStream>,
 }
 
-/// Calls the server on a socket.
+/// Sends a call to the server on a socket.
 pub fn ask(path: &Path, call: &AdminRequest) -> Result<Answers, AskError> {
     let mut stream = UnixStream::connect(path).map_err(|source| AskError::Connect {
         path: path.to_owned(),
@@ -64,7 +64,8 @@ pub fn ask(path: &Path, call: &AdminRequest) -> Result<Answers, AskError> {
         source,
     })?;
     line.push(b'\n');
-    // A server that refuses the caller does not read: its reply says more than a write that fails.
+    // Ignore errors of the write: a server that refuses the caller does not read, and its reply
+    // gives the reason.
     let _ = stream
         .set_write_timeout(Some(TIME))
         .and_then(|()| stream.write_all(&line));
@@ -75,17 +76,17 @@ pub fn ask(path: &Path, call: &AdminRequest) -> Result<Answers, AskError> {
 }
 
 impl Answers {
-    /// The next reply, which should come at once.
+    /// Returns the next reply. Fails if it is not received within a minute.
     pub fn reply(&mut self) -> Result<AdminReply, AskError> {
         self.line(Some(TIME))
     }
 
-    /// The next reply, which may be long in coming.
+    /// Waits for the next reply without a time limit.
     pub fn wait(&mut self) -> Result<AdminReply, AskError> {
         self.line(None)
     }
 
-    /// The last reply to `drain` and `stop`, which comes when the server has ended.
+    /// Waits for the last reply to `drain` and `stop`, which is sent when the server has ended.
     pub fn end(mut self) -> Result<AdminReply, AskError> {
         self.wait()
     }

@@ -1,4 +1,4 @@
-//! Does what administrators ask for, and records it.
+//! Execution of admin requests, with a record of each.
 use super::{
     access::{self, AdminGroup, Caller},
     chain::{Chain, ChainHandler},
@@ -29,94 +29,97 @@ use std::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What concerns the process as a whole; for whoever runs it.
+/// Command that concerns the process as a whole. The owner of the process executes it.
 #[derive(Debug)]
 pub enum ProcessCommand {
-    /// Accept no more connections, and end when the last one has ended.
+    /// Accepts no more connections, and ends the server after the last one has ended.
     Drain,
-    /// End now.
+    /// Ends the server at once.
     Stop,
-    /// Read the configuration again, and say what came of it or why it cannot be used.
+    /// Reads the configuration again. The reply is what changed, or the reason why the
+    /// configuration is invalid.
     Reload(oneshot::Sender<Result<ReloadReport, String>>),
-    /// A job has come or gone. Whoever asked waits for the modules that it is to have.
+    /// A job was registered or removed. The reply is sent once the modules of the job are started
+    /// or stopped.
     Jobs(oneshot::Sender<()>),
-    /// Do something with the modules, and say what came of it or why it cannot be.
+    /// Executes a request about modules. The reply is its result or the reason of the refusal.
     Module {
-        /// What.
+        /// Request.
         call: ModuleCall,
-        /// Who waits for the reply.
+        /// Sender of the reply.
         tell: oneshot::Sender<Result<AdminReply, String>>,
     },
 }
 
-/// The part of a host environment that hears of jobs which an admin registers and another launcher runs.
+/// Part of a host environment that handles jobs which an admin registers and another launcher runs.
 pub trait JobRegistrar: Send + Sync {
-    /// Includes a job that another launcher runs in the answers to queries, and gives it an output for what its
-    /// procs log.
+    /// Adds a job that another launcher runs to the answers to queries, and opens an output for
+    /// what its procs log.
     fn adopt(&self, job: &JobSpec);
-    /// Removes such a job, with all that its procs had registered.
+    /// Removes such a job with all registrations of its procs.
     fn release(&self, job: &Nspace);
 }
 
-/// What an admin channel works with.
+/// Parts of the server that an admin channel uses.
 pub struct AdminParts {
-    /// Whose members may call, besides root and the server's own user.
+    /// Unix group whose members may administer, besides root and the server's own user.
     pub group: Option<AdminGroup>,
-    /// How many jobs may be registered at once.
+    /// Upper bound of jobs that are registered at once.
     pub max_jobs: usize,
-    /// The server.
+    /// Handle of the server.
     pub handle: ServerHandle,
-    /// The host environment, which answers queries about registered jobs.
+    /// Host environment, which answers queries about registered jobs.
     pub host: Arc<dyn JobRegistrar>,
-    /// Where its clients find it.
+    /// URI at which clients reach the server.
     pub uri: ServerUri,
-    /// The node's name.
+    /// Name of the node.
     pub hostname: String,
-    /// What it counts.
+    /// Metrics of the server.
     pub metrics: Arc<Metrics>,
-    /// Its hosted chains.
+    /// View of the hosted chains.
     pub chains: ChainView,
-    /// What it tells of events.
+    /// Notices about jobs, procs and events.
     pub notices: Notices,
-    /// Where calls are recorded, besides the trace.
+    /// Store in which calls are recorded, in addition to the trace.
     pub store: Option<Arc<Store>>,
-    /// What is wrong with it, as whoever runs it knows. Asked for with each `status`, so it must not wait for anything.
+    /// Function that returns the current problems of the server. Each `status` calls it, so it must
+    /// not block.
     pub troubles: Box<dyn Fn() -> Vec<Trouble> + Send + Sync>,
 }
 
-/// Where calls are answered.
+/// Dispatcher of admin requests.
 pub(super) struct AdminDispatcher {
     pub(super) parts: AdminParts,
     pub(super) phase: watch::Sender<ServerPhase>,
-    orders: mpsc::Sender<ProcessCommand>,
-    /// The jobs that were registered here; what others started is not ours to forget.
+    commands: mpsc::Sender<ProcessCommand>,
+    /// Jobs that were registered by admin requests. Other jobs cannot be removed by one.
     registered: Mutex<BTreeMap<Nspace, AdminJob>>,
     watchers: Watchers,
 }
 
-/// A job that was registered here.
+/// Job that was registered by an admin request.
 #[derive(Clone, Copy, Debug)]
 struct AdminJob {
-    /// The number of its procs.
+    /// Number of procs.
     size: u32,
-    /// The user that they run as.
+    /// User that the procs run as.
     uid: u32,
 }
 
-/// What a call comes to.
+/// Result of an admin request.
 pub(super) struct AdminResult {
     pub(super) reply: AdminReply,
     pub(super) then: AfterReply,
 }
 
-/// What follows the reply to a call.
+/// Messages that follow the reply to a request.
 #[derive(Debug)]
 pub(super) enum AfterReply {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Word of the server's end.
+    /// One message at the end of the server.
     End,
-    /// Events.
+    /// One message for each event.
     Events(Box<Watcher>),
 }
 
@@ -132,22 +135,27 @@ impl From<AdminReply> for AdminResult {
 }
 
 impl AdminDispatcher {
-    pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<ProcessCommand>) -> AdminDispatcher {
+    pub(super) fn new(
+        parts: AdminParts,
+        commands: mpsc::Sender<ProcessCommand>,
+    ) -> AdminDispatcher {
         let phase = watch::Sender::new(ServerPhase::Serving);
         let watchers = Watchers::new(parts.notices.clone());
         AdminDispatcher {
             parts,
             phase,
-            orders,
+            commands,
             registered: Mutex::default(),
             watchers,
         }
     }
 
-    /// Does what is asked for; a refusal says why.
+    /// Executes a request. A refusal contains the reason.
     pub(super) async fn answer(&self, caller: Caller, call: AdminRequest) -> AdminResult {
         let done = match call {
             AdminRequest::Watch { codes } => {
+                // A watcher keeps its connection after the reply, so its result differs from all
+                // others.
                 let admitted = self.watchers.admit(&codes);
                 let watching = |watcher| AdminResult {
                     reply: AdminReply::Watching,
@@ -177,20 +185,20 @@ impl AdminDispatcher {
                 .await
                 .map(|()| AdminReply::Deregistered),
             AdminRequest::Drain => self
-                .order(ProcessCommand::Drain, ServerPhase::Draining)
+                .send_command(ProcessCommand::Drain, ServerPhase::Draining)
                 .await
                 .map(|()| AdminReply::Draining),
             AdminRequest::Stop => self
-                .order(ProcessCommand::Stop, ServerPhase::Stopping)
+                .send_command(ProcessCommand::Stop, ServerPhase::Stopping)
                 .await
                 .map(|()| AdminReply::Stopping),
             AdminRequest::Reload => self
-                .ask(ProcessCommand::Reload)
+                .request_result(ProcessCommand::Reload)
                 .await
                 .flatten()
                 .map(AdminReply::Reloaded),
             AdminRequest::Module(call) => self
-                .ask(|tell| ProcessCommand::Module { call, tell })
+                .request_result(|tell| ProcessCommand::Module { call, tell })
                 .await
                 .flatten(),
         };
@@ -198,7 +206,7 @@ impl AdminDispatcher {
             .into()
     }
 
-    /// Records a call, in the trace and where there is a store there.
+    /// Records a call in the trace, and in the store if there is one.
     pub(super) async fn record(&self, caller: Caller, verb: String, reply: &AdminReply) {
         let outcome = match reply {
             AdminReply::Refused { reason } => format!("refused: {reason}"),
@@ -210,7 +218,7 @@ impl AdminDispatcher {
             pid = caller.pid,
             verb,
             outcome,
-            "an administrator calls"
+            "admin request answered"
         );
         let call = AdminCall {
             uid: caller.uid,
@@ -222,7 +230,7 @@ impl AdminDispatcher {
             .await;
     }
 
-    /// Writes to the store, if there is one. What goes wrong the store counts and traces itself.
+    /// Writes to the store, if there is one. The store counts and traces its own errors.
     async fn store(
         &self,
         write: impl FnOnce(&Store, u64) -> Result<(), StoreError> + Send + 'static,
@@ -283,14 +291,14 @@ impl AdminDispatcher {
         let nspace = Nspace::of_job(&job.nspace).map_err(|error| error.to_string())?;
         if !(1..=MAX_JOB_SIZE).contains(&job.size) {
             return Err(format!(
-                "a job of {} cannot be registered: it must have 1 to {MAX_JOB_SIZE}",
+                "cannot register a job of {}: the size must be 1 to {MAX_JOB_SIZE}",
                 counted(job.size, "proc")
             ));
         }
         let (uid, gid) = runs_as(caller, &job).await?;
         if self.registered().len() >= self.parts.max_jobs {
             return Err(format!(
-                "{} jobs are registered, more are not allowed",
+                "{} jobs are registered, which is the limit (admin.max_jobs)",
                 self.parts.max_jobs
             ));
         }
@@ -306,6 +314,7 @@ impl AdminDispatcher {
             .add_job(spec.clone())
             .await
             .map_err(|error| error.to_string())?;
+        // Only a job that the server has accepted can be removed by an admin request later.
         self.registered().insert(
             nspace.clone(),
             AdminJob {
@@ -315,7 +324,7 @@ impl AdminDispatcher {
         );
         self.parts.host.adopt(&spec);
         self.jobs_changed().await;
-        // What it runs only whoever starts it knows.
+        // The command is unknown here: only the external launcher knows it.
         let (recorded, size, command) = (
             nspace.clone(),
             job.size,
@@ -334,7 +343,7 @@ impl AdminDispatcher {
         Ok(self.registered_as(&nspace, job.size))
     }
 
-    /// How the procs of a job find us.
+    /// Returns the environment by which the procs of a job find the server.
     fn registered_as(&self, nspace: &Nspace, size: u32) -> JobRegistration {
         let all = client_environment(
             nspace,
@@ -342,6 +351,7 @@ impl AdminDispatcher {
             Rank(0),
             &self.parts.uri.to_string(),
         );
+        // The rank differs for each proc, so the external launcher sets it.
         let common = all.into_iter().filter(|(name, _)| *name != variable::RANK);
         JobRegistration {
             nspace: nspace.to_string(),
@@ -353,7 +363,7 @@ impl AdminDispatcher {
         }
     }
 
-    /// A job that was registered.
+    /// Finds a job that was registered by an admin request.
     fn find(&self, nspace: &str) -> Result<(Nspace, AdminJob), String> {
         let known = self
             .registered()
@@ -363,7 +373,8 @@ impl AdminDispatcher {
         known.ok_or_else(|| format!("no job {nspace:?} was registered here"))
     }
 
-    /// Watches a process as one of a proc. It must run as the user of the job: no other process's end is that of the proc.
+    /// Watches a process as one of a proc. It must run as the user of the job: the end of a process
+    /// of another user must not count as the end of the proc.
     async fn started(&self, nspace: &str, rank: u32, pid: u32) -> Result<(), String> {
         let (nspace, job) = self.find(nspace)?;
         if rank >= job.size {
@@ -382,7 +393,8 @@ impl AdminDispatcher {
             .map_err(|error| format!("process {pid} cannot be watched: {error}"))?;
         let process = process.ok_or_else(absent)?;
         let uid = user(pid).ok_or_else(absent)?;
-        // As long as it is there its number is no other's, so that all of this was about the same process.
+        // The process still exists, so its id was not reused, and the checks above were about the
+        // same process.
         if !found.is_there() {
             return Err(absent());
         }
@@ -418,7 +430,8 @@ impl AdminDispatcher {
                 counted(job.connected, "proc")
             ));
         }
-        // With which status it ended only whoever started it knows; here it counts whether all who came left in order.
+        // The exit status is unknown here. Zero is recorded if all connected procs finalized,
+        // otherwise one.
         let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));
         self.registered().remove(&nspace);
         self.parts.host.release(&nspace);
@@ -428,11 +441,15 @@ impl AdminDispatcher {
         Ok(())
     }
 
-    /// Passes an order on, and waits until it is being carried out.
-    async fn order(&self, order: ProcessCommand, phase: ServerPhase) -> Result<(), String> {
+    /// Sends a command and waits until the server has reached the phase.
+    async fn send_command(
+        &self,
+        command: ProcessCommand,
+        phase: ServerPhase,
+    ) -> Result<(), String> {
         let mut reached = self.phase.subscribe();
-        self.orders
-            .send(order)
+        self.commands
+            .send(command)
             .await
             .map_err(|_| STOPPED.to_owned())?;
         reached
@@ -442,22 +459,22 @@ impl AdminDispatcher {
             .map_err(|_| STOPPED.to_owned())
     }
 
-    /// Passes an order on, and waits for what comes of it.
-    async fn ask<T>(
+    /// Sends a command and waits for its result.
+    async fn request_result<T>(
         &self,
-        order: impl FnOnce(oneshot::Sender<T>) -> ProcessCommand,
+        command: impl FnOnce(oneshot::Sender<T>) -> ProcessCommand,
     ) -> Result<T, String> {
-        let (tell, told) = oneshot::channel();
-        self.orders
-            .send(order(tell))
+        let (sender, reply) = oneshot::channel();
+        self.commands
+            .send(command(sender))
             .await
             .map_err(|_| STOPPED.to_owned())?;
-        told.await.map_err(|_| STOPPED.to_owned())
+        reply.await.map_err(|_| STOPPED.to_owned())
     }
 
     async fn jobs_changed(&self) {
-        // A server that ends has no modules to wait for.
-        let _ = self.ask(ProcessCommand::Jobs).await;
+        // Ignore errors: a server that is ending has no modules to wait for.
+        let _ = self.request_result(ProcessCommand::Jobs).await;
     }
 
     fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, AdminJob>> {
@@ -469,7 +486,7 @@ impl AdminDispatcher {
 
 const STOPPED: &str = "the server has stopped";
 
-/// As whom the procs of a job run. Only root may say that it is somebody else.
+/// Returns the user and group of the procs of a job. Only root may name ones that are not its own.
 async fn runs_as(caller: Caller, job: &NewJob) -> Result<(u32, u32), String> {
     let uid = job.uid.unwrap_or(caller.uid);
     if caller.uid != 0 && (uid != caller.uid || job.gid.is_some_and(|gid| gid != caller.gid)) {
@@ -481,12 +498,12 @@ async fn runs_as(caller: Caller, job: &NewJob) -> Result<(u32, u32), String> {
     let gid = match job.gid {
         Some(gid) => Some(gid),
         None if uid == caller.uid => Some(caller.gid),
-        // The system's directory may be far away.
+        // A directory service may respond slowly, so the lookup must not block the async runtime.
         None => tokio::task::spawn_blocking(move || access::primary_group(uid))
             .await
             .ok()
             .flatten(),
     };
     gid.map(|gid| (uid, gid))
-        .ok_or_else(|| format!("there is no user {uid} here whose group could be taken: say which"))
+        .ok_or_else(|| format!("user {uid} is unknown on this node: name the group as well"))
 }

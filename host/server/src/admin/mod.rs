@@ -1,8 +1,9 @@
-//! The admin channel: by which root, and whom the site trusts, ask a running server and tell it what to do.
+//! Admin channel, by which permitted callers query and control a running server.
 //!
-//! A socket in a directory that nobody else can write, the kernel's word on who calls, one typed request to a connection,
-//! and a record of every call. What a server does by itself is done here; what concerns the process as a whole (drain,
-//! stop, reload) becomes an [`ProcessCommand`] for whoever runs it.
+//! The socket is in a directory that only root or the server's user can write. The kernel reports
+//! the credentials of each caller. A connection carries one typed request, and every call is
+//! recorded. Requests that concern the process as a whole (drain, stop, reload) become a
+//! [`ProcessCommand`] for the owner of the process; all others are executed here.
 
 mod access;
 mod chain;

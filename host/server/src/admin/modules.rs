@@ -1,42 +1,42 @@
-//! The modules of a running server as they are said on the admin socket: what can be done with them, and how they are.
+//! Representation of the modules of a running server on the admin socket: requests and states.
 use super::chain::ChainOwner;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// What can be asked about the modules of a running server.
+/// Request about the modules of a running server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ModuleCall {
-    /// Which there are, and how they are.
+    /// Lists the modules and their states.
     List,
-    /// Run a module no more until it is enabled again, also after a restart where there is a store.
+    /// Disables a module until it is enabled again; with a store, also after a restart.
     Disable {
-        /// Its name.
+        /// Name of the module.
         name: String,
     },
-    /// Run a module again that was disabled.
+    /// Enables a disabled module.
     Enable {
-        /// Its name.
+        /// Name of the module.
         name: String,
     },
-    /// Call a module again that was quarantined.
+    /// Lifts the quarantine of a module.
     Reset {
-        /// Its name.
+        /// Name of the module.
         name: String,
     },
-    /// What was seen of a shadow.
+    /// Reports the calls of a shadow module.
     Diff {
-        /// Its name.
+        /// Name of the module.
         name: String,
     },
-    /// Have a shadow take part from now on.
+    /// Makes a shadow module an active one.
     Promote {
-        /// Its name.
+        /// Name of the module.
         name: String,
     },
-    /// Run the modules of an earlier version again.
+    /// Activates the modules of an earlier set version.
     Rollback {
-        /// Its number; none means the one before.
+        /// Number of the set version; none for the previous one.
         to: Option<u64>,
     },
 }
@@ -58,26 +58,27 @@ impl fmt::Display for ModuleCall {
     }
 }
 
-/// The modules of a server.
+/// Modules of a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ModuleList {
-    /// The version that runs.
+    /// Number of the active set version.
     pub version: u64,
-    /// The modules, in the order of the configuration; then those that jobs have brought.
+    /// Modules in the order of the configuration, followed by job-supplied ones.
     pub modules: Vec<ModuleStatus>,
-    /// The versions that can be returned to, the latest first; the one that runs is among them.
+    /// Set versions that a rollback can select, the latest first; the active one is included.
     pub versions: Vec<VersionStatus>,
-    /// Users whose modules stay as they are, since what they installed cannot be used, and why.
+    /// Users whose installed modules were refused, so that their previous modules stay active, with
+    /// the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<UserRefused>,
 }
 
-/// A user whose modules stay as they are.
+/// User whose installed modules were refused. The previous ones stay active.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UserRefused {
-    /// Who.
+    /// User id.
     pub uid: u32,
-    /// What is wrong with what they installed.
+    /// Reason of the refusal.
     pub why: String,
 }
 
@@ -85,66 +86,66 @@ impl fmt::Display for UserRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "what user {} installed cannot be used, what they had before stays:\n{}",
+            "modules of user {} refused, the previous ones stay active:\n{}",
             self.uid, self.why
         )
     }
 }
 
-/// How a module is.
+/// State of a module.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ModuleStatus {
-    /// What it is called.
+    /// Name of the module.
     pub name: String,
-    /// Whose it is.
+    /// Owner of the module.
     pub owner: ChainOwner,
-    /// The roles that it fills.
+    /// Roles of the module.
     pub roles: Vec<String>,
-    /// How it is.
+    /// Operating state of the module.
     pub state: ModuleState,
-    /// The digest of its component.
+    /// SHA-256 digest of the component.
     pub sha256: String,
-    /// How often it failed within its window.
+    /// Number of failures within the failure window.
     #[serde(default)]
     pub failures: usize,
-    /// How it failed last; nothing if it has not, of late.
+    /// Latest failure within the failure window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Bytes of memory that its instances take.
+    /// Memory of the instances, in bytes.
     #[serde(default)]
     pub memory: usize,
-    /// Where its component was read; none for what a job brought.
+    /// Path of the component; none for a job-supplied module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Who signed its component, of those who are trusted.
+    /// Trusted signer of the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signer: Option<ModuleSigner>,
 }
 
-/// Who signed a component.
+/// Signer of a component.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ModuleSigner {
-    /// The id of their key, as `minisign` shows it.
+    /// Id of the key, as `minisign` shows it.
     pub key: String,
-    /// What they said of it.
+    /// Trusted comment of the signature.
     pub comment: String,
 }
 
-/// How a module is.
+/// Operating state of a module.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModuleState {
-    /// It is called.
+    /// The module is called.
     Active,
-    /// It only looks on.
+    /// The module is called on live traffic, and its outcome is ignored.
     Shadow,
-    /// An administrator has disabled it.
+    /// An admin has disabled the module.
     Disabled,
-    /// There is no job yet that it is for.
+    /// No job that the module is for is registered yet.
     Waiting,
-    /// A user installed it, and it is not yet compiled and started.
+    /// A user installed the module, and it is not compiled and started yet.
     Compiling,
-    /// It has failed too often and is not called.
+    /// The module is not called because it has failed repeatedly.
     Quarantined,
 }
 
@@ -161,94 +162,94 @@ impl fmt::Display for ModuleState {
     }
 }
 
-/// A set of modules that runs or has run.
+/// Set of modules that runs or has run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VersionStatus {
-    /// Its number.
+    /// Number of the set version.
     pub version: u64,
-    /// Since when, in seconds since the epoch.
+    /// Time of its deployment, in seconds since the epoch.
     pub at: u64,
-    /// What led to it.
+    /// Cause of its deployment.
     pub cause: String,
-    /// The names of its modules.
+    /// Names of the modules.
     pub modules: Vec<String>,
 }
 
-/// What was seen of a shadow, since its component is there.
+/// Report about a shadow module since its component was loaded.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ShadowReport {
-    /// Whose it is.
+    /// Owner of the module.
     pub owner: ChainOwner,
-    /// The digest of its component.
+    /// SHA-256 digest of the component.
     pub sha256: String,
-    /// Since when it looks on, in seconds since the epoch.
+    /// Time of the start of the report, in seconds since the epoch.
     pub since: u64,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// How many of these failed.
+    /// Number of calls that failed.
     pub failed: u64,
-    /// How often it was not called, since it would have had to wait too long.
+    /// Number of calls that were skipped because too many were waiting.
     pub missed: u64,
-    /// How many calls would have come to something else.
+    /// Number of calls whose outcome would have changed the result.
     pub differed: u64,
-    /// How often it gave which answer.
+    /// Number of calls by outcome.
     pub answers: BTreeMap<String, u64>,
-    /// The latest calls that would have come to something else.
+    /// Latest calls whose outcome would have changed the result.
     pub differences: Vec<ShadowDifference>,
 }
 
-/// A call that would have come to something else.
+/// Call whose outcome would have changed the result.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ShadowDifference {
-    /// When, in seconds since the epoch.
+    /// Time of the call, in seconds since the epoch.
     pub at: u64,
-    /// What it was about.
+    /// Description of the request or event.
     pub about: String,
-    /// What happened.
+    /// Result without the shadow module.
     pub actual: String,
-    /// What would have.
+    /// Result if the shadow module had been active.
     pub would: String,
 }
 
-/// What was changed.
+/// Result of a deployment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Deployed {
-    /// The version that runs from now on.
+    /// Number of the set version that is active now.
     pub version: u64,
-    /// What differs from the one before; nothing if it is still that one.
+    /// Changes since the previous set version; empty if it is still active.
     pub changes: Vec<ModuleChange>,
 }
 
-/// What became of a module.
+/// Change of a module.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ModuleChange {
-    /// Its name.
+    /// Name of the module.
     pub name: String,
-    /// What became of it.
+    /// Kind of the change.
     pub what: ChangeKind,
 }
 
-/// What becomes of modules.
+/// Kind of a change of a module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeKind {
-    /// It came.
+    /// The module is new.
     Added,
-    /// It went.
+    /// The module was removed.
     Removed,
-    /// An administrator disabled it.
+    /// An admin disabled the module.
     Disabled,
-    /// An administrator enabled it again.
+    /// An admin enabled the module again.
     Enabled,
-    /// Its component is another.
+    /// The module has another component.
     Replaced,
-    /// Its settings are others.
+    /// The module has other settings.
     Configured,
-    /// It stands elsewhere among the others.
+    /// The module has another placement.
     Moved,
-    /// It takes part, where it only looked on.
+    /// The shadow module became active.
     Promoted,
-    /// It is called again, where it was quarantined.
+    /// The quarantine of the module was lifted.
     Reset,
 }
 
@@ -260,10 +261,10 @@ impl fmt::Display for ModuleChange {
             ChangeKind::Disabled => "disabled",
             ChangeKind::Enabled => "enabled",
             ChangeKind::Replaced => "replaced",
-            ChangeKind::Configured => "configured anew",
+            ChangeKind::Configured => "reconfigured",
             ChangeKind::Moved => "moved",
-            ChangeKind::Promoted => "takes part from now on",
-            ChangeKind::Reset => "is called again",
+            ChangeKind::Promoted => "promoted",
+            ChangeKind::Reset => "reset",
         };
         write!(f, "module {:?} {what}", self.name)
     }

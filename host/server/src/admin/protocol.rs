@@ -1,7 +1,8 @@
-//! What is said on the admin socket: one request on a line of JSON, and its replies, each on a line of its own.
+//! Protocol of the admin socket. A request is one line of JSON; each reply is a line of its own.
 //!
-//! A request is `{"peal": 1, "call": {"verb": "status"}}`. There is one to a connection. Every call has one reply; `drain`
-//! and `stop` have a second one, `{"reply": "ended"}`, just before the server ends. `watch` has one more for each event before that.
+//! A request is `{"peal": 1, "call": {"verb": "status"}}`. A connection carries one request, and
+//! every request has one reply. `drain` and `stop` have a second reply, `{"reply": "ended"}`, just
+//! before the server ends. `watch` has one more reply for each event before that.
 use super::{
     chain::Chain,
     modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport, UserRefused},
@@ -12,88 +13,90 @@ use peal_model::counted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version of the protocol. It grows when a request or a reply no longer means what it did.
+/// Version of the protocol. It grows when the meaning of a request or a reply changes.
 pub const PROTOCOL: u32 = 1;
 
-/// The longest request, in bytes.
+/// Upper bound of the length of a request, in bytes.
 pub const MAX_REQUEST: usize = 16 * 1024;
 
-/// The longest reply, in bytes.
+/// Upper bound of the length of a reply, in bytes.
 pub const MAX_REPLY: usize = 16 << 20;
 
-/// The most procs that a job may be registered with.
+/// Upper bound of the procs of a registered job.
 pub const MAX_JOB_SIZE: u32 = 65_535;
 
-/// What a caller sends. What is called is read only once the version is known to be understood.
+/// Message of a caller. The call is parsed only after the version was checked.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdminEnvelope<C = AdminRequest> {
-    /// The version that the caller speaks.
+    /// Protocol version of the caller.
     pub peal: u32,
-    /// What it asks for.
+    /// Call.
     pub call: C,
 }
 
-/// What can be asked for.
+/// Admin request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AdminRequest {
-    /// All that is counted and measured.
+    /// Returns all metrics.
     Stats,
-    /// Which server it is, and how it is.
+    /// Returns the identity and the state of the server.
     Status,
-    /// The jobs that it knows.
+    /// Returns the registered jobs.
     Jobs,
-    /// The hosted chains.
+    /// Returns the hosted chains.
     Chains,
-    /// Events, as they pass the hosted chains.
+    /// Streams events that have passed the hosted chains.
     Watch {
-        /// Of these codes; none means all.
+        /// Codes of the events; empty for all.
         codes: Vec<i32>,
     },
-    /// Let the procs of a job connect, which the caller starts.
+    /// Registers a job whose procs the caller starts, so that they may connect.
     Register(NewJob),
-    /// Say again how the procs of a job that was registered find their server.
+    /// Returns the environment of a registered job again.
     Environment {
-        /// Its name.
+        /// Namespace of the job.
         nspace: String,
     },
-    /// Watch a process that the caller started as a proc of a job, so that its end is noticed even if it never connects.
+    /// Watches a process that the caller started as a proc of a job. Its end is noticed even if it
+    /// never connects.
     Started {
-        /// The job's name.
+        /// Namespace of the job.
         nspace: String,
-        /// The proc's rank.
+        /// Rank of the proc.
         rank: u32,
-        /// The process id.
+        /// Process id.
         pid: u32,
     },
-    /// Forget a job that was registered. None of its procs may be connected.
+    /// Removes a registered job. None of its procs may be connected.
     Deregister {
-        /// Its name.
+        /// Namespace of the job.
         nspace: String,
     },
-    /// Accept no more jobs and connections, and end when the last connection has ended.
+    /// Accepts no more jobs and connections, and ends the server after the last connection has
+    /// ended.
     Drain,
-    /// End now. Clients find their connections closed.
+    /// Ends the server at once. The connections of clients are closed.
     Stop,
-    /// Read the configuration again.
+    /// Reads the configuration again.
     Reload,
-    /// Something about the modules.
+    /// Executes a request about modules.
     Module(ModuleCall),
 }
 
-/// A job to be registered.
+/// Job to register.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewJob {
-    /// Its name.
+    /// Namespace of the job.
     pub nspace: String,
-    /// How many procs it has.
+    /// Number of procs.
     pub size: u32,
-    /// The user that they run as; the caller, unless root says otherwise.
+    /// User that the procs run as; the caller by default. Only root may name another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Their group; that of the user, unless root says otherwise.
+    /// Group of the procs; the group of the user by default. Only root may name another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid: Option<u32>,
 }
@@ -123,98 +126,98 @@ impl fmt::Display for AdminRequest {
     }
 }
 
-/// What comes back.
+/// Reply of a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum AdminReply {
-    /// To `stats`.
+    /// Reply to `stats`.
     Stats(Snapshot),
-    /// To `status`.
+    /// Reply to `status`.
     Status(ServerStatus),
-    /// To `jobs`.
+    /// Reply to `jobs`.
     Jobs {
-        /// In the order of their names.
+        /// Jobs in the order of their names.
         jobs: Vec<JobStatus>,
     },
-    /// To `chains`.
+    /// Reply to `chains`.
     Chains {
-        /// In the order in which they run.
+        /// Chains in the order in which they run.
         chains: Vec<Chain>,
     },
-    /// To `watch`: from now on.
+    /// Reply to `watch`: events are streamed from now on.
     Watching,
-    /// To `watch`, for each event.
+    /// Event, after `watch`.
     Event(WatchedEvent),
-    /// To `watch`: whoever does not keep up misses events.
+    /// Number of events that a slow watcher missed, after `watch`.
     Missed {
-        /// How many, since he was last told; whatever their codes.
+        /// Number of events since the last such reply, whatever their codes.
         events: u64,
     },
-    /// To `register` and `environment`.
+    /// Reply to `register` and `environment`.
     Registered(JobRegistration),
-    /// To `started`: it is watched.
+    /// Reply to `started`: the process is watched.
     Started,
-    /// To `deregister`: it is done.
+    /// Reply to `deregister`: the job was removed.
     Deregistered,
-    /// To `drain`: it has begun.
+    /// Reply to `drain`: the server drains.
     Draining,
-    /// To `stop`: it has begun.
+    /// Reply to `stop`: the server stops.
     Stopping,
-    /// To `reload`.
+    /// Reply to `reload`.
     Reloaded(ReloadReport),
-    /// To `module`, what `list`.
+    /// Reply to `module` with `list`.
     Modules(ModuleList),
-    /// To `module`, what `diff`.
+    /// Reply to `module` with `diff`.
     Differences {
-        /// One for each owner of a shadow of that name.
+        /// Reports, one for each owner of a shadow module of that name.
         shadows: Vec<ShadowReport>,
     },
-    /// To `module`, where it changes something.
+    /// Reply to `module` with a request that changes modules.
     Deployed(Deployed),
-    /// To `drain`, `stop` and `watch`, at their end: the server is gone.
+    /// Last reply to `drain`, `stop` and `watch`: the server has ended.
     Ended,
-    /// To anything: it is not done.
+    /// Reply to any request that was refused.
     Refused {
-        /// Why.
+        /// Reason of the refusal.
         reason: String,
     },
 }
 
-/// Which server it is, and how it is.
+/// Identity and state of a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerStatus {
-    /// Its release.
+    /// Release of the server.
     pub version: String,
-    /// Its process.
+    /// Process id of the server.
     pub pid: u32,
-    /// How long it has been there, in seconds.
+    /// Time since the start, in seconds.
     pub uptime: u64,
-    /// Where clients find it.
+    /// URI at which clients reach the server.
     pub uri: String,
-    /// Whether it serves, or is about to end.
+    /// Phase of the server.
     pub phase: ServerPhase,
-    /// How many jobs it knows.
+    /// Number of registered jobs.
     pub jobs: u64,
-    /// How many connections of their procs are open.
+    /// Number of open connections of procs.
     pub connections: u64,
-    /// How many modules of users are not yet compiled and started.
+    /// Number of user modules that are not compiled and started yet.
     #[serde(default)]
     pub compiling: u64,
-    /// What is wrong with it.
+    /// Problems of the server.
     #[serde(default)]
     pub troubles: Vec<Trouble>,
 }
 
-/// Something that is wrong with a running server, which serves all the same.
+/// Problem of a server that continues to serve.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Trouble {
-    /// What it is about.
+    /// Subject of the problem.
     pub kind: TroubleKind,
-    /// What is wrong, and what follows; one line or several.
+    /// Problem and its consequences, in one or more lines.
     pub message: String,
 }
 
-/// What is wrong with a running server.
+/// Subject of a problem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TroubleKind {
@@ -222,11 +225,11 @@ pub enum TroubleKind {
     Audit,
     /// The store cannot be written.
     Store,
-    /// The configuration cannot be used: what ran before does.
+    /// The configuration is invalid; the previous one stays active.
     Configuration,
-    /// What a user installed cannot be used: what they had before stays.
+    /// Modules that a user installed are invalid; the previous ones stay active.
     UserModules,
-    /// A module has failed too often and is not called.
+    /// A module is not called because it has failed repeatedly.
     Quarantine,
 }
 
@@ -242,17 +245,17 @@ impl fmt::Display for TroubleKind {
     }
 }
 
-/// Whether a server serves, or is about to end.
+/// Phase of a server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerPhase {
-    /// It accepts jobs and connections.
+    /// The server accepts jobs and connections.
     Serving,
-    /// It waits for the last connection to end.
+    /// The server waits for the last connection to end.
     Draining,
-    /// It ends.
+    /// The server is ending.
     Stopping,
-    /// It has ended, all but the process.
+    /// The server has ended; only its process remains.
     Ended,
 }
 
@@ -267,42 +270,42 @@ impl fmt::Display for ServerPhase {
     }
 }
 
-/// A job and how far its procs are.
+/// Job and the progress of its procs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct JobStatus {
-    /// Its name.
+    /// Namespace of the job.
     pub nspace: String,
-    /// How many procs it has.
+    /// Number of procs.
     pub size: u32,
-    /// The user that they run as.
+    /// User that the procs run as.
     pub uid: u32,
-    /// Their group.
+    /// Group of the procs.
     pub gid: u32,
-    /// How many have not connected yet.
+    /// Number of procs that have not connected yet.
     pub expected: u32,
-    /// How many are connected.
+    /// Number of connected procs.
     pub connected: u32,
-    /// How many have left in order.
+    /// Number of procs that have finalized.
     pub finalized: u32,
-    /// How many ended or lost their connection without.
+    /// Number of procs that ended or lost their connection without having finalized.
     pub lost: u32,
 }
 
-/// A job that was registered, and how its procs find their server.
+/// Registered job and the environment by which its procs find the server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct JobRegistration {
-    /// Its name.
+    /// Namespace of the job.
     pub nspace: String,
-    /// How many procs it has.
+    /// Number of procs.
     pub size: u32,
-    /// The environment that they all need.
+    /// Environment variables that all procs need.
     pub environment: Vec<(String, String)>,
-    /// The variable that holds each one's rank, from zero to the size less one.
+    /// Name of the variable that holds the rank of a proc, from zero to the size less one.
     pub rank_variable: String,
 }
 
 impl JobRegistration {
-    /// The environment of one rank.
+    /// Returns the environment of one rank.
     pub fn of_rank(&self, rank: u32) -> impl Iterator<Item = (&str, String)> {
         let common = self
             .environment
@@ -315,23 +318,24 @@ impl JobRegistration {
     }
 }
 
-/// What came of reading the configuration again. Settings are named by their keys.
+/// Result of a reload of the configuration. Settings are named by their keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ReloadReport {
-    /// What changed and holds from now on.
+    /// Settings that changed and are in effect.
     pub applied: Vec<String>,
-    /// What changed and holds only from the next start on.
+    /// Settings that changed and take effect at the next start.
     pub needs_restart: Vec<String>,
-    /// What changed among the modules.
+    /// Changes of the modules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<ModuleChange>,
-    /// Users whose modules stay as they are, since what they installed cannot be used, whether that is new or not.
+    /// Users whose installed modules are refused, newly or still, so that their previous modules
+    /// stay active.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<UserRefused>,
 }
 
 impl ReloadReport {
-    /// Whether all is as it was.
+    /// Returns true if nothing changed.
     pub fn is_unchanged(&self) -> bool {
         self.applied.is_empty() && self.needs_restart.is_empty() && self.modules.is_empty()
     }

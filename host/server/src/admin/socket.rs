@@ -1,7 +1,8 @@
-//! The admin socket in its directory: made so that only those it is for can open it, never in the way of a later start.
+//! Admin socket in its directory. Only permitted users can open it, and its remains never prevent a
+//! later start.
 //!
-//! A lock beside the socket says whether its server lives. The kernel lets go of it however the server ends, so a socket
-//! whose lock is free is left over and makes room.
+//! A server holds the lock beside its socket while it runs. The kernel releases the lock however
+//! the server ends, so a socket whose lock is free is left over and may be replaced.
 use super::access::AdminGroup;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
@@ -15,65 +16,63 @@ use std::{
 use thiserror::Error;
 use tokio::net::UnixListener;
 
-/// Others may write.
+/// Write permission of group and others.
 const WRITE_BY_OTHERS: u32 = 0o022;
-/// What is in such a directory can be renamed and removed by its owner only.
+/// Sticky bit: only the owner of a file in such a directory can rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// Why there is no admin socket.
+/// Error of the creation of the admin socket.
 #[derive(Debug, Error)]
 pub enum SocketError {
-    /// It cannot be made.
-    #[error("cannot make the admin socket {path:?}: {doing}: {source}")]
+    /// A step of the creation failed.
+    #[error("cannot create the admin socket {path:?}: {doing}: {source}")]
     Make {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// What failed.
+        /// Failed step.
         doing: &'static str,
-        /// What the system says.
+        /// System error.
         source: io::Error,
     },
-    /// Somebody else could put another socket in its place.
+    /// Another user could replace the socket.
     #[error(
-        "the admin socket {path:?} cannot be in {dir:?}, which belongs to user {owner} and has mode {mode:o}: it must belong \
-         to root or to the server's user, who alone may write there"
+        "the admin socket {path:?} cannot be in {dir:?}, which has owner {owner} and mode {mode:o}; it must belong \
+         to root or the server's user and be writable by its owner only"
     )]
     Exposed {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// The directory, or one that it is in.
+        /// Directory of the socket, or an ancestor of it.
         dir: PathBuf,
-        /// Whose that is.
+        /// Owner of the directory.
         owner: u32,
-        /// Who may do what there.
+        /// Mode of the directory.
         mode: u32,
     },
-    /// Another server is there.
+    /// Another server uses the socket.
     #[error("a server is running on the admin socket {path:?}{}", .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     Served {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// The server's process, if it said so.
+        /// Process id of the server, if the lock file contains one.
         pid: Option<u32>,
     },
-    /// Something else has that name.
-    #[error(
-        "the admin socket cannot be {path:?}: there is something else of that name, which is no socket"
-    )]
+    /// The path exists and is no socket.
+    #[error("cannot create the admin socket: {path:?} exists and is no socket")]
     NoSocket {
-        /// The name.
+        /// Path.
         path: PathBuf,
     },
 }
 
-/// The right to a name for a socket, for as long as it is kept.
+/// Exclusive claim on the path of a socket, released on drop.
 #[derive(Debug)]
 pub struct SocketClaim {
     path: PathBuf,
     _lock: File,
 }
 
-/// A socket that listens; its name goes when it is dropped.
+/// Listening socket. Its file is removed on drop.
 #[derive(Debug)]
 pub(crate) struct AdminSocket {
     pub(crate) listener: UnixListener,
@@ -82,7 +81,11 @@ pub(crate) struct AdminSocket {
 }
 
 impl SocketClaim {
-    /// Claims a name, or says who has it. The directory is made if it is missing.
+    /// Claims a path. Creates the directory if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`SocketError::Served`] if another server holds the claim.
     pub fn new(path: &Path) -> Result<SocketClaim, SocketError> {
         let of = |doing| {
             move |source| SocketError::Make {
@@ -100,10 +103,11 @@ impl SocketClaim {
             .recursive(true)
             .mode(mode)
             .create(dir)
-            .map_err(of("its directory"))?;
-        let dir = dir.canonicalize().map_err(of("its directory"))?;
+            .map_err(of("creating its directory"))?;
+        let dir = dir.canonicalize().map_err(of("resolving its directory"))?;
         check_directory(path, &dir)?;
-        // From here on where it really is: links on the way there were not looked at, and may lead elsewhere by now.
+        // Use the resolved path from here on: links in the given path were not checked, and may
+        // have changed.
         let name = path.file_name().ok_or_else(|| SocketError::NoSocket {
             path: path.to_owned(),
         })?;
@@ -124,26 +128,28 @@ impl SocketClaim {
             .create(true)
             .truncate(false)
             .mode(0o600);
-        let mut lock = options.open(&lock_path).map_err(of("its lock"))?;
+        let mut lock = options
+            .open(&lock_path)
+            .map_err(of("opening its lock file"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
-                // The file may hold nothing yet; then there is no number to tell.
+                // The file may be empty, because its server has not written its process id yet.
                 let _ = lock.take(32).read_to_string(&mut pid);
                 return Err(SocketError::Served {
                     path,
                     pid: pid.trim().parse().ok(),
                 });
             }
-            Err(TryLockError::Error(source)) => return Err(of("its lock")(source)),
+            Err(TryLockError::Error(source)) => return Err(of("locking its lock file")(source)),
         }
         lock.set_len(0)
             .and_then(|()| writeln!(lock, "{}", std::process::id()))
-            .map_err(of("its lock"))?;
+            .map_err(of("writing its lock file"))?;
         match fs::symlink_metadata(&path) {
             Ok(found) if !found.file_type().is_socket() => Err(SocketError::NoSocket { path }),
-            // Whoever listens there does so without the lock, and is no server of ours.
+            // The listener does not hold the lock, so it is another program.
             Ok(_) if std::os::unix::net::UnixStream::connect(&path).is_ok() => {
                 Err(SocketError::Served { path, pid: None })
             }
@@ -151,7 +157,8 @@ impl SocketClaim {
         }
     }
 
-    /// Listens. Until all of it is right, the socket has another name.
+    /// Listens on the claimed path. The socket has a temporary name until its group and mode are
+    /// set, so that no caller can connect before.
     pub(crate) fn listen(self, group: Option<&AdminGroup>) -> Result<AdminSocket, SocketError> {
         let of = |doing| {
             let path = self.path.clone();
@@ -161,24 +168,25 @@ impl SocketClaim {
                 source,
             }
         };
-        let early = beside(&self.path, ".new");
-        match fs::remove_file(&early) {
+        let temporary = beside(&self.path, ".new");
+        match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(of("an earlier one")(error));
+                return Err(of("removing an earlier one")(error));
             }
             _ => {}
         }
-        let listener = UnixListener::bind(&early).map_err(of("binding it"))?;
+        let listener = UnixListener::bind(&temporary).map_err(of("binding"))?;
         if let Some(group) = group {
-            std::os::unix::fs::chown(&early, None, Some(group.gid))
-                .map_err(of("giving it to its group"))?;
+            std::os::unix::fs::chown(&temporary, None, Some(group.gid))
+                .map_err(of("setting its group"))?;
         }
         let mode = if group.is_some() { 0o660 } else { 0o600 };
-        fs::set_permissions(&early, Permissions::from_mode(mode)).map_err(of("its permissions"))?;
-        let inode = fs::symlink_metadata(&early)
-            .map_err(of("looking at it"))?
+        fs::set_permissions(&temporary, Permissions::from_mode(mode))
+            .map_err(of("setting its permissions"))?;
+        let inode = fs::symlink_metadata(&temporary)
+            .map_err(of("reading its inode number"))?
             .ino();
-        fs::rename(&early, &self.path).map_err(of("giving it its name"))?;
+        fs::rename(&temporary, &self.path).map_err(of("renaming it"))?;
         Ok(AdminSocket {
             listener,
             claim: self,
@@ -186,7 +194,7 @@ impl SocketClaim {
         })
     }
 
-    /// The socket's name.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -194,35 +202,37 @@ impl SocketClaim {
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
-        // Somebody may have removed it and put another there.
+        // Another program may have replaced the socket; that file is not removed.
         let ours =
             fs::symlink_metadata(&self.claim.path).is_ok_and(|found| found.ino() == self.inode);
         if ours && let Err(error) = fs::remove_file(&self.claim.path) {
-            tracing::warn!(socket = %self.claim.path.display(), %error, "the admin socket stays");
+            tracing::warn!(socket = %self.claim.path.display(), %error, "admin socket not removed");
         }
     }
 }
 
-/// A file of nearly the same name.
+/// Returns the path with a suffix appended to the file name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().as_bytes().to_vec();
     name.extend_from_slice(suffix.as_bytes());
     PathBuf::from(std::ffi::OsStr::from_bytes(&name))
 }
 
-/// Nobody else may be able to put another socket in the place of ours: neither in its directory, nor by putting another
-/// directory in that one's place.
+/// Checks that no other user can replace the socket, in its directory or by a replacement of one of
+/// the ancestors.
 fn check_directory(path: &Path, dir: &Path) -> Result<(), SocketError> {
-    let me = rustix::process::geteuid().as_raw();
+    let own_uid = rustix::process::geteuid().as_raw();
     for (depth, dir) in dir.ancestors().enumerate() {
         let found = dir.metadata().map_err(|source| SocketError::Make {
             path: path.to_owned(),
-            doing: "looking at its directory",
+            doing: "reading the metadata of its directory",
             source,
         })?;
         let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        // A sticky ancestor is safe, since only its owner can rename an entry. The socket's own
+        // directory must not be writable by others at all: they could bind the name first.
         let closed = mode & WRITE_BY_OTHERS == 0 || (depth > 0 && mode & STICKY != 0);
-        if !(owner == 0 || owner == me) || !closed {
+        if !(owner == 0 || owner == own_uid) || !closed {
             return Err(SocketError::Exposed {
                 path: path.to_owned(),
                 dir: dir.to_owned(),
@@ -248,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_served_once_and_is_free_again_afterwards() {
+    async fn claimed_path_is_refused_until_its_server_ends() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run/peal/admin.sock");
         let first = listen(&path).unwrap();
@@ -260,7 +270,7 @@ mod tests {
             std::process::id()
         );
         assert_eq!(error, wanted);
-        // The refused one has harmed nothing.
+        // The refused claim has not changed the socket.
         UnixStream::connect(&path).unwrap();
         drop(first);
         assert!(!path.exists());
@@ -271,13 +281,14 @@ mod tests {
     async fn socket_of_dead_server_is_replaced_and_foreign_file_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
-        // As a killed server leaves it: sockets of both names, and a lock that nobody holds.
+        // Files as a killed server leaves them: sockets of both names, and a lock file that no
+        // process holds.
         drop(UnixListener::bind(&path).unwrap());
         drop(UnixListener::bind(beside(&path, ".new")).unwrap());
         fs::write(beside(&path, ".lock"), "1\n").unwrap();
         let socket = listen(&path).unwrap();
         UnixStream::connect(&path).unwrap();
-        // Another socket in its place is left alone at the end.
+        // Another socket in its place is not removed at the end.
         fs::remove_file(&path).unwrap();
         let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
         drop(socket);
@@ -294,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_directory_that_others_can_write_is_refused() {
+    async fn directory_writable_by_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
@@ -313,13 +324,13 @@ mod tests {
                 "{mode:o}: {outcome:?}"
             );
         }
-        // One that is inside such a directory could be replaced.
+        // A directory inside of such a directory could be replaced.
         let inner = open.join("inner");
         fs::create_dir(&inner).unwrap();
         fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
         let error = listen(&inner.join("admin.sock")).unwrap_err().to_string();
         assert!(
-            error.contains("and has mode 777: it must belong to root or to the server's user"),
+            error.contains("and mode 777; it must belong to root or the server's user"),
             "{error}"
         );
     }
@@ -350,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_group_may_open_it() {
+    async fn admin_group_gets_access_to_socket() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         let gid = rustix::process::getegid().as_raw();

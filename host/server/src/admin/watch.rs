@@ -1,5 +1,5 @@
-//! Administrators who watch events as they pass. Each has a seat of a few; one who does not read misses events, is told how many,
-//! and holds nobody up.
+//! Administrators that watch events. Their number is bounded. A watcher that does not read misses
+//! events, receives the number of missed events, and delays no other.
 use super::{
     protocol::{AdminReply, MAX_REPLY},
     watched_event::WatchedEvent,
@@ -9,90 +9,94 @@ use peal_model::Status;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many may watch at once.
+/// Upper bound of watchers.
 const WATCHERS: usize = 16;
 
-/// How many notices are turned into lines in one go.
+/// Upper bound of notices in one batch.
 const BATCH: usize = 64;
 
-/// How much memory these may take, in bytes; one alone may be larger. Their lines may take a few times as much.
+/// Memory at which a batch ends, in bytes. A single larger notice is still sent. The lines of a
+/// batch may take a few times as much.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Where watchers come from.
+/// Source of watchers.
 pub(super) struct Watchers {
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     notices: Notices,
 }
 
-/// Somebody who watches.
+/// Watcher of events.
 #[derive(Debug)]
 pub(super) struct Watcher {
     listener: Listener,
-    /// Which events; none means all.
+    /// Codes of the watched events; empty for all.
     codes: Arc<[Status]>,
-    _seat: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Watchers {
     pub(super) fn new(notices: Notices) -> Watchers {
         Watchers {
-            seats: Arc::new(Semaphore::new(WATCHERS)),
+            permits: Arc::new(Semaphore::new(WATCHERS)),
             notices,
         }
     }
 
-    /// One more, who sees the events of these codes from now on; or why not.
+    /// Adds a watcher that receives the events of these codes from now on. The error is the reason
+    /// for the refusal.
     pub(super) fn admit(&self, codes: &[i32]) -> Result<Watcher, String> {
-        let seat = self.seats.clone().try_acquire_owned();
-        let seat = seat.map_err(|_| format!("{WATCHERS} watch already, more are not allowed"))?;
+        let permit = self.permits.clone().try_acquire_owned();
+        let permit =
+            permit.map_err(|_| format!("{WATCHERS} watchers are connected, which is the limit"))?;
         let listener = self.notices.listen(Notice::is_passed);
         Ok(Watcher {
             listener,
             codes: codes.iter().copied().map(Status).collect(),
-            _seat: seat,
+            _permit: permit,
         })
     }
 }
 
 impl Watcher {
-    /// Waits for what happens next, and takes along some of what waits, so that many events need few writes. Nothing when nobody
-    /// can tell any more.
+    /// Waits for the next notice, and adds waiting ones to the batch, so that many events need few
+    /// writes. Returns none when no notice can follow.
     pub(super) async fn batch(&mut self) -> Option<Vec<ListenerItem>> {
         let mut batch = vec![self.listener.recv().await?];
         let mut size: usize = batch.iter().map(bytes).sum();
         while batch.len() < BATCH
             && size < BATCH_BYTES
-            && let Some(heard) = self.listener.try_recv()
+            && let Some(item) = self.listener.try_recv()
         {
-            size = size.saturating_add(bytes(&heard));
-            batch.push(heard);
+            size = size.saturating_add(bytes(&item));
+            batch.push(item);
         }
         Some(batch)
     }
 
-    /// What was heard, as lines. What events carry may be much, and the thread that we are on serves everybody: another one does it.
+    /// Encodes a batch as lines. Runs on a blocking thread, because events may be large and the
+    /// current thread also serves other connections.
     pub(super) async fn lines(&self, batch: Vec<ListenerItem>) -> Vec<u8> {
         let codes = self.codes.clone();
         let lines = move || {
             batch
                 .into_iter()
-                .flat_map(|heard| line(heard, &codes))
+                .flat_map(|item| line(item, &codes))
                 .collect()
         };
         tokio::task::spawn_blocking(lines).await.unwrap_or_default()
     }
 }
 
-fn bytes(heard: &ListenerItem) -> usize {
-    match heard {
+fn bytes(item: &ListenerItem) -> usize {
+    match item {
         ListenerItem::Notice(notice) => notice.bytes(),
         ListenerItem::Missed(_) => 0,
     }
 }
 
-/// What is heard as a line; nothing if it is not asked for.
-fn line(heard: ListenerItem, codes: &[Status]) -> Vec<u8> {
-    let reply = match heard {
+/// Encodes an item as a line; empty if the watcher did not request the event.
+fn line(item: ListenerItem, codes: &[Status]) -> Vec<u8> {
+    let reply = match item {
         ListenerItem::Missed(events) => AdminReply::Missed { events },
         ListenerItem::Notice(Notice::Passed { event, results, .. })
             if codes.is_empty() || codes.contains(&event.code) =>
@@ -101,16 +105,17 @@ fn line(heard: ListenerItem, codes: &[Status]) -> Vec<u8> {
         }
         ListenerItem::Notice(_) => return Vec::new(),
     };
+    // An event that is longer than a reply may be, or that cannot be encoded, counts as missed.
     encoded(&reply)
         .filter(|line| line.len() <= MAX_REPLY)
         .or_else(|| encoded(&AdminReply::Missed { events: 1 }))
         .unwrap_or_default()
 }
 
-/// A reply as a line.
+/// Encodes a reply as a line.
 pub(super) fn encoded(reply: &AdminReply) -> Option<Vec<u8>> {
     let mut line = serde_json::to_vec(reply)
-        .inspect_err(|error| tracing::error!(%error, "a reply cannot be said"))
+        .inspect_err(|error| tracing::error!(%error, "admin reply not encoded"))
         .ok()?;
     line.push(b'\n');
     Some(line)

@@ -1,72 +1,72 @@
-//! Events as administrators see them: what happened, and what each handler on their way answered. Meant to be read, by people and
-//! programs; not to be turned into events again.
+//! Representation of events for administrators: the event and the result of each handler. It is
+//! meant to be read by people and programs; it cannot be converted back to an event.
 use super::chain::ChainOwner;
 use crate::notice::ChainResults;
 use peal_model::{ChainResult, Event, Info, Status, Value};
 use serde::{Deserialize, Serialize};
 
-/// An event.
+/// Event.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WatchedEvent {
-    /// What happened.
+    /// Code of the event.
     pub code: WatchedStatus,
-    /// The proc that raised it, as in `solver:0`; none for the resource manager.
+    /// Proc that raised the event, as in `solver:0`; none for the resource manager.
     pub source: Option<String>,
-    /// Whom it is meant for, by the Standard's name.
+    /// Range of the event, by the Standard's name.
     pub range: String,
-    /// What else is known.
+    /// Infos of the event.
     pub infos: Vec<WatchedInfo>,
-    /// What each owner's chain answered, in the order of the owners; none where that cannot be known.
+    /// Results of each owner's chain, in the order of the owners; none where they cannot be known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chains: Option<Vec<WatchedChain>>,
 }
 
-/// A status or code.
+/// Status or event code.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WatchedStatus {
-    /// Its number.
+    /// Number of the status.
     pub number: i32,
-    /// Its name, if it has one.
+    /// Name of the status, if it has one.
     pub name: Option<String>,
 }
 
-/// An info.
+/// Info.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WatchedInfo {
-    /// Its key string.
+    /// Key string.
     pub key: String,
-    /// The Standard's name of the key, if it has one.
+    /// The Standard's name of the attribute, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attribute: Option<String>,
-    /// The type of its value, by the Standard's name.
+    /// Type of the value, by the Standard's name.
     #[serde(rename = "type")]
     pub data_type: String,
-    /// Its value, as JSON has it; a text where JSON has no such thing.
+    /// Value in JSON; a string where JSON has no such type.
     pub value: serde_json::Value,
 }
 
-/// What an owner's chain answered.
+/// Results of an owner's chain.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WatchedChain {
-    /// Whose it is.
+    /// Owner of the chain.
     pub owner: ChainOwner,
-    /// What each handler answered, in their order.
+    /// Results of the handlers, in the order in which they ran.
     pub results: Vec<WatchedResult>,
 }
 
-/// What a handler answered.
+/// Result of a handler.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WatchedResult {
-    /// The name of the handler.
+    /// Name of the handler.
     pub handler: String,
-    /// Its status.
+    /// Status that the handler returned.
     pub status: WatchedStatus,
-    /// What it left for those after it.
+    /// Infos that the handler returned for later handlers.
     pub infos: Vec<WatchedInfo>,
 }
 
 impl WatchedEvent {
-    /// An event of which it is not known what handlers answered.
+    /// Converts an event whose handler results are unknown.
     pub fn of(event: &Event) -> WatchedEvent {
         WatchedEvent {
             code: event.code.into(),
@@ -77,7 +77,7 @@ impl WatchedEvent {
         }
     }
 
-    /// An event that has passed these chains.
+    /// Converts an event that has passed these chains.
     pub fn passed(event: &Event, results: &[ChainResults]) -> WatchedEvent {
         WatchedEvent {
             chains: Some(results.iter().map(WatchedChain::from).collect()),
@@ -124,7 +124,7 @@ impl From<&ChainResults> for WatchedChain {
     }
 }
 
-/// A value as JSON has it.
+/// Converts a value to JSON.
 pub fn json_value(value: &Value) -> serde_json::Value {
     match value {
         Value::Undef | Value::String(None) => serde_json::Value::Null,

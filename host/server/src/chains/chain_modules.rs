@@ -1,5 +1,5 @@
-//! Who sits in an owner's chain, and how one set of modules takes the place of another: those that stay keep their registrations
-//! as these have become, with their numbers; those that come have what they were given.
+//! Modules of an owner's chain and their replacement. Modules that stay keep their current
+//! registrations with their numbers; new modules get the registrations that they were given.
 use super::HostedHandler;
 use peal_core::{
     order::Registrations,
@@ -8,51 +8,53 @@ use peal_core::{
 use peal_sandbox::Module;
 use std::sync::Arc;
 
-/// A module in a chain, and what it is registered for when it comes into it.
+/// Module in a chain, with its registrations at the time it is added.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainModule {
     pub(super) module: Arc<Module>,
     pub(super) registrations: Vec<(Registration, HostedHandler)>,
 }
 
-/// The modules of a chain and their registrations, as they are.
+/// Modules of a chain and their current registrations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChainModules {
     pub(super) registrations: Registrations<HostedHandler>,
-    /// Also those that have taken all their registrations back.
+    /// All modules, including those that have deregistered everything.
     pub(super) modules: Vec<Arc<Module>>,
 }
 
-/// A registration that has no place in a new set.
+/// Registration that is not possible in a new set.
 #[derive(Debug)]
 pub(super) struct RegistrationConflict {
     pub(super) module: Arc<Module>,
     pub(super) error: RegistrationError,
 }
 
-/// A registration of a module that stays, with its number.
+/// Registration of a module that stays, with its number.
 type KeptRegistration<'a> = (RegistrationId, &'a Arc<Registration>, &'a HostedHandler);
 
 impl ChainModules {
-    /// What these become when others take their place, and what of it cannot be.
+    /// Returns the chain after a replacement of its modules, and the registrations that are not
+    /// possible in it.
     pub(super) fn replaced_by(
         &self,
-        seats: &[ChainModule],
+        modules: &[ChainModule],
     ) -> (ChainModules, Vec<RegistrationConflict>) {
         let mut new = ChainModules {
             registrations: Registrations::instead_of(&self.registrations),
             modules: Vec::new(),
         };
-        let (mut clashes, mut waiting) = (Vec::new(), Vec::new());
-        for seat in seats {
-            if self.has(&seat.module) {
-                waiting.extend(new.keep(self.registrations_of(&seat.module)));
+        let (mut conflicts, mut waiting) = (Vec::new(), Vec::new());
+        for member in modules {
+            if self.has(&member.module) {
+                waiting.extend(new.keep(self.registrations_of(&member.module)));
             } else {
-                clashes.extend(new.admit(seat));
+                conflicts.extend(new.admit(member));
             }
-            new.modules.push(seat.module.clone());
+            new.modules.push(member.module.clone());
         }
-        // What was registered beside a later one has that before it now.
+        // A registration placed next to a handler of a later module is possible only now. Each pass
+        // may enable others, so repeat until none succeeds.
         while !waiting.is_empty() {
             let left = waiting.len();
             waiting = new.keep(waiting.into_iter().map(|(kept, _)| kept).collect());
@@ -60,22 +62,21 @@ impl ChainModules {
                 break;
             }
         }
-        clashes.extend(
-            waiting
-                .into_iter()
-                .map(|((_, _, handler), error)| RegistrationConflict {
-                    module: handler.module.clone(),
-                    error,
-                }),
-        );
-        (new, clashes)
+        conflicts.extend(waiting.into_iter().map(|((_, _, handler), error)| {
+            RegistrationConflict {
+                module: handler.module.clone(),
+                error,
+            }
+        }));
+        (new, conflicts)
     }
 
     pub(super) fn has(&self, module: &Arc<Module>) -> bool {
         self.modules.iter().any(|own| Arc::ptr_eq(own, module))
     }
 
-    /// In the order in which they were made, on which their places depend.
+    /// Returns the registrations of a module in the order in which they were made, on which their
+    /// placement depends.
     fn registrations_of(&self, module: &Arc<Module>) -> Vec<KeptRegistration<'_>> {
         let mut own: Vec<KeptRegistration<'_>> = self
             .registrations
@@ -86,7 +87,7 @@ impl ChainModules {
         own
     }
 
-    /// Takes over what there is room for; returns the rest, and why.
+    /// Takes over the possible registrations; returns the others with their errors.
     fn keep<'a>(
         &mut self,
         kept: Vec<KeptRegistration<'a>>,
@@ -102,17 +103,17 @@ impl ChainModules {
         kept.into_iter().filter_map(take).collect()
     }
 
-    /// Registers what a module that comes was given, as far as there is room for it.
-    fn admit(&mut self, seat: &ChainModule) -> Vec<RegistrationConflict> {
+    /// Makes the registrations of a new module; returns those that are not possible.
+    fn admit(&mut self, member: &ChainModule) -> Vec<RegistrationConflict> {
         let register = |(registration, handler): &(Registration, HostedHandler)| {
             let registered = self
                 .registrations
                 .register(registration.clone(), handler.clone());
             registered.err().map(|error| RegistrationConflict {
-                module: seat.module.clone(),
+                module: member.module.clone(),
                 error,
             })
         };
-        seat.registrations.iter().filter_map(register).collect()
+        member.registrations.iter().filter_map(register).collect()
     }
 }

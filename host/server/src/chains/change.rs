@@ -1,4 +1,4 @@
-//! How modules are registered as they wish, when they start and later on.
+//! Registrations that modules request, at their start and later.
 use super::HostedHandler;
 use peal_core::{
     order::Registrations,
@@ -9,36 +9,41 @@ use peal_model::{ModuleRegistration, RegistrationChange};
 use peal_sandbox::Module;
 use std::sync::Arc;
 
-/// How many registrations one module may have in a chain, as many as it may wish for when it starts.
+/// Upper bound of the registrations of one module in a chain. It equals the bound at its start.
 const MAX_REGISTRATIONS: usize = 64;
 
-/// How many codes these may have in all, and how many procs one of them may name.
+/// Upper bounds of the codes of these registrations in total, and of the procs that one of them may
+/// name.
 const MAX_CODES: usize = 256;
 const MAX_PROCS: usize = 1024;
 
-/// What a module of this owner wishes for, and what is called for it.
+/// Returns the registration that a module of this owner requests, and its handler.
 pub(super) fn wished(
     owner: &Owner,
     module: &Arc<Module>,
-    wish: &ModuleRegistration,
+    request: &ModuleRegistration,
     mode: Mode,
 ) -> Result<(Registration, HostedHandler), RegistrationError> {
-    let registration =
-        Registration::from_directives(&wish.codes, &wish.directives, owner.registrant().as_ref())?;
+    let registration = Registration::from_directives(
+        &request.codes,
+        &request.directives,
+        owner.registrant().as_ref(),
+    )?;
     let registration = Registration {
         mode,
-        ..registration.named(wish.name.as_deref(), module.name())
+        ..registration.named(request.name.as_deref(), module.name())
     };
     Ok((
         registration,
         HostedHandler {
             module: module.clone(),
-            tag: wish.tag,
+            tag: request.tag,
         },
     ))
 }
 
-/// Changes what a module is registered for, if it may. What cannot be is traced: whoever asked has returned.
+/// Changes the registrations of a module within its limits. Errors are traced, because the call
+/// that requested the change has returned.
 pub(super) fn apply(
     chain: &mut Registrations<HostedHandler>,
     owner: &Owner,
@@ -47,6 +52,7 @@ pub(super) fn apply(
 ) {
     match change {
         RegistrationChange::Deregister(number) => {
+            // A module can remove only its own registrations.
             let id = RegistrationId(number);
             if chain
                 .get(id)
@@ -55,32 +61,32 @@ pub(super) fn apply(
                 chain.deregister(id);
             }
         }
-        RegistrationChange::Register(wish) => {
+        RegistrationChange::Register(request) => {
             let own = chain
                 .iter()
                 .filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module));
             let (count, codes) = own.fold(
-                (0, wish.codes.len()),
+                (0, request.codes.len()),
                 |(count, codes), (_, registration, _)| {
                     (count + 1, codes + registration.codes.len())
                 },
             );
             if count >= MAX_REGISTRATIONS || codes > MAX_CODES {
-                tracing::warn!(%owner, module = module.name(), "a module may have no more registrations");
+                tracing::warn!(%owner, module = module.name(), "registration refused: limit of registrations or codes reached");
                 return;
             }
-            let registered = wished(owner, module, &wish, Mode::Active);
+            let registered = wished(owner, module, &request, Mode::Active);
             if registered
                 .as_ref()
                 .is_ok_and(|(registration, _)| registration.names() > MAX_PROCS)
             {
-                tracing::warn!(%owner, module = module.name(), "a module may name no more procs in a registration");
+                tracing::warn!(%owner, module = module.name(), "registration refused: limit of procs reached");
                 return;
             }
             let registered = registered
                 .and_then(|(registration, handler)| chain.register(registration, handler));
             if let Err(error) = registered {
-                tracing::warn!(%owner, module = module.name(), %error, "a module cannot be registered as it wishes");
+                tracing::warn!(%owner, module = module.name(), %error, "registration refused: not possible in the chain");
             }
         }
     }

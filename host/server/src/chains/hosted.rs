@@ -1,4 +1,4 @@
-//! The chains of a set of modules, before a server runs them.
+//! Chains of a set of modules, before a server runs them.
 use super::{
     ChainView, HostedHandler,
     chain_modules::{ChainModule, ChainModules},
@@ -12,16 +12,17 @@ use peal_model::ModuleRegistration;
 use peal_sandbox::Module;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The chains of one server, before it starts, or before they take the place of those that it has.
+/// Chains of one server, before it starts or before they replace its current ones.
 #[derive(Default)]
 pub struct HostedChains {
     pub(super) owners: BTreeMap<Owner, Vec<ChainModule>>,
-    /// What these would take the place of.
+    /// Chains that these replace.
     before: BTreeMap<Owner, Arc<ChainModules>>,
 }
 
 impl HostedChains {
-    /// Chains that are to take the place of these. A module that is in both keeps its registrations as they are.
+    /// Returns empty chains that replace the running ones. A module in both keeps its current
+    /// registrations.
     pub fn instead_of(running: &ChainView) -> HostedChains {
         HostedChains {
             owners: BTreeMap::new(),
@@ -54,7 +55,7 @@ impl HostedChains {
         self.check(&owner, &module)
     }
 
-    /// Adds a handler of a module as the module wishes it.
+    /// Adds a handler as its module requests it.
     pub fn register_wish(
         &mut self,
         owner: Owner,
@@ -66,7 +67,7 @@ impl HostedChains {
         self.register(owner, registration, handler)
     }
 
-    /// The codes for which handlers are registered.
+    /// Returns the codes for which handlers are registered.
     pub(super) fn codes(&self) -> Vec<EventCodes> {
         let registrations = self
             .owners
@@ -78,20 +79,22 @@ impl HostedChains {
             .collect()
     }
 
-    /// Whether this module, if it comes, has a place among those who are in this chain so far. One that stays may have registered
-    /// itself beside others that come later or are gone: what becomes of that is seen when all sit.
+    /// Returns an error if the registrations of a new module are not possible beside those added so
+    /// far. A module that stays is not checked: it may be placed next to handlers that are added
+    /// later or were removed. Its conflicts are found when the chain is replaced.
     fn check(&self, owner: &Owner, module: &Arc<Module>) -> Result<(), RegistrationError> {
-        let nobody = Arc::default();
-        let before: &ChainModules = self.before.get(owner).unwrap_or(&nobody);
-        let (_, clashes) = before.replaced_by(
+        let empty = Arc::default();
+        let before: &ChainModules = self.before.get(owner).unwrap_or(&empty);
+        let (_, conflicts) = before.replaced_by(
             self.owners
                 .get(owner)
                 .map(Vec::as_slice)
                 .unwrap_or_default(),
         );
-        let own = clashes
+        // Conflicts of other modules were reported when those were added.
+        let own = conflicts
             .into_iter()
-            .find(|clash| Arc::ptr_eq(&clash.module, module) && !before.has(module));
-        own.map_or(Ok(()), |clash| Err(clash.error))
+            .find(|conflict| Arc::ptr_eq(&conflict.module, module) && !before.has(module));
+        own.map_or(Ok(()), |conflict| Err(conflict.error))
     }
 }

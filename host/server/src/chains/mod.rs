@@ -1,8 +1,9 @@
-//! Hosted chains: the components that handle events beside the server, one chain per owner.
+//! Hosted chains: components that handle events in the server, one chain for each owner.
 //!
-//! Every owner has a worker with a bounded queue; an event goes to the owners in their order (site, users, namespaces). An
-//! owner that cannot keep up misses events, which are counted and traced; it never holds up the others. A whole chain
-//! runs in one hand-over to a guest thread; the site's chain has threads of its own.
+//! Every owner has a worker with a bounded queue. An event passes the owners in their order: site,
+//! users, namespaces. An owner that does not keep up misses events, which are counted and traced,
+//! and never delays the others. A whole chain runs in one hand-over to a guest thread. The site's
+//! chain has threads of its own.
 
 mod chain_modules;
 mod change;
@@ -40,45 +41,47 @@ use tokio::{
 use tracing::{Span, field};
 use worker::ChainWorker;
 
-/// What is registered: a module, and by which tag it knows this registration of its own.
+/// Registered handler: a module, and the tag by which it identifies the registration.
 #[derive(Clone, Debug)]
 pub struct HostedHandler {
     /// The module.
     pub module: Arc<Module>,
-    /// The tag that it gave the registration; zero for those of the configuration.
+    /// Tag that the module gave the registration; zero for registrations of the configuration.
     pub tag: u32,
 }
 
 impl HostedHandler {
-    /// A module as the configuration has it.
+    /// Returns the handler of a module for a registration of the configuration.
     pub fn new(module: Arc<Module>) -> HostedHandler {
         HostedHandler { module, tag: 0 }
     }
 }
 
-/// The threads on which chains run. The site has its own, so that tenants cannot keep it waiting.
+/// Guest pools, on which chains run. The site has a pool of its own, so that tenants cannot delay
+/// its chain.
 #[derive(Clone)]
 pub struct GuestPools {
-    /// For the site's chain.
+    /// Pool of the site's chain.
     pub site: Arc<GuestPool>,
-    /// For everybody else's.
+    /// Pool of the chains of tenants.
     pub tenants: Arc<GuestPool>,
-    /// For policies: everybody waits for these, and nobody's handlers must keep them.
+    /// Pool of policies. It is separate because requests of all users wait for policies, so
+    /// handlers must not delay them.
     pub policies: Arc<GuestPool>,
-    /// For log channels, which may wait for disks and networks.
+    /// Pool of log channels, which may wait for disks and networks.
     pub channels: Arc<GuestPool>,
-    /// For those that only look on.
+    /// Pool of shadow modules.
     pub shadows: Arc<GuestPool>,
 }
 
-/// Limits and times of hosted chains; all of them settings.
+/// Limits and times of hosted chains. All of them are settings.
 #[derive(Clone, Debug)]
 pub struct ChainSettings {
-    /// How many events may wait for the chain of one owner.
+    /// Upper bound of the events that wait for the chain of one owner.
     pub queue: usize,
-    /// How much memory these may take, in bytes.
+    /// Upper bound of the memory of these events, in bytes.
     pub queue_bytes: usize,
-    /// How long events that were accepted have to pass the chains at shutdown.
+    /// Time in which accepted events must pass the chains at shutdown.
     pub drain_timeout: Duration,
 }
 
@@ -92,73 +95,73 @@ impl Default for ChainSettings {
     }
 }
 
-/// An event that is to pass the chains.
+/// Event that is to pass the chains.
 pub(crate) struct ChainEvent {
-    /// Its number, for records.
+    /// Number of the event, for records.
     pub(crate) number: u64,
     pub(crate) event: Arc<Event>,
-    /// Whose chains it may pass.
+    /// Users whose chains the event may pass.
     pub(crate) reach: UserScope,
-    /// How many events their handlers may raise.
+    /// Events that the handlers may still raise.
     pub(crate) allowance: EventBudget,
-    /// Who its source is.
+    /// User of the source.
     pub(crate) source: Option<UserIdentity>,
-    /// The jobs of this server, with their users, when the event was raised.
+    /// Jobs of this server with their users, at the time when the event was raised.
     pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
-    /// Who waits for what the handlers wish, if somebody does.
+    /// Sender of the handlers' termination request, if a request waits for it.
     pub(crate) asked: Option<TerminationReply>,
-    /// Who waits for what all of them answer, if somebody does.
+    /// Sender of the results of all handlers, if a request waits for them.
     pub(crate) awaited: Option<Awaited>,
-    /// The span of the event, which belongs to the request that raised it.
+    /// Span of the event, inside the span of the request that raised it.
     pub(crate) span: Span,
 }
 
 impl ChainEvent {
-    /// Makes the span of an event, within the current one.
+    /// Creates the span of an event, inside the current one.
     pub(crate) fn span(number: u64, event: &Event) -> Span {
         let source = event.source.as_ref().map(field::display);
         tracing::info_span!("event", number, code = %event.code, source)
     }
 }
 
-/// Whoever waits is told when the last chain is behind the event. Wherever an event gets lost this is dropped.
+/// Sender of the results, used after the last chain. It is dropped if the event is lost.
 pub(crate) type Awaited = oneshot::Sender<Arc<Vec<ChainResults>>>;
 
-/// Whoever waits is told once: of the wish of the highest owner that has one, as soon as that owner's chain is behind the event.
-/// If nobody has one this is dropped, and so it is wherever an event gets lost.
+/// Sender of the termination request of the first owner that has one. It is used once, as soon as
+/// that owner's chain has finished, and dropped if no owner has one or the event is lost.
 pub(crate) type TerminationReply = oneshot::Sender<Wished>;
 
-/// An event on its way through the owners.
+/// Event on its way through the owners.
 struct EventInFlight {
     entered: ChainEvent,
     bytes: usize,
-    /// What it has met so far.
+    /// Results of the chains so far.
     results: Vec<ChainResults>,
 }
 
 impl EventInFlight {
-    /// What the last chain says to whoever waits for it.
+    /// Returns the termination request of the last chain and the sender for it, if both exist.
     fn answer(&mut self) -> Option<(TerminationReply, Wished)> {
         let wished = self.results.last().and_then(Wished::by)?;
         Some((self.entered.asked.take()?, wished))
     }
 }
 
-/// What the workers and the server share.
+/// State shared by the workers and the server.
 struct SharedChain {
     notices: Notices,
     metrics: Arc<Metrics>,
     shadows: Shadows,
-    /// How many events are on their way ...
+    /// Number of events in the chains.
     under_way: AtomicUsize,
-    /// ... and how many there were so far.
+    /// Number of events so far.
     numbered: AtomicU64,
-    /// Set when time is over: chains end before their next handler.
+    /// Set when the drain timeout has expired: chains end before their next handler.
     stopped: AtomicBool,
 }
 
 impl SharedChain {
-    /// The last chain is behind an event.
+    /// Ends an event after its last chain: notifies listeners and the waiting request.
     fn passed(&self, passing: EventInFlight) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         let EventInFlight {
@@ -171,12 +174,12 @@ impl SharedChain {
             results: results.clone(),
             reached,
         });
-        // Who waited may have gone.
+        // Ignore the error: the request may no longer wait.
         entered.awaited.map(|awaited| awaited.send(results));
     }
 }
 
-/// A worker, which ends with this.
+/// Task of a worker, aborted on drop.
 struct Working(JoinHandle<()>);
 
 impl Drop for Working {
@@ -185,10 +188,10 @@ impl Drop for Working {
     }
 }
 
-/// The running chains.
+/// Running chains.
 pub(crate) struct Chains {
     route: Route,
-    /// Also those whose owners have no chain any more, as long as they are at work.
+    /// Workers, including those whose owners have no chain any more and that still process events.
     workers: Vec<(Owner, Working)>,
     pools: GuestPools,
     wanted: mpsc::Sender<HandlerRequest>,
@@ -198,7 +201,7 @@ pub(crate) struct Chains {
 }
 
 impl Chains {
-    /// Starts a worker per owner; what handlers want goes to `wanted`.
+    /// Starts a worker for each owner. Requests of handlers go to `wanted`.
     pub(crate) fn start(
         hosted: HostedChains,
         pools: &GuestPools,
@@ -234,8 +237,10 @@ impl Chains {
         chains
     }
 
-    /// Puts these in the place of those there are, at once for all owners. What is running finishes as it began.
+    /// Replaces the chains of all owners. An event that is being handled is finished by the
+    /// previous modules.
     pub(crate) fn replace(&mut self, hosted: HostedChains) {
+        // Drop the workers that have ended, so that the list does not grow with each replacement.
         self.workers.retain(|(_, worker)| !worker.0.is_finished());
         for gone in self
             .route
@@ -243,7 +248,7 @@ impl Chains {
             .iter()
             .filter(|owner| !hosted.owners.contains_key(*owner))
         {
-            // Its worker goes on until it is behind what it has been handed.
+            // The worker continues until its queue is empty.
             self.route.close(gone);
             self.view.withdraw(gone);
         }
@@ -269,12 +274,12 @@ impl Chains {
         }
     }
 
-    /// What is registered, for whoever asks.
+    /// Returns the view of the current registrations.
     pub(crate) fn view(&self) -> ChainView {
         self.view.clone()
     }
 
-    /// The number of one more event, from 1.
+    /// Returns the number of the next event, starting at 1.
     pub(crate) fn number(&self) -> u64 {
         self.shared
             .numbered
@@ -282,9 +287,10 @@ impl Chains {
             .saturating_add(1)
     }
 
-    /// Lets an event pass through the chains.
+    /// Lets an event pass the chains.
     pub(crate) fn submit(&self, entered: ChainEvent) {
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
+        // Count first: without owners the event has passed before `pass` returns.
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
         self.shared
             .notices
@@ -300,8 +306,9 @@ impl Chains {
         );
     }
 
-    /// Waits until every event submitted has passed and the modules have stopped, but no longer than may be: slow handlers
-    /// with many events before them must not keep a server from ending.
+    /// Waits until every submitted event has passed and the modules have stopped, at most the drain
+    /// timeout. The bound exists because slow handlers with many waiting events must not keep a
+    /// server from ending.
     pub(crate) async fn drain(self) {
         let Chains {
             route,
@@ -311,11 +318,12 @@ impl Chains {
             ..
         } = self;
         workers.sort_by(|one, other| one.0.cmp(&other.0));
-        // Whoever is first in the order of owners has nobody who could still hand it an event.
+        // Close the queues in the order of the owners: once an earlier owner has finished, no event
+        // can be passed to the next one.
         let all = async {
             for (owner, mut worker) in workers {
                 route.close(&owner);
-                // One that panicked has said so.
+                // A worker that panicked has already reported it.
                 let _ = (&mut worker.0).await;
             }
         };
@@ -323,6 +331,8 @@ impl Chains {
             .await
             .is_err()
         {
+            // The workers are aborted, but a chain on a guest thread continues: this flag ends it
+            // before its next handler.
             shared.stopped.store(true, Ordering::Relaxed);
             let left = shared.under_way.load(Ordering::Relaxed);
             shared.metrics.counters().chain_events_dropped.add(left);
@@ -331,7 +341,7 @@ impl Chains {
                 tracing::error!(
                     events = left,
                     ?after,
-                    "events before the hosted chains are dropped"
+                    "hosted chains not drained in time; events dropped"
                 );
             }
         }

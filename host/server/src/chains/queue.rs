@@ -1,5 +1,5 @@
-//! The way of an event from owner to owner, through queues that are bounded in number and in bytes. Owners come and go while
-//! events are on their way.
+//! Passing of events from owner to owner, through queues that are bounded in number and bytes.
+//! Owners may be added and removed while events are on their way.
 use super::{ChainSettings, EventInFlight, SharedChain, chain_modules::ChainModule};
 use peal_core::owner::Owner;
 use std::{
@@ -12,7 +12,7 @@ use std::{
 };
 use tokio::sync::{mpsc, watch};
 
-/// The owners before whose chains events come, in their order.
+/// Owners with a chain, in their order.
 #[derive(Clone, Default)]
 pub(super) struct Route(Arc<RwLock<BTreeMap<Owner, StopSignal>>>);
 
@@ -23,84 +23,88 @@ struct StopSignal {
     seats: watch::Sender<Arc<[ChainModule]>>,
 }
 
-/// Where a worker gets its events from, and who sits in its chain.
+/// Receiving end of a queue: events for a worker, and the modules of its chain.
 pub(super) struct ChainQueue {
     receive: mpsc::Receiver<EventInFlight>,
     waiting: Arc<AtomicUsize>,
     seats: watch::Receiver<Arc<[ChainModule]>>,
 }
 
-/// What a worker has to do next.
+/// Next work of a worker.
 pub(super) enum ChainWork {
-    /// Others take the place of those who sit in its chain.
+    /// Replaces the modules of the chain.
     Reseat(Arc<[ChainModule]>),
-    /// An event has come.
+    /// Handles an event.
     Event(EventInFlight),
 }
 
 impl Route {
-    /// Seats these in the chain of an owner. One that has had none needs a worker, which reads from what this returns.
+    /// Sets the modules of an owner's chain. If the owner had no chain, returns the queue for a new
+    /// worker.
     pub(super) fn seat(
         &self,
         owner: &Owner,
         seats: Arc<[ChainModule]>,
         settings: &ChainSettings,
     ) -> Option<ChainQueue> {
-        let mut stops = self.write();
-        if let Some(stop) = stops.get(owner) {
-            stop.seats.send_replace(seats);
+        let mut owners = self.write();
+        if let Some(entry) = owners.get(owner) {
+            entry.seats.send_replace(seats);
             return None;
         }
         let (send, receive) = mpsc::channel(settings.queue);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let (tell, mut told) = watch::channel(seats);
-        told.mark_changed();
-        let stop = StopSignal {
+        let (module_sender, mut module_receiver) = watch::channel(seats);
+        // The first set counts as a change, so that the worker takes it before its first event.
+        module_receiver.mark_changed();
+        let entry = StopSignal {
             send,
             waiting: waiting.clone(),
             max_bytes: settings.queue_bytes,
-            seats: tell,
+            seats: module_sender,
         };
-        stops.insert(owner.clone(), stop);
+        owners.insert(owner.clone(), entry);
         Some(ChainQueue {
             receive,
             waiting,
-            seats: told,
+            seats: module_receiver,
         })
     }
 
-    /// No more events come to this owner's chain; its worker ends when it is behind those that have.
+    /// Closes the queue of an owner. Its worker ends after the events that are already in it.
     pub(super) fn close(&self, owner: &Owner) {
         self.write().remove(owner);
     }
 
-    /// Who has a chain, in their order.
+    /// Returns the owners with a chain, in their order.
     pub(super) fn owners(&self) -> Vec<Owner> {
         self.read().keys().cloned().collect()
     }
 
-    /// Hands an event to the first owner, or to the first one after another, that has room for it. One that has none misses it.
+    /// Passes an event to the first owner, or to the first one after `after`, whose queue has
+    /// space. Owners whose queue is full miss the event.
     pub(super) fn pass(
         &self,
         after: Option<&Owner>,
         mut passing: EventInFlight,
         shared: &SharedChain,
     ) {
-        let stops = self.read();
-        for (owner, stop) in stops.range((
+        let owners = self.read();
+        for (owner, entry) in owners.range((
             after.map_or(Bound::Unbounded, Bound::Excluded),
             Bound::Unbounded,
         )) {
-            match stop.offer(passing) {
+            match entry.offer(passing) {
                 Ok(()) => return,
                 Err(refused) => {
                     shared.metrics.counters().chain_events_dropped.count();
-                    tracing::error!(%owner, code = %refused.entered.event.code, "a chain cannot keep up: it misses an event");
+                    tracing::error!(%owner, code = %refused.entered.event.code, "chain queue full; event dropped");
                     passing = *refused;
                 }
             }
         }
-        drop(stops);
+        // Release the lock first: listeners are notified without it.
+        drop(owners);
         shared.passed(passing);
     }
 
@@ -116,6 +120,8 @@ impl Route {
 impl StopSignal {
     fn offer(&self, passing: EventInFlight) -> Result<(), Box<EventInFlight>> {
         let bytes = passing.bytes;
+        // Count the bytes before sending, so that concurrent senders cannot exceed the bound
+        // together.
         if self
             .waiting
             .fetch_add(bytes, Ordering::Relaxed)
@@ -133,12 +139,13 @@ impl StopSignal {
 }
 
 impl ChainQueue {
-    /// Whether events can still come.
+    /// Returns true if events can still be added.
     pub(super) fn is_open(&self) -> bool {
         !self.receive.is_closed()
     }
 
-    /// What is next; nothing when no event can come any more. New seats come before events that wait.
+    /// Returns the next work; none when no event can be added any more. New modules come before
+    /// waiting events.
     pub(super) async fn next(&mut self) -> Option<ChainWork> {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! The chain of one job without a server around it: for a program in a job that another server runs (`peal attach`).
+//! Chain of one job without a server, for a program in a job of another server (`peal attach`).
 use super::{ChainEvent, ChainSettings, Chains, GuestPools, HostedChains};
 use crate::{
     handler_requests::HandlerRequest,
@@ -11,21 +11,21 @@ use peal_model::{Event, Nspace, UserIdentity};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// How much of what handlers want may wait to be fetched.
+/// Upper bound of the requests of handlers that wait to be fetched.
 const WANTED: usize = 1024;
 
-/// What became of an event, once the chain is behind it; nothing where it got lost.
+/// Future results of an event; none if the event is lost.
 #[derive(Debug)]
 pub struct ChainCompletion(oneshot::Receiver<Arc<Vec<ChainResults>>>);
 
 impl ChainCompletion {
-    /// Waits for it.
+    /// Waits for the results.
     pub async fn results(self) -> Option<Arc<Vec<ChainResults>>> {
         self.0.await.ok()
     }
 }
 
-/// The handlers of one job.
+/// Handlers of one job.
 pub struct StandaloneChain {
     chains: Chains,
     jobs: Arc<Vec<(Nspace, UserIdentity)>>,
@@ -33,7 +33,8 @@ pub struct StandaloneChain {
 }
 
 impl StandaloneChain {
-    /// Starts the handlers of this job. What they want beyond their answers comes out at the other end.
+    /// Starts the handlers of this job. The receiver returns the requests that handlers make in
+    /// addition to their results.
     pub fn start(
         job: (Nspace, UserIdentity),
         hosted: HostedChains,
@@ -56,26 +57,26 @@ impl StandaloneChain {
         )
     }
 
-    /// Lets an event pass, after which so many may follow.
+    /// Lets an event pass. The handlers may raise as many events as the budget allows.
     pub fn pass(&self, event: Arc<Event>, allowance: EventBudget) -> ChainCompletion {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let number = self.chains.number();
         self.chains.submit(ChainEvent {
             number,
             span: ChainEvent::span(number, &event),
             event,
-            // Who is to hear of it the server has decided.
+            // The server has already decided which users may receive the event.
             reach: UserScope::Everybody,
             allowance,
             source: None,
             jobs: self.jobs.clone(),
             asked: None,
-            awaited: Some(tell),
+            awaited: Some(sender),
         });
-        ChainCompletion(told)
+        ChainCompletion(receiver)
     }
 
-    /// The codes that the handlers are registered for now, and were when they started.
+    /// Returns the codes of the current registrations, and of those at the start.
     pub fn codes(&self) -> Vec<EventCodes> {
         let now = self.chains.view().chains();
         let now = now

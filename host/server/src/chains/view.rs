@@ -1,5 +1,5 @@
-//! What is registered in the hosted chains, for whoever asks: each worker publishes its registrations whenever they change, so
-//! that nobody who looks at them holds up an event.
+//! View of the registrations in the hosted chains. Each worker publishes its registrations when
+//! they change, so that readers never delay an event.
 use super::chain_modules::ChainModules;
 use peal_core::{
     owner::Owner,
@@ -10,35 +10,35 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A handler that is registered.
+/// Registered handler.
 #[derive(Clone, Debug)]
 pub struct RegisteredHandler {
-    /// The number of the registration, in its owner's chain.
+    /// Number of the registration, unique in its owner's chain.
     pub id: RegistrationId,
-    /// What it asks for.
+    /// Registration.
     pub registration: Arc<Registration>,
-    /// The module that is called.
+    /// Name of the module that is called.
     pub module: String,
 }
 
-/// The chains of a server, as they are.
+/// Current chains of a server.
 #[derive(Clone, Debug, Default)]
 pub struct ChainView(Arc<Mutex<BTreeMap<Owner, Arc<ChainModules>>>>);
 
 impl ChainView {
-    /// What stands in an owner's chain has changed.
+    /// Publishes the current modules and registrations of an owner's chain.
     pub(super) fn publish(&self, owner: &Owner, seated: &ChainModules) {
         self.map().insert(owner.clone(), Arc::new(seated.clone()));
     }
 
-    /// An owner has no chain any more.
+    /// Removes an owner's chain.
     pub(super) fn withdraw(&self, owner: &Owner) {
         self.map().remove(owner);
     }
 
-    /// Each owner's chain, in the order in which they and their handlers run.
+    /// Returns each owner's chain, in the order in which the chains and their handlers run.
     pub fn chains(&self) -> Vec<(Owner, Vec<RegisteredHandler>)> {
-        let standing = |seated: &ChainModules| {
+        let handlers = |seated: &ChainModules| {
             let each = seated
                 .registrations
                 .iter()
@@ -51,11 +51,12 @@ impl ChainView {
         };
         self.seated()
             .iter()
-            .map(|(owner, seated)| (owner.clone(), standing(seated)))
+            .map(|(owner, seated)| (owner.clone(), handlers(seated)))
             .collect()
     }
 
     pub(super) fn seated(&self) -> BTreeMap<Owner, Arc<ChainModules>> {
+        // A copy of the references keeps the lock short.
         self.map().clone()
     }
 

@@ -1,4 +1,4 @@
-//! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
+//! Worker of one owner. It runs each event through the owner's chain on a guest thread.
 use super::{
     ChainEvent, ChainView, EventInFlight, HostedHandler, SharedChain, TerminationReply,
     chain_modules::{ChainModule, ChainModules, RegistrationConflict},
@@ -64,7 +64,7 @@ impl ChainWorker {
     pub(super) async fn run(mut self, mut queue: ChainQueue) {
         while let Some(work) = queue.next().await {
             match work {
-                ChainWork::Reseat(seats) => self.reseat(&seats),
+                ChainWork::Reseat(seats) => self.replace_modules(&seats),
                 ChainWork::Event(passing) => {
                     let span = tracing::info_span!(parent: &passing.entered.span, "chain", owner = %self.owner);
                     self.event(passing, &queue).instrument(span).await;
@@ -78,15 +78,16 @@ impl ChainWorker {
         .await
         .is_none()
         {
-            tracing::warn!(owner = %self.owner, "no guest thread was free to tell the modules that they stop");
+            tracing::warn!(owner = %self.owner, "modules not stopped; no guest thread available");
         }
     }
 
-    /// Others take the place of those who sit here. What they were checked against may have changed a moment ago.
-    fn reseat(&mut self, seats: &[ChainModule]) {
-        let (seated, clashes) = self.seated.replaced_by(seats);
-        for RegistrationConflict { module, error } in clashes {
-            tracing::warn!(owner = %self.owner, module = module.name(), %error, "a registration has no place in the new chain");
+    /// Replaces the modules of the chain. The chain may have changed since the new set was checked,
+    /// so conflicts are still possible.
+    fn replace_modules(&mut self, seats: &[ChainModule]) {
+        let (seated, conflicts) = self.seated.replaced_by(seats);
+        for RegistrationConflict { module, error } in conflicts {
+            tracing::warn!(owner = %self.owner, module = module.name(), %error, "registration dropped: not possible in the new chain");
         }
         let names = seated.modules.iter().map(|module| module.name());
         self.meters = self
@@ -108,14 +109,16 @@ impl ChainWorker {
             None
         };
         self.route.pass(Some(&self.owner), passing, &self.shared);
-        // Where this was the last chain, whoever watches hears of it before what follows from it.
+        // Pass the event on first: if this was the last chain, listeners are notified before the
+        // consequences of the termination request.
         if let Some((asked, wished)) = answer {
-            // Who asked may not have wanted to wait so long.
+            // Ignore the error: the request may no longer wait.
             let _ = asked.send(wished);
         }
     }
 
-    /// Runs an event through the chain. Returns whom to tell what its handlers wish, if there is anything to tell.
+    /// Runs an event through the chain. Returns the termination request of its handlers and the
+    /// sender for it, if both exist.
     async fn handle(
         &mut self,
         passing: &mut EventInFlight,
@@ -137,9 +140,11 @@ impl ChainWorker {
         .await;
         let Some(walked) = walked else {
             self.shared.metrics.counters().chain_events_dropped.count();
-            tracing::error!(owner = %self.owner, code = %passing.entered.event.code, "no guest thread could run the chain");
+            tracing::error!(owner = %self.owner, code = %passing.entered.event.code, "event dropped: no guest thread available");
             return None;
         };
+        // Remove one-shot registrations first, and apply the changes in the order in which handlers
+        // requested them.
         for id in &walked.finished.spent {
             self.seated.registrations.deregister(*id);
         }
@@ -147,6 +152,7 @@ impl ChainWorker {
         for (module, change) in walked.changes {
             change::apply(&mut self.seated.registrations, &self.owner, &module, change);
         }
+        // Without an open queue the owner has no chain any more, and its view was withdrawn.
         if !changes_nothing && queue.is_open() {
             self.view.publish(&self.owner, &self.seated);
         }
@@ -160,7 +166,7 @@ impl ChainWorker {
             owner: self.owner.clone(),
             steps,
         };
-        // They wait with the event for the owners that come after.
+        // The results wait with the event in the queues of later owners, so their memory counts.
         passing.bytes = passing.bytes.saturating_add(results.bytes());
         passing.results.push(results);
         if !walked.raised.is_empty() {
@@ -169,7 +175,7 @@ impl ChainWorker {
                     self.raise(walked.raised, raiser, &mut passing.entered.allowance)
                         .await
                 }
-                // Their job is gone.
+                // The owner's job has ended.
                 None => self
                     .shared
                     .metrics
@@ -180,7 +186,7 @@ impl ChainWorker {
         }
         for (module, asked) in walked.controls {
             let (owner, module) = (self.owner.clone(), module.name().to_owned());
-            self.want(HandlerRequest::Control {
+            self.send_request(HandlerRequest::Control {
                 owner,
                 module,
                 asked,
@@ -188,7 +194,7 @@ impl ChainWorker {
             .await;
         }
         for report in walked.reports {
-            self.want(HandlerRequest::Report {
+            self.send_request(HandlerRequest::Report {
                 owner: self.owner.clone(),
                 report,
             })
@@ -197,12 +203,12 @@ impl ChainWorker {
         passing.answer()
     }
 
-    /// Hands on what a handler wants. A server that is stopping hears nothing any more.
-    async fn want(&self, wanted: HandlerRequest) {
-        let _ = self.wanted.send(wanted).await;
+    /// Passes on a request of a handler. Ignore the error: a stopping server accepts no requests.
+    async fn send_request(&self, request: HandlerRequest) {
+        let _ = self.wanted.send(request).await;
     }
 
-    /// Raises events on behalf of handlers, as far as the event before them allows.
+    /// Raises events of handlers, within the event budget.
     async fn raise(
         &self,
         raised: Vec<Notification>,
@@ -216,7 +222,7 @@ impl ChainWorker {
                 .counters()
                 .handler_events_refused
                 .add(raised.len() - share.number);
-            tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "handlers raise too many events");
+            tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "events of handlers refused: event budget exceeded");
         }
         for notification in raised.into_iter().take(share.number) {
             let Notification {
@@ -243,13 +249,14 @@ impl ChainWorker {
                 .await
                 .is_err()
             {
-                // The server is stopping, and hears nothing any more.
+                // The server is stopping and accepts no requests.
                 return;
             }
         }
     }
 
-    /// As whom an owner's handlers act: what those of tenants raise must be permitted. Nothing for a tenant without a job.
+    /// Returns the identity with which an owner's handlers raise events. Events of tenants need
+    /// permission. Returns none for a tenant without a job.
     fn runs_as(&self, jobs: &[(Nspace, UserIdentity)]) -> Option<RaisingOwner> {
         let first = |of_owner: &dyn Fn(&Nspace, UserIdentity) -> bool| {
             let found = jobs
@@ -268,17 +275,17 @@ impl ChainWorker {
 struct ChainRunEnd {
     finished: Arc<ChainEnd>,
     raised: Vec<Notification>,
-    /// How modules want their registrations changed.
+    /// Registration changes that modules requested.
     changes: Vec<(Arc<Module>, RegistrationChange)>,
-    /// The job control that modules asked for.
+    /// Job control that modules requested.
     controls: Vec<(Arc<Module>, DeferredControl)>,
-    /// What they want logged.
+    /// Log requests of modules.
     reports: Vec<DeferredLog>,
-    /// Those that looked on, where they stand.
+    /// Shadow handlers with their positions in the chain.
     shadows: Vec<PendingHandler<HostedHandler>>,
 }
 
-/// Runs on a guest thread: the whole chain, one handler after the other.
+/// Runs the whole chain, one handler after the other. Runs on a guest thread.
 fn walk(
     mut run: ChainRun<HostedHandler>,
     (number, identity): (u64, Option<UserIdentity>),
@@ -302,11 +309,13 @@ fn walk(
                 };
             }
         };
+        // A shadow handler is called after the chain, so that it cannot delay the event.
         if call.member().registration.mode == Mode::Shadow {
             shadows.push(call.clone());
             run = call.pass_over();
             continue;
         }
+        // The drain timeout has expired: the remaining handlers are recorded as unavailable.
         if shared.stopped.load(Ordering::Relaxed) {
             run = call.finish(HandlerOutcome::status(Status::PEAL_ERR_MODULE_UNAVAILABLE));
             continue;

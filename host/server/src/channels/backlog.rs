@@ -1,10 +1,10 @@
-//! The requests that wait or are being written, shared by submitters and the worker.
+//! Log requests that wait or are being written, shared by submitters and the worker.
 use super::Logging;
 use peal_core::log::queue::{BegunRequest, LogQueue, LogUser, QueueLimit, QueueLimits, Ticket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Requests that wait or are being written.
+/// Log requests that wait or are being written.
 pub(super) struct ChannelBacklog {
     state: Mutex<ChannelBacklogState>,
     changed: Notify,
@@ -15,30 +15,30 @@ struct ChannelBacklogState {
     intake: Intake,
 }
 
-/// The state of a queue to which requests may still come.
+/// State of the intake of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Intake {
     Open,
     Closed,
 }
 
-/// State of a backlog, for the worker.
+/// Next action of the worker.
 pub(super) enum NextRequest {
-    /// This one may begin.
+    /// The request may begin now.
     Begin(Box<Logging>, RequestPlace),
-    /// None may begin before another one ends or comes.
+    /// No request may begin before another one ends or is added.
     Wait,
-    /// None is left, and none will come.
+    /// No request is left, and none can be added.
     End,
 }
 
-/// Place of a request that has begun. Those behind it wait until this is dropped.
+/// Place of a request that has begun. Later requests in its channels wait until this is dropped.
 pub(super) struct RequestPlace {
     backlog: Arc<ChannelBacklog>,
     ticket: Ticket,
 }
 
-/// Request that found no room, and the limit that leaves none.
+/// Request that was refused, and the limit that refused it.
 pub(super) struct RefusedRequest {
     pub(super) logging: Logging,
     pub(super) limit: QueueLimit,
@@ -56,7 +56,7 @@ impl ChannelBacklog {
         })
     }
 
-    /// Adds a request if there is room.
+    /// Adds a request, unless a limit is reached.
     pub(super) fn offer(&self, user: LogUser, logging: Logging) -> Result<(), Box<RefusedRequest>> {
         let mut state = self.lock();
         let bytes = logging.bytes();
@@ -64,12 +64,13 @@ impl ChannelBacklog {
             return Err(Box::new(RefusedRequest { logging, limit }));
         }
         state.queue.push(user, bytes, logging.channels(), logging);
+        // Unlock first, so that the worker does not wait for the lock when it wakes up.
         drop(state);
         self.changed.notify_one();
         Ok(())
     }
 
-    /// Adds a request of the worker's own, of which there are few.
+    /// Adds a request of the worker itself. Such requests are few, so no limit applies.
     pub(super) fn add(&self, user: LogUser, logging: Logging) {
         self.lock()
             .queue
@@ -93,13 +94,13 @@ impl ChannelBacklog {
         }
     }
 
-    /// Says that no more requests will come.
+    /// Closes the intake: no request is added afterwards.
     pub(super) fn close(&self) {
         self.lock().intake = Intake::Closed;
         self.changed.notify_one();
     }
 
-    /// Waits until a request came or ended since the last call.
+    /// Waits until a request was added or has ended since the last call.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }

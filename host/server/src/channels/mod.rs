@@ -1,7 +1,8 @@
-//! Log channels: the components that write what procs log.
+//! Log channels: components that write what procs log.
 //!
-//! Each channel writes one request after the other, on guest threads that nobody else uses, and takes users in turn. Requests of one
-//! user on one channel keep their order. So a slow channel delays no event, no other channel, and of each user only what names it.
+//! Each channel writes one request after the other, on guest threads of the log channels, and takes
+//! users in turn. Requests of one user on one channel keep their order. A slow channel therefore
+//! delays no event and no other channel, and of each user only the requests that name it.
 
 mod backlog;
 mod worker;
@@ -41,17 +42,17 @@ use tokio::{
 use worker::ChannelWorker;
 use writing::{ChannelWriter, LogResult};
 
-/// Limits, times and order of log channels; all of them settings.
+/// Limits, times and order of log channels. All of them are settings.
 #[derive(Clone, Debug)]
 pub struct ChannelSettings {
     /// Which channels come first and which must not fail.
     pub log: LogSettings,
-    /// How many requests may wait or be being written, in all and of one user.
+    /// Upper bounds of the requests that wait or are being written, in total and for each user.
     pub queue: QueueLimits,
-    /// How long the host environment may take over what it is to write to one channel. After three times as long no further
+    /// Time limit of the host environment for one channel. After three times as long, no further
     /// channel of the request is tried.
     pub host_timeout: Duration,
-    /// How long requests that were accepted have to be written at shutdown.
+    /// Time in which accepted requests must be written at shutdown.
     pub drain_timeout: Duration,
 }
 
@@ -66,46 +67,47 @@ impl Default for ChannelSettings {
     }
 }
 
-/// A module, and the channels that it is.
+/// Module and the channels that it serves.
 #[derive(Clone)]
 struct Served {
     keys: Vec<Key>,
-    /// Those that it can write to.
+    /// Channels that the module can write to.
     available: Vec<Key>,
     module: Arc<Module>,
 }
 
-/// The log channels of one server, before it starts.
+/// Log channels of one server, before it starts.
 #[derive(Default)]
 pub struct HostedChannels {
     modules: Registrations<Served>,
 }
 
-/// Why a channel cannot be registered.
+/// Error of the registration of a channel.
 #[derive(Debug, Error)]
 pub enum ChannelError {
-    /// It does not say which channel it is.
+    /// The module names no channel.
     #[error("{name:?} names no channel; write which it is, such as stdout")]
     None {
         /// The module.
         name: String,
     },
-    /// Another module is that channel.
+    /// Another module serves the channel.
     #[error("{channel} is served by {holder:?} already; only one module may")]
     Taken {
         /// The channel.
         channel: Key,
-        /// Who serves it.
+        /// Name of the other module.
         holder: String,
     },
-    /// It cannot stand where it wants to.
+    /// The requested placement is not possible.
     #[error(transparent)]
     Place(#[from] RegistrationError),
 }
 
 impl HostedChannels {
-    /// Adds a module that is these channels. Its place says when it is tried where a request names no channel. Those that the module says
-    /// it has nothing to write to are not available. Blocks while the module is asked.
+    /// Adds a module that serves these channels. Its placement is its position among the channels
+    /// that are tried for a request without a channel. Channels that the module reports as absent
+    /// are not available. Blocks while the module is called.
     pub fn register(
         &mut self,
         name: &str,
@@ -148,25 +150,26 @@ impl HostedChannels {
     }
 }
 
-/// Who is told what became of a request.
+/// Recipient of the result of a log request.
 #[derive(Debug)]
 pub(crate) enum LogRequester {
     /// A client or tool of this server.
     Client(RequestId),
-    /// Nobody: it is logged because of something else that was asked.
+    /// None: the request results from another one.
     Nobody,
-    /// The host environment or another server, which waits.
+    /// The host environment or another server, which waits for the status.
     Waits(oneshot::Sender<Status>),
 }
 
-/// The answer to a request of a client or tool that was written, or not taken.
+/// Answer to a log request of a client or tool.
 pub(crate) struct LogAnswer {
     pub(crate) to: RequestId,
     pub(crate) reply: Reply,
 }
 
 impl LogRequester {
-    /// Tells whoever waits; the answer to a client is the caller's to give.
+    /// Sends the result to a waiting requester. Returns the answer to a client, which the caller
+    /// must send.
     fn tell(self, became: LogResult) -> Option<LogAnswer> {
         match self {
             LogRequester::Client(to) => {
@@ -176,40 +179,40 @@ impl LogRequester {
                 });
             }
             LogRequester::Nobody => {}
-            // Who no longer waits need not be told.
+            // Ignore the error: the requester may no longer wait.
             LogRequester::Waits(tell) => drop(tell.send(became.status)),
         }
         None
     }
 }
 
-/// A request on its way to its channels.
+/// Log request on its way to its channels.
 struct Logging {
     request: Arc<LogRequest>,
     run: LogRun,
     subject: Subject,
 }
 
-/// The origin of what is logged.
+/// Origin of a log request.
 enum Subject {
-    /// A request, by what it is told from others if it may be logged once for many.
+    /// A requester. The key identifies similar requests if duplicates may be suppressed.
     Request {
         to: LogRequester,
         likeness: Option<DuplicateKey>,
     },
-    /// The number of requests that were not logged.
+    /// The worker itself, with the number of suppressed duplicates.
     Tally,
 }
 
 impl Logging {
-    /// The memory that each channel of a request takes while it waits, nearly.
+    /// Estimate of the memory that each channel of a waiting request takes, in bytes.
     const CHANNEL: usize = 256;
 
     fn channels(&self) -> BTreeSet<Key> {
         self.run.channels()
     }
 
-    /// The memory that it takes, nearly.
+    /// Estimates the memory of the request, in bytes.
     fn bytes(&self) -> usize {
         let infos = self.request.data.iter().chain(&self.request.directives);
         let channels = self.run.channels().len() * Logging::CHANNEL;
@@ -219,10 +222,10 @@ impl Logging {
     }
 }
 
-/// The modules that write, in their order, and what measures them.
+/// Modules that write, in their order, and their meters.
 struct ChannelModules {
     modules: Vec<Served>,
-    /// The channels that they can write to.
+    /// Channels that the modules can write to.
     offered: Arc<[Key]>,
     meters: Arc<RoleMeters>,
 }
@@ -265,7 +268,7 @@ impl ChannelModules {
     }
 }
 
-/// The running channels.
+/// Running channels.
 pub(crate) struct Channels {
     writers: watch::Sender<Arc<ChannelModules>>,
     backlog: Arc<ChannelBacklog>,
@@ -274,7 +277,7 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// Starts the worker; its answers go to `handle`.
+    /// Starts the worker. Its answers go to `handle`.
     pub(crate) fn start(
         hosted: HostedChannels,
         pool: &Arc<GuestPool>,
@@ -284,11 +287,11 @@ impl Channels {
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
     ) -> Channels {
-        let (writers, seated) = watch::channel(ChannelModules::new(&hosted, metrics));
+        let (writers, receiver) = watch::channel(ChannelModules::new(&hosted, metrics));
         let backlog = ChannelBacklog::new(settings.queue);
         let book = DuplicateFilter::new(settings.log.aggregation);
         let writer = Arc::new(ChannelWriter {
-            writers: seated,
+            writers: receiver,
             pool: pool.clone(),
             settings,
             host: host.clone(),
@@ -313,22 +316,23 @@ impl Channels {
         }
     }
 
-    /// Puts these in the place of those there are. A request that is being written is written by those who began.
+    /// Replaces the modules. A request that is being written is finished by the previous ones.
     pub(crate) fn replace(&mut self, hosted: &HostedChannels) {
         self.writers
             .send_replace(ChannelModules::new(hosted, &self.writer.metrics));
     }
 
-    /// The channels that are available to a proc or tool (`PMIX_QUERY_LOG_CHANNELS`): those of modules, in their order, then those that
-    /// the host environment is.
+    /// Returns the channels that are available to a proc or tool (`PMIX_QUERY_LOG_CHANNELS`): those
+    /// of modules in their order, then those of the host environment.
     pub(crate) fn available(&self, source: &Proc) -> AvailableChannels {
         self.writers
             .borrow()
             .available(Some(source), &*self.writer.host)
     }
 
-    /// Takes a request, which is answered when it has been written. Of one that makes no sense, or if too many wait, the answer comes back:
-    /// behind what others have had written it would keep them waiting.
+    /// Accepts a request, which is answered after it was written. Returns the answer at once if the
+    /// request is invalid or a limit is reached. An invalid request is answered at once so that it
+    /// does not have to wait behind other requests.
     pub(crate) fn submit(
         &self,
         to: LogRequester,
@@ -343,7 +347,7 @@ impl Channels {
         let run = match self.writer.route(&request, &arrival) {
             Ok(run) => run,
             Err(malformed) => {
-                tracing::debug!(source = writing::source_name(&request), %malformed, "nothing is logged");
+                tracing::debug!(source = writing::source_name(&request), %malformed, "malformed log request refused");
                 self.writer.metrics.counters().log_requests.count();
                 return to.tell(malformed.status().into());
             }
@@ -379,7 +383,8 @@ impl Channels {
         ))
     }
 
-    /// Waits until what was accepted is written and the modules have stopped, but no longer than may be.
+    /// Waits until the accepted requests are written and the modules have stopped, at most the
+    /// drain timeout.
     pub(crate) async fn drain(self) {
         self.backlog.close();
         let (stop, drain_timeout) = (
@@ -391,7 +396,7 @@ impl Channels {
             .is_err()
         {
             stop.abort();
-            tracing::error!(after = ?drain_timeout, "what is still before the log channels is lost");
+            tracing::error!(after = ?drain_timeout, "log channels not drained in time; pending log requests lost");
         }
     }
 }

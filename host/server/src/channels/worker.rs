@@ -1,4 +1,5 @@
-//! The worker that has log requests written as they may begin, unless the like of them was logged lately.
+//! Worker of the log channels. It starts requests as they may begin, except duplicates of recent
+//! ones.
 use super::{
     LogAnswer, LogRequester, Logging, Subject,
     backlog::{ChannelBacklog, NextRequest, RequestPlace},
@@ -21,21 +22,21 @@ pub(super) struct ChannelWorker {
     pub(super) backlog: Arc<ChannelBacklog>,
     pub(super) writer: Arc<ChannelWriter>,
     pub(super) handle: ServerHandle,
-    /// What was logged lately.
+    /// Recent requests, for duplicate suppression.
     pub(super) book: DuplicateFilter,
     pub(super) started: Instant,
 }
 
-/// A request that was written.
+/// Log request that was written.
 struct Written {
     request: Arc<LogRequest>,
     subject: Subject,
     became: LogResult,
-    /// Those behind it wait until the book knows of it.
+    /// Kept until the duplicate filter contains the request, so that later duplicates find it.
     place: RequestPlace,
 }
 
-/// How many requests begin before others have their turn at the runtime.
+/// Upper bound of requests that begin before the worker yields to other tasks.
 const AT_ONCE: usize = 32;
 
 impl ChannelWorker {
@@ -47,6 +48,7 @@ impl ChannelWorker {
                 NextRequest::Wait => {}
                 NextRequest::Begin(logging, place) => {
                     self.begin(*logging, place, &mut under_way);
+                    // Other tasks of the runtime get a turn after each group of requests.
                     tokio::task::yield_now().await;
                     continue;
                 }
@@ -54,9 +56,9 @@ impl ChannelWorker {
             tokio::select! {
                 () = self.backlog.changed() => {}
                 Some(done) = under_way.join_next() => {
-                    // One that panicked has said so.
+                    // A task that panicked has already reported it.
                     if let Ok(written) = done {
-                        self.end(written);
+                        self.finish(written);
                     }
                 }
                 () = until(self.started, self.book.deadline()) => {
@@ -66,6 +68,7 @@ impl ChannelWorker {
                 }
             }
         }
+        // The intake is closed, so the last summaries are written here.
         for DuplicateSummary { request, origin } in self.book.close_all() {
             let request = Arc::new(request);
             if let Ok(run) = self
@@ -83,7 +86,7 @@ impl ChannelWorker {
                 .for_each(|served| served.module.stop())
         };
         if on_guest_thread(&self.writer.pool, stop).await.is_none() {
-            tracing::warn!("no guest thread was free to tell the log channels that they stop");
+            tracing::warn!("log channels not stopped; no guest thread available");
         }
     }
 
@@ -91,7 +94,7 @@ impl ChannelWorker {
         MonotonicTime::default() + self.started.elapsed()
     }
 
-    /// Begins with those that may, but not too many, and returns what is next.
+    /// Starts requests that may begin, up to a bound, and returns the next action.
     fn begin_some(&mut self, under_way: &mut JoinSet<Written>) -> NextRequest {
         for _ in 0..AT_ONCE {
             match self.backlog.begin() {
@@ -102,7 +105,7 @@ impl ChannelWorker {
         self.backlog.begin()
     }
 
-    /// Has a request written, unless the like of it was lately.
+    /// Writes a request in a task, unless it is a duplicate of a recent one.
     fn begin(&mut self, logging: Logging, place: RequestPlace, under_way: &mut JoinSet<Written>) {
         let Logging {
             request,
@@ -118,7 +121,8 @@ impl ChannelWorker {
                 .counters()
                 .log_requests_aggregated
                 .count();
-            self.tell(subject, status.into());
+            // The place is dropped on return, so later requests may begin at once.
+            self.report(subject, status.into());
             return;
         }
         let writer = self.writer.clone();
@@ -138,8 +142,9 @@ impl ChannelWorker {
         under_way.spawn(write.instrument(span));
     }
 
-    /// Tells what became of a request, and remembers it for those like it. Then those behind it may begin.
-    fn end(&mut self, written: Written) {
+    /// Reports the result of a request, and remembers the request for duplicates. Afterwards later
+    /// requests may begin.
+    fn finish(&mut self, written: Written) {
         let Written {
             request,
             mut subject,
@@ -153,11 +158,11 @@ impl ChannelWorker {
         {
             self.add(tally);
         }
-        self.tell(subject, became);
+        self.report(subject, became);
         drop(place);
     }
 
-    fn tell(&self, subject: Subject, became: LogResult) {
+    fn report(&self, subject: Subject, became: LogResult) {
         if let Subject::Request { to, .. } = subject {
             self.writer.metrics.counters().log_requests.count();
             if let Some(LogAnswer { to, reply }) = to.tell(became) {
@@ -166,7 +171,8 @@ impl ChannelWorker {
         }
     }
 
-    /// Has it logged how many requests were not, behind what their user has waiting. Nobody is told what becomes of that.
+    /// Queues a summary of suppressed duplicates behind the other requests of its user. Its result
+    /// is reported to no requester.
     fn add(&self, DuplicateSummary { request, origin }: DuplicateSummary) {
         let arrival = self.writer.arrival(SystemTime::now(), origin);
         let request = Arc::new(request);
@@ -185,7 +191,7 @@ impl ChannelWorker {
 }
 
 impl Subject {
-    /// That of a request of this asker.
+    /// Returns the subject of a request of this requester.
     pub(super) fn request(to: LogRequester, likeness: Option<DuplicateKey>) -> Subject {
         Subject::Request { to, likeness }
     }

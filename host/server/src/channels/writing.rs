@@ -1,4 +1,4 @@
-//! The way of one request through its channels.
+//! Writing of one log request to its channels.
 use super::{ChannelModules, ChannelSettings};
 use crate::{
     fair_semaphore::FairSemaphore,
@@ -19,40 +19,43 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Has channels write, one after the other for each request and one request at a time for each channel.
+/// Writer of log requests: one channel after the other for each request, one request at a time for
+/// each channel.
 pub(super) struct ChannelWriter {
     pub(super) writers: watch::Receiver<Arc<ChannelModules>>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) settings: ChannelSettings,
     pub(super) host: Arc<dyn HostEnvironment>,
-    /// The other servers, and who this one is among them.
+    /// Transport between the servers, and the id of this server.
     pub(super) beside: (Arc<dyn ServerTransport>, ServerId),
     pub(super) metrics: Arc<Metrics>,
-    /// Turns at channels. A user has one request at most before each, so these are turns of users as well.
+    /// Semaphore of each channel. A user has at most one request in a channel, so the order of the
+    /// permits is also the order of the users.
     pub(super) turns: FairSemaphore<Key>,
 }
 
-/// The time that channels have for one request, whatever they are: later ones of its user wait.
+/// Time that is left for the channels of one request. It bounds the wait of later requests of the
+/// user.
 struct RequestTimer(Duration);
 
 impl RequestTimer {
-    /// How much longer than the host environment over one channel a whole request may take.
+    /// Multiple of the host environment's limit for one channel that a whole request may take.
     const TIMES: u32 = 3;
 
     fn new(host_timeout: Duration) -> RequestTimer {
         RequestTimer(host_timeout.saturating_mul(RequestTimer::TIMES))
     }
 
-    /// Only what is spent in a turn counts, not the wait for it.
+    /// Subtracts the time spent with a permit. The wait for the permit does not count.
     fn spend(&mut self, time: Duration) {
         self.0 = self.0.saturating_sub(time);
     }
 }
 
-/// The result of a request.
+/// Result of a log request.
 pub(super) struct LogResult {
     pub(super) status: Status,
-    /// Of each channel that was tried, by its key; empty where all is as the status says.
+    /// Status of each channel that was tried, by its key; empty if all channels succeeded.
     channels: Vec<Info>,
 }
 
@@ -74,7 +77,7 @@ impl LogResult {
         LogResult { status, channels }
     }
 
-    /// Says that it was refused, and by which limit.
+    /// Returns the result of a request that a limit refused.
     pub(super) fn refused(status: Status, limit: Info) -> LogResult {
         LogResult {
             status,
@@ -82,7 +85,7 @@ impl LogResult {
         }
     }
 
-    /// As clients are told.
+    /// Converts the result to a reply for clients.
     pub(super) fn reply(self) -> Reply {
         let LogResult { status, channels } = self;
         if channels.is_empty() {
@@ -106,7 +109,7 @@ impl From<Status> for LogResult {
 }
 
 impl ChannelWriter {
-    /// Finds the way of a request to the channels that there are now.
+    /// Routes a request to the channels that are currently available.
     pub(super) fn route(
         &self,
         request: &Arc<LogRequest>,
@@ -119,9 +122,9 @@ impl ChannelWriter {
         log::route(request.clone(), &available, &self.settings.log, arrival)
     }
 
-    /// How a request came that came at this time.
+    /// Returns the circumstances of a request that arrived at this time.
     pub(super) fn arrival(&self, at: SystemTime, origin: LogOrigin) -> LogArrival {
-        let (fabric, id) = &self.beside;
+        let (transport, id) = &self.beside;
         let at = at
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
@@ -129,21 +132,24 @@ impl ChannelWriter {
         LogArrival {
             at,
             origin,
-            gateway: fabric.gateway(*id),
+            gateway: transport.gateway(*id),
             chosen: None,
         }
     }
 
-    /// Takes a request its way, and says what became of it. Channels that the request has no time left for are not tried.
+    /// Writes a request to its channels and returns the result. Channels are not tried after the
+    /// time of the request is used up.
     pub(super) async fn write(&self, request: &LogRequest, mut run: LogRun) -> LogResult {
+        // One module set serves the whole request, even if the modules are replaced meanwhile.
         let writers = self.writers.borrow().clone();
-        let mut patience = RequestTimer::new(self.settings.host_timeout);
+        let mut timer = RequestTimer::new(self.settings.host_timeout);
         let logged = loop {
             let pending = match run.advance() {
                 NextChannel::Try(pending) => pending,
                 NextChannel::Done(logged) => break logged,
             };
-            if patience.0.is_zero() {
+            if timer.0.is_zero() {
+                // Channels that are not tried get a status, so that the requester learns of them.
                 run = pending.finish(code::PMIX_ERR_TIMEOUT, Vec::new());
                 continue;
             }
@@ -160,26 +166,26 @@ impl ChannelWriter {
                     None => return code::PMIX_ERR_OUT_OF_RESOURCE.into(),
                 }
             } else {
-                let status = self.ask(&pending, &patience).await;
+                let status = self.write_elsewhere(&pending, &timer).await;
                 pending.finish(status, Vec::new())
             };
-            patience.spend(begin.elapsed());
+            timer.spend(begin.elapsed());
         };
         for step in logged.steps.iter().filter(|step| !step.status.is_success()) {
             self.metrics.counters().log_channel_failures.count();
             let source = source_name(request);
-            tracing::info!(source, channel = ?step.name, status = %step.status, infos = ?step.infos, "a log channel failed");
+            tracing::info!(source, channel = ?step.name, status = %step.status, infos = ?step.infos, "log channel failed");
         }
         LogResult::of(logged)
     }
 
-    /// Has somebody else write to a channel.
-    async fn ask(&self, pending: &PendingChannel, patience: &RequestTimer) -> Status {
-        let (channel, request, (fabric, id)) =
+    /// Writes to a channel through a gateway or the host environment.
+    async fn write_elsewhere(&self, pending: &PendingChannel, timer: &RequestTimer) -> Status {
+        let (channel, request, (transport, id)) =
             (pending.channel().clone(), pending.request(), &self.beside);
-        let asked = match (pending.writer(), request.source.clone()) {
+        let written = match (pending.writer(), request.source.clone()) {
             (LogDestination::Gateway, _) => {
-                fabric.log(*id, channel, request, pending.origin().at_gateway())
+                transport.log(*id, channel, request, pending.origin().at_gateway())
             }
             (LogDestination::Host, Some(source)) => {
                 let LogRequest {
@@ -196,12 +202,13 @@ impl ChannelWriter {
                     directives,
                 )
             }
-            // A module that has gone since it was chosen; what has no source is the host's own.
+            // The module was removed after it was chosen, or the request is the host environment's
+            // own.
             (LogDestination::Module, _) | (LogDestination::Host, None) => {
                 return code::PMIX_ERR_NOT_AVAILABLE;
             }
         };
-        match tokio::time::timeout(self.settings.host_timeout.min(patience.0), asked).await {
+        match tokio::time::timeout(self.settings.host_timeout.min(timer.0), written).await {
             Ok(Ok(())) => code::PMIX_SUCCESS,
             Ok(Err(status)) => status,
             Err(_) => code::PMIX_ERR_TIMEOUT,
@@ -209,7 +216,7 @@ impl ChannelWriter {
     }
 }
 
-/// Has a module write, on a guest thread.
+/// Calls a module to write. Runs on a guest thread.
 fn call(pending: PendingChannel, writers: &ChannelModules) -> LogRun {
     let Some(module) = writers.module(pending.channel()) else {
         return pending.finish(code::PMIX_ERR_NOT_AVAILABLE, Vec::new());
@@ -230,7 +237,7 @@ fn call(pending: PendingChannel, writers: &ChannelModules) -> LogRun {
     pending.finish(result.status, result.infos)
 }
 
-/// The requester as traces have it.
+/// Returns the name of the requester for traces.
 pub(super) fn source_name(request: &LogRequest) -> String {
     request
         .source

@@ -1,7 +1,8 @@
-//! Decisions: the components that say who may do what, one chain of policies per hook.
+//! Decisions of policies: components that grant or deny requests, one chain for each hook.
 //!
-//! Every hook that has policies has a worker with a bounded queue, which asks about one request after the other, so that
-//! the events of one source keep their order. A whole chain runs in one hand-over to the site's guest threads.
+//! Every hook with policies has a worker with a bounded queue. It submits one request after the
+//! other, so that the events of one source keep their order. A whole chain runs in one hand-over to
+//! a guest thread of the policies.
 
 mod worker;
 
@@ -34,20 +35,20 @@ use tokio::{
 use tracing::Span;
 use worker::PolicyWorker;
 
-/// The least time between two lines on denials.
+/// Minimum interval between two log lines about denials.
 const BETWEEN_DENIALS: Duration = Duration::from_millis(100);
 
-/// A module that decides, or would.
+/// Policy module, active or shadow.
 #[derive(Clone, Debug)]
 pub struct HostedPolicy {
     /// The module.
     pub module: Arc<Module>,
-    /// Whether it takes part.
+    /// Active or shadow.
     pub mode: Mode,
 }
 
 impl From<Arc<Module>> for HostedPolicy {
-    /// A module that takes part.
+    /// Returns an active policy.
     fn from(module: Arc<Module>) -> HostedPolicy {
         HostedPolicy {
             module,
@@ -56,27 +57,27 @@ impl From<Arc<Module>> for HostedPolicy {
     }
 }
 
-/// The policies of one server, before it starts.
+/// Policies of one server, before it starts.
 #[derive(Default)]
 pub struct HostedPolicies {
     hooks: BTreeMap<Hook, PolicyChain<HostedPolicy>>,
 }
 
-/// Why a policy cannot be registered.
+/// Error of the registration of a policy.
 #[derive(Debug, Error)]
 pub enum PolicyError {
-    /// Nobody asks policies there yet.
+    /// The server does not call policies for this hook yet.
     #[error(
-        "policies for {0} are not asked yet; those for connection, event, job-control, monitor, provision and log are"
+        "hook {0} calls no policies yet; connection, event, job-control, monitor, provision and log do"
     )]
     NotAsked(Hook),
-    /// It cannot stand where it wants to.
+    /// The requested placement is not possible.
     #[error(transparent)]
     Place(#[from] RegistrationError),
 }
 
 impl HostedPolicies {
-    /// Adds a module to the policies of a hook, under the name that requesters are told when it denies.
+    /// Adds a module to the policies of a hook. Requesters receive the name if the policy denies.
     pub fn register(
         &mut self,
         hook: Hook,
@@ -98,20 +99,20 @@ impl HostedPolicies {
     }
 }
 
-/// What is to be decided.
+/// Request that is to be decided.
 struct DecisionRequest {
     id: DecisionId,
     request: Arc<PolicyRequest>,
-    /// What holds if all policies pass.
+    /// Built-in rule that decides if all policies pass.
     default: HookDefault,
-    /// The span of the decision, within that of the request.
+    /// Span of the decision, inside the span of the request.
     span: Span,
 }
 
-/// The policies of a hook, and what measures them.
+/// Policies of a hook and their meters.
 struct HookPolicies {
     chain: PolicyChain<HostedPolicy>,
-    /// Whether any of them takes part.
+    /// True if at least one policy is active.
     decides: bool,
     meters: Arc<RoleMeters>,
 }
@@ -133,17 +134,18 @@ impl HookPolicies {
     }
 }
 
-/// How the worker of a hook is reached.
+/// Handle of the worker of a hook.
 struct HookWorkerHandle {
     ask: mpsc::Sender<DecisionRequest>,
     panel: watch::Sender<Arc<HookPolicies>>,
-    /// Whether any policy takes part, or did: requests may wait for its worker, and must not be overtaken.
+    /// True if a policy is or was active. Requests may still wait for the worker then, and later
+    /// ones must not overtake them.
     decides: bool,
 }
 
-/// The running policies.
+/// Running policies.
 pub(crate) struct Decisions {
-    seats: BTreeMap<Hook, HookWorkerHandle>,
+    hook_workers: BTreeMap<Hook, HookWorkerHandle>,
     workers: JoinSet<()>,
     pool: Arc<GuestPool>,
     queue: usize,
@@ -155,7 +157,8 @@ pub(crate) struct Decisions {
 }
 
 impl Decisions {
-    /// Starts a worker per hook; at most so many requests wait for each. What they conclude goes to `handle`.
+    /// Starts a worker for each hook, with at most `queue` waiting requests. The verdicts go to
+    /// `handle`.
     pub(crate) fn start(
         hosted: HostedPolicies,
         pool: &Arc<GuestPool>,
@@ -166,7 +169,7 @@ impl Decisions {
         audit: Option<AuditTrail>,
     ) -> Decisions {
         let mut decisions = Decisions {
-            seats: BTreeMap::new(),
+            hook_workers: BTreeMap::new(),
             workers: JoinSet::new(),
             pool: pool.clone(),
             queue: queue.max(1),
@@ -180,13 +183,15 @@ impl Decisions {
         decisions
     }
 
-    /// Puts these in the place of those there are. A request that is being decided about is decided about by those who began.
+    /// Replaces the policies. A request that is being decided is finished by the previous ones.
     pub(crate) fn replace(&mut self, mut hosted: HostedPolicies) {
-        for (hook, seat) in &mut self.seats {
+        // A hook keeps its worker without policies, since requests may still wait for it.
+        for (hook, entry) in &mut self.hook_workers {
             let chain = hosted.hooks.remove(hook).unwrap_or_default();
             let panel = HookPolicies::new(*hook, chain, &self.metrics);
-            seat.decides |= panel.decides;
-            seat.panel.send_replace(Arc::new(panel));
+            // Once true, this stays true: later requests must not overtake waiting ones.
+            entry.decides |= panel.decides;
+            entry.panel.send_replace(Arc::new(panel));
         }
         for (hook, chain) in hosted.hooks {
             let panel = HookPolicies::new(hook, chain, &self.metrics);
@@ -210,7 +215,7 @@ impl Decisions {
                 }
                 .run(asked),
             );
-            self.seats.insert(
+            self.hook_workers.insert(
                 hook,
                 HookWorkerHandle {
                     ask,
@@ -221,21 +226,22 @@ impl Decisions {
         }
     }
 
-    /// The hooks that have policies, or had some.
+    /// Returns the hooks that have or had policies.
     pub(crate) fn hooks(&self) -> impl Iterator<Item = Hook> {
-        self.seats.keys().copied()
+        self.hook_workers.keys().copied()
     }
 
-    /// Those of them whose policies only look on.
+    /// Returns the hooks whose policies are all shadow modules.
     pub(crate) fn watched(&self) -> impl Iterator<Item = Hook> {
-        self.seats
+        self.hook_workers
             .iter()
-            .filter(|(_, seat)| !seat.decides)
+            .filter(|(_, entry)| !entry.decides)
             .map(|(hook, _)| *hook)
     }
 
-    /// Asks the policies of a hook, whose default this is. What is decided already: the default decides at once where all only
-    /// look on, and if too many wait for those that take part, the answer is no.
+    /// Submits a request to the policies of a hook. Returns the verdict if it is known at once: if
+    /// no policy is active, the built-in rule decides; if too many requests wait, the request is
+    /// denied.
     pub(crate) fn ask(
         &self,
         id: DecisionId,
@@ -244,12 +250,12 @@ impl Decisions {
     ) -> Option<Verdict> {
         let hook = request.matter.hook();
         let span = tracing::info_span!("decision", number = id.number(), %hook);
-        let Some(seat) = self.seats.get(&hook) else {
+        let Some(entry) = self.hook_workers.get(&hook) else {
             return Some(Verdict::overload());
         };
-        if !seat.decides {
+        if !entry.decides {
             let _entered = span.enter();
-            let panel = seat.panel.borrow().clone();
+            let panel = entry.panel.borrow().clone();
             return Some(worker::by_default(
                 &panel,
                 request,
@@ -258,7 +264,8 @@ impl Decisions {
                 &self.shadows,
             ));
         }
-        seat.ask
+        entry
+            .ask
             .try_send(DecisionRequest {
                 id,
                 request,
@@ -269,24 +276,24 @@ impl Decisions {
             .then(Verdict::overload)
     }
 
-    /// Counts a denial and writes it down. Whoever is denied can ask again as often as they like, so not every one is worth
-    /// a line of its own.
+    /// Counts and records a denial. A denied requester can repeat its request without limit, so not
+    /// every denial is logged as a warning.
     pub(crate) fn denied(&self, denial: &Denial) {
         self.metrics.counters().requests_denied.count();
         if let (Some(audit), false) = (&self.audit, self.is_recorded(denial)) {
-            audit.refuse(denied(denial));
+            audit.refuse(denial_entry(denial));
         }
         match self.denials.allow(Instant::now()) {
-            Some(left_out) => tracing::warn!(%denial, left_out, "a request is denied"),
-            None => tracing::debug!(%denial, "a request is denied"),
+            Some(left_out) => tracing::warn!(%denial, left_out, "request denied"),
+            None => tracing::debug!(%denial, "request denied"),
         }
     }
 
-    /// Whether the decision that led to a denial is on record as that.
+    /// Returns true if the audit trail contains the decision that led to the denial.
     fn is_recorded(&self, denial: &Denial) -> bool {
         let is_concluded = match denial.by {
             DecidedBy::Policy(_) | DecidedBy::Default => true,
-            // It was withdrawn and written, unless the trail still cannot be written.
+            // The worker recorded the withdrawal, unless the trail still cannot be written.
             DecidedBy::Unrecorded => self
                 .audit
                 .as_ref()
@@ -296,23 +303,25 @@ impl Decisions {
         denial.decision.is_some()
             && is_concluded
             && self
-                .seats
+                .hook_workers
                 .get(&denial.hook)
-                .is_some_and(|seat| seat.decides)
+                .is_some_and(|entry| entry.decides)
     }
 
-    /// Waits until what was asked is decided and the modules have stopped, but no longer than may be.
+    /// Waits until the submitted requests are decided and the modules have stopped, at most the
+    /// timeout.
     pub(crate) async fn drain(mut self, timeout: Duration) {
-        self.seats.clear();
+        // Dropping the senders ends the workers after their queues.
+        self.hook_workers.clear();
         let all = async { while self.workers.join_next().await.is_some() {} };
         if tokio::time::timeout(timeout, all).await.is_err() {
-            tracing::error!(after = ?timeout, "policies do not come to an end");
+            tracing::error!(after = ?timeout, "policies not drained in time");
         }
     }
 }
 
-/// A denial as it is recorded.
-fn denied(denial: &Denial) -> peal_audit::AdmissionDenial {
+/// Converts a denial to an entry of the audit trail.
+fn denial_entry(denial: &Denial) -> peal_audit::AdmissionDenial {
     let Denial {
         hook,
         requester,

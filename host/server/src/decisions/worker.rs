@@ -1,4 +1,4 @@
-//! One hook's worker: takes requests as they come and asks the hook's policies about each on a guest thread.
+//! Worker of one hook. It runs each request through the hook's policies on a guest thread.
 use super::{DecisionRequest, HookPolicies, HostedPolicy};
 use crate::{
     guest_thread::on_guest_thread,
@@ -32,7 +32,8 @@ impl PolicyWorker {
     pub(super) async fn run(self, mut asked: mpsc::Receiver<DecisionRequest>) {
         while let Some(mut request) = asked.recv().await {
             let span = mem::replace(&mut request.span, Span::none());
-            // Where others wait, they are not kept from their turn by a write.
+            // If more requests wait, the writer thread of the trail writes, so that the disk does
+            // not delay them.
             let by = if asked.is_empty() {
                 CommitThread::Caller
             } else {
@@ -53,11 +54,11 @@ impl PolicyWorker {
         .await
         .is_none()
         {
-            tracing::warn!("no guest thread was free to tell the policies that they stop");
+            tracing::warn!("policies not stopped; no guest thread available");
         }
     }
 
-    /// Has the policies of the hook decide one request, and tells the server.
+    /// Decides one request by the policies of the hook, and reports the verdict to the server.
     async fn decide(&self, asked: DecisionRequest, by: CommitThread) {
         let DecisionRequest {
             id,
@@ -65,16 +66,17 @@ impl PolicyWorker {
             default,
             ..
         } = asked;
-        // Held until the end, so that nobody who decides is stopped before.
+        // Keep the policies until the end, so that no module that decides is stopped before.
         let panel = self.panel.borrow().clone();
         let (audit, handle) = (self.audit.clone(), self.handle.clone());
-        // What is on record comes later than what is not, and must not be overtaken.
+        // Recorded verdicts are reported later than others. With an audit trail all requests take
+        // this path, so that none overtakes another.
         if panel.decides || audit.is_some() {
             let run = panel.chain.run(request.clone(), default);
             let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
             let walked = on_guest_thread(&self.pool, move || {
                 let walked = walk(id.number(), run, &metrics, &meters);
-                // Whoever is told finds it counted.
+                // Count first: a requester that has its verdict must find it counted.
                 metrics.counters().decisions.count();
                 conclude(
                     id,
@@ -87,7 +89,7 @@ impl PolicyWorker {
             });
             match walked.await {
                 Some(walked) => {
-                    walked.shown(&self.shadows);
+                    walked.run_shadows(&self.shadows);
                 }
                 None => {
                     self.metrics.counters().decisions.count();
@@ -102,7 +104,7 @@ impl PolicyWorker {
     }
 }
 
-/// Says what was decided, once that is on record, where it is to be.
+/// Reports a verdict, after it was recorded if there is an audit trail.
 fn conclude(
     id: DecisionId,
     request: Arc<PolicyRequest>,
@@ -118,6 +120,7 @@ fn conclude(
         by,
         move |safe| {
             let verdict = match (safe, verdict) {
+                // A grant that could not be recorded is withdrawn; a denial holds in any case.
                 (CommitResult::No, Verdict::Granted { .. }) => Verdict::unrecorded(),
                 (_, verdict) => verdict,
             };
@@ -126,16 +129,16 @@ fn conclude(
     );
 }
 
-/// What came of a request.
+/// Result of a run through the policies.
 struct PolicyRunEnd {
     verdict: Verdict,
-    /// Those that looked on, where they stand.
+    /// Shadow policies with their positions in the chain.
     shadows: Vec<PolicyFork>,
 }
 
 impl PolicyRunEnd {
-    /// Has those that looked on say what they would have said.
-    fn shown(self, shadows: &Shadows) -> Verdict {
+    /// Calls the shadow policies and returns the verdict.
+    fn run_shadows(self, shadows: &Shadows) -> Verdict {
         let PolicyRunEnd {
             verdict,
             shadows: forks,
@@ -147,7 +150,8 @@ impl PolicyRunEnd {
     }
 }
 
-/// Where no policy takes part: the default decides, which takes no guest and no time.
+/// Decides a request for which no policy is active. The built-in rule decides without a call of a
+/// guest.
 pub(super) fn by_default(
     panel: &HookPolicies,
     request: Arc<PolicyRequest>,
@@ -155,10 +159,11 @@ pub(super) fn by_default(
     metrics: &Metrics,
     shadows: &Shadows,
 ) -> Verdict {
-    walk(0, panel.chain.run(request, default), metrics, &panel.meters).shown(shadows)
+    walk(0, panel.chain.run(request, default), metrics, &panel.meters).run_shadows(shadows)
 }
 
-/// Runs on a guest thread, unless all only look on: one policy after the other, until one decides.
+/// Runs a request through the policies until one decides. Runs on a guest thread, unless all
+/// policies are shadow modules.
 fn walk(
     number: u64,
     mut run: PolicyRun<HostedPolicy>,
@@ -200,7 +205,7 @@ fn walk(
             &usage,
             outcome.as_ref().err(),
         );
-        // What is not shared any more need not be copied to be added to.
+        // Drop the call first: with a single reference the infos need not be copied to be amended.
         drop(call);
         let outcome = outcome.map_err(|failure| {
             metrics.counters().policy_failures.count();
@@ -209,16 +214,17 @@ fn walk(
                 reason: failure.reason,
             }
         });
-        let said = PolicyAnswer {
+        let answer = PolicyAnswer {
             outcome,
             infos,
             amendment,
         };
+        // A shadow policy is later compared with the answers of the policies behind it.
         for shadow in &mut shadows {
             shadow
                 .later
-                .push_back((pending.name().into(), said.clone()));
+                .push_back((pending.name().into(), answer.clone()));
         }
-        run = pending.finish(said);
+        run = pending.finish(answer);
     }
 }

@@ -1,5 +1,5 @@
-//! Live claims on procs whose processes the host does not know: the first one is believed, and what descends from its
-//! process are its clones.
+//! Claims on procs whose processes the host environment does not know. The first claim on a proc is
+//! accepted; later ones must come from descendants of its process, which are clones of the proc.
 use super::{
     IdentityMismatch, PeerSocket, ProcessObserver, observer::SearchStart, process::ObservedProcess,
     socket::Sockets,
@@ -10,22 +10,22 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A user's claim on a proc: what others claim is no business of theirs.
+/// Proc and user of a claim. Claims of different users on one proc are independent.
 type Claimed = (Proc, u32);
 
-/// The claims that live.
+/// Open claims.
 #[derive(Debug, Default)]
 pub(super) struct Claims(Mutex<HashMap<Claimed, Claimants>>);
 
-/// Who claims a proc.
+/// Claimants of a proc.
 #[derive(Debug, Default)]
 struct Claimants {
-    /// Whose descendants the claimants are; looked for only when there is a second one.
+    /// Process of the first claimant. It is searched for only when a second one claims the proc.
     first: Option<ObservedProcess>,
     live: Vec<PeerSocket>,
 }
 
-/// A claim that lives as long as this does.
+/// Claim that stays open until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ProcClaim {
     claims: Arc<Claims>,
@@ -34,7 +34,8 @@ pub(crate) struct ProcClaim {
 }
 
 impl Claims {
-    /// Claims a proc for the holder of a connection, or says who has it. Looks at processes, so it takes its time.
+    /// Claims a proc for the holder of a connection. Fails if another process holds the claim.
+    /// Reads files in `/proc`, so it may block.
     pub(super) fn claim(
         self: &Arc<Self>,
         proc: &Proc,
@@ -66,14 +67,15 @@ impl Claims {
                         first: first.pid,
                     });
                 }
-                // Whoever held it let it go: what is left of the claim is a message of ours that was not yet read.
+                // The first claimant has closed its socket. Its claim remains only because the
+                // server has not processed the end of the connection yet.
                 None if !sockets.is_there(&other)? => self.forget(&claimed, other),
                 None => return Err(IdentityMismatch::Hidden(proc.clone())),
             }
         }
     }
 
-    /// Joins nobody; or else says whom there is to be compared with.
+    /// Adds the first claim on a proc; otherwise returns the first claimant to compare with.
     fn join(
         &self,
         claimed: &Claimed,
@@ -110,7 +112,7 @@ impl Claims {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<Claimed, Claimants>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No holder of this lock panics while the map is inconsistent, so a poisoned map is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

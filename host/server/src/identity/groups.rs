@@ -1,4 +1,4 @@
-//! The groups of peers: their numbers as the kernel has them, their names as `/etc/group` has them.
+//! Unix groups of peers: group ids as reported by the kernel, names as in `/etc/group`.
 use peal_model::UnixGroup;
 use std::{
     collections::BTreeMap,
@@ -8,22 +8,23 @@ use std::{
     sync::Arc,
 };
 
-/// Where the names of groups are. Those of a directory in the network cannot be asked for while somebody waits to connect.
+/// File of the names of groups. A network directory cannot be queried while a peer waits to
+/// connect.
 const FILE: &str = "/etc/group";
-/// More of that file is not read, in bytes.
+/// Upper bound of the bytes read from that file.
 const MOST_READ: u64 = 4 << 20;
-/// More groups of one process are not told.
+/// Upper bound of the groups reported for one process.
 const MOST_GROUPS: usize = 1024;
 
-/// The names of the system's groups, as they were when they were read.
+/// Names of the system's groups, at the time when they were read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupNames(BTreeMap<u32, String>);
 
 impl GroupNames {
-    /// Those of this machine. Without that file there are numbers only.
+    /// Reads the names of this node. If the file cannot be read, groups have ids only.
     pub(crate) fn read() -> GroupNames {
         GroupNames::of(Path::new(FILE)).unwrap_or_else(|error| {
-            tracing::debug!(file = FILE, %error, "groups have no names");
+            tracing::debug!(file = FILE, %error, "group file not readable; groups have no names");
             GroupNames::default()
         })
     }
@@ -36,13 +37,13 @@ impl GroupNames {
             let Some((gid, name)) = std::str::from_utf8(line).ok().and_then(entry) else {
                 continue;
             };
-            // The first one is what the system takes, too.
+            // The first entry of an id decides, as in the system's own lookup.
             names.entry(gid).or_insert(name);
         }
         Ok(GroupNames(names))
     }
 
-    /// The groups of these numbers, each once.
+    /// Returns the groups with these ids, without duplicates.
     pub(crate) fn named(&self, gids: &[u32]) -> Arc<[UnixGroup]> {
         let mut groups: Vec<UnixGroup> = Vec::new();
         for gid in gids.iter().take(MOST_GROUPS).copied() {
@@ -57,7 +58,7 @@ impl GroupNames {
     }
 }
 
-/// Of a line `name:password:number:members`.
+/// Parses a line `name:password:number:members`.
 fn entry(line: &str) -> Option<(u32, String)> {
     let mut fields = line.split(':');
     let (name, _, gid) = (fields.next()?, fields.next()?, fields.next()?);

@@ -1,4 +1,5 @@
-//! Who a peer is: what it claims, compared with what the kernel says of its socket and of the process that holds it.
+//! Verification of peers: the claimed identity is compared with the kernel's data about the socket
+//! and about the process that holds it.
 
 mod claims;
 mod groups;
@@ -21,27 +22,30 @@ use std::{io, net::SocketAddr, os::fd::AsFd, sync::Arc};
 use thiserror::Error;
 use tokio::net::{TcpStream, UnixStream};
 
-/// Who a peer is, by the kernel's word.
+/// Credentials of a peer, as reported by the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerCredentials {
-    /// User and group. The group of a proc is as claimed where its process is not looked for; it must be the job's.
+    /// User and group. The group of a proc is the claimed one if its process is not searched for;
+    /// it must be the job's.
     pub identity: UserIdentity,
-    /// Its process, where that was looked for and can be told.
+    /// Process id, if the process was searched for and found.
     pub pid: Option<u32>,
 }
 
-/// A peer whose claim is not contradicted.
+/// Peer whose claimed identity does not contradict the kernel's data.
 #[derive(Debug)]
 pub(crate) struct VerifiedPeer {
-    /// Who it is.
+    /// Credentials.
     pub(crate) peer: PeerCredentials,
-    /// The groups of its process, that of its identity first; that alone where its process is not looked for.
+    /// Unix groups of the process, the group of its identity first. Contains only that group if the
+    /// process is not searched for.
     pub(crate) groups: Arc<[UnixGroup]>,
-    /// What it holds as long as it is connected.
+    /// Claim that the peer holds while it is connected.
     pub(crate) claim: Option<ProcClaim>,
 }
 
-/// The process at the other end of a Unix socket (`SO_PEERCRED`): the one that connected, as whom it was then.
+/// Returns the credentials of the process at the other end of a Unix socket (`SO_PEERCRED`), as
+/// they were when it connected.
 pub fn peer_of(stream: &UnixStream) -> io::Result<PeerCredentials> {
     let credentials = stream.peer_cred()?;
     Ok(PeerCredentials {
@@ -49,7 +53,7 @@ pub fn peer_of(stream: &UnixStream) -> io::Result<PeerCredentials> {
             uid: credentials.uid(),
             gid: credentials.gid(),
         },
-        // Zero stands for a process that cannot be seen from here.
+        // The kernel reports zero for a process in a PID namespace that is not visible from here.
         pid: credentials
             .pid()
             .and_then(|pid| u32::try_from(pid).ok())
@@ -57,8 +61,8 @@ pub fn peer_of(stream: &UnixStream) -> io::Result<PeerCredentials> {
     })
 }
 
-/// The process that holds the other end of a loopback connection, if it is `root` or descends from it and the connection is
-/// established.
+/// Returns the process that holds the other end of a loopback connection, if it is `root` or a
+/// descendant of it and the connection is established.
 pub async fn holder_below(root: u32, stream: &TcpStream) -> io::Result<Option<u32>> {
     let Some(socket) = Sockets::default().peer_of(stream).await? else {
         return Ok(None);
@@ -67,45 +71,45 @@ pub async fn holder_below(root: u32, stream: &TcpStream) -> io::Result<Option<u3
     searching.await.map_err(io::Error::other)
 }
 
-/// What the kernel contradicts, or cannot confirm.
+/// Claim that contradicts the kernel's data, or that the kernel cannot confirm.
 #[derive(Debug, Error)]
 pub(crate) enum IdentityMismatch {
-    #[error("user {claimed} is claimed, the socket belongs to user {found}")]
+    #[error("user {claimed} is claimed, but the socket belongs to user {found}")]
     User { claimed: u32, found: u32 },
-    #[error("group {claimed} is claimed, process {pid} runs as group {found}")]
+    #[error("group {claimed} is claimed, but process {pid} runs as group {found}")]
     Group { claimed: u32, found: u32, pid: u32 },
     #[error(
-        "{proc} is claimed; process {root}, which was started for it, does not hold the socket, nor does a descendant of it that can be looked at"
+        "{proc} is claimed; process {root} of that proc does not hold the socket, nor does any descendant that can be observed"
     )]
     Elsewhere { proc: Proc, root: u32 },
-    #[error("{0} is claimed, whose process has ended")]
+    #[error("{0} is claimed, but its process has ended")]
     Ended(Proc),
     #[error(
-        "{proc} is claimed; it is process {first}, from which whoever holds the socket does not descend"
+        "{proc} is claimed; it is process {first}, and the process that holds the socket is no descendant of it"
     )]
     Second { proc: Proc, first: u32 },
-    #[error("{0} is claimed, and connected already from a process that cannot be looked at")]
+    #[error("{0} is claimed, but is connected already from a process that cannot be observed")]
     Hidden(Proc),
     #[error(
-        "process {0} holds the socket and runs with the rights of more than one user or group, so its groups prove nothing"
+        "process {0} holds the socket but runs with the rights of more than one user or group, so its groups prove nothing"
     )]
     Mixed(u32),
-    #[error("the process that holds the socket cannot be found")]
+    #[error("the process that holds the socket was not found")]
     Unseen,
-    #[error("the kernel does not say who it is: {0}")]
+    #[error("cannot read the identity of the peer from the kernel: {0}")]
     Kernel(#[from] io::Error),
 }
 
-/// Who a peer says it is.
+/// Identity that a peer claims.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ClaimedIdentity {
-    /// A proc of a job.
+    /// Proc of a job.
     Proc(Proc),
-    /// Nobody's proc, perhaps with its process id.
+    /// Tool, with its claimed process id if it sent one.
     Tool(Option<u32>),
 }
 
-/// The desk at which claims are checked.
+/// Verifier of claimed identities.
 pub(crate) struct Checker {
     check: IdentityCheck,
     host: Arc<dyn HostEnvironment>,
@@ -131,7 +135,8 @@ impl Checker {
         }
     }
 
-    /// Asks for the peer's socket of a connection that was just accepted, from `far` to `near`, without waiting.
+    /// Looks up the peer's socket of a connection that was just accepted, from `far` to `near`,
+    /// without waiting.
     pub(crate) fn look_up_peer(
         &self,
         socket: impl AsFd,
@@ -141,7 +146,8 @@ impl Checker {
         self.sockets.look_up(socket, far, near)
     }
 
-    /// Searches for the peer's socket where the kernel did not answer at once; none where the connection is no longer established.
+    /// Searches for the peer's socket if the lookup had no answer; returns none if the connection
+    /// is no longer established.
     pub(crate) async fn search_peer(
         &self,
         socket: impl AsFd,
@@ -150,8 +156,8 @@ impl Checker {
         self.sockets.search(socket, search).await
     }
 
-    /// Compares what a peer claims with what the kernel says. The claim that comes back lives as long as the connection. Reads
-    /// files of the kernel's: not for tokio's own threads.
+    /// Compares a claimed identity with the kernel's data. The returned claim must be kept as long
+    /// as the connection. Reads files in `/proc`, so it must not run on tokio's own threads.
     pub(crate) fn check(
         &self,
         claimant: &ClaimedIdentity,
@@ -165,7 +171,8 @@ impl Checker {
                 found: uid,
             });
         }
-        // Nobody knows of a tool as which group it runs, so that is always looked for.
+        // Of procs only the user is verified in this mode. The group of a tool is not known
+        // otherwise, so tools always take the path below.
         if let (IdentityCheck::User, ClaimedIdentity::Proc(proc)) = (self.check, claimant) {
             let is_launched = self.host.process_of(proc) != ProcessLookup::Unknown;
             let pid = if is_launched {
@@ -199,7 +206,8 @@ impl Checker {
             },
         };
         let credentials = process::credentials(pid).ok_or(IdentityMismatch::Unseen)?;
-        // A socket can be handed to a program with the rights of a group, as its standard input or in a message.
+        // A process can pass its socket to a program with the rights of another group, as standard
+        // input or in a message. So all ids must agree.
         let found = credentials
             .only_group(uid)
             .ok_or(IdentityMismatch::Mixed(pid))?;
@@ -224,7 +232,8 @@ impl Checker {
         })
     }
 
-    /// Somebody whose process decides nothing: only the group is known that must be the job's. The process is told where it was found.
+    /// Returns a peer whose process does not matter for the verification. Its only group is the
+    /// claimed one, which must be the job's. The process id is included if it was found.
     fn unseen(
         &self,
         identity: UserIdentity,
@@ -238,17 +247,20 @@ impl Checker {
         }
     }
 
-    /// The process of a proc that others started, so that it can be operated and watched; none where nobody may look at it.
+    /// Searches for the process of a proc of an external launcher, for job control and monitoring;
+    /// none if the observer may not read its files.
     fn latest_holder(&self, uid: u32, inode: u64) -> Option<u32> {
         self.observer
             .holder(SearchStart::Latest(uid), inode)
             .map(|process| process.pid)
     }
 
-    /// The process of a tool: the one it says it is, if that holds the socket, or whichever of its user's does.
+    /// Searches for the process of a tool: first the claimed process, then all processes of the
+    /// user.
     fn tool(&self, hint: Option<u32>, uid: u32, inode: u64) -> Option<u32> {
-        let said = hint.and_then(|pid| self.observer.holder(SearchStart::In(pid), inode));
-        said.or_else(|| self.observer.holder(SearchStart::Of(uid), inode))
+        let claimed = hint.and_then(|pid| self.observer.holder(SearchStart::In(pid), inode));
+        claimed
+            .or_else(|| self.observer.holder(SearchStart::Of(uid), inode))
             .map(|process| process.pid)
     }
 }

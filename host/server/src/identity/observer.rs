@@ -1,4 +1,5 @@
-//! Who looks which process holds a socket: this process, or one beside it where the kernel lets this one look into no other.
+//! Observer of processes, which finds the process that holds a socket. It is this process, or a
+//! helper process where confinement prevents this one from reading the files of others.
 use super::process::{self, ObservedProcess};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -8,21 +9,22 @@ use std::{
     time::Duration,
 };
 
-/// How long a process beside us may take to look through all others.
+/// Time limit of a query to the helper process, which may look through all processes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest question or answer, in bytes.
+/// Upper bound of the length of a message, in bytes.
 const LONGEST: u64 = 256;
 
-/// Where the holder of a socket is looked for.
+/// Set of processes in which the holder of a socket is searched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum SearchStart {
-    /// In a process and its descendants.
+    /// A process and its descendants.
     Below(u32),
-    /// In the processes of a user; the first that was started of those that are found.
+    /// All processes of a user; the first started of those found.
     Of(u32),
-    /// The same, where one that was started of late will do: quicker.
+    /// All processes of a user, the latest started first. It is faster, but may find another holder
+    /// than `Of`.
     Latest(u32),
-    /// In one process.
+    /// One process.
     In(u32),
 }
 
@@ -33,7 +35,7 @@ struct SocketQuery {
 }
 
 impl SocketQuery {
-    /// The holder that was started first, of those that are found.
+    /// Returns the holder of the socket.
     fn answer(self) -> Option<ObservedProcess> {
         let SocketQuery { search, inode } = self;
         match search {
@@ -49,21 +51,21 @@ impl SocketQuery {
     }
 }
 
-/// Whoever looks into processes.
+/// Observer of processes.
 #[derive(Debug, Default)]
 pub struct ProcessObserver(ObserverMode);
 
 #[derive(Debug, Default)]
 enum ObserverMode {
-    /// We do.
+    /// This process.
     #[default]
     Here,
-    /// A process at the other end; none where there is no understanding with it any more.
+    /// The helper process at the other end of the connection; none after an error.
     Beside(Mutex<Option<BufReader<UnixStream>>>),
 }
 
 impl ProcessObserver {
-    /// Has a process look that runs [`observe`] at the other end.
+    /// Returns an observer that queries the process that runs [`observe`] at the other end.
     pub fn beside(stream: UnixStream) -> io::Result<ProcessObserver> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -72,37 +74,40 @@ impl ProcessObserver {
         )))))
     }
 
-    /// The process that holds a socket; none if there is none, or it may not be looked at.
+    /// Returns the process that holds a socket; none if it is not found or its files may not be
+    /// read.
     pub(super) fn holder(&self, search: SearchStart, inode: u64) -> Option<ObservedProcess> {
-        let question = SocketQuery { search, inode };
-        let ObserverMode::Beside(line) = &self.0 else {
-            return question.answer();
+        let request = SocketQuery { search, inode };
+        let ObserverMode::Beside(stream) = &self.0 else {
+            return request.answer();
         };
-        let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
-        match ask(line.as_mut()?, question) {
+        let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+        match query(stream.as_mut()?, request) {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::error!(%error, "whoever looks into processes for us is gone: tools, and clones of procs, are refused from now on");
-                *line = None;
+                tracing::error!(%error, "process observer exited; refusing tools and clones of procs");
+                // After an error, requests and answers may no longer match, so the connection is
+                // not used again.
+                *stream = None;
                 None
             }
         }
     }
 }
 
-fn ask(
-    line: &mut BufReader<UnixStream>,
-    question: SocketQuery,
+fn query(
+    stream: &mut BufReader<UnixStream>,
+    request: SocketQuery,
 ) -> io::Result<Option<ObservedProcess>> {
-    write_message(line.get_mut(), &question)?;
-    read_message(line)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    write_message(stream.get_mut(), &request)?;
+    read_message(stream)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Looks into processes for whoever is at the other end, until that is closed.
+/// Answers queries about processes until the connection is closed.
 pub fn observe(stream: UnixStream) -> io::Result<()> {
-    let mut line = BufReader::new(stream);
-    while let Some(question) = read_message::<SocketQuery>(&mut line)? {
-        write_message(line.get_mut(), &question.answer())?;
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read_message::<SocketQuery>(&mut stream)? {
+        write_message(stream.get_mut(), &request.answer())?;
     }
     Ok(())
 }
@@ -114,10 +119,10 @@ fn write_message(stream: &mut UnixStream, what: &impl Serialize) -> io::Result<(
 }
 
 fn read_message<T: for<'t> Deserialize<'t>>(
-    line: &mut BufReader<UnixStream>,
+    stream: &mut BufReader<UnixStream>,
 ) -> io::Result<Option<T>> {
     let mut text = Vec::new();
-    if line.take(LONGEST).read_until(b'\n', &mut text)? == 0 {
+    if stream.take(LONGEST).read_until(b'\n', &mut text)? == 0 {
         return Ok(None);
     }
     Ok(Some(serde_json::from_slice(&text)?))
@@ -137,7 +142,7 @@ mod tests {
             held.metadata().unwrap().ino(),
             held.metadata().unwrap().uid(),
         );
-        let looking = thread::spawn(move || observe(theirs).unwrap());
+        let observer = thread::spawn(move || observe(theirs).unwrap());
         let (here, beside) = (
             ProcessObserver::default(),
             ProcessObserver::beside(ours).unwrap(),
@@ -161,7 +166,7 @@ mod tests {
             assert_eq!(beside.holder(search, inode), None, "{search:?}");
         }
         drop((beside, held));
-        looking.join().unwrap();
+        observer.join().unwrap();
 
         let (ours, theirs) = UnixStream::pair().unwrap();
         let lonely = ProcessObserver::beside(ours).unwrap();
@@ -171,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_question_ends_observer() {
+    fn invalid_request_ends_observer() {
         for nonsense in ["\n", "{}\n", &"x".repeat(1000)] {
             let (mut ours, theirs) = UnixStream::pair().unwrap();
             ours.write_all(nonsense.as_bytes()).unwrap();

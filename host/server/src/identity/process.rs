@@ -1,4 +1,4 @@
-//! Processes, as `/proc` tells of them: which one holds a socket, what descends from it, as which group it runs.
+//! Data of processes from `/proc`: held sockets, descendants and credentials.
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashSet, VecDeque},
@@ -7,29 +7,31 @@ use std::{
     path::PathBuf,
 };
 
-/// More processes of one proc are not looked at.
+/// Upper bound of the processes that are examined for one proc.
 const LARGEST_TREE: usize = 4096;
 
-/// More open files are not looked at for one socket: whose they are decides how many there are.
+/// Upper bound of the open files that are examined in one search. The bound exists because the
+/// owner of the files decides how many there are.
 const MOST_FILES: usize = 300_000;
 
-/// How often a tree is looked through before a socket counts as held by nobody in it: the kernel's list of children may
-/// miss one while another ends.
+/// Number of passes through a tree before the search fails. The kernel's list of children may miss
+/// one while another ends.
 const LOOKS: u32 = 3;
 
-/// The numbers of a process that say which user it is, and those that say which group: real, effective, saved, for files.
+/// Number of user ids and of group ids of a process: real, effective, saved, and for file access.
 const KINDS: usize = 4;
 
-/// A process that no later one of the same number is taken for.
+/// Process, identified by its id and start time, so that a later process with the same id is not
+/// mistaken for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ObservedProcess {
     pub(super) pid: u32,
-    /// When it was started, in ticks since the system was.
+    /// Start time, in clock ticks since the boot of the system.
     started: u64,
 }
 
 impl ObservedProcess {
-    /// The process of that number, if there is one.
+    /// Returns the process with this id, if there is one.
     pub(crate) fn of(pid: u32) -> Option<ObservedProcess> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(ObservedProcess {
@@ -38,24 +40,25 @@ impl ObservedProcess {
         })
     }
 
-    /// Whether it has not ended.
+    /// Returns true if the process has not ended.
     pub(crate) fn is_there(self) -> bool {
         ObservedProcess::of(self.pid) == Some(self)
     }
 }
 
-/// Which process holds a socket, of this one and its descendants.
+/// Returns the process that holds a socket, among a process and its descendants.
 pub(super) fn holder_below(root: u32, inode: u64) -> Option<u32> {
     let mut search = Search::of(inode);
     (0..LOOKS).find_map(|_| tree(root).find(|pid| search.held_by(*pid)))
 }
 
-/// Which processes of a user hold a socket: those that were started first come first.
+/// Returns the processes of a user that hold a socket, in the order of their start.
 pub(super) fn holders(uid: u32, inode: u64) -> Vec<ObservedProcess> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    // Of others' processes no more is looked at than whose they are: anybody can make us look.
+    // Of processes of other users, only the owner is read. This bounds the work that a peer can
+    // cause.
     let theirs = entries
         .flatten()
         .filter(|entry| entry.metadata().is_ok_and(|process| process.uid() == uid));
@@ -69,8 +72,9 @@ pub(super) fn holders(uid: u32, inode: u64) -> Vec<ObservedProcess> {
     found
 }
 
-/// The process of a user that holds a socket. Those with the highest numbers are looked at first, since whoever has just connected
-/// was most likely started last; of a process and its child that both hold it, it is the parent.
+/// Returns the process of a user that holds a socket. Processes with the highest ids are examined
+/// first, because a connecting process was most likely started last. If a process and its child
+/// both hold the socket, returns the parent.
 pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<ObservedProcess> {
     let is_theirs =
         |pid: u32| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == uid);
@@ -93,12 +97,12 @@ pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<ObservedProcess> {
     ObservedProcess::of(holder)
 }
 
-/// Whether a process holds a socket; not, if it may not be looked at.
+/// Returns true if a process holds a socket; false if its files may not be read.
 pub(super) fn holds(pid: u32, inode: u64) -> bool {
     Search::of(inode).held_by(pid)
 }
 
-/// A search for the holder of a socket, with what it may still look at.
+/// Search for the holder of a socket, with the number of files that it may still examine.
 struct Search {
     link: PathBuf,
     files: usize,
@@ -129,19 +133,20 @@ impl Search {
     }
 }
 
-/// The users and groups of a process.
+/// User and group ids of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ProcessCredentials {
-    /// The real, the effective, the saved user and that for files.
+    /// Real, effective and saved user id, and the one for file access.
     uids: Vec<u32>,
-    /// The real, the effective, the saved group and that for files.
+    /// Real, effective and saved group id, and the one for file access.
     gids: Vec<u32>,
-    /// The groups beside these.
+    /// Supplementary group ids.
     pub(super) supplementary: Vec<u32>,
 }
 
 impl ProcessCredentials {
-    /// The group of a process that runs as one group and as this user alone; none for any other.
+    /// Returns the group id of a process if all its group ids are equal and all its user ids are
+    /// `uid`; none otherwise.
     pub(super) fn only_group(&self, uid: u32) -> Option<u32> {
         let gid = self.gids.first().copied()?;
         let is_only = self.uids.iter().all(|other| *other == uid)
@@ -150,24 +155,26 @@ impl ProcessCredentials {
     }
 }
 
-/// The users and groups of a process, if it is there.
+/// Reads the user and group ids of a process, if it exists.
 pub(super) fn credentials(pid: u32) -> Option<ProcessCredentials> {
     credentials_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
-/// The user that a process runs as, by its real user id.
+/// Returns the real user id of a process.
 pub(crate) fn user(pid: u32) -> Option<u32> {
     user_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
-/// A process and its descendants, nearest first. Children are only looked for when those before them have been seen.
+/// Iterates over a process and its descendants, nearest first. Children of a process are read only
+/// after the process was returned.
 fn tree(root: u32) -> impl Iterator<Item = u32> {
     let mut seen = HashSet::from([root]);
     let mut next = VecDeque::from([root]);
     let mut last = None;
     std::iter::from_fn(move || {
         for child in last.map(children).unwrap_or_default() {
-            // A number may be given anew while we look.
+            // The kernel may reuse an id during the iteration, so a visited id is not followed
+            // again.
             if seen.len() < LARGEST_TREE && seen.insert(child) {
                 next.push_back(child);
             }
@@ -193,13 +200,14 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Of `/proc/PID/stat`. The second word is the program's name in parentheses, with whatever it holds.
+/// Parses the start time in `/proc/PID/stat`. The second field is the program's name in
+/// parentheses, which may contain spaces and parentheses.
 fn started(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// The process that a process descends from.
+/// Returns the parent of a process.
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?
@@ -210,7 +218,7 @@ fn parent(pid: u32) -> Option<u32> {
         .ok()
 }
 
-/// Of `/proc/PID/status`: one line has the real, the effective, the saved user and that for files.
+/// Parses the real user id in `/proc/PID/status`.
 fn user_in(status: &str) -> Option<u32> {
     status
         .lines()
@@ -221,7 +229,7 @@ fn user_in(status: &str) -> Option<u32> {
         .ok()
 }
 
-/// Reads `/proc/PID/status`: one line each has the users, the groups and the supplementary groups.
+/// Parses the user, group and supplementary group ids in `/proc/PID/status`.
 fn credentials_in(status: &str) -> Option<ProcessCredentials> {
     let numbers = |name| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -325,7 +333,7 @@ mod tests {
         assert!(holds(me, inode) && !holds(me, inode + 1_000_000));
         assert_eq!(holder_below(me, inode), Some(me));
 
-        // A grandchild gets it, and nobody else keeps it.
+        // A grandchild inherits the socket, and all other processes close it.
         let script = "exec 3<&0 0</dev/null; sleep 1000 & echo $!; exec 3<&-; echo closed; wait";
         let mut shell = Command::new("sh")
             .args(["-c", script])
@@ -337,7 +345,7 @@ mod tests {
         let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
         let sleep: u32 = lines.next().unwrap().unwrap().parse().unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "closed");
-        // Another test may be starting a process, which has it for a moment.
+        // Another test may be starting a process, which inherits the socket for a moment.
         let (start, uid) = (Instant::now(), rustix::process::geteuid().as_raw());
         while holders(uid, inode)
             .iter()

@@ -1,5 +1,5 @@
-//! The socket at the other end of a loopback TCP connection, as the kernel knows it: by socket diagnosis, which looks one
-//! connection up, or by the table of all where that is not to be had.
+//! Socket at the other end of a loopback TCP connection, as known to the kernel. It is read by
+//! socket diagnosis, which looks up one connection, or else from the table of all sockets.
 use super::table;
 use crate::trace_limit::{Once, warn_once};
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -22,31 +22,31 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// Longer than any answer about one socket, in bytes.
+/// Size of the receive buffer, in bytes. It exceeds any answer about one socket.
 const ANSWER: usize = 4096;
 
-/// What the kernel says of a socket.
+/// Kernel's data about a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Socket {
-    /// The user it belongs to.
+    /// User that owns the socket.
     pub(super) uid: u32,
-    /// Its number among the files of the system.
+    /// Inode number.
     pub(super) inode: u64,
-    /// Its state.
+    /// State.
     pub(super) state: SocketState,
 }
 
-/// The state of a socket, as far as it matters here.
+/// State of a socket, as far as it matters here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SocketState {
-    /// TCP's ESTABLISHED.
+    /// TCP state ESTABLISHED.
     Established,
-    /// Any other, before or after that.
+    /// Any other state, before or after that.
     Other,
 }
 
 impl SocketState {
-    /// Reads the kernel's number of a state.
+    /// Converts the kernel's number of a state.
     pub(super) fn from_number(number: u8) -> SocketState {
         const TCP_ESTABLISHED: u8 = 1;
         if number == TCP_ESTABLISHED {
@@ -57,55 +57,59 @@ impl SocketState {
     }
 }
 
-/// The socket at the other end of a connection that was established when the kernel was asked about it.
+/// Socket at the other end of a connection. The connection was established at the time of the
+/// lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PeerSocket {
-    /// The user it belongs to.
+    /// User that owns the socket.
     pub(crate) uid: u32,
     pub(super) inode: u64,
-    /// Its address.
+    /// Address of the socket.
     pub(super) far: SocketAddr,
-    /// Ours.
+    /// Address of the server's end.
     pub(super) near: SocketAddr,
 }
 
-/// An answer of socket diagnosis.
+/// Answer of socket diagnosis.
 enum Diagnosis {
     Found(Socket),
-    /// There is no such socket.
+    /// The socket does not exist.
     Gone,
-    /// The kernel does not diagnose such sockets, for this reason.
+    /// The kernel does not support the diagnosis of such sockets, for this reason.
     Unavailable(String),
 }
 
-/// The answer to the question whose a connection is.
+/// Result of the lookup of a peer's socket.
 #[derive(Debug)]
 pub(crate) enum PeerLookup {
-    /// The peer's socket; none where the connection is no longer established.
+    /// The peer's socket; none if the connection is no longer established.
     Answered(Option<PeerSocket>),
-    /// The kernel does not diagnose such sockets. Its table of all has the answer, which takes long to read.
+    /// The kernel does not support the diagnosis of such sockets. The search in its table of all
+    /// sockets is slow.
     Undiagnosed(PeerSearch),
 }
 
-/// A search for the peer's socket of a connection in the kernel's table of all sockets.
+/// Search for a peer's socket in the kernel's table of all sockets.
 #[derive(Debug)]
 pub(crate) struct PeerSearch {
     far: SocketAddr,
     near: SocketAddr,
-    /// The reason why the kernel is not asked for this socket alone.
+    /// Reason why socket diagnosis is not available.
     reason: String,
 }
 
-/// Looks connections up.
+/// Lookup of connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sockets {
     table_used: Arc<Once>,
-    /// Kept for the next question, as there is one for each connection; none while it is in use, or behind an error.
+    /// Diagnosis socket, kept for the next lookup because each connection needs one. None while it
+    /// is in use, or after an error.
     kernel: Arc<Mutex<Option<OwnedFd>>>,
 }
 
 impl Sockets {
-    /// The peer's socket of a connection that was accepted; none where the connection is no longer established.
+    /// Returns the peer's socket of an accepted connection; none if the connection is no longer
+    /// established.
     pub(super) async fn peer_of(&self, stream: &TcpStream) -> io::Result<Option<PeerSocket>> {
         let near = stream.local_addr()?;
         let Some(far) = peer_address(stream)? else {
@@ -117,12 +121,13 @@ impl Sockets {
         }
     }
 
-    /// Asks for the peer's socket of a connection that was accepted, from `far` to `near`, without waiting.
+    /// Looks up the peer's socket of an accepted connection, from `far` to `near`, without waiting.
     ///
-    /// An address tells nothing by itself: once a connection has been reset, the next program to connect from the same port has
-    /// the same one, and bytes of the first connection can still be read. The answer is about this connection if the peer's socket
-    /// is established and ours is not closed afterwards, since a second connection between two addresses is not established before
-    /// the first is closed.
+    /// An address alone proves nothing: after a reset, another program can connect from the same
+    /// port, while bytes of the first connection can still be read. The result is about this
+    /// connection if the peer's socket is established and the server's end is not closed
+    /// afterwards. A second connection between two addresses cannot be established before the first
+    /// one is closed.
     pub(super) fn look_up(
         &self,
         socket: impl AsFd,
@@ -132,7 +137,8 @@ impl Sockets {
         let found = match self.diagnose(far, near) {
             Diagnosis::Found(socket) => Some(socket),
             Diagnosis::Gone => None,
-            // It was reset meanwhile: no reason to read the table, which anybody could have us read in this way.
+            // The connection was reset meanwhile. Do not read the table then, since any peer could
+            // cause this cost by a reset.
             Diagnosis::Unavailable(_) if peer_address(&socket)?.is_none() => None,
             Diagnosis::Unavailable(reason) => {
                 return Ok(PeerLookup::Undiagnosed(PeerSearch { far, near, reason }));
@@ -141,14 +147,14 @@ impl Sockets {
         Ok(PeerLookup::Answered(established(socket, found, far, near)?))
     }
 
-    /// Searches the table of all sockets for the peer's socket of a connection that was accepted.
+    /// Searches the table of all sockets for the peer's socket of an accepted connection.
     pub(super) async fn search(
         &self,
         socket: impl AsFd,
         search: PeerSearch,
     ) -> io::Result<Option<PeerSocket>> {
         let (sockets, PeerSearch { far, near, reason }) = (self.clone(), search);
-        // The table is long: it is not for tokio's own threads.
+        // The table may be long, so it is not read on tokio's own threads.
         let searching =
             tokio::task::spawn_blocking(move || sockets.find_in_table(far, near, &reason));
         established(
@@ -159,21 +165,23 @@ impl Sockets {
         )
     }
 
-    /// Looks whether a peer's socket is still there, in whatever state. Reads files of the kernel's: not for tokio's own threads.
+    /// Returns true if a peer's socket still exists, in any state. May read files in `/proc`, so it
+    /// must not run on tokio's own threads.
     pub(super) fn is_there(&self, peer: &PeerSocket) -> io::Result<bool> {
         Ok(self
             .find(peer.far, peer.near)?
             .is_some_and(|socket| socket.inode == peer.inode))
     }
 
-    /// The socket at `far` that is connected to ours at `near`, if a process holds it.
+    /// Returns the socket at `far` that is connected to the server's end at `near`, if a process
+    /// holds it.
     fn find(&self, far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
         let found = match self.diagnose(far, near) {
             Diagnosis::Found(socket) => Some(socket),
             Diagnosis::Gone => None,
             Diagnosis::Unavailable(reason) => self.find_in_table(far, near, &reason)?,
         };
-        // A socket that no process holds any more is said to belong to user 0, by some kernels and in the table.
+        // Some kernels, and the table, report user 0 for a socket that no process holds any more.
         Ok(found.filter(|socket| socket.inode != 0))
     }
 
@@ -188,15 +196,17 @@ impl Sockets {
             warn_once!(
                 self.table_used,
                 reason,
-                "the kernel does not diagnose sockets: its table of all is searched"
+                "socket diagnosis not available; searching the table of all sockets"
             );
         }
         Ok(found)
     }
 
-    /// Asks the kernel about the other end of a connection.
+    /// Diagnoses the other end of a connection.
     fn diagnose(&self, far: SocketAddr, near: SocketAddr) -> Diagnosis {
         let asked = || -> io::Result<Diagnosis> {
+            // The socket is taken out, so that no other thread uses it meanwhile. After an error it
+            // is not put back: a late answer would be taken for that of the next request.
             let kept = self
                 .kernel
                 .lock()
@@ -211,13 +221,15 @@ impl Sockets {
     }
 }
 
-/// The socket at `far`, if it is the peer's of this connection.
+/// Returns the socket at `far` if it is the peer's end of this connection.
 fn established(
     socket: impl AsFd,
     found: Option<Socket>,
     far: SocketAddr,
     near: SocketAddr,
 ) -> io::Result<Option<PeerSocket>> {
+    // This check follows the lookup: only if the server's end is still open afterwards is the
+    // result about this connection.
     let is_open = peer_address(socket)?.is_some();
     let ours = found
         .filter(|socket| is_open && socket.state == SocketState::Established && socket.inode != 0);
@@ -229,7 +241,8 @@ fn established(
     }))
 }
 
-/// The address of a connection's peer; none where the connection was reset or closed at both ends.
+/// Returns the address of a connection's peer; none if the connection was reset or closed at both
+/// ends.
 fn peer_address(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
     match getpeername(socket) {
         Ok(address) => Ok(Some(address.ok_or(Errno::AFNOSUPPORT)?.try_into()?)),
@@ -238,17 +251,18 @@ fn peer_address(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
     }
 }
 
-/// How many bytes the process at `far` has received from ours at `near` and not read; none where there is no such connection.
+/// Returns the number of bytes that the process at `far` has received from `near` and not read;
+/// none if there is no such connection.
 pub(crate) fn unread(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
-    Ok(ask(&diagnosis_socket()?, far, near)?.map(|header| header.recv_queue))
+    Ok(query(&diagnosis_socket()?, far, near)?.map(|header| header.recv_queue))
 }
 
-/// How many bytes we have written at `near` that the system at `far` has not acknowledged.
+/// Returns the number of bytes written at `near` that the system at `far` has not acknowledged.
 pub(crate) fn untaken(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
-    Ok(ask(&diagnosis_socket()?, near, far)?.map(|header| header.send_queue))
+    Ok(query(&diagnosis_socket()?, near, far)?.map(|header| header.send_queue))
 }
 
-/// A socket by which the kernel answers questions about others.
+/// Opens a netlink socket for socket diagnosis.
 fn diagnosis_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     Ok(socket_with(
@@ -260,41 +274,42 @@ fn diagnosis_socket() -> io::Result<OwnedFd> {
 }
 
 fn diagnose(kernel: &OwnedFd, far: SocketAddr, near: SocketAddr) -> io::Result<Diagnosis> {
-    Ok(match ask(kernel, far, near)? {
+    Ok(match query(kernel, far, near)? {
         Some(header) => Diagnosis::Found(Socket {
             uid: header.uid,
             inode: u64::from(header.inode),
             state: SocketState::from_number(header.state),
         }),
-        // The kernel says the same of a socket that is not there and of a family that it cannot diagnose. It knows our end where it
-        // can: the table, which takes long to read, is not read for each peer that is gone.
-        None if ask(kernel, near, far)?.is_some() => Diagnosis::Gone,
-        None => Diagnosis::Unavailable("it knows neither end".to_owned()),
+        // The kernel returns the same error for an absent socket and for a family without
+        // diagnosis. If it finds the server's own end, diagnosis works and the peer is gone. This
+        // avoids reading the slow table for each peer that is gone.
+        None if query(kernel, near, far)?.is_some() => Diagnosis::Gone,
+        None => Diagnosis::Unavailable("the kernel finds neither end".to_owned()),
     })
 }
 
-/// Asks the kernel about the socket at `far` of one connection. Behind an error the answer may still come: the next question is for
-/// another diagnosis socket.
-fn ask(
+/// Queries the kernel about the socket at `far` of one connection. After an error the answer may
+/// still arrive, so the next query must use another diagnosis socket.
+fn query(
     kernel: &OwnedFd,
     far: SocketAddr,
     near: SocketAddr,
 ) -> io::Result<Option<InetResponseHeader>> {
-    send(kernel, &question(far, near), SendFlags::empty())?;
+    send(kernel, &request_for(far, near), SendFlags::empty())?;
     let mut answer = [0; ANSWER];
-    // The answer is there as soon as the question is put.
+    // The kernel answers before the send returns, so the receive does not wait.
     let (count, _) = recv(kernel, answer.as_mut_slice(), RecvFlags::DONTWAIT)?;
-    understand(answer.get(..count).unwrap_or_default(), far, near)
+    parse_answer(answer.get(..count).unwrap_or_default(), far, near)
 }
 
-fn question(far: SocketAddr, near: SocketAddr) -> Vec<u8> {
+fn request_for(far: SocketAddr, near: SocketAddr) -> Vec<u8> {
     let socket_id = SocketId {
         source_port: far.port(),
         destination_port: near.port(),
         source_address: far.ip(),
         destination_address: near.ip(),
         interface_id: 0,
-        // None in particular.
+        // This cookie matches any socket.
         cookie: [0xff; 8],
     };
     let request = InetRequest {
@@ -313,7 +328,7 @@ fn question(far: SocketAddr, near: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-fn understand(
+fn parse_answer(
     answer: &[u8],
     far: SocketAddr,
     near: SocketAddr,
@@ -323,7 +338,8 @@ fn understand(
     match message.payload {
         NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
             let id = &response.header.socket_id;
-            // Where the connection is gone, whoever listens at its end is found instead.
+            // If the connection does not exist, the kernel returns the listening socket of the
+            // address instead.
             let same = (id.source_address, id.source_port) == (far.ip(), far.port())
                 && (id.destination_address, id.destination_port) == (near.ip(), near.port());
             Ok(same.then_some(response.header))
@@ -333,7 +349,7 @@ fn understand(
             error => Err(error),
         },
         other => Err(io::Error::other(format!(
-            "an answer that is none: {other:?}"
+            "unexpected answer of socket diagnosis: {other:?}"
         ))),
     }
 }
@@ -348,7 +364,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    /// A connection: its far end, and the addresses of both.
+    /// Returns a connection: its far end and the addresses of both ends.
     fn connection(listener: &TcpListener) -> (TcpStream, SocketAddr, SocketAddr) {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, near) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
@@ -374,7 +390,7 @@ mod tests {
         });
         assert_eq!(Sockets::default().find(far, near).unwrap(), wanted);
         assert_eq!(table::find(far, near).unwrap(), wanted);
-        // A kernel may lack it; then the table has been used above.
+        // If the kernel lacks socket diagnosis, the table was used above.
         if let Diagnosis::Found(found) = Sockets::default().diagnose(far, near) {
             assert_eq!(Some(found), wanted);
         }
@@ -397,7 +413,7 @@ mod tests {
         ));
     }
 
-    /// A connection as a server has accepted it, its peer, and the port that the peer came from.
+    /// Returns a connection as a server accepted it, its peer, and the peer's address.
     async fn accepted() -> (
         tokio::net::TcpListener,
         tokio::net::TcpStream,
@@ -428,7 +444,7 @@ mod tests {
         let (listener, stream, peer, far) = accepted().await;
         rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
         drop(peer);
-        // Another test may be starting a process, which has the port for a moment.
+        // Another test may be starting a process, which inherits the socket for a moment.
         let start = Instant::now();
         let next = loop {
             let next = connect_from(far, listener.local_addr().unwrap());
@@ -445,7 +461,7 @@ mod tests {
         assert_eq!(found.inode, inode(&next));
     }
 
-    /// A connection from a port that is chosen.
+    /// Connects from a given address.
     fn connect_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
         rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -491,12 +507,12 @@ mod tests {
         let (stream, far, near) = connection(&listener);
         let (_accepted, _) = listener.accept().unwrap();
         drop(stream);
-        // Another test may be starting a process, which has it for a moment.
+        // Another test may be starting a process, which inherits the socket for a moment.
         let start = Instant::now();
         while Sockets::default().find(far, near).unwrap().is_some() {
             assert!(
                 start.elapsed() < Duration::from_secs(10),
-                "a closed connection still belongs to somebody"
+                "a closed connection still has an owner"
             );
             std::thread::yield_now();
         }
@@ -508,13 +524,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_makes_no_sense_is_an_error() {
+    fn invalid_diagnosis_answer_is_an_error() {
         let (far, near) = (
             "127.0.0.1:2".parse().unwrap(),
             "127.0.0.1:3".parse().unwrap(),
         );
-        for answer in [&[][..], &[0; 16], &[0xff; 64], &question(far, near)] {
-            assert!(understand(answer, far, near).is_err(), "{answer:?}");
+        for answer in [&[][..], &[0; 16], &[0xff; 64], &request_for(far, near)] {
+            assert!(parse_answer(answer, far, near).is_err(), "{answer:?}");
         }
     }
 }

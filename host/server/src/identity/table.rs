@@ -1,14 +1,14 @@
-//! The kernel's table of TCP sockets, for want of socket diagnosis.
+//! Kernel's table of TCP sockets, for kernels without socket diagnosis.
 use super::socket::{Socket, SocketState};
 use std::{
     fs, io,
     net::{IpAddr, SocketAddr},
 };
 
-/// Those of IPv4, of this network namespace.
+/// Table of IPv4 sockets of this network namespace.
 const TABLE: &str = "/proc/net/tcp";
 
-/// The socket at `far` that is connected to ours at `near`.
+/// Returns the socket at `far` that is connected to the server's end at `near`.
 pub(super) fn find(far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
     Ok(find_in(&fs::read_to_string(TABLE)?, far, near))
 }
@@ -16,7 +16,8 @@ pub(super) fn find(far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socke
 fn find_in(table: &str, far: SocketAddr, near: SocketAddr) -> Option<Socket> {
     let (far, near) = (printed(far)?, printed(near)?);
     table.lines().find_map(|line| {
-        // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ...
+        // Columns: sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid
+        // timeout inode and others.
         let mut words = line.split_whitespace().skip(1);
         let ours = words.next() == Some(far.as_str()) && words.next() == Some(near.as_str());
         if !ours {
@@ -32,7 +33,8 @@ fn find_in(table: &str, far: SocketAddr, near: SocketAddr) -> Option<Socket> {
     })
 }
 
-/// An address as the table has it: the bytes of the address as a number in host order, and the port, in hexadecimal.
+/// Formats an address as in the table: the bytes of the address as a number in host byte order, and
+/// the port, in hexadecimal.
 fn printed(address: SocketAddr) -> Option<String> {
     match address.ip() {
         IpAddr::V4(ip) => Some(format!(
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn a_connection_is_found_from_both_ends() {
+    fn connection_is_found_from_both_ends() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
              0: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 11 1 0 20 4 0 10 -1\n\
              1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 65534        0 12 1 0 20 4 0 10 -1\n\
@@ -77,11 +79,15 @@ mod tests {
         );
         assert_eq!(find_in(table, client, client), None);
         let closed = find_in(table, "127.0.0.1:49154".parse().unwrap(), server);
-        let nobodys = Socket {
+        let unowned = Socket {
             uid: 0,
             inode: 0,
             state: SocketState::Other,
         };
-        assert_eq!(closed, Some(nobodys), "nobody's, and yet of user 0");
+        assert_eq!(
+            closed,
+            Some(unowned),
+            "no process holds it, but the table shows user 0"
+        );
     }
 }

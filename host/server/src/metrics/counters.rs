@@ -1,51 +1,52 @@
-//! What the server counts, each with the words that explain it wherever it is shown.
+//! Counters and gauges of the server, each with its help text.
 use super::snapshot::{MetricFamily, MetricKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only grows.
+/// Number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
+    /// Adds one to the counter.
     pub fn count(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many more.
+    /// Adds `number` to the counter.
     pub fn add(&self, number: usize) {
         self.0.fetch_add(number as u64, Ordering::Relaxed);
     }
 
-    /// How many so far.
+    /// Returns the value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Somebody else counts, and is so far.
+    /// Sets the counter to a total that another component counts.
     pub(crate) fn follow(&self, number: u64) {
         self.0.store(number, Ordering::Relaxed);
     }
 }
 
-/// A number of things that are there now.
+/// Current number of things.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// There are so many.
+    /// Sets the value.
     pub fn set(&self, number: usize) {
         self.0.store(number as u64, Ordering::Relaxed);
     }
 
-    /// How many there are.
+    /// Returns the value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Makes the struct and the list of what is shown from one list, so that nothing is counted that cannot be seen. The first
-/// paragraph of the comment is the help, the name that of the metric, behind `peal_`.
+/// Defines the struct and its list of metrics from one list, so that every number is also exported.
+/// The first paragraph of a comment is the help text. The name of the metric is `peal_` and the
+/// name of the field.
 macro_rules! numbers {
     ($(#[$attribute:meta])* $of:ident { $($(#[doc = $help:literal])+ $kind:ident $name:ident,)+ }) => {
         $(#[$attribute])*
@@ -55,7 +56,7 @@ macro_rules! numbers {
         }
 
         impl $of {
-            /// All of them, as they stand.
+            /// Returns all numbers with their current values.
             pub(crate) fn families(&self) -> Vec<MetricFamily> {
                 vec![$(MetricFamily::single(
                     concat!("peal_", stringify!($name)),

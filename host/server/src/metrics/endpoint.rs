@@ -1,4 +1,4 @@
-//! `GET /metrics` over HTTP, for Prometheus. Whoever can connect can read; nothing can be changed.
+//! HTTP endpoint `GET /metrics` for Prometheus. It has no access control and is read-only.
 use super::{Metrics, Snapshot};
 use http_body_util::Full;
 use hyper::{
@@ -17,33 +17,34 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// How many may ask at once; others wait to be accepted.
+/// Upper bound of connections that are served at once; others wait to be accepted.
 const CONNECTIONS: usize = 8;
 
-/// How long a connection may take in all, from its first byte to the last of the answer.
+/// Time limit of a connection, from its first byte to the end of the answer.
 const TIME: Duration = Duration::from_secs(10);
 
-/// The longest head of a request, in bytes (the least that `hyper` allows), and how many lines it may have.
+/// Upper bounds of the head of a request, in bytes (the minimum that `hyper` allows), and of its
+/// lines.
 const HEAD: usize = 8192;
 const HEADERS: usize = 32;
 
-/// How long the listener waits after the system had no room for a connection.
-const BREATHE: Duration = Duration::from_millis(50);
+/// Pause of the listener after the system failed to accept a connection.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Why there is no endpoint.
+/// Error of the start of the endpoint.
 #[derive(Debug, Error)]
 pub enum EndpointError {
-    /// The address cannot be listened on.
+    /// Listening on the address failed.
     #[error("cannot serve metrics on {address}: {source}")]
     Listen {
-        /// The address.
+        /// Address.
         address: SocketAddr,
-        /// What the system says.
+        /// System error.
         source: std::io::Error,
     },
 }
 
-/// Serves metrics until it is stopped or dropped.
+/// Endpoint that serves metrics until it is stopped or dropped.
 #[derive(Debug)]
 pub struct MetricsEndpoint {
     address: SocketAddr,
@@ -51,7 +52,7 @@ pub struct MetricsEndpoint {
 }
 
 impl MetricsEndpoint {
-    /// Starts listening. A port of zero is any that is free.
+    /// Starts to listen. Port zero selects any free port.
     pub async fn start(
         address: SocketAddr,
         metrics: Arc<Metrics>,
@@ -65,15 +66,15 @@ impl MetricsEndpoint {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops listening; when this returns, it has.
+    /// Stops the endpoint. The listener is closed when this returns.
     pub async fn stop(mut self) {
         self.task.abort();
-        // That it was aborted is no news.
+        // Ignore the result: it only says that the task was aborted.
         let _ = (&mut self.task).await;
     }
 }
@@ -85,26 +86,26 @@ impl Drop for MetricsEndpoint {
 }
 
 async fn listen(listener: TcpListener, metrics: Arc<Metrics>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     // The semaphore is never closed.
-    while let Ok(seat) = room.clone().acquire_owned().await {
+    while let Ok(permit) = permits.clone().acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let metrics = metrics.clone();
                 tokio::spawn(async move {
                     serve(stream, metrics).await;
-                    drop(seat);
+                    drop(permit);
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection for metrics could not be accepted");
-                tokio::time::sleep(BREATHE).await;
+                tracing::warn!(%error, "accepting a metrics connection failed");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// One connection, one request.
+/// Serves one connection with one request.
 async fn serve(stream: TcpStream, metrics: Arc<Metrics>) {
     let answer = service_fn(|request: Request<Incoming>| {
         let response = answer(&request, &metrics);
@@ -119,17 +120,23 @@ async fn serve(stream: TcpStream, metrics: Arc<Metrics>) {
         .serve_connection(TokioIo::new(stream), answer);
     match tokio::time::timeout(TIME, connection).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a request for metrics makes no sense"),
-        Err(_) => tracing::debug!("a request for metrics took longer than {TIME:?}"),
+        Ok(Err(error)) => tracing::debug!(%error, "malformed metrics request"),
+        Err(_) => tracing::debug!(limit = ?TIME, "metrics request timed out"),
     }
 }
 
 fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
     if request.uri().path() != "/metrics" {
-        return plain(StatusCode::NOT_FOUND, "there is only /metrics\n");
+        return plain(
+            StatusCode::NOT_FOUND,
+            "not found; metrics are at /metrics\n",
+        );
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "metrics can only be read\n");
+        let mut response = plain(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method not allowed; use GET or HEAD\n",
+        );
         response
             .headers_mut()
             .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -143,7 +150,7 @@ fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes
                 .insert(CONTENT_TYPE, HeaderValue::from_static(Snapshot::TEXT_TYPE));
             response
         }
-        // Writing into a string does not fail.
+        // This cannot happen: writing to a string does not fail.
         Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
     }
 }
@@ -181,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_are_read_at_their_path_and_nothing_else_is_there() {
+    async fn metrics_are_at_their_path_and_other_paths_are_refused() {
         let (endpoint, metrics) = start().await;
         metrics.counters().connections_refused.add(7);
         let answer = ask(&endpoint, "GET /metrics HTTP/1.1\r\nhost: me\r\n\r\n").await;
@@ -220,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn heads_that_are_too_long_are_cut_off() {
+    async fn too_long_heads_are_refused() {
         let (endpoint, _) = start().await;
         let long = format!(
             "GET /metrics HTTP/1.1\r\nhost: me\r\nx: {}\r\n\r\n",
@@ -232,7 +239,7 @@ mod tests {
         );
         for request in [long, many] {
             let mut stream = TcpStream::connect(endpoint.address()).await.unwrap();
-            // It may be cut off before all of it is written.
+            // The server may close the connection before all of it is written.
             let _ = stream.write_all(request.as_bytes()).await;
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer).await;
@@ -251,11 +258,11 @@ mod tests {
         for _ in 0..CONNECTIONS {
             idle.push(TcpStream::connect(endpoint.address()).await.unwrap());
         }
-        // Whoever comes next waits for a seat, and has one when the first are sent away.
+        // The next connection waits for a permit, and gets one when the first connections time out.
         let answer = ask(&endpoint, "GET /metrics HTTP/1.1\r\nhost: me\r\n\r\n");
         tokio::pin!(answer);
         let early = tokio::time::timeout(Duration::from_millis(50), &mut answer).await;
-        assert!(early.is_err(), "there was a seat too many");
+        assert!(early.is_err(), "one connection too many was served");
         tokio::time::pause();
         let answer = answer.await;
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");

@@ -1,4 +1,4 @@
-//! The one registry of what is counted and measured: for `peal stats`, and for Prometheus where that is configured.
+//! Registry of all metrics: for `peal stats`, and for Prometheus if that is configured.
 
 mod counters;
 mod endpoint;
@@ -18,10 +18,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Where numbers come from that others keep.
+/// Source of metrics that another component keeps.
 type MetricSource = Box<dyn Fn() -> Vec<MetricFamily> + Send + Sync>;
 
-/// All that one server counts and measures.
+/// Metrics of one server.
 pub struct Metrics {
     counters: Counters,
     modules: ModuleMeters,
@@ -49,12 +49,12 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// The counters.
+    /// Returns the counters and gauges.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The meters of an owner's modules in a role, the same ones each time.
+    /// Returns the meters of an owner's modules in a role. Repeated calls return the same meters.
     pub(crate) fn modules<'a>(
         &self,
         owner: &Owner,
@@ -64,7 +64,7 @@ impl Metrics {
         self.modules.of(&owner.to_string(), role, names)
     }
 
-    /// Shows numbers that others keep.
+    /// Adds a source of metrics that another component keeps.
     pub fn show(&self, source: impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static) {
         self.sources
             .lock()
@@ -72,12 +72,12 @@ impl Metrics {
             .push(Box::new(source));
     }
 
-    /// How long the server has been there.
+    /// Returns the time since the start of the server.
     pub fn uptime(&self) -> Duration {
         self.started.elapsed().unwrap_or_default()
     }
 
-    /// All numbers as they stand.
+    /// Returns all metrics with their current values.
     pub fn snapshot(&self) -> Snapshot {
         let mut families = vec![version(), self.start_time()];
         families.extend(memory());
@@ -88,7 +88,7 @@ impl Metrics {
         Snapshot { families }
     }
 
-    /// What the state machine counts is now this.
+    /// Takes over the counts of the state machine.
     pub(crate) fn follow(&self, counts: ServerCounts) {
         let ServerCounts {
             peers,
@@ -148,7 +148,7 @@ fn version() -> MetricFamily {
     }
 }
 
-/// The memory that the process takes, where the kernel says.
+/// Returns the resident memory of the process; none if the kernel does not report it.
 fn memory() -> Option<MetricFamily> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

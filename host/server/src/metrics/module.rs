@@ -1,4 +1,4 @@
-//! What is measured of each module: how often it is called, how often that fails, and how long it takes.
+//! Meters of modules: number of calls, failures and limit hits, time and fuel.
 use super::snapshot::{Amount, Labels, MetricFamily, MetricKind, MetricSample, Unit};
 use peal_core::owner::Owner;
 use peal_sandbox::{CallFailure, CallUsage, LimitKind};
@@ -11,35 +11,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Measures one module in one role.
+/// Meter of one module in one role.
 #[derive(Debug, Default)]
 struct ModuleMeter {
     calls: AtomicU64,
     failures: AtomicU64,
     nanoseconds: AtomicU64,
     fuel: AtomicU64,
-    /// Calls that hit a limit, by its place in [`LimitKind::ALL`].
+    /// Calls that hit a limit, by its position in [`LimitKind::ALL`].
     hits: [AtomicU64; LimitKind::ALL.len()],
 }
 
-/// Which module, for whom, and as what.
+/// Labels of a meter: owner, module and role.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Who {
+struct MeterLabels {
     owner: String,
     module: String,
     role: &'static str,
 }
 
-/// The meters of all modules.
+/// Meters of all modules.
 #[derive(Debug, Default)]
-pub(super) struct ModuleMeters(Mutex<BTreeMap<Who, Arc<ModuleMeter>>>);
+pub(super) struct ModuleMeters(Mutex<BTreeMap<MeterLabels, Arc<ModuleMeter>>>);
 
-/// The meters of one owner's modules in one role, by their names.
+/// Meters of one owner's modules in one role, by name.
 #[derive(Debug)]
 pub(crate) struct RoleMeters(BTreeMap<String, Arc<ModuleMeter>>);
 
 impl RoleMeters {
-    /// A call has ended, and may have failed.
+    /// Records the end of a call.
     pub(crate) fn called(
         &self,
         module: &str,
@@ -74,7 +74,7 @@ impl RoleMeters {
     }
 }
 
-/// Times calls that follow each other, with one look at the clock for each.
+/// Timer of consecutive calls. It reads the clock once for each call.
 #[derive(Debug)]
 pub(crate) struct Stopwatch(Instant);
 
@@ -83,7 +83,7 @@ impl Stopwatch {
         Stopwatch(Instant::now())
     }
 
-    /// How long it is since the last time, or the start.
+    /// Returns the time since the last lap, or since the start.
     pub(crate) fn lap(&mut self) -> Duration {
         let last = std::mem::replace(&mut self.0, Instant::now());
         self.0.saturating_duration_since(last)
@@ -91,7 +91,7 @@ impl Stopwatch {
 }
 
 impl ModuleMeters {
-    /// The meters of modules in a role; the same ones each time.
+    /// Returns the meters of modules in a role. Repeated calls return the same meters.
     pub(super) fn of<'a>(
         &self,
         owner: &str,
@@ -99,17 +99,18 @@ impl ModuleMeters {
         modules: impl Iterator<Item = &'a str>,
     ) -> Arc<RoleMeters> {
         let mut meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those of owners who come and go go with them.
-        meters.retain(|who, meter| {
-            who.owner == Owner::Site.to_string() || Arc::strong_count(meter) > 1
+        // Meters of tenants are removed with their last `RoleMeters`, so that the number of metrics
+        // stays bounded. The site's meters stay.
+        meters.retain(|labels, meter| {
+            labels.owner == Owner::Site.to_string() || Arc::strong_count(meter) > 1
         });
         let meter = |module: &str| {
-            let who = Who {
+            let labels = MeterLabels {
                 owner: owner.to_owned(),
                 module: module.to_owned(),
                 role,
             };
-            (module.to_owned(), meters.entry(who).or_default().clone())
+            (module.to_owned(), meters.entry(labels).or_default().clone())
         };
         Arc::new(RoleMeters(modules.map(meter).collect()))
     }
@@ -117,8 +118,8 @@ impl ModuleMeters {
     pub(super) fn families(&self) -> Vec<MetricFamily> {
         let meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let family = |name: &str, help: &str, value: &dyn Fn(&ModuleMeter) -> Amount| {
-            let sample = |(who, meter): (&Who, &Arc<ModuleMeter>)| MetricSample {
-                labels: who.labels(),
+            let sample = |(labels, meter): (&MeterLabels, &Arc<ModuleMeter>)| MetricSample {
+                labels: labels.to_metric(),
                 value: value(meter),
             };
             let samples = meters.iter().map(sample).collect();
@@ -155,16 +156,16 @@ impl ModuleMeters {
     }
 }
 
-/// The limits that were hit, with a sample for each that was.
-fn hits(meters: &BTreeMap<Who, Arc<ModuleMeter>>) -> MetricFamily {
-    let of = |(who, meter): (&Who, &Arc<ModuleMeter>)| {
+/// Returns the metric of limit hits, with a sample for each limit that was hit.
+fn hits(meters: &BTreeMap<MeterLabels, Arc<ModuleMeter>>) -> MetricFamily {
+    let of = |(labels, meter): (&MeterLabels, &Arc<ModuleMeter>)| {
         let counts = meter
             .hits
             .iter()
             .map(|count| count.load(Ordering::Relaxed))
             .zip(LimitKind::ALL);
         let sample = |(count, limit): (u64, LimitKind)| {
-            let mut labels = who.labels();
+            let mut labels = labels.to_metric();
             labels.insert("limit".to_owned(), limit.name().to_owned());
             MetricSample {
                 labels,
@@ -187,8 +188,8 @@ fn hits(meters: &BTreeMap<Who, Arc<ModuleMeter>>) -> MetricFamily {
     }
 }
 
-impl Who {
-    fn labels(&self) -> Labels {
+impl MeterLabels {
+    fn to_metric(&self) -> Labels {
         let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         Labels::from([
             label("module", &self.module),

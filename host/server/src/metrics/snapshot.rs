@@ -1,4 +1,4 @@
-//! All that is counted and measured, at one moment: for people and scripts as JSON, for Prometheus as text.
+//! Snapshot of all metrics: as JSON for people and scripts, as text for Prometheus.
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text},
@@ -8,45 +8,45 @@ use prometheus_client::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// What tells the samples of one family apart.
+/// Labels that distinguish the samples of one family.
 pub type Labels = BTreeMap<String, String>;
 
-/// All numbers at one moment.
+/// All metrics at one moment.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// What there is, each under one name.
+    /// Families, each with a unique name.
     pub families: Vec<MetricFamily>,
 }
 
-/// What has one name.
+/// Samples with a common name.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MetricFamily {
-    /// The name, which ends in the unit where there is one.
+    /// Name, which ends with the unit if there is one.
     pub name: String,
-    /// What it means.
+    /// Help text.
     pub help: String,
-    /// How its numbers move.
+    /// Kind of the metric.
     pub kind: MetricKind,
-    /// What they are numbers of, unless the name says it.
+    /// Unit, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
-    /// The numbers.
+    /// Samples.
     pub samples: Vec<MetricSample>,
 }
 
-/// How numbers of a family move.
+/// Kind of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricKind {
-    /// They only grow.
+    /// Number that only grows.
     Counter,
-    /// They go up and down.
+    /// Number that goes up and down.
     Gauge,
-    /// There are none: the labels say it all.
+    /// Labels without a number.
     Info,
 }
 
-/// What something is measured in.
+/// Unit of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -56,23 +56,23 @@ pub enum Unit {
     Bytes,
 }
 
-/// A number.
+/// Sample.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MetricSample {
-    /// Which one of its family; empty where there is only one.
+    /// Labels; empty for the only sample of a family.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Labels,
-    /// How much.
+    /// Value.
     pub value: Amount,
 }
 
-/// How much.
+/// Value of a sample.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Amount {
-    /// So many.
+    /// Integer.
     Number(u64),
-    /// So much.
+    /// Real number.
     Real(f64),
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Amount {
 }
 
 impl MetricFamily {
-    /// A family of one number.
+    /// Returns a family with one sample.
     pub fn single(name: &str, help: &str, kind: MetricKind, number: u64) -> MetricFamily {
         let sample = MetricSample {
             labels: Labels::new(),
@@ -101,7 +101,7 @@ impl MetricFamily {
         }
     }
 
-    /// The same, in a unit.
+    /// Sets the unit.
     pub fn in_unit(self, unit: Unit) -> MetricFamily {
         MetricFamily {
             unit: Some(unit),
@@ -120,7 +120,7 @@ impl MetricFamily {
             Some(Unit::Bytes) => (Some(registry::Unit::Bytes), "_bytes"),
             None => (None, ""),
         };
-        // The encoder writes the unit behind the name.
+        // The encoder appends the unit to the name.
         let name = self.name.strip_suffix(suffix).unwrap_or(&self.name);
         let mut family = encoder.encode_descriptor(name, &self.help, unit.as_ref(), kind)?;
         for sample in &self.samples {
@@ -161,10 +161,10 @@ impl Amount {
 }
 
 impl Snapshot {
-    /// The type of [`Snapshot::text`], as HTTP names it.
+    /// Media type of [`Snapshot::text`].
     pub const TEXT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// The text that Prometheus and others of OpenMetrics read.
+    /// Returns the text in the OpenMetrics format.
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_is_that_of_openmetrics_and_json_comes_back_the_same() {
+    fn text_is_openmetrics_and_json_round_trips() {
         let sample = |value, labels: &[(&str, &str)]| {
             let labels = labels
                 .iter()

@@ -1,8 +1,9 @@
-//! Files that are watched: each by its directory, which stays open, and its name there.
+//! Monitored files. Each is identified by its open directory and its name there.
 //!
-//! Whoever wants a file watched learns what a look at it tells. So every look is one that they could take themselves: as their
-//! user, in the directory that they could open when they asked, at what bears the name there and is no link. Whatever is swapped
-//! for what, nobody sees more.
+//! The requester of a monitor learns the metadata of its file, so the server must read only what
+//! the requester could read itself. Every read has the rights of that user, starts at the directory
+//! that the user could open at the time of the request, and does not follow a link. Replacing a
+//! directory or file therefore reveals nothing more.
 use super::refused;
 use peal_core::{
     monitor::{FileStat, MonitorId},
@@ -20,18 +21,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The files that are watched.
+/// Monitored files.
 #[derive(Debug, Default)]
 pub(crate) struct MonitoredFiles(Mutex<BTreeMap<MonitorId, Watched>>);
 
 #[derive(Debug)]
 struct Watched {
     identity: UserIdentity,
-    /// None until it is open.
+    /// None until the directory is open.
     place: Option<Arc<FileLocation>>,
 }
 
-/// Where a file is.
+/// Location of a file.
 #[derive(Debug)]
 struct FileLocation {
     directory: OwnedFd,
@@ -39,7 +40,7 @@ struct FileLocation {
 }
 
 impl MonitoredFiles {
-    /// A file is about to be opened.
+    /// Adds a monitor whose file is about to be opened.
     pub(super) fn expect(&self, watch: MonitorId, identity: UserIdentity) {
         self.watched().insert(
             watch,
@@ -50,17 +51,17 @@ impl MonitoredFiles {
         );
     }
 
-    /// For whom a file is looked at, if it is.
+    /// Returns the user for which a file is monitored; none after the monitor has ended.
     pub(super) fn owner(&self, watch: MonitorId) -> Option<UserIdentity> {
         self.watched().get(&watch).map(|watched| watched.identity)
     }
 
-    /// A file is looked at no more.
+    /// Removes a monitor.
     pub(super) fn close(&self, watch: MonitorId) {
         self.watched().remove(&watch);
     }
 
-    /// Opens the directory of a file and looks at the file. Blocks.
+    /// Opens the directory of a file and reads the metadata of the file. Blocks.
     pub(super) fn open(&self, watch: MonitorId, path: &Path, identity: UserIdentity) -> FileSeen {
         let found = as_user::run(identity, || find(path)).unwrap_or_else(Err);
         let found =
@@ -75,7 +76,7 @@ impl MonitoredFiles {
                 watched.place = Some(Arc::new(place));
                 Ok(seen)
             }
-            // Nobody wants it any more.
+            // The monitor was removed meanwhile.
             (Ok((_, seen)), None) => Ok(seen),
             (Err(why), _) => {
                 all.remove(&watch);
@@ -84,8 +85,10 @@ impl MonitoredFiles {
         }
     }
 
-    /// Looks at a file again; nothing, where there is none any more, or none for its user. Blocks.
+    /// Reads the metadata of a file again; none if it no longer exists or its user may not read it.
+    /// Blocks.
     pub(super) fn look(&self, watch: MonitorId) -> Option<FileStat> {
+        // The lock is held only for the copy: reading the metadata may block.
         let (identity, place) = {
             let all = self.watched();
             let watched = all.get(&watch)?;
@@ -97,7 +100,7 @@ impl MonitoredFiles {
     }
 
     fn watched(&self) -> MutexGuard<'_, BTreeMap<MonitorId, Watched>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No holder of this lock panics while the map is inconsistent, so a poisoned map is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,7 +109,8 @@ fn find(path: &Path) -> io::Result<(FileLocation, Stat)> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // A place and no more: neither is the directory read nor anything in it opened, so nothing can hang, or notice.
+    // `O_PATH` opens only the location. Neither the directory nor a file in it is opened for
+    // reading, so nothing can block or notice the access.
     let directory = open(
         parent,
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -128,7 +132,7 @@ fn look_at(place: &FileLocation) -> rustix::io::Result<Stat> {
     )
 }
 
-/// What is seen of a file; nothing, if it is none.
+/// Converts the metadata of a regular file; none for any other file type.
 fn seen(stat: &Stat) -> Option<FileStat> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;
@@ -143,7 +147,7 @@ fn seen(stat: &Stat) -> Option<FileStat> {
 
 fn no_file(path: &Path) -> (Status, String) {
     let why = format!(
-        "{} is no regular file; of a link, name what it leads to",
+        "{} is no regular file; for a link, name its target",
         path.display()
     );
     (code::PMIX_ERR_BAD_PARAM, why)
@@ -161,7 +165,7 @@ mod tests {
     use tempfile::TempDir;
 
     const WATCH: MonitorId = MonitorId(1);
-    const SOMEBODY: UserIdentity = UserIdentity {
+    const OTHER_USER: UserIdentity = UserIdentity {
         uid: 54_321,
         gid: 54_322,
     };
@@ -173,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Files of somebody for whom one is watched there.
+    /// Returns the monitored files of a user, with a monitor of `path`.
     fn watched(path: &Path, identity: UserIdentity) -> (MonitoredFiles, FileSeen) {
         let files = MonitoredFiles::default();
         files.expect(WATCH, identity);
@@ -181,8 +185,9 @@ mod tests {
         (files, seen)
     }
 
-    /// A directory that everybody may use, with a secret of ours in one that nobody else may enter.
-    fn stage() -> (TempDir, PathBuf) {
+    /// Returns a directory that all users may use, with a secret file of the test's user in a
+    /// closed subdirectory.
+    fn shared_dir_with_secret() -> (TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let shut = dir.path().join("shut");
@@ -231,21 +236,22 @@ mod tests {
     #[needs(root)]
     #[test]
     fn swapped_path_shows_no_forbidden_file() {
-        let (dir, shut) = stage();
-        let (_, refused) = watched(&shut.join("log"), SOMEBODY);
+        let (dir, shut) = shared_dir_with_secret();
+        let (_, refused) = watched(&shut.join("log"), OTHER_USER);
         assert_eq!(refused.unwrap_err().0, code::PMIX_ERR_NO_PERMISSIONS);
 
-        // By a link on the way, there is no more to be seen.
+        // A link in the path reveals nothing more.
         let way = dir.path().join("way");
         symlink(&shut, &way).unwrap();
-        let (_, refused) = watched(&way.join("log"), SOMEBODY);
+        let (_, refused) = watched(&way.join("log"), OTHER_USER);
         assert_eq!(refused.unwrap_err().0, code::PMIX_ERR_NO_PERMISSIONS);
 
-        // A directory of theirs is swapped for a link to ours when the file is watched already.
+        // The user replaces its own directory by a link to the closed one after the file is
+        // monitored.
         let theirs = dir.path().join("theirs");
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("log"), "own").unwrap();
-        let (files, seen) = watched(&theirs.join("log"), SOMEBODY);
+        let (files, seen) = watched(&theirs.join("log"), OTHER_USER);
         assert_eq!(seen.unwrap().size, 3);
         fs::rename(&theirs, dir.path().join("moved")).unwrap();
         symlink(&shut, &theirs).unwrap();
@@ -255,12 +261,12 @@ mod tests {
             "the directory is the one that was opened"
         );
 
-        // The file itself is swapped for a link, and for another one of ours.
+        // The user replaces the file by a link, and then by another file.
         let log = dir.path().join("moved/log");
         fs::remove_file(&log).unwrap();
         symlink(shut.join("log"), &log).unwrap();
         assert_eq!(files.look(WATCH), None, "links are not followed");
-        // What they can open no more, they see no more.
+        // A file that the user can no longer open is no longer visible.
         fs::set_permissions(dir.path().join("moved"), fs::Permissions::from_mode(0o700)).unwrap();
         fs::remove_file(&log).unwrap();
         fs::write(&log, "own").unwrap();
@@ -270,7 +276,7 @@ mod tests {
     #[needs(root)]
     #[test]
     fn race_of_paths_gains_nothing() {
-        let (dir, shut) = stage();
+        let (dir, shut) = shared_dir_with_secret();
         let (theirs, link) = (dir.path().join("theirs"), dir.path().join("link"));
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("log"), "own").unwrap();
@@ -286,7 +292,7 @@ mod tests {
                 }
             });
             while !swapping.is_finished() {
-                let (files, seen) = watched(&name.join("log"), SOMEBODY);
+                let (files, seen) = watched(&name.join("log"), OTHER_USER);
                 for seen in [seen.ok(), files.look(WATCH)].into_iter().flatten() {
                     assert_eq!(seen.size, 3, "the secret was seen");
                 }

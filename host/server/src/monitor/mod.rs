@@ -1,4 +1,5 @@
-//! What the state machine of monitoring has done for it: files are looked at, and what is used is looked up.
+//! Work of the state machine's monitors that may block: reading the metadata of files, and
+//! measuring resource usage.
 mod files;
 
 pub(crate) use files::MonitoredFiles;
@@ -15,10 +16,11 @@ use peal_core::{
 use peal_model::{UserIdentity, code};
 use std::sync::Arc;
 
-/// How many of these things are done at once, and how many of them for one user: a file may lie where every look takes for ever.
+/// Upper bounds of concurrent tasks, in total and for each user. The bound for a user exists
+/// because a file may be on a file system that never responds.
 const AT_ONCE: (usize, usize) = (16, 4);
 
-/// Does them, on threads on which one may wait, and tells the actor.
+/// Worker that runs these tasks on blocking threads and sends the results to the actor.
 pub(crate) struct MonitorWorker {
     files: Arc<MonitoredFiles>,
     turns: Arc<FairSemaphore>,
@@ -37,11 +39,13 @@ impl MonitorWorker {
         }
     }
 
-    /// Looks at a file as the state machine wants it.
+    /// Executes a file action of the state machine.
     pub(crate) fn look(&self, watch: MonitorId, look: FileLook) {
         let (files, handle) = (self.files.clone(), self.handle.clone());
         match look {
             FileLook::Open { path, identity } => {
+                // Add the monitor before the task runs, so that a close meanwhile cancels the
+                // opening.
                 files.expect(watch, identity);
                 self.work(identity, move || {
                     let seen = files.open(watch, &path, identity);
@@ -61,7 +65,7 @@ impl MonitorWorker {
         }
     }
 
-    /// Looks up what is used.
+    /// Measures resource usage.
     pub(crate) fn measure(
         &self,
         watch: MonitorId,
@@ -83,22 +87,23 @@ impl MonitorWorker {
     fn work(&self, identity: UserIdentity, work: impl FnOnce() + Send + 'static) {
         let turns = self.turns.clone();
         tokio::spawn(async move {
-            // Nobody closes the turns as long as there is a server.
+            // The semaphore is not closed while the server exists.
             let Ok(turn) = turns.take(identity.uid).await else {
                 return;
             };
             let done = tokio::task::spawn_blocking(move || {
+                // The permit is kept until the work ends, because blocking work cannot be aborted.
                 let _turn = turn;
                 work();
             });
             if let Err(error) = done.await {
-                tracing::error!(%error, "a look at what is monitored failed");
+                tracing::error!(%error, "monitor task failed");
             }
         });
     }
 }
 
-/// What there is to say when something is not there, or not for whoever asks.
+/// Returns the status for a file or process that does not exist or that the requester may not read.
 pub(crate) fn refused(error: &std::io::Error) -> peal_model::Status {
     match error.kind() {
         std::io::ErrorKind::NotFound => code::PMIX_ERR_NOT_FOUND,

@@ -1,5 +1,5 @@
-//! Who listens to what the server tells: observers. They come and go, can neither end an event's way nor be ended by it, and
-//! one who does not keep up misses notices, which are counted.
+//! Listeners of the server's notices. They may be added and removed at any time, and never delay or
+//! end an event. A slow listener misses notices, which are counted.
 use super::Notice;
 use peal_store::TraceRateLimit;
 use std::{
@@ -11,23 +11,23 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// How many notices wait for a listener that does not keep up; what is beyond is lost and counted.
+/// Upper bound of the notices that wait for a listener; further ones are dropped and counted.
 const BACKLOG: usize = 4096;
 
-/// How much memory these may take, in bytes.
+/// Upper bound of the memory of these notices, in bytes.
 const BACKLOG_BYTES: usize = 64 << 20;
 
-/// The least time between two words on lost notices, while more wait.
+/// Minimum interval between two reports of missed notices while notices are waiting.
 const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 
-/// Where notices go. Nobody need listen.
+/// Distributor of notices. It works without listeners, too.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
-    lines: Arc<RwLock<Vec<NoticeSender>>>,
+    senders: Arc<RwLock<Vec<NoticeSender>>>,
     record: Option<mpsc::UnboundedSender<Notice>>,
 }
 
-/// The near end of what a listener hears.
+/// Sending end of a listener's queue.
 #[derive(Debug)]
 struct NoticeSender {
     wants: fn(&Notice) -> bool,
@@ -35,16 +35,16 @@ struct NoticeSender {
     backlog: Arc<NoticeBacklog>,
 }
 
-/// What waits for a listener, and what is lost to him.
+/// Memory of the waiting notices of a listener, and the number of dropped ones.
 #[derive(Debug, Default)]
 struct NoticeBacklog {
-    /// Bytes that what waits takes.
+    /// Memory of the waiting notices, in bytes.
     bytes: AtomicUsize,
     lost: AtomicU64,
 }
 
 impl NoticeSender {
-    /// Tells without waiting.
+    /// Sends a notice without waiting.
     fn tell(&self, notice: &Notice) {
         if !(self.wants)(notice) {
             return;
@@ -55,7 +55,7 @@ impl NoticeSender {
             .bytes
             .fetch_add(bytes, Ordering::Relaxed)
             .saturating_add(bytes);
-        // One notice alone may be larger than all that may wait.
+        // A single notice larger than the bound is sent if no other is waiting.
         let fits = waiting <= BACKLOG_BYTES || waiting == bytes;
         if !fits || self.send.try_send((notice.clone(), bytes)).is_err() {
             self.backlog.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -65,14 +65,14 @@ impl NoticeSender {
 }
 
 impl Notices {
-    /// Somebody listens from now on to those that he wants.
+    /// Adds a listener for the notices that `wants` selects.
     pub fn listen(&self, wants: fn(&Notice) -> bool) -> Listener {
         let (send, notices) = mpsc::channel(BACKLOG);
         let backlog: Arc<NoticeBacklog> = Arc::default();
-        let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
-        // Of those who have gone nothing is left but this.
-        lines.retain(|line| !line.send.is_closed());
-        lines.push(NoticeSender {
+        let mut senders = self.senders.write().unwrap_or_else(PoisonError::into_inner);
+        // Remove the senders of dropped listeners.
+        senders.retain(|sender| !sender.send.is_closed());
+        senders.push(NoticeSender {
             wants,
             send,
             backlog: backlog.clone(),
@@ -80,11 +80,11 @@ impl Notices {
         Listener {
             notices,
             backlog,
-            quiet: TraceRateLimit::new(BETWEEN_LOSSES),
+            loss_limit: TraceRateLimit::new(BETWEEN_LOSSES),
         }
     }
 
-    /// The same, and beside it what belongs into the record of a job, of which nothing is lost whatever listeners do.
+    /// Adds a queue for the record of a job to the distributor. Its notices are never dropped.
     pub fn recorded(self) -> (Notices, mpsc::UnboundedReceiver<Notice>) {
         let (send, receive) = mpsc::unbounded_channel();
         (
@@ -96,82 +96,83 @@ impl Notices {
         )
     }
 
-    /// Tells everybody who listens.
+    /// Sends a notice to all listeners.
     pub fn tell(&self, notice: Notice) {
-        self.lines
+        self.senders
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
-            .for_each(|line| line.tell(&notice));
+            .for_each(|sender| sender.tell(&notice));
         if let Some(record) = self.record.as_ref().filter(|_| notice.is_for_record()) {
-            // Nobody keeps the record any more.
+            // Ignore the error: the record may no longer be kept.
             let _ = record.send(notice);
         }
     }
 }
 
-/// What a listener hears.
+/// Item that a listener receives.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ListenerItem {
-    /// A notice.
+    /// Notice.
     Notice(Notice),
-    /// So many were lost since he was last told: he does not keep up.
+    /// Number of notices that the listener missed since the last such item.
     Missed(u64),
 }
 
-/// The end at which notices arrive.
+/// Receiving end of a listener's queue.
 #[derive(Debug)]
 pub struct Listener {
     notices: mpsc::Receiver<(Notice, usize)>,
     backlog: Arc<NoticeBacklog>,
-    quiet: TraceRateLimit,
+    loss_limit: TraceRateLimit,
 }
 
 impl Listener {
-    /// Waits for what is heard next; nothing when nobody can tell any more.
+    /// Waits for the next item; none when no notice can follow.
     pub async fn recv(&mut self) -> Option<ListenerItem> {
         if let Some(missed) = self.missed() {
             return Some(missed);
         }
         let next = self.notices.recv().await;
-        self.heard(next)
+        self.item_of(next)
     }
 
-    /// The same on a thread that may wait.
+    /// Waits for the next item on a thread that may block.
     pub fn blocking_recv(&mut self) -> Option<ListenerItem> {
         if let Some(missed) = self.missed() {
             return Some(missed);
         }
         let next = self.notices.blocking_recv();
-        self.heard(next)
+        self.item_of(next)
     }
 
-    /// What is heard next, if anything waits to be heard.
+    /// Returns the next item if one is waiting.
     pub fn try_recv(&mut self) -> Option<ListenerItem> {
         if let Some(missed) = self.missed() {
             return Some(missed);
         }
         let next = self.notices.try_recv().ok()?;
-        self.heard(Some(next))
+        self.item_of(Some(next))
     }
 
-    fn heard(&self, next: Option<(Notice, usize)>) -> Option<ListenerItem> {
+    fn item_of(&self, next: Option<(Notice, usize)>) -> Option<ListenerItem> {
         match next {
             Some((notice, bytes)) => {
                 self.backlog.bytes.fetch_sub(bytes, Ordering::Relaxed);
                 Some(ListenerItem::Notice(notice))
             }
-            // Some may have been lost while the last ones came.
+            // Notices may have been dropped while the last ones arrived.
             None => self.missed(),
         }
     }
 
-    /// How many are lost, where it is time to say so: all that waits has been heard, or the last word on it is long ago.
+    /// Returns the number of missed notices if a report is due: if no notice is waiting, or the
+    /// last report was long ago.
     fn missed(&self) -> Option<ListenerItem> {
         if self.backlog.lost.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let now = self.notices.is_empty() || self.quiet.allow(Instant::now()).is_some();
+        let now = self.notices.is_empty() || self.loss_limit.allow(Instant::now()).is_some();
         now.then(|| ListenerItem::Missed(self.backlog.lost.swap(0, Ordering::Relaxed)))
     }
 }
@@ -199,11 +200,11 @@ mod tests {
         }
     }
 
-    /// The notices that a listener hears until nobody can tell any more, and how many he was told that he missed.
+    /// Returns the notices of a listener until no notice can follow, and the number of missed ones.
     fn all(mut listener: Listener) -> (Vec<Notice>, u64) {
         let (mut notices, mut missed) = (Vec::new(), 0);
-        while let Some(heard) = listener.blocking_recv() {
-            match heard {
+        while let Some(item) = listener.blocking_recv() {
+            match item {
                 ListenerItem::Notice(notice) => notices.push(notice),
                 ListenerItem::Missed(number) => missed += number,
             }
@@ -233,8 +234,8 @@ mod tests {
             (record.blocking_recv(), record.blocking_recv()),
             (Some(ended.clone()), None)
         );
-        let (heard, missed) = all(slow);
-        assert_eq!((heard.len(), missed), (BACKLOG, 11));
+        let (received, missed) = all(slow);
+        assert_eq!((received.len(), missed), (BACKLOG, 11));
         assert_eq!(all(choosy), (vec![ended], 0));
     }
 
@@ -274,6 +275,6 @@ mod tests {
             drop(notices.listen(|_| true));
         }
         let _stays = notices.listen(|_| true);
-        assert_eq!(notices.lines.read().unwrap().len(), 1);
+        assert_eq!(notices.senders.read().unwrap().len(), 1);
     }
 }

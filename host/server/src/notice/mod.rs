@@ -1,4 +1,4 @@
-//! What the server tells whoever watches it: how jobs and procs come and go, and the way of every event.
+//! Notices of the server to listeners: about jobs, procs and events.
 mod listeners;
 mod proc_exit;
 mod reached;
@@ -15,17 +15,17 @@ use peal_core::{
 use peal_model::{ChainResult, Event, Nspace, Proc, Size, Status};
 use std::sync::Arc;
 
-/// What the handlers of an owner's chain answered to an event.
+/// Results of the handlers of an owner's chain for one event.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChainResults {
-    /// Whose chain.
+    /// Owner of the chain.
     pub owner: Owner,
-    /// What each handler answered, in their order.
+    /// Results of the handlers, in the order in which they ran.
     pub steps: Vec<ChainResult>,
 }
 
 impl ChainResults {
-    /// The memory that they take, nearly.
+    /// Estimates the memory of the results, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let infos = self.steps.iter().flat_map(|step| &step.infos);
         let names: usize = self
@@ -39,19 +39,19 @@ impl ChainResults {
     }
 }
 
-/// What the handlers of an event wish to become of a job.
+/// Termination request that handlers of an event made about a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wished {
-    /// What.
+    /// Request.
     pub wish: TerminationRequest,
-    /// Whose handler said so ...
+    /// Owner of the handler that made it.
     pub owner: Owner,
-    /// ... and what it is called.
+    /// Name of that handler.
     pub handler: Arc<str>,
 }
 
 impl Wished {
-    /// What an owner's chain says, if it says anything.
+    /// Returns the termination request of an owner's chain, if it made one.
     pub(crate) fn by(chain: &ChainResults) -> Option<Wished> {
         let (step, wish) = last_request(&chain.steps)?;
         Some(Wished {
@@ -62,83 +62,85 @@ impl Wished {
     }
 }
 
-/// Something happened.
+/// Notice about a job, a proc or an event.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Notice {
     /// A job is about to start.
     JobStarted {
-        /// Its name.
+        /// Namespace of the job.
         nspace: Nspace,
-        /// The user that it runs as.
+        /// User that the job runs as.
         uid: u32,
-        /// How many procs it has.
+        /// Number of procs.
         size: u32,
     },
     /// A proc was started.
     ProcStarted {
-        /// Which one.
+        /// Proc.
         proc: Proc,
-        /// Its process id.
+        /// Process id.
         pid: u32,
     },
     /// A proc has connected.
     ProcConnected(Proc),
-    /// A proc has left in order.
+    /// A proc has finalized.
     ProcFinalized(Proc),
-    /// A proc's process has ended.
+    /// The process of a proc has ended.
     ProcEnded {
-        /// Which one.
+        /// Proc.
         proc: Proc,
-        /// How.
+        /// Exit of the process.
         end: ProcExit,
     },
-    /// An event comes to the hosted chains, before the first handler.
+    /// An event was submitted to the hosted chains. It precedes the first handler.
     EventEntered(Arc<Event>),
-    /// The last chain is behind an event.
+    /// An event has passed the last chain.
     Passed {
-        /// The event.
+        /// Event.
         event: Arc<Event>,
-        /// What each handler answered, chain by chain in the order of the owners; nothing if no handler is registered for it.
+        /// Results of each chain, in the order of the owners; empty if no handler is registered for
+        /// the event.
         results: Arc<Vec<ChainResults>>,
-        /// The jobs that it may reach.
+        /// Jobs that the event may reach.
         reached: ReachedJobs,
     },
-    /// The handlers have decided what becomes of a job after the abnormal end of a proc.
+    /// Handlers have decided about a job after the abnormal end of a proc.
     Wished {
-        /// The job's name.
+        /// Namespace of the job.
         nspace: Nspace,
-        /// What they want, and which of them.
+        /// Termination request, with its handler.
         wished: Wished,
     },
-    /// Somebody has had something done to procs.
+    /// Job control was executed on procs.
     Controlled {
-        /// Who; none: a module of the site.
+        /// Requester; none for a module of the site.
         requester: Option<Proc>,
-        /// What.
+        /// Operation.
         operation: JobControlOperation,
-        /// To whom.
+        /// Target procs.
         targets: Vec<Proc>,
-        /// How that went.
+        /// Status of the operation.
         status: Status,
     },
-    /// The job is being ended.
+    /// A job is being terminated.
     JobEnding {
-        /// Its name.
+        /// Namespace of the job.
         nspace: Nspace,
-        /// Why.
+        /// Reason of the termination.
         because: Status,
     },
-    /// Nothing of the job is left.
+    /// A job has ended with all its procs.
     JobEnded {
-        /// Its name.
+        /// Namespace of the job.
         nspace: Nspace,
-        /// The exit status to pass on.
+        /// Exit status to pass on.
         exit_status: i32,
     },
 }
 
 impl Notice {
-    /// Whether it belongs into the record of a job. Of these there are few: one for each proc, and two for the job.
+    /// Returns true if the notice belongs to the record of a job. Such notices are few: one for
+    /// each proc, and two for the job.
     pub(crate) fn is_for_record(&self) -> bool {
         matches!(
             self,
@@ -146,12 +148,12 @@ impl Notice {
         )
     }
 
-    /// Whether it is about an event that has passed the chains.
+    /// Returns true if the notice is about an event that has passed the chains.
     pub fn is_passed(&self) -> bool {
         matches!(self, Notice::Passed { .. })
     }
 
-    /// The memory that it takes while it waits for a listener, nearly.
+    /// Estimates the memory of a notice that waits for a listener, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Notice::EventEntered(event) => Size::of_event(event).bytes,

@@ -1,4 +1,4 @@
-//! The exit of a proc's process: its status, and the event that an abnormal one raises.
+//! Exit of a proc's process: its status, and the event that an abnormal exit raises.
 use peal_core::job::ProcPhase;
 use peal_model::{Info, ProcState, Status, Value, code, key};
 use std::{
@@ -8,12 +8,12 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// How a proc's process ended.
+/// Exit of a proc's process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcExit {
-    /// It exited with this status.
+    /// The process exited with this status.
     Exited(i32),
-    /// A signal of this number ended it.
+    /// The process was terminated by this signal.
     Signalled(i32),
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for ProcExit {
 }
 
 impl ProcExit {
-    /// The exit status that a shell would show: a signal counts 128 and more.
+    /// Returns the exit status as a shell reports it: 128 plus the number for a signal.
     pub fn exit_status(self) -> i32 {
         match self {
             ProcExit::Exited(code) => code,
@@ -44,7 +44,8 @@ impl ProcExit {
         }
     }
 
-    /// How a table of procs shows an end that is abnormal in this way, if in any.
+    /// Returns the state that a table of procs shows for an exit. `abnormal` is the code of an
+    /// abnormal exit.
     pub fn state(self, abnormal: Option<Status>) -> ProcState {
         match (self, abnormal) {
             (_, None) => ProcState::TERMINATED,
@@ -54,8 +55,9 @@ impl ProcExit {
         }
     }
 
-    /// The event code of an abnormal end that is noticed now, and what else the event says. Ending without having left in order is abnormal for
-    /// a proc that had connected.
+    /// Returns the event code and the infos of an abnormal exit, with the current time as
+    /// timestamp; none for a normal exit. An exit without finalization is abnormal for a proc that
+    /// had connected.
     pub fn abnormal(self, life: Option<ProcPhase>) -> Option<(Status, Vec<Info>)> {
         let code = match (self, life) {
             (ProcExit::Signalled(_), _) => code::PMIX_ERR_PROC_ABORTED_BY_SIG,

@@ -1,4 +1,4 @@
-//! The jobs that an event may reach, as its raiser may.
+//! Jobs that an event may reach, by the user scope of its source.
 use peal_core::user_scope::UserScope;
 use peal_model::{Nspace, Proc, Rank, UserIdentity};
 use std::{
@@ -10,17 +10,17 @@ use std::{
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReachedJobs {
     reach: UserScope,
-    /// The jobs of this server, with their users, when the event was raised.
+    /// Jobs of this server with their users, at the time when the event was raised.
     jobs: Arc<Vec<(Nspace, UserIdentity)>>,
 }
 
 impl ReachedJobs {
-    /// Those of an event of this reach, among these jobs.
+    /// Returns the jobs that an event with this user scope may reach.
     pub fn new(reach: UserScope, jobs: Arc<Vec<(Nspace, UserIdentity)>>) -> ReachedJobs {
         ReachedJobs { reach, jobs }
     }
 
-    /// Every job: those of an event of the resource manager.
+    /// Returns every job, for an event of the resource manager.
     pub fn all() -> ReachedJobs {
         ReachedJobs {
             reach: UserScope::Everybody,
@@ -28,7 +28,7 @@ impl ReachedJobs {
         }
     }
 
-    /// True if one of these procs is of such a job.
+    /// Returns true if one of the procs belongs to a job that the event may reach.
     pub fn include_any(&self, procs: &[Proc]) -> bool {
         match self.reach {
             UserScope::Everybody => !procs.is_empty(),
@@ -38,7 +38,7 @@ impl ReachedJobs {
         }
     }
 
-    /// The ranks of these procs by job, without jobs that the event may not reach.
+    /// Returns the ranks of these procs by job, without jobs that the event may not reach.
     pub fn ranks_of(&self, procs: Vec<Proc>) -> BTreeMap<Nspace, Vec<Rank>> {
         let own: BTreeSet<&Nspace> = self.own().collect();
         let mut jobs: BTreeMap<Nspace, Vec<Rank>> = BTreeMap::new();
@@ -50,7 +50,7 @@ impl ReachedJobs {
         jobs
     }
 
-    /// The jobs of users that are reached.
+    /// Returns the jobs of users in the scope.
     fn own(&self) -> impl Iterator<Item = &Nspace> {
         self.jobs
             .iter()

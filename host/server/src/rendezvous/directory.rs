@@ -1,8 +1,8 @@
-//! Files in directories where others may lay traps: everything is reached from a directory that was looked at, no link is
-//! followed, and a file appears whole or not at all.
+//! Files in directories where other users may place links and files. Every access starts at a
+//! checked directory, no link is followed, and a file appears complete or not at all.
 //!
-//! Beside each file lies a lock that its server holds. It is a file of its own because tools of all users may read the other,
-//! and whoever can open a file can lock it.
+//! Beside each file lies a lock file that its server holds. It is separate because tools of all
+//! users may read the rendezvous file, and any process that can open a file can lock it.
 use super::{RendezvousError, file};
 use rustix::{
     fd::{AsFd, OwnedFd},
@@ -20,48 +20,48 @@ use std::{
     sync::Arc,
 };
 
-/// The longest file that is read, in bytes.
+/// Upper bound of the bytes read from a file.
 const LONGEST: u64 = 4096;
 
 const LOCK: &str = ".lock";
 
-/// How often a lock is tried that others remove at the same time.
+/// Upper bound of the attempts at a lock file that other servers remove at the same time.
 const ATTEMPTS: usize = 8;
 
-/// Who else may write in a directory.
+/// Write access of other users to a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sharing {
-    /// Nobody. It is made if it is not there.
+    /// No write access. The directory is created if it is missing.
     Own,
-    /// Perhaps everybody, each only what is theirs.
+    /// Write access for all users, each only to its own files (sticky bit).
     Sticky,
 }
 
-/// A directory that is fit for files that tools trust.
+/// Directory that was checked to be safe for rendezvous files.
 #[derive(Clone, Debug)]
 pub(super) struct RendezvousDirectory {
     path: PathBuf,
     fd: Arc<OwnedFd>,
 }
 
-/// A file of ours, which is removed when this is dropped.
+/// Rendezvous file of this server, removed on drop.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
     directory: RendezvousDirectory,
     name: String,
     file: File,
-    /// Held, so that others see that the file's server lives.
+    /// Lock, held so that other servers see that this one is running.
     lock: OwnedFd,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // Another server may have taken the name.
+        // Another server may have taken over the name.
         if self.directory.has(&self.name, &self.file)
             && let Err(error) = unlinkat(&self.directory.fd, &self.name, AtFlags::empty())
         {
-            tracing::warn!(path = ?self.path, %error, "a rendezvous file cannot be removed");
+            tracing::warn!(path = ?self.path, %error, "rendezvous file not removed");
         }
         let lock = lock_of(&self.name);
         if self.directory.has(&lock, &self.lock) {
@@ -71,7 +71,7 @@ impl Drop for Entry {
 }
 
 impl RendezvousDirectory {
-    /// Opens a directory, unless others could change what we write there.
+    /// Opens a directory, unless other users could change the files in it.
     pub(super) fn open(
         path: &Path,
         sharing: Sharing,
@@ -87,33 +87,33 @@ impl RendezvousDirectory {
             }
         }
         let flags = match sharing {
-            // Whoever could lay a link there could choose the directory.
+            // A link would let its creator choose the directory.
             Sharing::Own => OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
             Sharing::Sticky => OFlags::DIRECTORY | OFlags::CLOEXEC,
         };
         let fd = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
             Errno::NOTDIR | Errno::LOOP => {
-                unfit("it is a link or a file; it should be a directory".to_owned())
+                unfit("it is a link or a file; it must be a directory".to_owned())
             }
             error => unfit(error.to_string()),
         })?;
         let stat = fstat(&fd).map_err(|error| unfit(error.to_string()))?;
-        let me = geteuid().as_raw();
+        let own_uid = geteuid().as_raw();
         let (owner, mode) = (stat.st_uid, stat.st_mode);
         let (open, sticky) = (mode & 0o022 != 0, mode & 0o1000 != 0);
         match sharing {
-            Sharing::Own if owner != me => Err(unfit(format!(
-                "it belongs to user {owner}; it should to user {me}"
+            Sharing::Own if owner != own_uid => Err(unfit(format!(
+                "it belongs to user {owner}; it must belong to user {own_uid}"
             ))),
-            Sharing::Sticky if owner != me && owner != 0 => Err(unfit(format!(
-                "it belongs to user {owner}; it should to user {me} or root"
+            Sharing::Sticky if owner != own_uid && owner != 0 => Err(unfit(format!(
+                "it belongs to user {owner}; it must belong to user {own_uid} or root"
             ))),
             Sharing::Own if open => Err(unfit(format!(
-                "others may write in it, its mode {:o} should be 755",
+                "other users may write to it; its mode is {:o}, but must be 755",
                 mode & 0o7777
             ))),
             Sharing::Sticky if open && !sticky => Err(unfit(format!(
-                "others may remove what is in it, its mode {:o} should be 1777 or 755",
+                "other users may remove files in it; its mode is {:o}, but must be 1777 or 755",
                 mode & 0o7777
             ))),
             _ => Ok(RendezvousDirectory {
@@ -123,18 +123,19 @@ impl RendezvousDirectory {
         }
     }
 
-    /// Waits until no other server of this user looks through the directory, and lets none as long as what comes back is kept.
+    /// Waits until no other server of this user sweeps the directory. Excludes others while the
+    /// returned lock is kept.
     pub(super) fn take_turn(&self) -> Result<OwnedFd, RendezvousError> {
         let name = ".peal.lock";
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // Others cannot open it, and so not hold us up.
+        // Other users cannot open the lock file, so they cannot block the server with it.
         let lock = openat(&self.fd, name, flags, Mode::from_raw_mode(0o600))
             .map_err(|error| self.io(name, error))?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| self.io(name, error))?;
         Ok(lock)
     }
 
-    /// Removes what servers left that were killed.
+    /// Removes the files of servers that were killed.
     pub(super) fn sweep(&self) {
         let Ok(entries) = Dir::read_from(&self.fd) else {
             return;
@@ -144,7 +145,7 @@ impl RendezvousDirectory {
                 continue;
             };
             if let Some(locked) = locked_by(name) {
-                // Those with a file go with it.
+                // A lock file with a rendezvous file is removed together with that one.
                 let alone = statat(&self.fd, locked, AtFlags::SYMLINK_NOFOLLOW).is_err();
                 if alone && self.lock_state(locked) == LockState::Free {
                     self.remove(name);
@@ -165,17 +166,17 @@ impl RendezvousDirectory {
     fn remove(&self, name: &str) {
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) => {
-                tracing::info!(path = ?self.path.join(name), "what a dead server left is removed")
+                tracing::info!(path = ?self.path.join(name), "rendezvous file of terminated server removed")
             }
-            // Another server that sweeps at the same time has removed it.
+            // Another server may have removed the file in its own sweep.
             Err(rustix::io::Errno::NOENT) => {}
             Err(error) => {
-                tracing::warn!(path = ?self.path.join(name), %error, "what a dead server left stays")
+                tracing::warn!(path = ?self.path.join(name), %error, "rendezvous file of terminated server not removed")
             }
         }
     }
 
-    /// Writes a file whole, in place of what a dead server left.
+    /// Writes a complete file, or replaces the file of a terminated server.
     pub(super) fn write(&self, name: &str, contents: &str) -> Result<Entry, RendezvousError> {
         if let Some(Found {
             owner: DirectoryOwner::Process(pid),
@@ -192,7 +193,7 @@ impl RendezvousDirectory {
             .lock(name)
             .map_err(|error| self.io(&lock_of(name), error))?
         else {
-            // Its server has not come to say its number.
+            // The server that holds the lock has not written its process id yet.
             return Err(RendezvousError::Taken {
                 path: self.path.join(name),
                 pid: 0,
@@ -203,7 +204,8 @@ impl RendezvousDirectory {
             OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
         let create = || openat(&self.fd, &unfinished, flags, Mode::from_raw_mode(0o600));
         let fd = create().or_else(|error| match error {
-            // Of a server that had our number before; whose else it is stays, and we fail.
+            // A file of an earlier server with this process id. The removal fails if another user
+            // owns it in a sticky directory, and so does the creation.
             Errno::EXIST => {
                 unlinkat(&self.fd, &unfinished, AtFlags::empty()).and_then(|()| create())
             }
@@ -214,7 +216,7 @@ impl RendezvousDirectory {
             .fill(&file, contents)
             .and_then(|()| renameat(&self.fd, &unfinished, &self.fd, name));
         if let Err(error) = written {
-            // What is left of it the next sweep removes.
+            // The next sweep removes the file if this fails.
             let _ = unlinkat(&self.fd, &unfinished, AtFlags::empty());
             return Err(self.io(name, error));
         }
@@ -227,7 +229,8 @@ impl RendezvousDirectory {
         })
     }
 
-    /// Locks a name; nothing if a server has it. What is in the way and no server's is removed, if the system lets us.
+    /// Locks a name; none if a server holds the lock. Removes what is in the way and belongs to no
+    /// server, if the system permits it.
     fn lock(&self, name: &str) -> Result<Option<OwnedFd>, Errno> {
         let lock = lock_of(name);
         let flags =
@@ -235,7 +238,7 @@ impl RendezvousDirectory {
         for _ in 0..ATTEMPTS {
             let fd = match openat(&self.fd, &lock, flags, Mode::from_raw_mode(0o600)) {
                 Ok(fd) => fd,
-                // A link, or a file of somebody else's in a directory of all.
+                // A link, or a file of another user in a sticky directory.
                 Err(Errno::LOOP | Errno::ACCESS) => {
                     unlinkat(&self.fd, &lock, AtFlags::empty())?;
                     continue;
@@ -250,7 +253,7 @@ impl RendezvousDirectory {
                 Err(Errno::WOULDBLOCK) => return Ok(None),
                 locked => locked?,
             }
-            // Its server may have removed it just before we had it.
+            // The previous server may have removed the file just before it was locked.
             if self.has(&lock, &fd) {
                 return Ok(Some(fd));
             }
@@ -258,7 +261,7 @@ impl RendezvousDirectory {
         Err(Errno::AGAIN)
     }
 
-    /// Whether what has this name is the file that is open.
+    /// Returns true if the name refers to the open file.
     fn has(&self, name: &str, file: impl AsFd) -> bool {
         match (
             fstat(file),
@@ -269,7 +272,7 @@ impl RendezvousDirectory {
         }
     }
 
-    /// Whether a server holds the lock of a name.
+    /// Returns the state of the lock of a name.
     fn lock_state(&self, name: &str) -> LockState {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(fd) = openat(&self.fd, lock_of(name), flags, Mode::empty()) else {
@@ -287,11 +290,12 @@ impl RendezvousDirectory {
     fn fill(&self, mut file: &File, contents: &str) -> Result<(), Errno> {
         file.write_all(contents.as_bytes())
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        // Where a server is, is no secret: who may attach it decides itself, and tools of other users may.
+        // All users may read the file: the location of a server is not secret, and the server
+        // itself decides which tools may connect.
         fchmod(file.as_fd(), Mode::from_raw_mode(0o644))
     }
 
-    /// Whose a file is; nothing if there is none that could be a server's.
+    /// Returns the owner of a file; none if no server can have written it.
     fn look_at(&self, name: &str) -> Option<Found> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(&self.fd, name, flags, Mode::empty()).ok()?);
@@ -303,11 +307,12 @@ impl RendezvousDirectory {
         let read = (&file).take(LONGEST).read_to_string(&mut contents);
         let pid = read.ok().and_then(|_| file::pid(&contents));
         let owner = match (self.lock_state(name), pid) {
-            // One in another container has a number that means nothing here, and holds its lock all the same.
+            // A server in another container holds its lock, although its process id means nothing
+            // here.
             (LockState::Held, pid) => DirectoryOwner::Process(pid.unwrap_or_default()),
-            // The number may be that of another process by now.
+            // The process id may belong to another process by now.
             (LockState::Free, _) => DirectoryOwner::Nobody,
-            // A server of the C library's has none.
+            // Servers of the C library have no lock file.
             (LockState::None, Some(pid)) if Path::new(&format!("/proc/{pid}")).exists() => {
                 DirectoryOwner::Process(pid)
             }
@@ -327,46 +332,46 @@ impl RendezvousDirectory {
     }
 }
 
-/// A file that is there.
+/// Existing rendezvous file.
 struct Found {
     owner: DirectoryOwner,
     uid: u32,
 }
 
-/// Which server a file tells of.
+/// Server that a file belongs to.
 enum DirectoryOwner {
     Process(u32),
     Nobody,
 }
 
-/// How the lock beside a file is.
+/// State of the lock beside a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LockState {
-    /// There is none that root or we have made.
+    /// No lock file of root or this user exists.
     None,
-    /// Its server has ended.
+    /// The lock is free: its server has ended.
     Free,
-    /// Its server lives.
+    /// The lock is held: its server is running.
     Held,
 }
 
-/// What the lock of a file is called.
+/// Returns the name of the lock file of a file.
 fn lock_of(name: &str) -> String {
     format!(".{name}{LOCK}")
 }
 
-/// Of which file a file is the lock, if it is one.
+/// Returns the name of the file that a lock file belongs to; none for other files.
 fn locked_by(name: &str) -> Option<&str> {
     name.strip_prefix('.')?.strip_suffix(LOCK)
 }
 
-/// Whether something is a file that nobody made who is not trusted.
+/// Returns true if the file is regular and belongs to root or this user.
 fn is_trusted_file(stat: &fs::Stat) -> bool {
     let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     regular && [0, geteuid().as_raw()].contains(&stat.st_uid)
 }
 
-/// Whether a file is named as servers name theirs, finished or not.
+/// Returns true if the file is named like a rendezvous file, complete or not.
 fn is_ours(name: &str) -> bool {
     name.strip_prefix('.').unwrap_or(name).starts_with("pmix.")
 }

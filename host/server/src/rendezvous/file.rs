@@ -1,10 +1,11 @@
-//! What a rendezvous file says.
+//! Contents of a rendezvous file.
 use super::SERVED_VERSION;
 use peal_model::UserIdentity;
 use peal_wire::ServerUri;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The lines of a file: where the server is, its release, its process, as whom it runs, and since when.
+/// Returns the lines of a file: URI of the server, release, process id, user and group, and start
+/// time.
 pub(super) fn contents(
     uri: &ServerUri,
     pid: u32,
@@ -23,12 +24,12 @@ pub(super) fn contents(
     )
 }
 
-/// The process that a file names.
+/// Returns the process id that a file contains.
 pub(super) fn pid(contents: &str) -> Option<u32> {
     contents.lines().nth(2)?.trim().parse().ok()
 }
 
-/// A time as `ctime` prints it, in UTC.
+/// Formats a time like `ctime`, in UTC.
 fn ctime(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [
@@ -63,7 +64,7 @@ fn ctime(seconds: u64) -> String {
     )
 }
 
-/// The days of a year.
+/// Returns the number of days of a year.
 fn length_of(year: u64) -> u64 {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     if leap { 366 } else { 365 }

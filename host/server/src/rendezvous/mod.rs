@@ -1,4 +1,5 @@
-//! The files by which tools find a server (`pmix-wire.md`, section 1.4), there as long as the server is.
+//! Rendezvous files, by which tools find a server (`pmix-wire.md`, section 1.4). They exist while
+//! the server runs.
 
 mod directory;
 mod file;
@@ -18,45 +19,47 @@ use std::{
 };
 use thiserror::Error;
 
-/// The release that the server says it is: a client that believes in a newer one uses what is not served. What stands behind it
-/// (`Release::ADAPTS`) tells clients of Peal's own that it speaks as they do.
+/// Release that the server reports. A newer one would let clients use features that the server does
+/// not support. The suffix (`Release::ADAPTS`) informs Peal's own clients that the server adapts to
+/// their release.
 pub(crate) const SERVED_VERSION: &str = "4.2.2peal";
 
-/// For whom a server is there.
+/// Scope in which tools find a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Serves {
-    /// For its own jobs: it is found by process id and by namespace.
+    /// Its own jobs: by process id and by namespace.
     #[default]
     Itself,
-    /// Also for whatever its user does on this node.
+    /// In addition the session of its user on this node.
     Session,
-    /// For the whole node as well.
+    /// In addition the whole node.
     System,
 }
 
-/// Where the files lie, and which there are.
+/// Directories of the rendezvous files, and the scope of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RendezvousSettings {
-    /// The directory of the session: of this user, and writable by nobody else. Made if need be. Tools look for it below the
-    /// system's.
+    /// Session directory. It belongs to this user, and no other user may write to it. Created if it
+    /// is missing. Tools search for it below the system directory.
     pub session_dir: PathBuf,
-    /// The directory of the system, such as `/tmp`.
+    /// System directory, such as `/tmp`.
     pub system_dir: PathBuf,
-    /// For whom the server is there.
+    /// Scope of the server.
     pub serves: Serves,
-    /// The node's name, as tools have it.
+    /// Name of the node, as tools use it.
     pub hostname: String,
 }
 
 impl Default for RendezvousSettings {
-    /// Where tools of `libpmix` look that were started in the same environment.
+    /// Returns the directories where tools of `libpmix` search if they are started in the same
+    /// environment.
     fn default() -> Self {
         RendezvousSettings::of(env::var_os)
     }
 }
 
 impl RendezvousSettings {
-    /// Where tools look in an environment.
+    /// Returns the directories where tools search in an environment.
     pub fn of(get: impl Fn(&'static str) -> Option<OsString>) -> RendezvousSettings {
         let set = |name| {
             get(name)
@@ -81,7 +84,8 @@ impl RendezvousSettings {
         }
     }
 
-    /// The same with another directory of the system, and this user's below it.
+    /// Returns the settings with another system directory, and the session directory of this user
+    /// below it.
     pub fn below(self, system_dir: PathBuf) -> RendezvousSettings {
         RendezvousSettings {
             session_dir: usual_session(&system_dir),
@@ -90,8 +94,8 @@ impl RendezvousSettings {
         }
     }
 
-    /// Opens the directory of the session. Whoever made the usual one first does not keep root's server from starting, which
-    /// has a place where nobody else can make anything.
+    /// Opens the session directory. If another user has created the usual one first, root's server
+    /// still starts: it uses a directory where no other user can create files.
     fn open_session(
         &self,
         fallback: Option<&Path>,
@@ -100,7 +104,7 @@ impl RendezvousSettings {
         match (opened, fallback) {
             (Err(error), Some(fallback)) if self.session_dir == usual_session(&self.system_dir) => {
                 let directory = RendezvousDirectory::open(fallback, Sharing::Own)?;
-                tracing::warn!(%error, instead = %fallback.display(), "tools must be told where this server is");
+                tracing::warn!(%error, instead = %fallback.display(), "usual session directory not usable; tools need the URI of this server");
                 Ok(directory)
             }
             (opened, _) => opened,
@@ -108,60 +112,67 @@ impl RendezvousSettings {
     }
 }
 
-/// The directory of this user's session, unless it is told: below the system's, where tools look.
+/// Returns the session directory of this user if none is configured. It is below the system
+/// directory, where tools search.
 fn usual_session(system_dir: &Path) -> PathBuf {
     system_dir.join(format!("peal-{}", geteuid().as_raw()))
 }
 
-/// Where root's files lie if somebody else has made the usual directory.
-const ROOTS: &str = "/run/peal";
+/// Directory of root's files if another user has created the usual directory.
+const ROOT_DIRECTORY: &str = "/run/peal";
 
-/// Why tools cannot be told where the server is.
+/// Error of the publication of rendezvous files.
 #[derive(Debug, Error)]
 pub enum RendezvousError {
-    /// The directory is not one to write such files in.
-    #[error("{path:?} is no directory for rendezvous files: {why}")]
+    /// The directory is not safe for such files.
+    #[error("cannot use directory {path:?} for rendezvous files: {why}")]
     Directory {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// What is wrong with it, and what would be right.
+        /// Problem, and what would be right.
         why: String,
     },
-    /// Another server has that file.
+    /// Another server uses the file.
     #[error(
-        "{path:?} belongs to a server that runs, process {pid}; if that is no server, remove the file"
+        "{path:?} belongs to a running server, process {pid}; if that process is no server, remove the file"
     )]
     Taken {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which process.
+        /// Process id of the server; zero if it is unknown.
         pid: u32,
     },
-    /// A namespace that cannot be part of a file's name.
-    #[error("namespace {0:?} cannot be in the name of a file: it must be without \"/\" and short")]
+    /// The namespace cannot be part of a file name.
+    #[error(
+        "namespace {0:?} cannot be part of a file name: it must have at most {max} bytes and not contain \"/\"",
+        max = LONGEST
+    )]
     Nspace(Nspace),
-    /// The system does not let us.
+    /// A system call failed.
     #[error("cannot write {path:?}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it says.
+        /// System error.
         source: io::Error,
     },
 }
 
-/// The files of a server. They are removed when this is dropped; what a killed server leaves, the next one removes.
+/// Rendezvous files of a server. They are removed on drop; the next server removes those of a
+/// killed one.
 #[derive(Debug)]
 pub struct Rendezvous(Vec<Entry>);
 
 impl Rendezvous {
-    /// Writes the files of the server at `uri`, to be found by process, by its own namespace and by these.
+    /// Writes the files of the server at `uri`. It is found by its process id, its own namespace
+    /// and `namespaces`.
     pub fn publish(
         settings: &RendezvousSettings,
         uri: &ServerUri,
         namespaces: &[Nspace],
     ) -> Result<Rendezvous, RendezvousError> {
-        let session = settings.open_session(geteuid().is_root().then_some(Path::new(ROOTS)))?;
+        let session =
+            settings.open_session(geteuid().is_root().then_some(Path::new(ROOT_DIRECTORY)))?;
         Rendezvous::publish_in(&session, settings, uri, namespaces)
     }
 
@@ -186,12 +197,14 @@ impl Rendezvous {
             names.push(format!("pmix.{host}.tool"));
         }
         let mut files = Rendezvous(Vec::new());
-        // Of the servers of one user, one at a time looks for what others have left.
+        // Only one server of a user sweeps at a time, so that it does not remove files that another
+        // one is writing.
         let turn = session.take_turn()?;
         session.sweep();
         for name in names {
             files.0.push(session.write(&name, &contents)?);
         }
+        // The system directory is not swept, so it needs no lock.
         drop(turn);
         if settings.serves == Serves::System {
             let system = RendezvousDirectory::open(&settings.system_dir, Sharing::Sticky)?;
@@ -202,13 +215,14 @@ impl Rendezvous {
         Ok(files)
     }
 
-    /// The files.
+    /// Returns the paths of the files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(|entry| entry.path.as_path())
     }
 }
 
-/// Longer names leave no room for what stands before them.
+/// Upper bound of the length of a namespace, in bytes. It leaves space for the rest of the file
+/// name.
 const LONGEST: usize = 128;
 
 fn file_name_of(nspace: &Nspace) -> Result<&str, RendezvousError> {

@@ -1,4 +1,4 @@
-//! Files of servers, and traps in their way.
+//! Tests of rendezvous files, with links and files of other users in their way.
 use super::*;
 use peal_needs::needs;
 use std::{
@@ -37,7 +37,7 @@ impl Node {
         self.settings(Serves::Itself).session_dir
     }
 
-    /// The files, without locks.
+    /// Returns the names of the files, without locks.
     fn files(&self) -> Vec<String> {
         let names = fs::read_dir(self.session())
             .unwrap()
@@ -52,7 +52,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-/// The number of a process that has ended.
+/// Returns the id of a process that has ended.
 fn dead() -> u32 {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
@@ -102,7 +102,7 @@ fn server_is_found_by_pid_and_namespace_while_it_lives() {
 fn server_with_free_lock_is_dead_despite_reused_pid() {
     let node = Node::new();
     drop(node.publish(Serves::System).unwrap());
-    // As a killed server leaves them, and its number is that of a process that lives.
+    // Files as a killed server leaves them, with a process id that another process has now.
     let leave = |dir: &Path, name: &str| {
         fs::write(
             dir.join(name),
@@ -124,7 +124,7 @@ fn server_with_free_lock_is_dead_despite_reused_pid() {
     for name in [".pmix.node.tool.gone.lock", ".pmix.node.tool.lonely.lock"] {
         assert!(!session.join(name).exists(), "{name}");
     }
-    // One of the C library's has no lock, and is there as long as its process is.
+    // A server of the C library has no lock file. It counts as running while its process exists.
     drop(published);
     leave(system, "pmix.sys.node");
     fs::remove_file(system.join(".pmix.sys.node.lock")).unwrap();
@@ -135,7 +135,8 @@ fn server_with_free_lock_is_dead_despite_reused_pid() {
     );
 }
 
-/// In a directory where all may write, whoever made something first would else say who may serve.
+/// In a directory where all users may write, any user could otherwise prevent the start of a
+/// server.
 #[test]
 fn locks_of_others_delay_no_server() {
     let node = Node::new();
@@ -171,13 +172,13 @@ fn foreign_session_directory_does_not_stop_server_of_root() {
     let settings = settings.below(node.root.path().to_owned());
     let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
     let safe = node.root.path().join("safe");
-    // A link is somebody else's work as well.
+    // A link may have been created by another user as well.
     symlink("/", &settings.session_dir).unwrap();
     let session = settings.open_session(Some(&safe)).unwrap();
     let published = Rendezvous::publish_in(&session, &settings, &uri, &[]).unwrap();
     assert!(published.paths().all(|path| path.starts_with(&safe)));
     assert!(settings.open_session(None).is_err());
-    // One that was asked for is taken or is not.
+    // A configured directory has no fallback.
     let named = RendezvousSettings {
         session_dir: node.root.path().join("named"),
         ..settings
@@ -194,7 +195,7 @@ fn only_session_or_system_server_is_found_as_such_and_once() {
     assert!(node.files().contains(&"pmix.node.tool".to_owned()) && !system.exists());
     let second = node.publish(Serves::Session).unwrap_err().to_string();
     assert!(
-        second.contains("belongs to a server that runs, process "),
+        second.contains("belongs to a running server, process "),
         "{second}"
     );
     drop(first);
@@ -239,11 +240,11 @@ fn file_rewritten_by_another_server_is_not_removed() {
 }
 
 #[test]
-fn traps_are_not_stepped_into() {
+fn links_and_unsafe_directories_are_refused() {
     let node = Node::new();
     let victim = node.root.path().join("victim");
     fs::write(&victim, "precious").unwrap();
-    // A link where a file shall be, finished or not.
+    // A link at the name of a file, complete or not.
     drop(node.publish(Serves::Itself).unwrap());
     let pid = std::process::id();
     for name in [
@@ -257,20 +258,20 @@ fn traps_are_not_stepped_into() {
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     assert_eq!(mode(&victim) & 0o777, 0o644 & mode(&victim));
 
-    // A directory that is none, or is open to everybody.
+    // A session or system directory that is no directory, or that all users may write to.
     let refused = |why: &str| {
         let error = node.publish(Serves::System).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     };
     fs::set_permissions(node.root.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    refused("others may remove what is in it, its mode 777 should be 1777 or 755");
+    refused("other users may remove files in it; its mode is 777, but must be 1777 or 755");
     fs::set_permissions(node.root.path(), fs::Permissions::from_mode(0o1777)).unwrap();
     drop(node.publish(Serves::System).unwrap());
     fs::set_permissions(node.session(), fs::Permissions::from_mode(0o1777)).unwrap();
-    refused("others may write in it, its mode 1777 should be 755");
+    refused("other users may write to it; its mode is 1777, but must be 755");
     fs::remove_dir_all(node.session()).unwrap();
     symlink(node.root.path(), node.session()).unwrap();
-    refused("it is a link or a file; it should be a directory");
+    refused("it is a link or a file; it must be a directory");
 }
 
 #[needs(root)]
@@ -281,13 +282,13 @@ fn session_directory_of_another_user_is_refused() {
     std::os::unix::fs::chown(node.session(), Some(65_534), None).unwrap();
     let error = node.publish(Serves::System).unwrap_err().to_string();
     assert!(
-        error.contains("it belongs to user 65534; it should to user 0"),
+        error.contains("it belongs to user 65534; it must belong to user 0"),
         "{error}"
     );
 }
 
 #[test]
-fn a_namespace_is_no_path() {
+fn namespace_with_path_or_too_long_is_refused() {
     let node = Node::new();
     let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
     for name in ["../job", "/etc/passwd", &"x".repeat(200)] {
@@ -299,7 +300,7 @@ fn a_namespace_is_no_path() {
 }
 
 #[test]
-fn files_lie_where_tools_look() {
+fn directories_match_those_of_tools() {
     let of = |pairs: &[(&str, &str)]| {
         RendezvousSettings::of(|name| {
             pairs

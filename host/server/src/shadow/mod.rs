@@ -1,6 +1,6 @@
-//! Shadows: modules that see live traffic beside those that act. What each would have said is compared with what happened, and
-//! changes nothing. They run behind, on a thread of their own that yields to all others; what that thread has no time for is missed
-//! and counted.
+//! Shadow modules, which are called on live traffic beside active modules. The outcome of each is
+//! compared with what happened, and is ignored otherwise. They run afterwards, on a thread of their
+//! own with the lowest priority. Calls for which that thread has no time are skipped and counted.
 
 mod reports;
 
@@ -17,59 +17,59 @@ use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, Poli
 use reports::{ShadowCall, ShadowReports};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-/// The shadows of a server.
+/// Shadow modules of a server.
 #[derive(Clone)]
 pub struct Shadows(Arc<Inner>);
 
 struct Inner {
     pool: Arc<GuestPool>,
-    book: ShadowReports,
+    reports: ShadowReports,
     metrics: Arc<Metrics>,
 }
 
 impl fmt::Debug for Shadows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Shadows").field(&self.0.book).finish()
+        f.debug_tuple("Shadows").field(&self.0.reports).finish()
     }
 }
 
-/// A policy that looks on, where it stands; and what those behind it said, once that is known.
+/// Shadow policy at its position in the chain, with the answers of the policies behind it.
 pub(crate) struct PolicyFork {
-    /// The number of the request.
+    /// Number of the request.
     pub(crate) number: u64,
     pub(crate) pending: PendingPolicy<HostedPolicy>,
     pub(crate) later: VecDeque<(Arc<str>, PolicyAnswer)>,
 }
 
 impl Shadows {
-    /// Nobody has been seen yet.
+    /// Returns shadow modules without reports.
     pub(crate) fn new(pool: &Arc<GuestPool>, metrics: &Arc<Metrics>) -> Shadows {
         Shadows(Arc::new(Inner {
             pool: pool.clone(),
-            book: ShadowReports::default(),
+            reports: ShadowReports::default(),
             metrics: metrics.clone(),
         }))
     }
 
-    /// What was seen of the shadows of this name.
+    /// Returns the reports about the shadow modules of this name.
     pub fn reports(&self, name: &str) -> Vec<ShadowReport> {
-        self.0.book.reports(name)
+        self.0.reports.reports(name)
     }
 
-    /// Forgets those that are shadows no more.
+    /// Removes the reports of modules that are no longer shadow modules.
     pub fn keep(&self, stays: impl Fn(&Owner, &str) -> bool) {
-        self.0.book.keep(stays);
+        self.0.reports.keep(stays);
     }
 
-    /// Asks a policy that looked on what it would have said.
+    /// Calls a shadow policy and compares its outcome with the verdict.
     pub(crate) fn decide(&self, fork: PolicyFork, actual: Verdict) {
         let module = fork.pending.policy().module.clone();
         self.run(&Owner::Site, module, move |module| {
-            policy(module, fork, &actual)
+            call_policy(module, fork, &actual)
         });
     }
 
-    /// Hands an event to a handler that looked on.
+    /// Calls a shadow handler and compares its outcome with the end of the chain.
     pub(crate) fn handle(
         &self,
         owner: &Owner,
@@ -79,7 +79,7 @@ impl Shadows {
     ) {
         let module = pending.member().handler.module.clone();
         self.run(owner, module, move |module| {
-            handler(module, &pending, source, &actual)
+            call_handler(module, &pending, source, &actual)
         });
     }
 
@@ -90,20 +90,22 @@ impl Shadows {
         look: impl FnOnce(&Module) -> ShadowCall + Send + 'static,
     ) {
         let (inner, whose, shadow) = (self.0.clone(), owner.clone(), module.clone());
+        // Do not wait for the pool: a shadow module must never delay live traffic.
         let looked = self.0.pool.try_run(move || {
             let seen = look(&shadow);
             inner.metrics.counters().shadow_calls.count();
-            inner.book.note(&whose, &shadow, seen);
+            inner.reports.note(&whose, &shadow, seen);
         });
         if looked.is_err() {
             self.0.metrics.counters().shadow_calls_skipped.count();
-            self.0.book.missed(owner, &module);
+            self.0.reports.missed(owner, &module);
         }
     }
 }
 
-/// What would have been concluded, had it been asked. Those behind it are taken to say what they said.
-fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> ShadowCall {
+/// Calls a shadow policy and concludes the verdict as if it had been active. The policies behind it
+/// are assumed to answer as they did.
+fn call_policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> ShadowCall {
     let PolicyFork {
         number,
         pending,
@@ -120,7 +122,7 @@ fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> ShadowCall {
         amendment,
         ..
     } = module.decide(&call);
-    let about = request(&call.request);
+    let about = describe_request(&call.request);
     let failure = outcome.as_ref().err().map(|failure| failure.reason.clone());
     let answer = match &outcome {
         Ok(PolicyOutcome::Pass) => "pass".to_owned(),
@@ -142,22 +144,23 @@ fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> ShadowCall {
             NextPolicy::Done(decided) => break decided.verdict,
             NextPolicy::Ask(pending) => pending,
         };
+        // A policy behind it that was not called has no answer, so it counts as passing.
         run = match later.pop_front_if(|(name, _)| **name == *pending.name()) {
-            Some((_, said)) => pending.finish(said),
+            Some((_, answer)) => pending.finish(answer),
             None => pending.pass_over(),
         };
     };
-    let differs = !same(actual, &would);
+    let differs = !is_same_effect(actual, &would);
     ShadowCall {
         about,
         answer,
-        difference: differs.then(|| (verdict(actual), verdict(&would))),
+        difference: differs.then(|| (describe_verdict(actual), describe_verdict(&would))),
         failure,
     }
 }
 
-/// Whoever decided, what matters is what was decided.
-fn same(one: &Verdict, other: &Verdict) -> bool {
+/// Returns true if two verdicts have the same effect, whatever policy decided.
+fn is_same_effect(one: &Verdict, other: &Verdict) -> bool {
     match (one, other) {
         (
             Verdict::Granted {
@@ -180,7 +183,7 @@ fn same(one: &Verdict, other: &Verdict) -> bool {
     }
 }
 
-fn verdict(verdict: &Verdict) -> String {
+fn describe_verdict(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Granted {
             by,
@@ -201,12 +204,12 @@ fn verdict(verdict: &Verdict) -> String {
     }
 }
 
-/// A request in a few words.
-fn request(request: &PolicyRequest) -> String {
+/// Describes a request in a few words.
+fn describe_request(request: &PolicyRequest) -> String {
     let who = request
         .requester
         .as_ref()
-        .map_or("nobody by name".to_owned(), ToString::to_string);
+        .map_or("an unnamed requester".to_owned(), ToString::to_string);
     let user = request
         .identity
         .map(|identity| format!(" (uid {})", identity.uid))
@@ -233,10 +236,7 @@ fn request(request: &PolicyRequest) -> String {
         ),
         PolicySubject::Log => format!("log request of {}", counted(request.infos.len(), "info")),
         PolicySubject::Group(kind) => {
-            let name = request
-                .group_name
-                .as_deref()
-                .unwrap_or("a group that is not named");
+            let name = request.group_name.as_deref().unwrap_or("(no name)");
             format!(
                 "{kind} of group {name:?} with {}",
                 counted(request.targets.len(), "proc")
@@ -254,8 +254,8 @@ fn request(request: &PolicyRequest) -> String {
     format!("{what}, by {who}{user}")
 }
 
-/// What would have followed, had it been called.
-fn handler(
+/// Calls a shadow handler and describes the effects that it would have had.
+fn call_handler(
     module: &Module,
     pending: &PendingHandler<HostedHandler>,
     identity: Option<UserIdentity>,
@@ -267,7 +267,7 @@ fn handler(
         pending.steps().clone(),
     );
     let behind = actual.steps.len().saturating_sub(steps.len());
-    let about = described(&event);
+    let about = describe_event(&event);
     let call = EventCall {
         number: 0,
         registration: member.id.0,
@@ -306,7 +306,7 @@ fn handler(
         ));
     }
     for (asked, times) in [
-        ("asked for job control", controls.len()),
+        ("requested job control", controls.len()),
         ("logged", reports.len()),
     ] {
         if times > 0 {
@@ -327,7 +327,7 @@ fn handler(
     }
 }
 
-fn described(event: &Event) -> String {
+fn describe_event(event: &Event) -> String {
     let source = event
         .source
         .as_ref()

@@ -1,4 +1,4 @@
-//! What was seen of each shadow: how often it was called, what it would have said, and where that differs from what happened.
+//! Reports about shadow modules: calls, outcomes, and differences from what happened.
 use crate::admin::{ShadowDifference, ShadowReport};
 use peal_core::owner::Owner;
 use peal_sandbox::{Digest, Module};
@@ -8,28 +8,28 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// How many differences are kept of a shadow: the latest.
+/// Upper bound of the differences that are kept for a shadow module, the latest.
 const DIFFERENCES: usize = 64;
-/// How many answers are told apart; others count as one.
+/// Upper bound of the distinct outcomes that are counted; further ones are counted as one.
 const ANSWERS: usize = 64;
-/// Under which name these are counted.
+/// Name under which further outcomes are counted.
 const OTHERS: &str = "others";
 
-/// What became of one call of a shadow.
+/// Result of one call of a shadow module.
 #[derive(Debug)]
 pub(super) struct ShadowCall {
-    /// What it was about.
+    /// Description of the request or event.
     pub(super) about: String,
-    /// What it would have said.
+    /// Outcome of the call.
     pub(super) answer: String,
-    /// What happened instead, and what would have; none where that is the same.
+    /// Actual result, and the result if the module had been active; none if they are equal.
     pub(super) difference: Option<(String, String)>,
-    /// Whether it failed.
+    /// Reason of a failure.
     pub(super) failure: Option<String>,
 }
 
 #[derive(Debug)]
-struct Page {
+struct ShadowStats {
     digest: Digest,
     since: u64,
     calls: u64,
@@ -40,11 +40,11 @@ struct Page {
     differences: VecDeque<ShadowDifference>,
 }
 
-impl Page {
-    fn new(digest: Digest) -> Page {
+impl ShadowStats {
+    fn new(digest: Digest) -> ShadowStats {
         let since = now();
         let (answers, differences) = (BTreeMap::new(), VecDeque::new());
-        Page {
+        ShadowStats {
             digest,
             since,
             calls: 0,
@@ -64,6 +64,7 @@ impl Page {
             difference,
             failure,
         } = seen;
+        // The module chooses its statuses, so the number of distinct outcomes must be bounded.
         let known = self.answers.len() < ANSWERS || self.answers.contains_key(&answer);
         *self
             .answers
@@ -93,60 +94,60 @@ fn now() -> u64 {
         .as_secs()
 }
 
-/// A page for each shadow.
+/// Reports, one for each shadow module and owner.
 #[derive(Debug, Default)]
-pub(super) struct ShadowReports(Mutex<BTreeMap<(Owner, String), Page>>);
+pub(super) struct ShadowReports(Mutex<BTreeMap<(Owner, String), ShadowStats>>);
 
 impl ShadowReports {
     pub(super) fn note(&self, owner: &Owner, module: &Module, seen: ShadowCall) {
-        self.at(owner, module, |page| page.note(seen));
+        self.update(owner, module, |stats| stats.note(seen));
     }
 
-    /// A call that was not made: too many waited.
+    /// Counts a call that was skipped because too many were waiting.
     pub(super) fn missed(&self, owner: &Owner, module: &Module) {
-        self.at(owner, module, |page| page.missed += 1);
+        self.update(owner, module, |stats| stats.missed += 1);
     }
 
-    /// What was seen of the shadows of this name.
+    /// Returns the reports about the shadow modules of this name.
     pub(super) fn reports(&self, name: &str) -> Vec<ShadowReport> {
-        let report = |((owner, _), page): (&(Owner, String), &Page)| ShadowReport {
+        let report = |((owner, _), stats): (&(Owner, String), &ShadowStats)| ShadowReport {
             owner: owner.into(),
-            sha256: page.digest.to_string(),
-            since: page.since,
-            calls: page.calls,
-            failed: page.failed,
-            missed: page.missed,
-            differed: page.differed,
-            answers: page.answers.clone(),
-            differences: page.differences.iter().cloned().collect(),
+            sha256: stats.digest.to_string(),
+            since: stats.since,
+            calls: stats.calls,
+            failed: stats.failed,
+            missed: stats.missed,
+            differed: stats.differed,
+            answers: stats.answers.clone(),
+            differences: stats.differences.iter().cloned().collect(),
         };
-        self.pages()
+        self.stats_by_module()
             .iter()
             .filter(|((_, module), _)| module == name)
             .map(report)
             .collect()
     }
 
-    /// Forgets those that are shadows no more.
+    /// Removes the reports of modules that are no longer shadow modules.
     pub(super) fn keep(&self, stays: impl Fn(&Owner, &str) -> bool) {
-        self.pages()
+        self.stats_by_module()
             .retain(|(owner, module), _| stays(owner, module));
     }
 
-    /// Another component under the same name begins anew.
-    fn at(&self, owner: &Owner, module: &Module, work: impl FnOnce(&mut Page)) {
-        let mut pages = self.pages();
+    /// Updates the report about a module. Another component of the same name starts a new report.
+    fn update(&self, owner: &Owner, module: &Module, work: impl FnOnce(&mut ShadowStats)) {
+        let mut stats_by_module = self.stats_by_module();
         let key = (owner.clone(), module.name().to_owned());
-        let page = pages
+        let stats = stats_by_module
             .entry(key)
-            .or_insert_with(|| Page::new(module.digest()));
-        if page.digest != module.digest() {
-            *page = Page::new(module.digest());
+            .or_insert_with(|| ShadowStats::new(module.digest()));
+        if stats.digest != module.digest() {
+            *stats = ShadowStats::new(module.digest());
         }
-        work(page);
+        work(stats);
     }
 
-    fn pages(&self) -> MutexGuard<'_, BTreeMap<(Owner, String), Page>> {
+    fn stats_by_module(&self) -> MutexGuard<'_, BTreeMap<(Owner, String), ShadowStats>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger against a model.
+//! Tests of the user shares, with a model of their accounting.
 use super::*;
 use proptest::prelude::*;
 use std::{
@@ -25,7 +25,7 @@ fn shares() -> Arc<UserShares> {
     Arc::new(UserShares::new(LIMITS, SERVER))
 }
 
-/// The value that a future gives at once.
+/// Returns the value of a future that is ready at once.
 fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -33,7 +33,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// The usage of something by a user, as it is shown.
+/// Returns the usage of a resource by a user, as exported in the metrics.
 fn shown(shares: &UserShares, resource: &str, uid: u32) -> u64 {
     let families = shares.families();
     let usage = families
@@ -130,7 +130,7 @@ fn threads_of_one_user_leave_some_for_others_and_lone_user_all() {
         root.try_turn().unwrap(),
     );
     drop(taken);
-    // Whoever waits is first.
+    // A waiting connection comes first.
     assert!(one.try_turn().is_none());
     assert!(at_once(waiting).is_some());
 }
@@ -146,7 +146,7 @@ fn repeatedly_refused_user_waits() {
     assert_eq!(user.handshake_delay(now), LIMITS.max_refusal_delay);
     let delays = [&user, &root].map(|share| share.refused_requests_delay(1_000_000, now));
     assert_eq!(delays, [LIMITS.max_refusal_delay, Duration::ZERO]);
-    // It is not forgotten with the last connection.
+    // The refusals are remembered after the last connection of the user has ended.
     drop(user);
     let again = shares.connect(1000).unwrap();
     assert_eq!(
@@ -155,15 +155,15 @@ fn repeatedly_refused_user_waits() {
     );
 }
 
-/// An action of connections of three users, root and the server's user.
+/// Action of connections of three users, root and the server's user.
 #[derive(Clone, Debug)]
 enum Step {
     Connect(usize),
-    /// The connection of this number, among those that are open.
+    /// Closes the open connection of this number.
     Close(usize),
     Handshake(usize),
     Frame(usize, usize),
-    /// The handshake or frame of this number is complete.
+    /// Completes the handshake or frame of this number.
     Complete(usize),
 }
 
@@ -179,7 +179,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Something unfinished of a connection.
+/// Unfinished handshake or frame of a connection.
 struct Unfinished {
     uid: u32,
     connection: u64,

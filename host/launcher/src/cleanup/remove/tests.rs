@@ -1,4 +1,5 @@
-//! What is removed of real directories, beside a model; and what is not, whatever somebody does meanwhile.
+//! Tests of the removal: real directories compared with a model, and directories that another
+//! process changes at the same time.
 use super::*;
 use peal_model::UserIdentity;
 use peal_needs::needs;
@@ -31,11 +32,11 @@ fn cleanup(directories: &[&Path]) -> Cleanup {
     }
 }
 
-/// What may lie in a directory.
+/// Entry of a directory.
 #[derive(Clone, PartialEq, Debug)]
 enum Node {
     File,
-    /// To a directory elsewhere.
+    /// Link to a directory outside.
     Link,
     Directory(BTreeMap<String, Node>),
 }
@@ -72,7 +73,8 @@ impl Node {
         Some(Node::Directory(nodes.collect()))
     }
 
-    /// What is left of it, so many directories below the one that was registered.
+    /// Returns the entries expected to remain, at a depth of `below` under the registered
+    /// directory.
     fn left(self, below: usize, cleanup: &Cleanup) -> Option<Node> {
         let Node::Directory(nodes) = self else {
             return (cleanup.subdirectories == Subdirectories::OnlyEmpty).then_some(self);
@@ -208,7 +210,8 @@ fn no_more_is_looked_at_and_no_deeper_than_the_bounds_say() {
     assert!(!top.exists());
 }
 
-/// Somebody who wants us to remove what is not theirs puts a link in the place of a directory, again and again.
+/// Attack: another thread repeatedly replaces a directory by a link, so that the removal would
+/// delete files elsewhere.
 #[test]
 fn a_link_that_is_swapped_in_leads_nowhere() {
     let dir = tempfile::tempdir().unwrap();
@@ -228,7 +231,7 @@ fn a_link_that_is_swapped_in_leads_nowhere() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                // Whichever of the two was removed comes back.
+                // Both are created again, whichever was removed.
                 let _ = fs::create_dir_all(sub.join("deep"));
                 let _ = fs::write(sub.join("deep/file0"), "");
                 let _ = symlink(&precious, &spare);
@@ -251,7 +254,7 @@ fn a_link_that_is_swapped_in_leads_nowhere() {
     });
     assert!(
         kept.iter().all(|path| path.exists()),
-        "something that lay elsewhere is gone"
+        "a file outside of the directory was removed"
     );
 }
 
@@ -289,6 +292,6 @@ fn nothing_goes_that_the_requester_could_not_remove() {
         "theirs",
     ]
     .map(|name| at(name).exists());
-    // The directory above theirs is not theirs.
+    // The directory `theirs` remains, since the user may not change its parent.
     assert_eq!(there, [true, true, false, false, true]);
 }
