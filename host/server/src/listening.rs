@@ -102,7 +102,7 @@ impl ConnectionListener {
 /// Serves what connects until the server stops, and then until the last connection has ended.
 pub(crate) async fn listen(
     listener: ConnectionListener,
-    lobby: Arc<ConnectionContext>,
+    context: Arc<ConnectionContext>,
     mut stage: watch::Receiver<ServePhase>,
 ) {
     let mut connections = JoinSet::new();
@@ -112,10 +112,10 @@ pub(crate) async fn listen(
                 Ok(accepted) => {
                     let waiting = std::iter::from_fn(|| listener.accept_waiting());
                     for connection in std::iter::once(accepted).chain(waiting).take(AT_ONCE) {
-                        lobby.metrics.counters().connections_accepted.count();
+                        context.metrics.counters().connections_accepted.count();
                         // Before there is a task for it: others wait behind those that one user opens again and again.
-                        if let Some(connection) = connection.charge(&lobby) {
-                            connections.spawn(connection::serve(connection, lobby.clone()));
+                        if let Some(connection) = connection.charge(&context) {
+                            connections.spawn(connection::serve(connection, context.clone()));
                         }
                     }
                 }

@@ -294,7 +294,7 @@ impl Server {
         let office = Arc::new(SharedActor::of(actor));
         let (stopping, stage) = watch::channel(ServePhase::Accept);
         let host = parts.host;
-        let lobby = ConnectionContext {
+        let context = ConnectionContext {
             audit: parts.audit,
             office: office.clone(),
             metrics: metrics.clone(),
@@ -321,7 +321,7 @@ impl Server {
             shadows,
             shared_actor: office.clone(),
             office: tokio::spawn(office.run(inbox)),
-            listener: Some(tokio::spawn(listen(listener, Arc::new(lobby), stage))),
+            listener: Some(tokio::spawn(listen(listener, Arc::new(context), stage))),
             stopping,
             fabric: parts.fabric,
             id,
