@@ -357,14 +357,14 @@ impl Actor {
             }
             ActorMessage::RemoveJob(nspace) => self.remove_job(&nspace),
             ActorMessage::RemoveIdleJob { nspace, done } => {
-                let census = self.state.jobs().find(|job| job.spec.nspace == nspace);
-                let idle = census.as_ref().is_none_or(|job| job.connected == 0);
+                let progress = self.state.jobs().find(|job| job.spec.nspace == nspace);
+                let idle = progress.as_ref().is_none_or(|job| job.connected == 0);
                 let actions = if idle {
                     self.remove_job(&nspace)
                 } else {
                     Vec::new()
                 };
-                let _ = done.send(census);
+                let _ = done.send(progress);
                 actions
             }
             ActorMessage::ProcsStarted { nspace, pids } => {
