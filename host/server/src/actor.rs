@@ -124,6 +124,7 @@ impl Actor {
     /// Processes the end of a connection.
     pub(crate) fn gone(&mut self, peer: PeerId) {
         self.outboxes.remove(&peer);
+        // Before the state forgets the proc of the connection.
         self.pulses.end(peer, &mut self.state);
         let actions = self.state.disconnected(peer, self.now());
         self.act_all(actions);
@@ -227,7 +228,7 @@ impl Actor {
         let welcome = match kind {
             ConnectionKind::Client => self.state.admit(&proc, peer.identity),
             ConnectionKind::Tool => {
-                tracing::debug!(%proc, pid = peer.pid, says = ?infos, "a tool connects");
+                tracing::debug!(%proc, pid = peer.pid, ?infos, "a tool connects");
                 self.state
                     .admit_tool(&proc, peer.identity)
                     .map(|peer| (peer, Vec::new()))
@@ -372,6 +373,7 @@ impl Actor {
                 Vec::new()
             }
             ActorMessage::ProcEnded { proc, abnormal } => {
+                // Store the reply channel first: the chain of the resulting event takes it.
                 let abnormal = abnormal.map(|Abnormal { code, infos, asked }| {
                     self.asked.extend(asked.map(|asked| (proc.clone(), asked)));
                     (code, infos)

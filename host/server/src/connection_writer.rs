@@ -22,7 +22,7 @@ pub(crate) struct Delivery {
 
 /// Frames that are written together, and the memory that their messages took in the queue.
 #[derive(Default)]
-struct Batch {
+struct FrameBatch {
     frames: Vec<u8>,
     waited: usize,
 }
@@ -68,7 +68,7 @@ impl Delivery {
     ) -> Result<(), ConnectionError> {
         // Allocate one per batch: a kept buffer would stay at 32 KiB after the job data of a large
         // job.
-        let mut batch = Batch::default();
+        let mut batch = FrameBatch::default();
         let mut next = Some(first);
         while let Some(outgoing) = next {
             self.take(outgoing, &mut batch).await?;
@@ -78,7 +78,7 @@ impl Delivery {
     }
 
     /// Adds a message to the batch. Writes the batch first if it has no space for the message.
-    async fn take(&self, outgoing: Outgoing, batch: &mut Batch) -> Result<(), ConnectionError> {
+    async fn take(&self, outgoing: Outgoing, batch: &mut FrameBatch) -> Result<(), ConnectionError> {
         let waited = outgoing.bytes();
         match outgoing {
             Outgoing::Milestone => {
@@ -108,7 +108,7 @@ impl Delivery {
         Ok(())
     }
 
-    async fn add(&self, frame: &[u8], batch: &mut Batch) -> Result<(), ConnectionError> {
+    async fn add(&self, frame: &[u8], batch: &mut FrameBatch) -> Result<(), ConnectionError> {
         if batch.frames.len() + frame.len() > SendWindow::AT_ONCE {
             self.write(batch).await?;
         }
@@ -116,7 +116,7 @@ impl Delivery {
         Ok(())
     }
 
-    async fn write(&self, batch: &mut Batch) -> Result<(), ConnectionError> {
+    async fn write(&self, batch: &mut FrameBatch) -> Result<(), ConnectionError> {
         if !batch.frames.is_empty() {
             self.line.write(&batch.frames).await?;
         }

@@ -53,6 +53,7 @@ impl<K: Ord> FairSemaphore<K> {
         if let Some(user) = users.get(&uid).and_then(Weak::upgrade) {
             return user;
         }
+        // Remove users without permits here, so that the table does not grow with each new user.
         users.retain(|_, user| user.strong_count() > 0);
         let user = Arc::new(Semaphore::new(self.each));
         users.insert(uid, Arc::downgrade(&user));

@@ -88,6 +88,7 @@ impl ProcessWatch {
         if is_full {
             return Err(TooManyProcesses);
         }
+        // The result is dropped at once: a named process has no connection yet.
         self.open(proc, pid, Some(process));
         Ok(())
     }

@@ -170,6 +170,7 @@ impl Server {
         settings: ServerSettings,
         parts: ServerParts,
     ) -> Result<Server, ServerError> {
+        // Port 0 lets the system choose a free port. Clients learn it from the URI.
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;

@@ -200,6 +200,7 @@ impl SpillThread {
             match command {
                 SpillCommand::Write { at, event, bytes } => {
                     self.write(at, &event);
+                    // After a failure, too: connections wait until the backlog is short.
                     self.backlog
                         .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes));
                 }

@@ -291,8 +291,7 @@ impl ServerTransport for InProcessTransport {
             .filter(|(id, _)| **id != from)
             .map(|(_, (server, _))| server)
             .collect();
-        // Divide the budget, so that the servers together raise no more events than it permits. The
-        // divisor counts the sender's own share.
+        // Divide the budget among all servers, the sender included.
         let each = EventBudget(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
         for server in others {
             server.distributed(event.clone(), reach, each);

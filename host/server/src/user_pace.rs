@@ -36,6 +36,7 @@ impl UserPaces {
         }
         let at = self.forgotten.entry(uid).or_insert(now);
         let all = (WINDOW / self.free).saturating_mul(count);
+        // Bound the summand first, so that the addition cannot overflow.
         *at = ((*at).max(now) + all.min(WINDOW + longest)).min(now + WINDOW + longest);
     }
 

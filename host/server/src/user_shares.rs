@@ -246,6 +246,7 @@ impl UserShares {
         Remaining {
             handshakes: Arc::new(Semaphore::new(handshakes)),
             frames: Arc::new(Semaphore::new(self.limits.frame_units())),
+            // At least one permit: half of a single thread is none.
             turns: Arc::new(Semaphore::new(
                 self.limits
                     .max_message_turns_per_user
@@ -254,6 +255,8 @@ impl UserShares {
         }
     }
 
+    /// Returns the rest of a user's share, `None` for root and the server's user. The semaphores
+    /// are shared handles, so that callers wait without holding the lock.
     fn remaining(&self, uid: u32) -> Option<Remaining> {
         self.usage().users.get(&uid)?.remaining.clone()
     }
