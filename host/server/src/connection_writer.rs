@@ -78,7 +78,11 @@ impl Delivery {
     }
 
     /// Adds a message to the batch. Writes the batch first if it has no space for the message.
-    async fn take(&self, outgoing: Outgoing, batch: &mut FrameBatch) -> Result<(), ConnectionError> {
+    async fn take(
+        &self,
+        outgoing: Outgoing,
+        batch: &mut FrameBatch,
+    ) -> Result<(), ConnectionError> {
         let waited = outgoing.bytes();
         match outgoing {
             Outgoing::Milestone => {
