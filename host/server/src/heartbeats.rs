@@ -110,7 +110,8 @@ impl HeartbeatTable {
         }
     }
 
-    /// Passes the noted heartbeats of the procs that are due to the state, and then the time.
+    /// Passes the noted heartbeats of all due procs on to the state, and then processes the
+    /// deadlines that have passed.
     pub(crate) fn tick(&self, state: &mut ServerState, now: MonotonicTime) -> Vec<Action> {
         let due: Vec<Proc> = state.beats_due(now).cloned().collect();
         due.iter()

@@ -16,8 +16,9 @@ use std::{io, thread};
 ///
 /// Blocks: must not be called on tokio's worker threads.
 ///
-/// # Errors No thread could be started, or this process may not switch to that user (`EPERM`,
-/// unless it is root). `work` has not run then. A panic of `work` is an error, too.
+/// # Errors
+/// No thread could be started, or this process may not switch to that user (`EPERM`, unless it is
+/// root). `work` has not run then. A panic of `work` is an error, too.
 pub fn run<T: Send>(identity: UserIdentity, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     if identity.uid == geteuid().as_raw() {
         return Ok(work());
