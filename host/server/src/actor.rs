@@ -1,4 +1,4 @@
-//! What owns the server's state: everything that happens goes through it, in one order.
+//! Owner of the server's state. All requests and messages pass through it, one at a time.
 use crate::{
     admission::AdmissionRequest,
     chains::{ChainEvent, Chains, TerminationReply},
@@ -38,7 +38,7 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Somebody who wants to connect; what is for them goes to `outbox`.
+/// Peer that requests admission. Messages for it go to `outbox`.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) arrival: AdmissionRequest,
@@ -46,15 +46,15 @@ pub(crate) struct Admission {
     pub(crate) admitted: oneshot::Sender<Result<(PeerId, Proc), ConnectionRefusal>>,
 }
 
-/// What the actor works with.
+/// Server state with all that its actions need.
 pub(crate) struct Actor {
     pub(crate) state: ServerState,
-    /// As whom the server runs.
+    /// User that the server runs as.
     pub(crate) runs_as: UserIdentity,
     pub(crate) started: Instant,
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
     pub(crate) pulses: HeartbeatTable,
-    /// The jobs and their users, shared with events on their way through the chains.
+    /// Jobs and their users, shared with the events that pass the chains.
     pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
     pub(crate) host: Arc<dyn HostEnvironment>,
     pub(crate) fabric: Arc<dyn ServerTransport>,
@@ -65,19 +65,20 @@ pub(crate) struct Actor {
     pub(crate) spiller: Spiller,
     pub(crate) watchman: MonitorWorker,
     pub(crate) processes: ProcessWatch,
-    /// Who wants to connect and waits for the policies.
+    /// Peers whose admission waits for the policies.
     pub(crate) admissions: BTreeMap<DecisionId, Admission>,
-    /// Who waits for what handlers wish, by the proc whose end they are asked about; only until the event is on its way.
+    /// Reply channels for the termination that handlers request, by the proc that ended. Each is
+    /// kept only until its event enters the chains.
     pub(crate) asked: BTreeMap<Proc, TerminationReply>,
-    /// How long what was accepted may take at shutdown.
+    /// Time that accepted work may take at shutdown.
     pub(crate) drain_timeout: Duration,
-    /// How long the host environment may keep a client from being registered.
+    /// Time that the host environment may take over a client's registration for events.
     pub(crate) host_timeout: Duration,
     pub(crate) notices: Notices,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) outbox_bytes: usize,
     pub(crate) handle: ServerHandle,
-    /// A proc can be refused as often as it likes.
+    /// Limit of the log lines about refused values, since a proc may cause any number of them.
     pub(crate) refused_puts: TraceRateLimit,
 }
 
@@ -86,74 +87,78 @@ impl Actor {
         MonotonicTime::default() + self.started.elapsed()
     }
 
-    /// A client asks for something.
+    /// Executes the request of a client.
     pub(crate) fn request(&mut self, to: RequestId, request: Request) {
         if request == Request::Finalize {
+            // Before the state knows that the client leaves: heartbeats of leavers are ignored.
             self.pulses.end(to.peer, &mut self.state);
         }
         let actions = self.state.request(to, request, self.now());
         self.act_all(actions);
     }
 
-    /// A client sent a message that is no request; the status says so.
+    /// Answers a message that could not be decoded as a request with this status.
     pub(crate) fn unfit(&mut self, to: RequestId, status: Status) {
         let answer = self.state.answer(to, Reply::Status(status));
         self.act_all(answer);
         self.garbled(to.peer, status);
     }
 
-    /// A client sent what makes no sense and has no answer.
+    /// Reports a malformed message that has no reply.
     pub(crate) fn garbled(&mut self, peer: PeerId, status: Status) {
         let actions = self.state.violated(peer, status);
         self.act_all(actions);
     }
 
-    /// There is a sign of life that was awaited: further ones are noted in the pulse.
+    /// Processes a heartbeat that the actor awaited. Later ones are noted in the cell.
     pub(crate) fn beat(&mut self, peer: PeerId, pulse: Arc<HeartbeatCell>) {
         self.pulses.begin(peer, pulse, &mut self.state);
     }
 
-    /// Everything before a milestone has been written.
+    /// Continues the batches of a lagging client: all messages before a milestone were written.
     pub(crate) fn resume(&mut self, peer: PeerId) {
         let actions = self.state.resume(peer);
         self.act_all(actions);
     }
 
-    /// A connection is closed.
+    /// Processes the end of a connection.
     pub(crate) fn gone(&mut self, peer: PeerId) {
         self.outboxes.remove(&peer);
+        // Before the state forgets the proc of the connection.
         self.pulses.end(peer, &mut self.state);
         let actions = self.state.disconnected(peer, self.now());
         self.act_all(actions);
     }
 
-    /// Time has passed.
+    /// Processes the deadlines that have passed.
     pub(crate) fn tick(&mut self) {
         let now = self.now();
         let actions = self.pulses.tick(&mut self.state, now);
         self.act_all(actions);
     }
 
-    /// The host environment, the fabric or a worker of the server says something.
+    /// Processes a message of the host environment, the server transport or a worker.
     pub(crate) fn handle_message(&mut self, message: ActorMessage) {
         let actions = self.internal(message);
         self.act_all(actions);
     }
 
-    /// A hosted handler wants something.
+    /// Executes the request of a hosted handler.
     pub(crate) fn want(&mut self, wanted: HandlerRequest) {
         let actions = self.wanted(wanted);
         self.act_all(actions);
     }
 
-    /// The server is about to stop: what it would have told of later it tells now.
+    /// Reports the losses of connections whose report was deferred, because the server stops.
     pub(crate) fn tell_losses(&mut self) {
         let losses = self.state.report_losses();
         self.act_all(losses);
     }
 
-    /// Lets each connection write what it has and end, and the modules finish what was given to them.
+    /// Waits until the modules have finished their work. Connections end when their queued messages
+    /// are written.
     pub(crate) async fn end(mut self) {
+        // A dropped outbox closes its queue, after which the writer task ends the connection.
         self.outboxes.clear();
         tokio::join!(
             self.chains.drain(),
@@ -162,18 +167,18 @@ impl Actor {
         );
     }
 
-    /// Whether a job of that name is registered.
+    /// Returns true if a job of that name is registered.
     pub(crate) fn has_job(&self, nspace: &Nspace) -> bool {
         self.state.has_job(nspace)
     }
 
-    /// Somebody wants to connect.
+    /// Decides about a peer, at once or when the policies have decided.
     pub(crate) fn request_admission(&mut self, admission: Admission) {
         let actions = self.decide_admission(admission);
         self.act_all(actions);
     }
 
-    /// Asks the policies, if there are any.
+    /// Admits or refuses a peer, or starts a run of the policies if there are any.
     fn decide_admission(&mut self, admission: Admission) -> Vec<Action> {
         let AdmissionRequest {
             kind,
@@ -223,7 +228,7 @@ impl Actor {
         let welcome = match kind {
             ConnectionKind::Client => self.state.admit(&proc, peer.identity),
             ConnectionKind::Tool => {
-                tracing::debug!(%proc, pid = peer.pid, says = ?infos, "a tool connects");
+                tracing::debug!(%proc, pid = peer.pid, ?infos, "a tool connects");
                 self.state
                     .admit_tool(&proc, peer.identity)
                     .map(|peer| (peer, Vec::new()))
@@ -233,6 +238,7 @@ impl Actor {
             Ok((peer, actions)) => {
                 self.state.set_unix_groups(peer, groups);
                 self.outboxes.insert(peer, outbox);
+                // The host environment knows the processes that it started itself.
                 if let (ConnectionKind::Client, Some(pid)) = (kind, process)
                     && self.host.process_of(&proc) == ProcessLookup::Unknown
                 {
@@ -243,7 +249,7 @@ impl Actor {
             }
             Err(refusal) => (Err(refusal), Vec::new()),
         };
-        // If the connection is gone already, its end is said right behind.
+        // Ignore a connection that is closed already: its task reports the end next.
         let _ = admitted.send(answer);
         actions
     }
@@ -280,10 +286,10 @@ impl Actor {
         }
     }
 
-    /// Has a connection closed, once it is on record why.
+    /// Refuses a connection after the denial has been recorded.
     fn refuse(&self, admission: Admission, denial: Denial) {
         self.decisions.denied(&denial);
-        // Whoever is gone need not be refused.
+        // Ignore a peer that has closed the connection already.
         let _ = admission
             .admitted
             .send(Err(ConnectionRefusal::Denied(Box::new(denial))));
@@ -313,7 +319,7 @@ impl Actor {
                 Vec::new()
             }
             ActorMessage::Notify(event) => self.state.notify(event).unwrap_or_else(|status| {
-                tracing::warn!(%status, "an event of the host is refused");
+                tracing::warn!(%status, "event of host environment refused");
                 Vec::new()
             }),
             ActorMessage::Distributed {
@@ -352,14 +358,14 @@ impl Actor {
             }
             ActorMessage::RemoveJob(nspace) => self.remove_job(&nspace),
             ActorMessage::RemoveIdleJob { nspace, done } => {
-                let census = self.state.jobs().find(|job| job.spec.nspace == nspace);
-                let idle = census.as_ref().is_none_or(|job| job.connected == 0);
+                let progress = self.state.jobs().find(|job| job.spec.nspace == nspace);
+                let idle = progress.as_ref().is_none_or(|job| job.connected == 0);
                 let actions = if idle {
                     self.remove_job(&nspace)
                 } else {
                     Vec::new()
                 };
-                let _ = done.send(census);
+                let _ = done.send(progress);
                 actions
             }
             ActorMessage::ProcsStarted { nspace, pids } => {
@@ -367,6 +373,7 @@ impl Actor {
                 Vec::new()
             }
             ActorMessage::ProcEnded { proc, abnormal } => {
+                // Store the reply channel first: the chain of the resulting event takes it.
                 let abnormal = abnormal.map(|Abnormal { code, infos, asked }| {
                     self.asked.extend(asked.map(|asked| (proc.clone(), asked)));
                     (code, infos)
@@ -427,6 +434,7 @@ impl Actor {
         self.decisions.replace(policies);
         self.chains.replace(chains);
         self.channels.replace(&channels);
+        // After the replacement, so that the state learns the hooks of the new policies.
         self.state.guard(self.runs_as, self.decisions.hooks());
         self.state.watch(self.decisions.watched());
     }
@@ -444,7 +452,8 @@ impl Actor {
         while let Some(action) = actions.next() {
             let peer = event_peer(&action);
             self.act(action);
-            // Behind all events of a batch and not among them: the next batch has room when these have been written.
+            // Mark the peer after the last event of its batch: the next batch has space when all of
+            // this one have been written.
             let is_last = peer != actions.peek().and_then(event_peer);
             if let Some(peer) = peer.filter(|peer| is_last && self.is_filling(*peer)) {
                 let actions = self.state.mark_lagging(peer);
@@ -508,9 +517,9 @@ impl Actor {
                 self.metrics.counters().puts_refused.count();
                 match self.refused_puts.allow(Instant::now()) {
                     Some(left_out) => {
-                        tracing::warn!(%proc, %refusal, left_out, "values that a proc puts are refused")
+                        tracing::warn!(%proc, %refusal, left_out, "put values of proc refused")
                     }
-                    None => tracing::debug!(%proc, %refusal, "values that a proc puts are refused"),
+                    None => tracing::debug!(%proc, %refusal, "put values of proc refused"),
                 }
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
@@ -556,20 +565,21 @@ impl Actor {
         });
     }
 
-    /// Whether a client reads so slowly that events had better be kept for it than wait here.
+    /// Returns true if a client reads so slowly that events for it should be retained rather than
+    /// queued.
     fn is_filling(&self, peer: PeerId) -> bool {
         self.outboxes
             .get(&peer)
             .is_some_and(|outbox| outbox.is_filling(self.outbox_bytes))
     }
 
-    /// Queues what is for a client.
+    /// Queues a message for a client.
     pub(crate) fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
         let queued = self
             .outboxes
             .get(&peer)
             .map(|outbox| outbox.queue(outgoing, self.outbox_bytes));
-        self.cut_if(peer, queued);
+        self.disconnect_if_full(peer, queued);
     }
 
     fn reply(&mut self, to: RequestId, reply: Reply) {
@@ -577,25 +587,23 @@ impl Actor {
             .outboxes
             .get(&to.peer)
             .map(|outbox| outbox.answer(to.tag, reply, self.outbox_bytes));
-        self.cut_if(to.peer, answered);
+        self.disconnect_if_full(to.peer, answered);
     }
 
-    /// One that does not read is cut off, so that its outbox stays bounded and nobody else waits.
-    fn cut_if(&mut self, peer: PeerId, queued: Option<Result<(), Full>>) {
+    /// Closes the connection of a client whose outbox is full, so that memory stays bounded and no
+    /// other client waits for it.
+    fn disconnect_if_full(&mut self, peer: PeerId, queued: Option<Result<(), Full>>) {
         let Some(Err(Full)) = queued else { return };
         self.metrics.counters().clients_disconnected_slow.count();
-        tracing::warn!(
-            ?peer,
-            "a client does not read what is sent to it: its connection is closed"
-        );
-        // The end of the connection then comes as any other.
+        tracing::warn!(?peer, "outbox of client full; connection closed");
+        // The task of the connection then reports its end, as for any other.
         if let Some(outbox) = self.outboxes.remove(&peer) {
             outbox.line.cut();
         }
     }
 }
 
-/// The connection that an action delivers an event to.
+/// Returns the connection that an action delivers an event to.
 fn event_peer(action: &Action) -> Option<PeerId> {
     if let Action::Deliver { peer, .. } = action {
         Some(*peer)

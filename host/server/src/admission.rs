@@ -1,4 +1,5 @@
-//! From a new connection to a client or tool of the server: the handshake, what the kernel says of it, and the actor's word.
+//! Admission of a new connection as a client or tool: the handshake, the comparison with the
+//! kernel's facts about the socket, and the decision of the actor.
 use crate::{
     actor::Admission,
     connection::{ConnectionContext, ServePhase},
@@ -35,10 +36,11 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-/// What stands between the server's name and a number in the name of a tool.
-const GIVEN: &str = "-tool-";
+/// Separator between the server's namespace and the number in the name that a tool gets from the
+/// server.
+const TOOL_INFIX: &str = "-tool-";
 
-/// Names for tools that want one from the server, which has a namespace of its own for each.
+/// Generator of names for tools that request one from the server. Each gets its own namespace.
 #[derive(Debug)]
 pub(crate) struct ToolNames {
     server: Proc,
@@ -55,12 +57,13 @@ impl ToolNames {
 
     fn next(&self) -> Result<Proc, IdentError> {
         let number = self.given.fetch_add(1, Ordering::Relaxed) + 1;
-        let nspace = Nspace::new(&format!("{}{GIVEN}{number}", self.server.nspace))?;
+        let nspace = Nspace::new(&format!("{}{TOOL_INFIX}{number}", self.server.nspace))?;
         Ok(Proc::new(nspace, Rank(0)))
     }
 
-    /// Whether a name is the server's own, or one that it will give. What it has given, a tool that was cut off may bring.
-    fn reserve(&self, proc: &Proc) -> bool {
+    /// Returns true if a name is the server's own, or one that it has yet to give. A tool that has
+    /// lost its connection may come back with a name that was given.
+    fn is_reserved(&self, proc: &Proc) -> bool {
         let given = 1..=self.given.load(Ordering::Relaxed);
         match proc
             .nspace
@@ -69,49 +72,49 @@ impl ToolNames {
         {
             Some("") => true,
             Some(rest) => rest
-                .strip_prefix(GIVEN)
+                .strip_prefix(TOOL_INFIX)
                 .is_some_and(|number| !number.parse().is_ok_and(|n| given.contains(&n))),
             None => false,
         }
     }
 }
 
-/// Somebody who wants to connect, and all that is known of them; what they claim is not contradicted by the kernel.
+/// Facts about a peer that requests admission. The kernel does not contradict its claims.
 #[derive(Debug)]
 pub(crate) struct AdmissionRequest {
-    /// What they are.
+    /// Kind of peer.
     pub(crate) kind: ConnectionKind,
-    /// Who they say they are, or who a tool without a name is to be.
+    /// Name that the peer claims, or that a tool without a name is to get.
     pub(crate) proc: Proc,
-    /// As whom they run, and in which process.
+    /// User and process of the peer.
     pub(crate) peer: PeerCredentials,
-    /// In which groups that is.
+    /// Unix groups of the process.
     pub(crate) groups: Arc<[UnixGroup]>,
-    /// The release of their library, by their own word.
+    /// Release of the peer's library, as claimed by the peer.
     pub(crate) release: String,
-    /// What else they say of themselves.
+    /// Further infos that the peer sent about itself.
     pub(crate) infos: Vec<Info>,
 }
 
-/// Somebody who has been admitted.
+/// A peer that has been admitted.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) id: PeerId,
     pub(crate) proc: Proc,
-    /// What they are told.
+    /// Message that ends the handshake.
     pub(crate) welcome: Welcome,
-    /// Kept as long as the connection is.
+    /// Kept as long as the connection is open.
     pub(crate) _claim: Option<ProcClaim>,
-    /// Dropped when the server has heard that the connection is closed.
+    /// Dropped after the actor was informed of the end of the connection.
     pub(crate) _open: Option<OpenConnection>,
 }
 
-/// Why a connection is refused.
+/// Reason for which a connection is refused.
 #[derive(Debug, Error)]
 pub(crate) enum AdmissionError {
-    #[error("the handshake took longer than {0:?}")]
+    #[error("the handshake was not complete within {0:?} (server.handshake_timeout_ms)")]
     Slow(Duration),
-    #[error("the connection was closed before the kernel said which user opened it")]
+    #[error("the connection was closed before the kernel reported its user")]
     Closed,
     #[error("the connection was closed in the middle of the handshake")]
     Half,
@@ -119,16 +122,16 @@ pub(crate) enum AdmissionError {
     Wire(#[from] WireError),
     #[error("{0} are not served")]
     Kind(&'static str),
-    #[error("a tool calls itself {0}, as only the server does or calls tools without a name")]
+    #[error("tool name {0} is reserved for the server and the tools that it names")]
     Reserved(Proc),
-    #[error("a tool says that it runs as {said}, and in its credential as {credential}")]
+    #[error("the handshake of a tool has user {claimed}, its credential user {credential}")]
     TwoUsers {
-        said: UserIdentity,
+        claimed: UserIdentity,
         credential: UserIdentity,
     },
-    #[error("data store {0}; only \"hash\" is served")]
+    #[error("data store {0} is not served; only \"hash\" is")]
     Gds(Quoted),
-    #[error("a credential of module {0}; only native is served")]
+    #[error("credentials of module {0} are not served; only those of native are")]
     Credential(&'static str),
     #[error(transparent)]
     Refused(#[from] ConnectionRefusal),
@@ -136,7 +139,7 @@ pub(crate) enum AdmissionError {
     Impostor(#[from] IdentityMismatch),
     #[error(transparent)]
     Share(#[from] ShareExceeded),
-    #[error("the server's own name is too long for names of tools: {0}")]
+    #[error("the server's name is too long to derive a tool's name from it: {0}")]
     Name(#[from] IdentError),
     #[error("the server is stopping")]
     Stopping,
@@ -145,23 +148,23 @@ pub(crate) enum AdmissionError {
 }
 
 impl AdmissionError {
-    /// Why, in words that are the same whatever the peer says.
+    /// Returns the reason without values, so that it does not depend on what the peer has sent.
     pub(crate) fn cause(&self) -> &'static str {
         match self {
             AdmissionError::Slow(_) => "slow handshake",
-            AdmissionError::Closed => "closed before the kernel was asked",
-            AdmissionError::Half => "half a handshake",
+            AdmissionError::Closed => "closed before identification",
+            AdmissionError::Half => "incomplete handshake",
             AdmissionError::Wire(_) => "malformed handshake",
-            AdmissionError::Kind(_) => "kind of peer that is not served",
+            AdmissionError::Kind(_) => "unsupported kind of peer",
             AdmissionError::Reserved(_) => "reserved name",
             AdmissionError::TwoUsers { .. } => "two users claimed",
-            AdmissionError::Gds(_) => "data store that is not served",
-            AdmissionError::Credential(_) => "credential that is not served",
-            AdmissionError::Impostor(_) => "claim that the kernel contradicts",
+            AdmissionError::Gds(_) => "unsupported data store",
+            AdmissionError::Credential(_) => "unsupported credential",
+            AdmissionError::Impostor(_) => "claim contradicted by the kernel",
             AdmissionError::Share(_) => "too many connections",
             AdmissionError::Name(_) => "server's name too long",
             AdmissionError::Stopping => "server stops",
-            AdmissionError::Io(_) => "connection broke off",
+            AdmissionError::Io(_) => "connection failed",
             AdmissionError::Refused(refusal) => match refusal {
                 ConnectionRefusal::UnknownNspace(_) => "unknown namespace",
                 ConnectionRefusal::UnknownRank { .. } => "unknown rank",
@@ -169,14 +172,14 @@ impl AdmissionError {
                 ConnectionRefusal::Denied(_) => "denied",
                 ConnectionRefusal::Ended(_) => "proc has ended",
                 ConnectionRefusal::TooManyClones { .. } => "too many connections of a proc",
-                ConnectionRefusal::NameTaken(_) => "name of another tool",
+                ConnectionRefusal::NameTaken(_) => "name in use by another tool",
                 ConnectionRefusal::TooManyTools { .. } => "too many tools",
                 ConnectionRefusal::TooManyToolsOfUser { .. } => "too many tools of a user",
             },
         }
     }
 
-    /// Counts it by what it is.
+    /// Counts the refusal under its reason.
     pub(crate) fn count(&self, counters: &Counters) {
         counters.connections_refused.count();
         match self {
@@ -196,39 +199,42 @@ impl AdmissionError {
     }
 }
 
-/// Waits for the handshake; what came behind it belongs to the first frame.
+/// Waits for the handshake. Returns with it the bytes received behind it, which belong to the first
+/// frame.
 pub(crate) async fn hello(
     stream: &mut TcpStream,
     share: &ConnectionShare,
-    lobby: &ConnectionContext,
+    context: &ConnectionContext,
 ) -> Result<(Hello, Vec<u8>), AdmissionError> {
-    let mut stage = lobby.stage.clone();
-    let timeout = lobby.handshake_timeout;
+    let mut stage = context.stage.clone();
+    let timeout = context.handshake_timeout;
     let received = async {
         let delay = share.handshake_delay(std::time::Instant::now());
         if !delay.is_zero() {
             sleep(delay).await;
         }
+        // Start the time limit after the delay, which the server itself causes.
         let deadline = Instant::now() + timeout;
         let _unfinished = timeout_at(deadline, share.handshake())
             .await
             .map_err(|_| share.handshakes_exceeded())?;
-        timeout_at(deadline, receive(stream, lobby))
+        timeout_at(deadline, receive(stream, context))
             .await
             .unwrap_or(Err(AdmissionError::Slow(timeout)))
     };
     tokio::select! {
         received = received => received,
-        // The listener is gone only if the server is.
+        // Do not wait for peers that are not admitted yet when the server stops. An error means the
+        // same: the sender is dropped only with the server.
         _ = stage.wait_for(|stage| *stage != ServePhase::Accept) => Err(AdmissionError::Stopping),
     }
 }
 
 async fn receive(
     stream: &mut TcpStream,
-    lobby: &ConnectionContext,
+    context: &ConnectionContext,
 ) -> Result<(Hello, Vec<u8>), AdmissionError> {
-    let mut decoder = HelloDecoder::new(lobby.limits);
+    let mut decoder = HelloDecoder::new(context.limits);
     let mut buffer = vec![0; 4096];
     loop {
         let count = stream.read(&mut buffer).await?;
@@ -242,15 +248,15 @@ async fn receive(
     }
 }
 
-/// Compares what a peer says with what the kernel said of its socket, and asks the actor; what is for the peer goes to `outbox` from
-/// then on.
+/// Compares a peer's claims with the kernel's facts about its socket, and has the actor decide.
+/// After admission, messages for the peer go to `outbox`.
 pub(crate) async fn admit(
     socket: PeerSocket,
     hello: &Hello,
     outbox: Outbox,
-    lobby: &ConnectionContext,
+    context: &ConnectionContext,
 ) -> Result<Admitted, AdmissionError> {
-    let (kind, proc) = claimed_proc(&hello.peer, lobby)?;
+    let (kind, proc) = claimed_proc(&hello.peer, context)?;
     let identity = claimed_identity(hello)?;
     let claimant = match kind {
         ConnectionKind::Client => ClaimedIdentity::Proc(proc.clone()),
@@ -260,13 +266,13 @@ pub(crate) async fn admit(
         peer,
         groups,
         claim,
-    } = confirm(socket, claimant, identity, lobby).await?;
+    } = confirm(socket, claimant, identity, context).await?;
     let is_watched =
-        kind == ConnectionKind::Client && lobby.host.leaves_ends_to_server(&proc.nspace);
+        kind == ConnectionKind::Client && context.host.leaves_ends_to_server(&proc.nspace);
     let connecting = peer
         .pid
         .filter(|_| is_watched)
-        .map(|pid| lobby.processes.note_connecting(&proc, pid));
+        .map(|pid| context.processes.note_connecting(&proc, pid));
     let (admitted, answer) = oneshot::channel();
     let release = hello.release.as_str().to_owned();
     let arrival = AdmissionRequest {
@@ -282,12 +288,12 @@ pub(crate) async fn admit(
         outbox,
         admitted,
     };
-    lobby
+    context
         .office
         .with_actor(|actor| actor.request_admission(admission))
         .map_err(|ActorStopped| AdmissionError::Stopping)?;
     let (id, proc) = answer.await.map_err(|_| AdmissionError::Stopping)??;
-    let welcome = welcome(hello, id, &proc, lobby);
+    let welcome = welcome(hello, id, &proc, context);
     Ok(Admitted {
         id,
         proc,
@@ -297,31 +303,34 @@ pub(crate) async fn admit(
     })
 }
 
-/// What somebody is and who they say they are. A tool that a server started has its name from there: it is that job's proc. One that a
-/// proc of a job started looks the same and may bring another name.
+/// Returns the kind of a peer and the name that it claims. A tool that a server started has the
+/// name of a proc of that job, and is served as that proc. A tool that a proc of a job started
+/// sends the same kind of handshake and may have another name.
 fn claimed_proc(
     peer: &PeerKind,
-    lobby: &ConnectionContext,
+    context: &ConnectionContext,
 ) -> Result<(ConnectionKind, Proc), AdmissionError> {
     let own = match peer {
         PeerKind::Client(proc) => return Ok((ConnectionKind::Client, proc.clone())),
         PeerKind::Tool(_, Name::Started(proc)) | PeerKind::Launcher(_, Name::Started(proc)) => {
-            let is_job = lobby.office.with_actor(|actor| actor.has_job(&proc.nspace));
+            let is_job = context
+                .office
+                .with_actor(|actor| actor.has_job(&proc.nspace));
             if is_job.map_err(|ActorStopped| AdmissionError::Stopping)? {
                 return Ok((ConnectionKind::Client, proc.clone()));
             }
             proc
         }
         PeerKind::Tool(_, Name::Wanted) | PeerKind::Launcher(_, Name::Wanted) => {
-            return Ok((ConnectionKind::Tool, lobby.tool_names.next()?));
+            return Ok((ConnectionKind::Tool, context.tool_names.next()?));
         }
-        // A singleton is nobody's proc: what it may do is what a tool may.
+        // A singleton belongs to no job of this server, so it has the rights of a tool.
         PeerKind::Tool(_, Name::Own(proc))
         | PeerKind::Launcher(_, Name::Own(proc))
         | PeerKind::Singleton(_, proc) => proc,
         PeerKind::Scheduler(..) => return Err(AdmissionError::Kind("schedulers")),
     };
-    if lobby.tool_names.reserve(own) {
+    if context.tool_names.is_reserved(own) {
         return Err(AdmissionError::Reserved(own.clone()));
     }
     Ok((ConnectionKind::Tool, own.clone()))
@@ -334,8 +343,8 @@ fn pid_of(hello: &Hello) -> Option<u32> {
         .and_then(Value::as_u32)
 }
 
-fn welcome(hello: &Hello, id: PeerId, proc: &Proc, lobby: &ConnectionContext) -> Welcome {
-    let server = lobby.tool_names.server.clone();
+fn welcome(hello: &Hello, id: PeerId, proc: &Proc, context: &ConnectionContext) -> Welcome {
+    let server = context.tool_names.server.clone();
     match hello.peer.welcome_form(&hello.dialect()) {
         WelcomeForm::Client => Welcome::Client { index: index(id) },
         WelcomeForm::Tool => Welcome::Tool {
@@ -351,21 +360,22 @@ fn welcome(hello: &Hello, id: PeerId, proc: &Proc, lobby: &ConnectionContext) ->
     }
 }
 
-/// What the client puts into the headers of its frames; nobody reads it.
+/// Returns the index that the client puts into the headers of its frames. The server ignores it
+/// there.
 fn index(peer: PeerId) -> u32 {
     u32::try_from(peer.0 % u64::from(u32::MAX)).unwrap_or_default()
 }
 
 fn claimed_identity(hello: &Hello) -> Result<UserIdentity, AdmissionError> {
-    // Where a singleton that asks for no job data would look for them does not matter. One that does and looks elsewhere is better off
-    // alone: turned away, it has them from itself, as without a server.
-    let asks = match hello.peer {
+    // The data store matters only to clients that request job data. A singleton that does, but from
+    // another store, is refused: it then uses its own data, as without a server.
+    let needs_job_data = match hello.peer {
         PeerKind::Singleton(..) => {
             hello.dialect().singleton_job_data() == SingletonJobData::Requested
         }
         _ => true,
     };
-    if asks && hello.gds.as_bytes() != GDS_HASH.as_bytes() {
+    if needs_job_data && hello.gds.as_bytes() != GDS_HASH.as_bytes() {
         return Err(AdmissionError::Gds(Quoted::new(hello.gds.as_bytes())));
     }
     let identity = |ClaimedUser { uid, gid }| UserIdentity { uid, gid };
@@ -376,7 +386,10 @@ fn claimed_identity(hello: &Hello) -> Result<UserIdentity, AdmissionError> {
         Credential::Other { .. } => return Err(AdmissionError::Credential("unknown")),
     };
     match hello.peer.user().map(identity) {
-        Some(said) if said != credential => Err(AdmissionError::TwoUsers { said, credential }),
+        Some(claimed) if claimed != credential => Err(AdmissionError::TwoUsers {
+            claimed,
+            credential,
+        }),
         _ => Ok(credential),
     }
 }
@@ -385,11 +398,12 @@ async fn confirm(
     socket: PeerSocket,
     claimant: ClaimedIdentity,
     claimed: UserIdentity,
-    lobby: &ConnectionContext,
+    context: &ConnectionContext,
 ) -> Result<VerifiedPeer, AdmissionError> {
-    let checker = lobby.checker.clone();
-    // Turns are the kernel's user's: by another's name nobody could take that one's.
-    let _turn = lobby
+    let checker = context.checker.clone();
+    // Count the check for the user that the kernel reports: a peer that claims another user must
+    // not use up that user's share.
+    let _permit = context
         .checks
         .take(socket.uid)
         .await

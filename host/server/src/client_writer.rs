@@ -1,5 +1,6 @@
-//! A client's line: what its connection and the actor share. An answer goes out at once where nothing else is on its way; to wake
-//! the connection for it would take longer than all the rest.
+//! Writer to one client, shared by its connection and the actor. The actor writes an answer itself
+//! if nothing else is queued or in flight: to wake the connection's task for it would take longer
+//! than the request.
 use crate::{
     connection::ConnectionError,
     open_requests::OpenRequests,
@@ -17,51 +18,52 @@ use std::{
 };
 use tokio::{net::tcp::OwnedWriteHalf, sync::Notify};
 
-/// What has been read behind a request.
+/// Input that has been read behind a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Behind {
-    /// More of the client's.
+    /// Further requests of the client.
     More,
     /// Nothing yet.
     Nothing,
 }
 
-/// The line of one client.
+/// Writer to one client.
 pub(crate) struct ClientWriter {
     writer: OwnedWriteHalf,
-    pace: SendWindow,
+    window: SendWindow,
     pub(crate) codec: Codec,
     pub(crate) open: OpenRequests,
-    /// What waits to be written.
+    /// Messages that wait to be written.
     pub(crate) queue: MessageQueue,
-    /// Whether the client is welcome: nothing is written before it is told.
-    welcome: AtomicBool,
-    /// Whether more that it asks has been read already: several answers are written together.
-    asks_on: AtomicBool,
-    /// The memory that what waits takes, in bytes. While it is nothing, the connection writes nothing, so that the actor, who
-    /// alone makes it more, may ...
+    /// True when the end of the handshake has been written. Nothing else is written before.
+    is_welcomed: AtomicBool,
+    /// True if further requests of the client have been read already. Several answers are then
+    /// written together.
+    has_further_requests: AtomicBool,
+    /// Memory of the waiting messages, in bytes. While it is zero, the connection's task writes
+    /// nothing, so that the actor may write. Only the actor increases it.
     waiting: AtomicUsize,
-    /// ... and who waits for it to become less is told here.
+    /// Notified when `waiting` has decreased.
     written: Notify,
-    /// Told when the client is cut off: then nothing more is written, not even what waits.
+    /// Notified to cut the client off. Nothing more is written then, not even waiting messages.
     cut: Notify,
-    /// The answers that said that there is no room, since the connection asked.
+    /// Number of answers with `PMIX_ERR_OUT_OF_RESOURCE` since the connection last read it.
     refused: AtomicU32,
-    /// Whether the log says that something cannot be packed for this client.
+    /// Set when the log has a line about a message that cannot be packed for this client.
     pub(crate) unfit: Once,
 }
 
 impl ClientWriter {
-    /// That of a client who is not welcome yet.
+    /// Creates the writer to a client whose handshake is not complete yet.
     pub(crate) fn new(
         writer: OwnedWriteHalf,
         codec: Codec,
         open: OpenRequests,
         queue: MessageQueue,
     ) -> ClientWriter {
-        let pace = SendWindow::of(writer.as_ref());
+        let window = SendWindow::of(writer.as_ref());
         let (written, cut, unfit) = (Notify::new(), Notify::new(), Once::default());
-        let (welcome, asks_on, waiting) = (
+        let (is_welcomed, has_further_requests, waiting) = (
             AtomicBool::new(false),
             AtomicBool::new(false),
             AtomicUsize::new(0),
@@ -69,12 +71,12 @@ impl ClientWriter {
         let refused = AtomicU32::new(0);
         ClientWriter {
             writer,
-            pace,
+            window,
             codec,
             open,
             queue,
-            welcome,
-            asks_on,
+            is_welcomed,
+            has_further_requests,
             waiting,
             written,
             cut,
@@ -83,22 +85,23 @@ impl ClientWriter {
         }
     }
 
-    /// Tells the client that it is welcome.
+    /// Writes the message that ends the handshake.
     pub(crate) async fn welcome(&self, message: &[u8]) -> Result<(), ConnectionError> {
         self.write_all(message).await?;
-        self.welcome.store(true, Ordering::Release);
+        self.is_welcomed.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// The connection's: what has been read behind what the client is answered next.
+    /// Notes the input that was read behind the request that is executed next. Called by the
+    /// connection's task.
     pub(crate) fn read(&self, behind: Behind) {
-        self.asks_on
+        self.has_further_requests
             .store(behind == Behind::More, Ordering::Relaxed);
     }
 
-    /// Writes frames when the client has read enough of what came before.
+    /// Writes frames when the send window has space for them.
     pub(crate) async fn write(&self, frames: &[u8]) -> Result<(), ConnectionError> {
-        self.pace.room(frames.len()).await;
+        self.window.room(frames.len()).await;
         Ok(self.write_all(frames).await?)
     }
 
@@ -116,17 +119,19 @@ impl ClientWriter {
         Ok(())
     }
 
-    /// Tells the client that nothing more comes.
+    /// Shuts down the sending side of the connection, so that the client reads its end.
     pub(crate) fn end(&self) -> Result<(), ConnectionError> {
         rustix::net::shutdown(self.writer.as_ref(), rustix::net::Shutdown::Write)
             .map_err(Error::from)?;
         Ok(())
     }
 
-    /// The actor's: writes an answer if nothing else is on its way, neither to the client nor from it, and the client is sure
-    /// to take it. What is left of it otherwise, which is to be queued.
+    /// Writes an answer at once if no other message is in flight in either direction and the send
+    /// window has space. Returns the part that was not written, which must be queued. Called by the
+    /// actor.
     ///
-    /// Who has asked for more than this is not told at once: several answers are written together.
+    /// A client with further open requests gets no answer at once: several answers are written
+    /// together.
     pub(crate) fn answer(&self, tag: u32, reply: Reply) -> Option<Outgoing> {
         if reply.status() == code::PMIX_ERR_OUT_OF_RESOURCE {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -138,7 +143,7 @@ impl ClientWriter {
             });
         };
         self.open.close(tag);
-        // What is wrong with the connection it finds out itself when it writes what is left.
+        // Ignore errors here: the connection's task gets the same error when it writes the rest.
         let written = self.writer.try_write(&frame).unwrap_or_default();
         frame
             .get(written..)
@@ -147,57 +152,61 @@ impl ClientWriter {
     }
 
     fn frame_at_once(&self, tag: u32, reply: &Reply) -> Option<Vec<u8>> {
-        let is_quiet = self.waiting.load(Ordering::Acquire) == 0
-            && self.welcome.load(Ordering::Acquire)
-            && !self.asks_on.load(Ordering::Relaxed);
-        let command = self.open.only(tag).filter(|_| is_quiet)?;
-        // What cannot be packed the connection says.
+        let is_idle = self.waiting.load(Ordering::Acquire) == 0
+            && self.is_welcomed.load(Ordering::Acquire)
+            && !self.has_further_requests.load(Ordering::Relaxed);
+        let command = self.open.only(tag).filter(|_| is_idle)?;
+        // An answer that cannot be packed is queued: the connection's task replaces it by a status.
         let frame = packing::answer(tag, command, reply, &self.codec).ok()?;
-        self.pace.room_at_once(frame.len()).then_some(frame)
+        self.window.room_at_once(frame.len()).then_some(frame)
     }
 
-    /// True if the client was told that there is no room for something.
+    /// Returns true if a request was answered with `PMIX_ERR_OUT_OF_RESOURCE`.
     pub(crate) fn has_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed) > 0
     }
 
-    /// The number of times that the client was told so, since the last call.
+    /// Returns the number of such answers since the last call.
     pub(crate) fn take_refused(&self) -> u32 {
         self.refused.swap(0, Ordering::Relaxed)
     }
 
-    /// The memory that what waits takes, in bytes.
+    /// Returns the memory of the waiting messages, in bytes.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// The actor's: so many bytes more wait. How many that makes.
+    /// Adds to the memory of the waiting messages and returns the sum. Called by the actor.
     pub(crate) fn wait(&self, bytes: usize) -> usize {
         self.waiting
             .fetch_add(bytes, Ordering::Relaxed)
             .saturating_add(bytes)
     }
 
-    /// The connection's: so many of them have been written.
+    /// Subtracts written messages from the memory of the waiting ones. Called by the connection's
+    /// task.
     pub(crate) fn waited(&self, bytes: usize) {
+        // Pairs with the acquire in `frame_at_once`: the actor must see the send window as this
+        // task has left it.
         self.waiting.fetch_sub(bytes, Ordering::Release);
         self.written.notify_one();
     }
 
-    /// Whether as many requests are open as may be and some of their answers are on their way. That there are too many without
-    /// answers is found out when the next is opened.
+    /// Returns true if the maximum number of requests is open and answers of some of them wait to
+    /// be written. Without waiting answers, the next request fails when it is opened.
     pub(crate) fn is_full(&self) -> bool {
         self.open.is_full() && self.waiting() > 0
     }
 
-    /// Waits while it is full: a client that does not read its answers is read no further.
+    /// Waits while the writer is full: requests of a client that does not read its answers are not
+    /// read.
     pub(crate) async fn room(&self) {
         while self.is_full() {
             self.written.notified().await;
         }
     }
 
-    /// The actor's: cuts the client off.
+    /// Cuts the client off. Called by the actor.
     pub(crate) fn cut(&self) {
         self.cut.notify_one();
     }
@@ -210,7 +219,7 @@ impl ClientWriter {
 
 impl fmt::Debug for ClientWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line")
+        f.debug_struct("ClientWriter")
             .field("waiting", &self.waiting)
             .finish_non_exhaustive()
     }
@@ -226,7 +235,7 @@ mod tests {
         net::{TcpListener, TcpStream},
     };
 
-    /// That of a client of release 4.2.2.
+    /// Creates the writer to a client of release 4.2.2.
     fn of_release_4(writer: OwnedWriteHalf, max_open: usize) -> ClientWriter {
         let release: Release = "4.2.2".parse().unwrap();
         let dialect = Dialect::new(release.version(), Encoding::V41);
@@ -243,7 +252,7 @@ mod tests {
         )
     }
 
-    /// A line, and its client's end.
+    /// Returns a writer and its client's end.
     async fn line() -> (ClientWriter, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap())
@@ -253,7 +262,7 @@ mod tests {
         (of_release_4(writer, 8), client)
     }
 
-    /// Whether an answer to the request of this tag went out at once.
+    /// Returns true if an answer to the request of this tag was written at once.
     fn at_once(line: &ClientWriter, tag: u32, reply: Reply) -> bool {
         line.answer(tag, reply).is_none()
     }
@@ -273,11 +282,14 @@ mod tests {
         ask(101);
         assert!(
             !at_once(&line, 101, done()),
-            "nobody is answered before being welcome"
+            "no answer is written before the end of the handshake"
         );
         line.welcome(b"welcome").await.unwrap();
         assert!(at_once(&line, 101, done()));
-        assert!(!at_once(&line, 101, done()), "it is answered already");
+        assert!(
+            !at_once(&line, 101, done()),
+            "the request is answered already"
+        );
         let expected = [b"welcome".to_vec(), packed(&line, 101)].concat();
         let mut read = vec![0; expected.len()];
         client.read_exact(&mut read).await.unwrap();
@@ -286,14 +298,20 @@ mod tests {
         (102..104).for_each(ask);
         assert!(
             !at_once(&line, 102, done()),
-            "somebody who asks for more is answered together"
+            "answers of several open requests are written together"
         );
         assert_eq!(line.open.close(103), Some(CommandCode::Fence));
         line.wait(10);
-        assert!(!at_once(&line, 102, done()), "what waits goes first");
+        assert!(
+            !at_once(&line, 102, done()),
+            "waiting messages are written first"
+        );
         line.waited(10);
         line.read(Behind::More);
-        assert!(!at_once(&line, 102, done()), "more has been asked already");
+        assert!(
+            !at_once(&line, 102, done()),
+            "a further request has been read already"
+        );
         line.read(Behind::Nothing);
         assert!(at_once(&line, 102, done()));
     }

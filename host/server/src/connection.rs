@@ -1,4 +1,5 @@
-//! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
+//! One connection: the handshake, then requests in and answers and events out. Errors affect no
+//! other connection.
 use crate::{
     admission::{self, AdmissionError, Admitted, ToolNames},
     client_writer::ClientWriter,
@@ -35,16 +36,17 @@ use tokio::{
 };
 use tracing::{Instrument, Span, field};
 
-/// What every connection of a server shares.
+/// State that all connections of a server share.
 pub(crate) struct ConnectionContext {
     pub(crate) office: Arc<SharedActor>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) packing: Arc<Packing>,
     pub(crate) checker: Arc<Checker>,
-    /// Where the processes of procs are watched that other launchers started.
+    /// Watch for the ends of processes that other launchers started.
     pub(crate) processes: ProcessWatch,
     pub(crate) host: Arc<dyn HostEnvironment>,
-    /// Each check takes a thread, with memory that it keeps; the procs of a job all come at once.
+    /// Limit of simultaneous checks of peers. Each check takes a thread, which keeps its memory,
+    /// and the procs of a job connect all at once.
     pub(crate) checks: Arc<FairSemaphore>,
     pub(crate) user_shares: Arc<UserShares>,
     pub(crate) tool_names: Arc<ToolNames>,
@@ -52,28 +54,29 @@ pub(crate) struct ConnectionContext {
     pub(crate) handshake_timeout: Duration,
     pub(crate) outbox: usize,
     pub(crate) max_open_requests: usize,
-    /// Everybody on this machine can be refused, as often as he likes.
+    /// Limit of the log lines about refused connections, since any process of this machine can
+    /// cause any number of them.
     pub(crate) refusals: Arc<TraceRateLimit>,
-    /// Where these are recorded, if they are.
+    /// Audit trail that records refusals, if there is one.
     pub(crate) audit: Option<AuditTrail>,
-    /// Who has not been admitted when the server stops is not waited for.
+    /// Phase of the server. Once it stops, peers that are not admitted yet are refused.
     pub(crate) stage: watch::Receiver<ServePhase>,
-    /// When the actor's clock was started.
+    /// Start of the actor's clock.
     pub(crate) started: Instant,
 }
 
-/// What connections are to do.
+/// Phase of a server's life, as its connections see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServePhase {
-    /// Go on.
+    /// Connections are accepted and served.
     Accept,
-    /// Go on, if admitted; nobody else is.
+    /// Admitted peers are served. Further ones are refused.
     Leave,
-    /// Take what is left, for so long.
+    /// Connections receive their queued messages and end, within this time.
     Drain(Duration),
 }
 
-/// Why a connection ends early.
+/// Reason for which a connection ends early.
 #[derive(Debug, Error)]
 pub(crate) enum ConnectionError {
     #[error("malformed: {0}")]
@@ -86,20 +89,20 @@ pub(crate) enum ConnectionError {
     Stopping(#[from] ActorStopped),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("what was sent to it was not read")]
+    #[error("the client did not read the messages sent to it")]
     NotReading,
-    #[error("more than {0} requests are open")]
+    #[error("more than {0} requests are open (server.max_open_requests)")]
     OpenRequests(usize),
     #[error("a message was not complete within {0:?} (server.frame_timeout_ms)")]
     UnfinishedFrame(Duration),
     #[error(transparent)]
     Share(#[from] ShareExceeded),
-    #[error("the task that writes to it failed: {0}")]
+    #[error("the task that writes to the client failed: {0}")]
     Delivery(#[from] JoinError),
 }
 
 impl ConnectionError {
-    /// What a client did against the protocol, if reading from it ended by that.
+    /// Returns the status of a protocol violation, if the client committed one.
     fn violation(&self) -> Option<Status> {
         match self {
             ConnectionError::Wire(error) | ConnectionError::JobData(error) => Some(error.status()),
@@ -117,25 +120,25 @@ impl ConnectionError {
 
 /// A connection that was accepted.
 pub(crate) struct AcceptedConnection {
-    /// Not registered with the runtime: many are refused.
+    /// Socket, not registered with the runtime, because many connections are refused.
     pub(crate) socket: OwnedFd,
-    /// The peer's address.
+    /// Address of the peer.
     pub(crate) from: SocketAddr,
-    /// The server's own.
+    /// Address of the server.
     pub(crate) to: SocketAddr,
-    /// Given back when its user is known.
+    /// Permit that is released when the user is known.
     pub(crate) unidentified: OwnedSemaphorePermit,
 }
 
 /// A connection that is to be served.
 pub(crate) enum NewConnection {
-    /// It is charged to its user.
+    /// Connection that is charged to its user.
     Charged(ChargedConnection),
-    /// The kernel did not say at once whose it is.
+    /// Connection whose user the kernel did not report at once.
     Unidentified(AcceptedConnection, PeerSearch),
 }
 
-/// A connection whose user is known and has room for it.
+/// A connection that is charged to its user, within that user's share.
 pub(crate) struct ChargedConnection {
     stream: TcpStream,
     from: SocketAddr,
@@ -144,10 +147,14 @@ pub(crate) struct ChargedConnection {
 }
 
 impl AcceptedConnection {
-    /// Asks the kernel about the peer, before anything is waited for, and charges the connection to that user; none where it is refused.
-    /// In a box, because a connection lives on for days and keeps room for what passes through the hands of its task.
-    pub(crate) fn charge(self, lobby: &ConnectionContext) -> Option<Box<NewConnection>> {
-        let found = match lobby.checker.look_up_peer(&self.socket, self.from, self.to) {
+    /// Asks the kernel for the user of the peer, without waiting, and charges the connection to
+    /// that user. Returns `None` if it is refused. The result is boxed, because the task of a
+    /// connection may live for days and keeps memory for each value that passes through it.
+    pub(crate) fn charge(self, context: &ConnectionContext) -> Option<Box<NewConnection>> {
+        let found = match context
+            .checker
+            .look_up_peer(&self.socket, self.from, self.to)
+        {
             Ok(PeerLookup::Undiagnosed(search)) => {
                 return Some(Box::new(NewConnection::Unidentified(self, search)));
             }
@@ -155,14 +162,14 @@ impl AcceptedConnection {
             Err(error) => Err(error),
         };
         Some(Box::new(NewConnection::Charged(
-            self.charge_to(found, lobby)?,
+            self.charge_to(found, context)?,
         )))
     }
 
     fn charge_to(
         self,
         found: io::Result<Option<PeerSocket>>,
-        lobby: &ConnectionContext,
+        context: &ConnectionContext,
     ) -> Option<ChargedConnection> {
         let AcceptedConnection {
             socket,
@@ -171,11 +178,11 @@ impl AcceptedConnection {
             ..
         } = self;
         drop(unidentified);
-        let refused = |uid, reason: &AdmissionError| refuse(lobby, from, uid, reason);
+        let refused = |uid, reason: &AdmissionError| refuse(context, from, uid, reason);
         let found = found.map_err(|error| AdmissionError::from(IdentityMismatch::Kernel(error)));
         let peer = found.and_then(|found| found.ok_or(AdmissionError::Closed));
         let peer = peer.inspect_err(|reason| refused(None, reason)).ok()?;
-        let share = lobby
+        let share = context
             .user_shares
             .connect(peer.uid)
             .map_err(AdmissionError::from);
@@ -196,7 +203,7 @@ impl AcceptedConnection {
 }
 
 impl NewConnection {
-    /// The peer's address.
+    /// Returns the peer's address.
     fn from(&self) -> SocketAddr {
         match self {
             NewConnection::Charged(connection) => connection.from,
@@ -204,49 +211,50 @@ impl NewConnection {
         }
     }
 
-    async fn charged(self, lobby: &ConnectionContext) -> Option<ChargedConnection> {
+    async fn charged(self, context: &ConnectionContext) -> Option<ChargedConnection> {
         match self {
             NewConnection::Charged(connection) => Some(connection),
             NewConnection::Unidentified(accepted, search) => {
-                let found = lobby.checker.search_peer(&accepted.socket, search).await;
-                accepted.charge_to(found, lobby)
+                let found = context.checker.search_peer(&accepted.socket, search).await;
+                accepted.charge_to(found, context)
             }
         }
     }
 }
 
-/// Serves a connection until it ends. The lines that are traced meanwhile carry the peer's address, and its
-/// proc once that is known.
-pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<ConnectionContext>) {
-    // At the level of errors: the span is made once, and a warning without it says nothing of its cause.
+/// Serves a connection until it ends. Log lines of this time carry the peer's address, and its proc
+/// once that is known.
+pub(crate) async fn serve(connection: Box<NewConnection>, context: Arc<ConnectionContext>) {
+    // Error level, so that the span is enabled at all log levels: warnings need its fields.
     let span = tracing::error_span!(
         "connection",
         from = %connection.from(),
         nspace = field::Empty,
         rank = field::Empty,
     );
-    serve_traced(connection, lobby).instrument(span).await;
+    serve_traced(connection, context).instrument(span).await;
 }
 
-async fn serve_traced(connection: Box<NewConnection>, lobby: Arc<ConnectionContext>) {
-    // In boxes, because a connection lives on for days and a handshake does not: its memory is given back. What it leaves behind is in
-    // one as well: an async function keeps more than one place for what passes through its hands.
-    let Some(mut session) = Box::pin(greet(connection, &lobby)).await else {
+async fn serve_traced(connection: Box<NewConnection>, context: Arc<ConnectionContext>) {
+    // Boxed, so that the memory of the handshake is freed: the connection may live for days. The
+    // result is boxed as well, because an async function keeps several copies of a value that it
+    // passes on.
+    let Some(mut session) = Box::pin(greet(connection, &context)).await else {
         return;
     };
-    let ended = session.run(&lobby).await;
+    let ended = session.run(&context).await;
     let proc = &session.proc;
     match &ended {
         Ok(()) => {}
-        // How clients that die end; the host knows more.
-        Err(ConnectionError::Io(error)) => tracing::debug!(%proc, %error, "a connection broke off"),
-        Err(fault) => match lobby.refusals.allow(Instant::now()) {
-            Some(left_out) => tracing::warn!(%proc, %fault, left_out, "a connection is closed"),
-            None => tracing::debug!(%proc, %fault, "a connection is closed"),
+        // Connections of clients that die end like this. The host environment has more details.
+        Err(ConnectionError::Io(error)) => tracing::debug!(%proc, %error, "connection failed"),
+        Err(fault) => match context.refusals.allow(Instant::now()) {
+            Some(left_out) => tracing::warn!(%proc, %fault, left_out, "connection closed"),
+            None => tracing::debug!(%proc, %fault, "connection closed"),
         },
     }
-    // A server that has stopped need not be told.
-    let _ = lobby.office.with_actor(|actor| {
+    // Ignore an actor that has stopped: it has no use for the end of a connection.
+    let _ = context.office.with_actor(|actor| {
         if let Some(status) = session.violation {
             actor.garbled(session.peer, status);
         }
@@ -257,28 +265,29 @@ async fn serve_traced(connection: Box<NewConnection>, lobby: Arc<ConnectionConte
 /// A connection whose peer has been admitted.
 struct ServedConnection {
     reader: OwnedReadHalf,
-    /// The bytes that came behind the handshake.
+    /// Bytes received behind the handshake.
     rest: Vec<u8>,
     line: Arc<ClientWriter>,
     peer: PeerId,
     proc: Proc,
-    /// The task that writes. One of its own: it has something to do for few of the requests that are read, and is woken for these.
+    /// Task that writes. It is separate from the reading one because few requests need it, and it
+    /// is woken only for these.
     delivering: JoinSet<Result<(), ConnectionError>>,
-    /// What the client did against the protocol.
+    /// Status of a protocol violation of the client.
     violation: Option<Status>,
-    /// The share of its user that the connection takes.
+    /// Share of the user that the connection takes.
     share: ConnectionShare,
-    /// Kept as long as the connection is.
+    /// Kept as long as the connection is open.
     _claim: Option<ProcClaim>,
-    /// Dropped when the server has heard that the connection is closed.
+    /// Dropped after the actor was informed of the end of the connection.
     _open: Option<OpenConnection>,
 }
 
 impl ServedConnection {
     /// Reads and writes until the connection ends.
-    async fn run(&mut self, lobby: &ConnectionContext) -> Result<(), ConnectionError> {
+    async fn run(&mut self, context: &ConnectionContext) -> Result<(), ConnectionError> {
         let mut reading =
-            ConnectionReader::of((self.peer, &self.proc), &self.line, &self.share, lobby);
+            ConnectionReader::of((self.peer, &self.proc), &self.line, &self.share, context);
         let ended = tokio::select! {
             biased;
             ended = reading.run(&mut self.reader, &self.rest) => {
@@ -287,47 +296,48 @@ impl ServedConnection {
             }
             Some(delivered) = self.delivering.join_next() => delivered.map_err(ConnectionError::from).flatten(),
         };
-        // Nobody is told anything on a connection that has ended.
+        // Nothing is written to a connection that has ended.
         self.delivering.abort_all();
         ended
     }
 }
 
-/// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
-/// client understands. It is counted and told before the connection closes.
+/// Reads the handshake and has the peer admitted. Returns `None` if it is refused. A refused
+/// connection is closed without a byte, the only refusal that every client understands, after the
+/// refusal was counted and logged.
 async fn greet(
     connection: Box<NewConnection>,
-    lobby: &ConnectionContext,
+    context: &ConnectionContext,
 ) -> Option<Box<ServedConnection>> {
     let ChargedConnection {
         mut stream,
         from,
         peer: socket,
         share,
-    } = connection.charged(lobby).await?;
-    // Without this the answer to a small request waits for the acknowledgement of the one before.
+    } = connection.charged(context).await?;
+    // Otherwise the answer to a small request waits for the acknowledgement of the previous one.
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "small messages will be delayed");
+        tracing::debug!(%error, "TCP_NODELAY not set, small messages will be delayed");
     }
     let refused = |reason: &AdmissionError| {
         share.note_refused_handshake(Instant::now());
-        refuse(lobby, from, Some(socket.uid), reason);
+        refuse(context, from, Some(socket.uid), reason);
     };
-    let (hello, rest) = admission::hello(&mut stream, &share, lobby)
+    let (hello, rest) = admission::hello(&mut stream, &share, context)
         .await
         .inspect_err(refused)
         .ok()?;
     let (reader, writer) = stream.into_split();
-    let open = OpenRequests::new(lobby.max_open_requests);
-    let queue = MessageQueue::new(lobby.outbox);
+    let open = OpenRequests::new(context.max_open_requests);
+    let queue = MessageQueue::new(context.outbox);
     let line = Arc::new(ClientWriter::new(
         writer,
-        Codec::of(&hello, lobby.limits),
+        Codec::of(&hello, context.limits),
         open,
         queue,
     ));
     let (outbox, inbox) = Outbox::of(&line);
-    let admitted = admission::admit(socket, &hello, outbox, lobby)
+    let admitted = admission::admit(socket, &hello, outbox, context)
         .await
         .inspect_err(refused)
         .ok()?;
@@ -343,8 +353,8 @@ async fn greet(
     span.record("rank", proc.rank.0);
     let delivery = Delivery {
         line: line.clone(),
-        office: lobby.office.clone(),
-        packing: lobby.packing.clone(),
+        office: context.office.clone(),
+        packing: context.packing.clone(),
         peer,
     };
     let mut delivering = JoinSet::new();
@@ -363,16 +373,21 @@ async fn greet(
     }))
 }
 
-/// Counts a refusal and writes it down. Nobody has been let in, so what they said is not recorded: only whose the socket is by the kernel's
-/// word, and why it was refused.
-fn refuse(lobby: &ConnectionContext, from: SocketAddr, uid: Option<u32>, reason: &AdmissionError) {
-    reason.count(lobby.metrics.counters());
-    // What was denied by a hook is recorded where that is asked.
+/// Counts, records and logs a refusal. The content of the handshake is not recorded, because the
+/// peer was not admitted: the record has only the user that the kernel reports, and the reason.
+fn refuse(
+    context: &ConnectionContext,
+    from: SocketAddr,
+    uid: Option<u32>,
+    reason: &AdmissionError,
+) {
+    reason.count(context.metrics.counters());
+    // Denials by a hook are recorded with the decision.
     let by_hook = matches!(
         reason,
         AdmissionError::Refused(peal_core::server::ConnectionRefusal::Denied(_))
     );
-    if let (Some(audit), false) = (&lobby.audit, by_hook) {
+    if let (Some(audit), false) = (&context.audit, by_hook) {
         audit.refuse(AdmissionDenial {
             uid,
             reason: reason.to_string(),
@@ -382,8 +397,8 @@ fn refuse(lobby: &ConnectionContext, from: SocketAddr, uid: Option<u32>, reason:
             ..AdmissionDenial::default()
         });
     }
-    match lobby.refusals.allow(Instant::now()) {
-        Some(left_out) => tracing::warn!(%from, %reason, left_out, "a connection is refused"),
-        None => tracing::debug!(%from, %reason, "a connection is refused"),
+    match context.refusals.allow(Instant::now()) {
+        Some(left_out) => tracing::warn!(%from, %reason, left_out, "connection refused"),
+        None => tracing::debug!(%from, %reason, "connection refused"),
     }
 }

@@ -1,4 +1,5 @@
-//! What a client says: read, cut into frames, decoded, and carried out.
+//! Reading side of a connection: messages of the client are read, split into frames, decoded and
+//! executed.
 use crate::{
     client_writer::{Behind, ClientWriter},
     connection::{ConnectionContext, ConnectionError},
@@ -23,41 +24,42 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// How much is read at once, in bytes.
+/// Maximum bytes of one read.
 const READ: usize = 64 * 1024;
 
 thread_local! {
-    /// What is read into: one for each thread and not for each connection, most of which are idle most of the time.
+    /// Read buffer. There is one per thread rather than per connection, because most connections
+    /// are idle most of the time.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
 
-/// How many messages of one connection are carried out before others have their turn, however many it sends.
+/// Number of messages of one connection that are executed before other tasks run.
 const TURN: u32 = 8;
 
-/// The reason why no more messages are carried out for now.
+/// Reason for a pause in the execution of messages.
 enum Paused {
-    /// All of them have been.
+    /// All messages have been executed.
     NothingLeft,
     /// The client has not read its answers.
     Full,
-    /// The disk has more to do.
+    /// Too many events wait to be spilled to disk.
     Behind,
-    /// There was no room for what the client asked.
+    /// A request was refused with `PMIX_ERR_OUT_OF_RESOURCE`.
     Refused,
-    /// It is the turn of others.
+    /// Other tasks are due.
     TurnOver,
 }
 
-/// The reading side of a connection.
+/// Reading side of a connection.
 pub(crate) struct ConnectionReader<'a> {
     peer: PeerId,
     proc: &'a Proc,
     line: &'a ClientWriter,
     share: &'a ConnectionShare,
-    lobby: &'a ConnectionContext,
+    context: &'a ConnectionContext,
     pulse: Arc<HeartbeatCell>,
     garbled: Once,
-    /// How many messages have been carried out in this turn.
+    /// Number of messages executed in this turn.
     turn: u32,
 }
 
@@ -66,67 +68,69 @@ impl<'a> ConnectionReader<'a> {
         (peer, proc): (PeerId, &'a Proc),
         line: &'a ClientWriter,
         share: &'a ConnectionShare,
-        lobby: &'a ConnectionContext,
+        context: &'a ConnectionContext,
     ) -> ConnectionReader<'a> {
-        let pulse = Arc::new(HeartbeatCell::new(lobby.started));
+        let pulse = Arc::new(HeartbeatCell::new(context.started));
         ConnectionReader {
             peer,
             proc,
             line,
             share,
-            lobby,
+            context,
             pulse,
             garbled: Once::default(),
             turn: 0,
         }
     }
 
-    /// Reads until the client has no more to say; what was read already comes first.
+    /// Reads and executes messages until the client closes its side. `read` are the bytes received
+    /// before.
     pub(crate) async fn run(
         &mut self,
         reader: &mut OwnedReadHalf,
         read: &[u8],
     ) -> Result<(), ConnectionError> {
-        let mut decoder = FrameDecoder::new(&self.lobby.limits);
-        let mut cut = cut_frames(&mut decoder, read);
+        let mut decoder = FrameDecoder::new(&self.context.limits);
+        let mut frames = split_frames(&mut decoder, read);
         loop {
-            while cut.has_more() {
-                // In boxes, as there is seldom anything to wait for, and each connection would keep room for it.
+            while frames.has_more() {
+                // The waits are boxed: they are rare, and each connection would keep memory for
+                // their futures.
                 if self.line.is_full() {
                     Box::pin(self.line.room()).await;
                 }
                 let paused = match self.share.try_turn() {
-                    Some(turn) => self.take_turn(&mut cut, turn)?,
-                    None => Box::pin(self.wait_for_turn(&mut cut)).await?,
+                    Some(turn) => self.take_turn(&mut frames, turn)?,
+                    None => Box::pin(self.wait_for_turn(&mut frames)).await?,
                 };
                 match paused {
                     Paused::NothingLeft | Paused::Full => {}
-                    Paused::Behind => Box::pin(self.lobby.office.wait_for_spill_capacity()).await,
-                    Paused::Refused => Box::pin(self.wait_behind_refusals()).await,
+                    Paused::Behind => Box::pin(self.context.office.wait_for_spill_capacity()).await,
+                    Paused::Refused => Box::pin(self.wait_after_refusals()).await,
                     Paused::TurnOver => tokio::task::yield_now().await,
                 }
             }
-            if let Some(error) = cut.error {
-                self.lobby.metrics.counters().messages_malformed.count();
+            if let Some(error) = frames.error {
+                self.context.metrics.counters().messages_malformed.count();
                 return Err(error.into());
             }
-            // What was charged for the frame that has been carried out.
-            drop(cut.unfinished);
+            // Release the charge for the partial frame, which has been executed now.
+            drop(frames.unfinished);
             let received = if decoder.is_between_frames() {
                 poll_fn(|context| receive(reader, &mut decoder, context)).await?
             } else {
-                // In a box, because most connections are between frames most of the time.
+                // Boxed, because most connections are between frames most of the time.
                 Box::pin(self.rest_of_frame(reader, &mut decoder)).await?
             };
             match received {
-                Some(received) => cut = received,
+                Some(received) => frames = received,
                 None => return Ok(()),
             }
         }
     }
 
-    /// A client that goes on asking for what there is no room for is read more slowly: to refuse takes time as well.
-    async fn wait_behind_refusals(&self) {
+    /// Delays reading after refused requests: refusals take time that other clients need.
+    async fn wait_after_refusals(&self) {
         let delay = self
             .share
             .refused_requests_delay(self.line.take_refused(), std::time::Instant::now());
@@ -135,30 +139,31 @@ impl<'a> ConnectionReader<'a> {
         }
     }
 
-    async fn wait_for_turn(&mut self, cut: &mut SplitFrames) -> Result<Paused, ConnectionError> {
+    async fn wait_for_turn(&mut self, frames: &mut SplitFrames) -> Result<Paused, ConnectionError> {
         let turn = self.share.turn().await;
-        self.take_turn(cut, turn)
+        self.take_turn(frames, turn)
     }
 
-    /// Carries out what was read, as far as a turn goes.
+    /// Executes the messages that were read until the turn ends or a pause is due.
     fn take_turn(
         &mut self,
-        cut: &mut SplitFrames,
+        frames: &mut SplitFrames,
         _turn: MessageTurn<'_>,
     ) -> Result<Paused, ConnectionError> {
-        while let Some(frame) = cut.next() {
-            // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
+        while let Some(frame) = frames.next() {
+            // In the order of the frames: an answer to a later request implies that the heartbeat
+            // was received.
             if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
                 continue;
             }
-            self.line.read(if cut.has_more() {
+            self.line.read(if frames.has_more() {
                 Behind::More
             } else {
                 Behind::Nothing
             });
-            self.carry_out(frame)?;
+            self.execute(frame)?;
             self.turn += 1;
-            if self.lobby.office.is_behind() {
+            if self.context.office.is_behind() {
                 return Ok(Paused::Behind);
             }
             if self.line.has_refused() {
@@ -175,8 +180,8 @@ impl<'a> ConnectionReader<'a> {
         Ok(Paused::NothingLeft)
     }
 
-    /// Reads on until a frame is complete of which a part has come. The user is charged for all of it before more is read, and until it
-    /// has been carried out.
+    /// Reads the rest of a frame that has been received in part. Its whole length is charged to the
+    /// user before more is read, and until it has been executed.
     async fn rest_of_frame(
         &self,
         reader: &mut OwnedReadHalf,
@@ -184,7 +189,7 @@ impl<'a> ConnectionReader<'a> {
     ) -> Result<Option<SplitFrames>, ConnectionError> {
         let timeout = self.share.frame_timeout();
         let deadline = Instant::now() + timeout;
-        let over_share = || self.lobby.metrics.counters().frames_over_share.count();
+        let over_share = || self.context.metrics.counters().frames_over_share.count();
         let mut unfinished = None;
         loop {
             if unfinished.is_none()
@@ -203,19 +208,24 @@ impl<'a> ConnectionReader<'a> {
             )
             .await;
             let received =
-                received.inspect_err(|_| self.lobby.metrics.counters().frames_unfinished.count());
+                received.inspect_err(|_| self.context.metrics.counters().frames_unfinished.count());
             match received.map_err(|_| ConnectionError::UnfinishedFrame(timeout))?? {
-                Some(cut) if cut.is_empty() => {}
-                Some(cut) => return Ok(Some(SplitFrames { unfinished, ..cut })),
+                Some(frames) if frames.is_empty() => {}
+                Some(frames) => {
+                    return Ok(Some(SplitFrames {
+                        unfinished,
+                        ..frames
+                    }));
+                }
                 None => return Ok(None),
             }
         }
     }
 
-    fn carry_out(&self, frame: Frame) -> Result<(), ConnectionError> {
+    fn execute(&self, frame: Frame) -> Result<(), ConnectionError> {
         if frame.tag == Tag::HEARTBEAT {
             Ok(self
-                .lobby
+                .context
                 .office
                 .with_actor(|actor| actor.beat(self.peer, self.pulse.clone()))?)
         } else {
@@ -225,7 +235,10 @@ impl<'a> ConnectionReader<'a> {
 
     fn request(&self, frame: &Frame) -> Result<(), ConnectionError> {
         let ConnectionReader {
-            peer, line, lobby, ..
+            peer,
+            line,
+            context,
+            ..
         } = *self;
         let to = RequestId {
             peer,
@@ -236,37 +249,42 @@ impl<'a> ConnectionReader<'a> {
             .decode_request_of(&self.proc.nspace, &frame.payload)
         {
             Ok(request) => request,
-            Err(error) => return self.unfit(to, frame, error),
+            Err(error) => return self.reject(to, frame, error),
         };
         let command = request.command();
         let span = tracing::info_span!("request", ?command, tag = to.tag);
         let _entered = span.enter();
-        // The one request without an answer.
+        // This is the only request without an answer.
         if command != CommandCode::DeregisterEvents {
             self.open(to, command)?;
         }
-        Ok(lobby
+        Ok(context
             .office
             .with_actor(|actor| actor.request(to, request))?)
     }
 
-    /// A request is not understood: its answer says so, if it can.
-    fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), ConnectionError> {
-        let counters = self.lobby.metrics.counters();
+    /// Answers a request that cannot be decoded with a status, if it can have one.
+    fn reject(
+        &self,
+        to: RequestId,
+        frame: &Frame,
+        error: WireError,
+    ) -> Result<(), ConnectionError> {
+        let counters = self.context.metrics.counters();
         match error {
             WireError::UnknownCommand { .. } => counters.requests_unsupported.count(),
             _ => counters.messages_malformed.count(),
         }
-        warn_once!(self.garbled, peer = ?self.peer, %error, "a request is not understood");
-        let office = &self.lobby.office;
+        warn_once!(self.garbled, peer = ?self.peer, %error, "request not decoded");
+        let office = &self.context.office;
         match self.line.codec.command_of(&frame.payload) {
             Some(CommandCode::DeregisterEvents) => {
                 Ok(office.with_actor(|actor| actor.garbled(to.peer, error.status()))?)
             }
-            // A status would be taken for the data: only the end of the connection says that something is wrong.
+            // Close the connection: the client would take a status for the job data.
             Some(CommandCode::JobData) => Err(ConnectionError::JobData(error)),
             _ => {
-                // An answer that is a status is packed as that to a finalize.
+                // Open it as a finalize, whose answer is a plain status.
                 self.open(to, CommandCode::Finalize)?;
                 Ok(office.with_actor(|actor| actor.unfit(to, error.status()))?)
             }
@@ -276,7 +294,7 @@ impl<'a> ConnectionReader<'a> {
     fn open(&self, to: RequestId, command: CommandCode) -> Result<(), ConnectionError> {
         let opened = self.line.open.open(to.tag, command);
         opened.inspect_err(|_| {
-            self.lobby
+            self.context
                 .metrics
                 .counters()
                 .clients_disconnected_request_limit
@@ -285,7 +303,7 @@ impl<'a> ConnectionReader<'a> {
     }
 }
 
-/// Reads once, if there is anything: the frames that this completes, or nothing at the end.
+/// Reads once, when there is input. Returns the frames that it completes, or `None` at the end.
 fn receive(
     reader: &mut OwnedReadHalf,
     decoder: &mut FrameDecoder,
@@ -295,18 +313,18 @@ fn receive(
         let mut buffer = ReadBuf::new(buffer);
         ready!(Pin::new(reader).poll_read(context, &mut buffer))?;
         let received = Some(buffer.filled()).filter(|received| !received.is_empty());
-        Poll::Ready(Ok(received.map(|received| cut_frames(decoder, received))))
+        Poll::Ready(Ok(received.map(|received| split_frames(decoder, received))))
     })
 }
 
-/// The frames that end in what was received, and what is wrong behind them.
+/// Frames that are complete with the received bytes, and an error in the bytes behind them.
 #[derive(Default)]
 struct SplitFrames {
-    /// Nearly always the only one.
+    /// First frame, nearly always the only one.
     first: Option<Frame>,
     further: VecDeque<Frame>,
     error: Option<WireError>,
-    /// The share that is charged for the first one.
+    /// Share that is charged for the first frame.
     unfinished: Option<UnfinishedShare>,
 }
 
@@ -321,23 +339,23 @@ impl SplitFrames {
         self.first.take().or_else(|| self.further.pop_front())
     }
 
-    /// True if there is another frame.
+    /// Returns true if there is another frame.
     fn has_more(&self) -> bool {
         self.first.is_some() || !self.further.is_empty()
     }
 }
 
-fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> SplitFrames {
-    let mut cut = SplitFrames::default();
+fn split_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> SplitFrames {
+    let mut frames = SplitFrames::default();
     loop {
         match decoder.feed(&mut received) {
-            Ok(Some(frame)) if cut.first.is_none() => cut.first = Some(frame),
-            Ok(Some(frame)) => cut.further.push_back(frame),
-            Ok(None) => return cut,
+            Ok(Some(frame)) if frames.first.is_none() => frames.first = Some(frame),
+            Ok(Some(frame)) => frames.further.push_back(frame),
+            Ok(None) => return frames,
             Err(error) => {
                 return SplitFrames {
                     error: Some(error),
-                    ..cut
+                    ..frames
                 };
             }
         }

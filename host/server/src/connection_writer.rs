@@ -1,4 +1,5 @@
-//! What is for a client, written in the order in which the server gave it, as much at once as the client is sure to take.
+//! Writing side of a connection: messages are written in the order in which they were queued,
+//! several at once as far as the send window permits.
 use crate::{
     client_writer::ClientWriter,
     connection::ConnectionError,
@@ -11,7 +12,7 @@ use crate::{
 use peal_core::server::PeerId;
 use std::sync::Arc;
 
-/// The writing side of a connection.
+/// Writing side of a connection.
 pub(crate) struct Delivery {
     pub(crate) line: Arc<ClientWriter>,
     pub(crate) office: Arc<SharedActor>,
@@ -19,22 +20,23 @@ pub(crate) struct Delivery {
     pub(crate) peer: PeerId,
 }
 
-/// Frames that are written together, and what they took while they waited.
+/// Frames that are written together, and the memory that their messages took in the queue.
 #[derive(Default)]
-struct Bunch {
+struct FrameBatch {
     frames: Vec<u8>,
     waited: usize,
 }
 
 impl Delivery {
-    /// Welcomes the client and writes what comes; ends when the server has no more for this client, or cuts it off.
+    /// Completes the handshake and writes queued messages. Returns when the queue is closed, or
+    /// fails when the client is cut off.
     pub(crate) async fn run(
         self,
         inbox: OutboxReceiver,
         welcome: Vec<u8>,
     ) -> Result<(), ConnectionError> {
         tokio::select! {
-            // Then not even what waits is written.
+            // First, so that a client that is cut off gets no waiting messages either.
             biased;
             () = self.line.is_cut() => Err(ConnectionError::NotReading),
             ended = self.deliver(&inbox, welcome) => ended,
@@ -46,7 +48,7 @@ impl Delivery {
         inbox: &OutboxReceiver,
         welcome: Vec<u8>,
     ) -> Result<(), ConnectionError> {
-        // In boxes, as all that is kept while something is written: most connections wait for something to write.
+        // Boxed, because most connections have nothing to write most of the time.
         Box::pin(self.welcome(welcome)).await?;
         while let Some(first) = inbox.recv().await {
             Box::pin(self.write_batch(first, inbox)).await?;
@@ -64,62 +66,67 @@ impl Delivery {
         first: Outgoing,
         inbox: &OutboxReceiver,
     ) -> Result<(), ConnectionError> {
-        // A new one for each batch: the job data of a large job would leave 32 KiB.
-        let mut bunch = Bunch::default();
+        // Allocate one per batch: a kept buffer would stay at 32 KiB after the job data of a large
+        // job.
+        let mut batch = FrameBatch::default();
         let mut next = Some(first);
         while let Some(outgoing) = next {
-            self.take(outgoing, &mut bunch).await?;
+            self.take(outgoing, &mut batch).await?;
             next = inbox.try_recv();
         }
-        self.write(&mut bunch).await
+        self.write(&mut batch).await
     }
 
-    /// Puts one message to those that are written next; writes these first if it is too many for them.
-    async fn take(&self, outgoing: Outgoing, bunch: &mut Bunch) -> Result<(), ConnectionError> {
+    /// Adds a message to the batch. Writes the batch first if it has no space for the message.
+    async fn take(
+        &self,
+        outgoing: Outgoing,
+        batch: &mut FrameBatch,
+    ) -> Result<(), ConnectionError> {
         let waited = outgoing.bytes();
         match outgoing {
             Outgoing::Milestone => {
-                self.write(bunch).await?;
+                self.write(batch).await?;
                 return Ok(self.office.with_actor(|actor| actor.resume(self.peer))?);
             }
             Outgoing::Event(event) => match self.packing.event(event, &self.line.codec) {
-                Ok(frame) => self.add(&frame, bunch).await?,
+                Ok(frame) => self.add(&frame, batch).await?,
                 Err(error) => {
-                    warn_once!(self.line.unfit, %error, "an event cannot be packed for this client: it is not sent")
+                    warn_once!(self.line.unfit, %error, "event not packed for client and dropped")
                 }
             },
             Outgoing::Output(output) => match packing::output(&output, &self.line.codec) {
-                Ok(frame) => self.add(&frame, bunch).await?,
+                Ok(frame) => self.add(&frame, batch).await?,
                 Err(error) => {
-                    warn_once!(self.line.unfit, %error, "output cannot be packed for this client: it is not sent")
+                    warn_once!(self.line.unfit, %error, "output not packed for client and dropped")
                 }
             },
             Outgoing::Reply { tag, reply } => {
                 if let Some(frame) = packing::reply(tag, &reply, &self.line)? {
-                    self.add(&frame, bunch).await?;
+                    self.add(&frame, batch).await?;
                 }
             }
-            Outgoing::Rest(rest) => self.add(&rest, bunch).await?,
+            Outgoing::Rest(rest) => self.add(&rest, batch).await?,
         }
-        bunch.waited += waited;
+        batch.waited += waited;
         Ok(())
     }
 
-    async fn add(&self, frame: &[u8], bunch: &mut Bunch) -> Result<(), ConnectionError> {
-        if bunch.frames.len() + frame.len() > SendWindow::AT_ONCE {
-            self.write(bunch).await?;
+    async fn add(&self, frame: &[u8], batch: &mut FrameBatch) -> Result<(), ConnectionError> {
+        if batch.frames.len() + frame.len() > SendWindow::AT_ONCE {
+            self.write(batch).await?;
         }
-        bunch.frames.extend_from_slice(frame);
+        batch.frames.extend_from_slice(frame);
         Ok(())
     }
 
-    async fn write(&self, bunch: &mut Bunch) -> Result<(), ConnectionError> {
-        if !bunch.frames.is_empty() {
-            self.line.write(&bunch.frames).await?;
+    async fn write(&self, batch: &mut FrameBatch) -> Result<(), ConnectionError> {
+        if !batch.frames.is_empty() {
+            self.line.write(&batch.frames).await?;
         }
-        self.line.waited(bunch.waited);
-        bunch.frames.clear();
-        bunch.waited = 0;
+        self.line.waited(batch.waited);
+        batch.frames.clear();
+        batch.waited = 0;
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
-//! Turns at something that takes time: so many at once, and of these so many for one user, so that nobody keeps others from
-//! theirs. Each waits its turn in the order of coming. What has turns of its own need not be a user: log channels have, too.
+//! Semaphore with a limit for all users and one per user, so that no user can take the permits of
+//! others. Permits are given in the order of requests. The key need not be a user: log channels are
+//! used as keys, too.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Hands out turns.
+/// Semaphore whose permits belong to users, or to other keys.
 #[derive(Debug)]
 pub(crate) struct FairSemaphore<K = u32> {
     all: Arc<Semaphore>,
@@ -14,17 +15,18 @@ pub(crate) struct FairSemaphore<K = u32> {
     users: Mutex<BTreeMap<K, Weak<Semaphore>>>,
 }
 
-/// Somebody's turn, until it is dropped.
+/// Permit of one user, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct FairPermit {
     _of_all: OwnedSemaphorePermit,
     _of_user: OwnedSemaphorePermit,
-    /// Goes with the last turn, and the last who waits for one.
+    /// Keeps the user's semaphore in the table. The last permit and the last waiting request remove
+    /// it.
     _user: Arc<Semaphore>,
 }
 
 impl<K: Ord> FairSemaphore<K> {
-    /// So many at once, `each` of them for one user.
+    /// Creates a semaphore with `all` permits, at most `each` of them for one user.
     pub(crate) fn new(all: usize, each: usize) -> FairSemaphore<K> {
         FairSemaphore {
             all: Arc::new(Semaphore::new(all)),
@@ -33,9 +35,10 @@ impl<K: Ord> FairSemaphore<K> {
         }
     }
 
-    /// Waits for a turn of this user.
+    /// Waits for a permit of this user.
     pub(crate) async fn take(&self, uid: K) -> Result<FairPermit, AcquireError> {
         let user = self.user(uid);
+        // First the user's own: a request that waits for it must not hold a permit of all.
         let of_user = user.clone().acquire_owned().await?;
         let of_all = self.all.clone().acquire_owned().await?;
         Ok(FairPermit {
@@ -50,6 +53,7 @@ impl<K: Ord> FairSemaphore<K> {
         if let Some(user) = users.get(&uid).and_then(Weak::upgrade) {
             return user;
         }
+        // Remove users without permits here, so that the table does not grow with each new user.
         users.retain(|_, user| user.strong_count() > 0);
         let user = Arc::new(Semaphore::new(self.each));
         users.insert(uid, Arc::downgrade(&user));
@@ -62,7 +66,7 @@ mod tests {
     use super::*;
     use std::task::Poll;
 
-    /// Whether it is there at once.
+    /// Returns a permit if one is available at once.
     async fn at_once(turns: &FairSemaphore, uid: u32) -> Option<FairPermit> {
         let mut turn = std::pin::pin!(turns.take(uid));
         std::future::poll_fn(|context| {
@@ -81,17 +85,17 @@ mod tests {
         assert!(first.is_some() && second.is_some());
         assert!(
             at_once(&turns, 7).await.is_none(),
-            "a third one of the same user"
+            "a third permit of the same user"
         );
         let other = at_once(&turns, 8).await;
         assert!(other.is_some());
-        assert!(at_once(&turns, 9).await.is_none(), "a fourth one at all");
+        assert!(at_once(&turns, 9).await.is_none(), "a fourth permit");
         drop((first, second, other));
         assert!(at_once(&turns, 9).await.is_some());
         assert_eq!(
             turns.users.lock().unwrap().len(),
             1,
-            "nothing is kept of users who are gone"
+            "users without permits are kept"
         );
     }
 }

@@ -1,10 +1,11 @@
-//! Output of procs on its way to who wants it.
+//! Forwarding of procs' output to the clients that have pulled it.
 use crate::{actor::Actor, outbox::Outgoing};
 use peal_model::Proc;
 use peal_wire::IofOutput;
 
 impl Actor {
-    /// Output is for whoever has room: nobody is cut off for it, and nothing else waits behind much of it.
+    /// Queues output for a proc or tool, and drops it if half of the outbox is full. Output
+    /// therefore never cuts a client off, and other messages wait behind little of it.
     pub(crate) fn forward(&mut self, to: &Proc, output: &IofOutput) {
         for peer in self.state.connections_of(to) {
             let Some(outbox) = self.outboxes.get(&peer) else {

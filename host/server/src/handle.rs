@@ -1,4 +1,5 @@
-//! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
+//! Handle and queues by which the host environment, the server transport and the server's own
+//! workers reach the actor.
 use crate::{
     chains::TerminationReply, handler_requests::HandlerRequest, hosted::Hosted, notice::Wished,
     process_watch::TooManyProcesses,
@@ -29,38 +30,39 @@ use tokio::sync::{mpsc, oneshot};
 pub struct Raised {
     /// The event.
     pub event: Event,
-    /// Whose handler it was.
+    /// Owner of the handler.
     pub raiser: RaisingOwner,
-    /// What it may lead to.
+    /// Events that handlers may raise in response to this one.
     pub allowance: EventBudget,
-    /// The number that the module was told.
+    /// Number of the request, as the module knows it.
     pub request: u64,
 }
 
-/// Why a job is not registered.
+/// Reason for which a job is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AddJobError {
-    /// There is one of that name.
+    /// A job of that name is registered.
     #[error("a job {0:?} is registered already")]
     Exists(Nspace),
-    /// There is no server any more.
+    /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,
 }
 
-/// How many wishes of handlers may wait; workers with more wait themselves.
-const WANTED: usize = 1024;
+/// Maximum number of handlers' requests that wait for the actor. Workers with further ones block.
+const MAX_HANDLER_REQUESTS: usize = 1024;
 
-/// The abnormal end of a proc.
+/// Abnormal end of a proc.
 pub(crate) struct Abnormal {
     pub(crate) code: Status,
-    /// What else there is to say of it.
+    /// Further infos of the event.
     pub(crate) infos: Vec<Info>,
-    /// Who waits for what the handlers of its event wish, if somebody does.
+    /// Reply channel for the termination that the event's handlers request, if a caller waits for
+    /// it.
     pub(crate) asked: Option<TerminationReply>,
 }
 
-/// What the host and the fabric say.
+/// Message of the host environment, the server transport or a worker to the actor.
 pub(crate) enum ActorMessage {
     Answer {
         to: RequestId,
@@ -134,7 +136,7 @@ pub(crate) enum ActorMessage {
         proc: Proc,
         abnormal: Option<Abnormal>,
     },
-    /// Another launcher says which process a proc is.
+    /// Another launcher has named the process of a proc.
     ProcessNamed {
         proc: Proc,
         pid: u32,
@@ -178,22 +180,22 @@ pub(crate) enum ActorMessage {
     Stop,
 }
 
-/// By which the host environment and the fabric reach a server.
+/// Handle by which the host environment and the server transport reach a server.
 #[derive(Clone)]
 pub struct ServerHandle {
     internal: mpsc::UnboundedSender<ActorMessage>,
 }
 
 impl ServerHandle {
-    /// Registers a job whose procs may then connect. Returns when the server knows it.
+    /// Registers a job, whose procs may then connect. Returns when the job is registered.
     pub async fn add_job(&self, spec: JobSpec) -> Result<(), AddJobError> {
         let (done, added) = oneshot::channel();
         self.send(ActorMessage::AddJob { spec, done });
         added.await.unwrap_or(Err(AddJobError::Stopped))
     }
 
-    /// Gives procs of one user a name, under which they find each other (`PMIx_server_define_process_set`). It holds until a job of one of
-    /// them is removed. Nothing if the server has stopped.
+    /// Defines a process set of procs of one user (`PMIx_server_define_process_set`). The set is
+    /// removed with the first job of one of its members. Returns `None` if the server has stopped.
     pub async fn define_process_set(
         &self,
         name: Text,
@@ -208,7 +210,8 @@ impl ServerHandle {
         defined.await.ok()
     }
 
-    /// Passes output of a proc on to a proc or tool that wants it. Returns when that waits to be written, or was dropped for want of room.
+    /// Forwards output of a proc to a proc or tool that has pulled it. Returns when the output was
+    /// queued, or dropped because the queue is too long.
     pub async fn forward(&self, to: Proc, output: IofOutput) {
         let (done, taken) = oneshot::channel();
         self.send(ActorMessage::Forward { to, output, done });
@@ -216,7 +219,7 @@ impl ServerHandle {
         let _ = taken.await;
     }
 
-    /// The same for a thread that may block.
+    /// Does the same as [`Self::forward`] on a thread that may block.
     pub fn forward_blocking(&self, to: Proc, output: IofOutput) {
         let (done, taken) = oneshot::channel();
         self.send(ActorMessage::Forward { to, output, done });
@@ -224,26 +227,27 @@ impl ServerHandle {
         let _ = taken.blocking_recv();
     }
 
-    /// The same without waiting for that, of what was written long ago.
+    /// Forwards output that was written long ago, without waiting for the server.
     pub fn forward_late(&self, to: Proc, output: IofOutput) {
         let (done, _) = oneshot::channel();
         self.send(ActorMessage::Forward { to, output, done });
     }
 
-    /// The jobs and how far their procs are, in the order of their names; nothing if the server has stopped.
+    /// Returns the jobs with the progress of their procs, in the order of their names. Returns
+    /// `None` if the server has stopped.
     pub async fn jobs(&self) -> Option<Vec<JobProgress>> {
-        let (tell, told) = oneshot::channel();
+        let (tell, jobs) = oneshot::channel();
         self.send(ActorMessage::Jobs(tell));
-        told.await.ok()
+        jobs.await.ok()
     }
 
-    /// What holds where no policy decides is from now on this.
+    /// Replaces the built-in rules that hold where no policy decides.
     pub fn set_defaults(&self, defaults: Defaults) {
         self.send(ActorMessage::Defaults(defaults));
     }
 
-    /// Puts these modules in the place of those that the server has, between two requests: what comes later meets these alone, and
-    /// what is under way with the others ends with them. Nothing if the server has stopped.
+    /// Replaces the modules of the server between two requests. Later requests use the new modules
+    /// only. Work in progress ends with the old ones. Returns `None` if the server has stopped.
     pub async fn deploy(&self, hosted: Hosted) -> Option<()> {
         let (done, deployed) = oneshot::channel();
         self.send(ActorMessage::Deploy {
@@ -258,9 +262,10 @@ impl ServerHandle {
         self.send(ActorMessage::Notify(event));
     }
 
-    /// Logs for the host environment, `about` a proc or a job if it is about one, and says what became of it. What no channel here
-    /// writes, and no gateway's, is not written: it would have to go back to where it comes from. The server has it when this returns;
-    /// who does not want to know need not wait.
+    /// Logs for the host environment, `about` a proc or a job if there is one, and returns the
+    /// status. Data for which neither this server nor a gateway has a channel are not written,
+    /// because they would have to go back to the host environment. The request is queued when this
+    /// function returns, so a caller without interest in the status need not await it.
     pub fn log(
         &self,
         about: Option<Proc>,
@@ -278,48 +283,51 @@ impl ServerHandle {
         self.log_from(Arc::new(request), LogOrigin::Host, None)
     }
 
-    /// Logs what came from elsewhere, to the channel that was chosen there if one was.
+    /// Logs a request that came from elsewhere, to the channel that was chosen there, if any.
     pub(crate) fn log_from(
         &self,
         request: Arc<LogRequest>,
         origin: LogOrigin,
         chosen: Option<Key>,
     ) -> impl Future<Output = Status> + use<> {
-        let (tell, told) = oneshot::channel();
+        let (tell, status) = oneshot::channel();
         self.send(ActorMessage::Log {
             request,
             origin,
             chosen,
             tell,
         });
-        async move { told.await.unwrap_or(code::PMIX_ERR_NOT_AVAILABLE) }
+        async move { status.await.unwrap_or(code::PMIX_ERR_NOT_AVAILABLE) }
     }
 
-    /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it
-    /// (`PMIX_RANGE_RM`), and what clients do against the protocol: by [`crate::HostEnvironment::notify`].
+    /// Registers the host environment for events of these codes (none: of every code). It then
+    /// receives events for itself (`PMIX_RANGE_RM`) and protocol violations of clients through
+    /// [`crate::HostEnvironment::notify`].
     pub fn register_events(&self, codes: Vec<Status>) {
         self.send(ActorMessage::HostRegisters(codes));
     }
 
-    /// The host environment wants these codes no more; `Status::DEFAULT_HANDLER` drops its registration for every code.
+    /// Deregisters the host environment from these codes. `Status::DEFAULT_HANDLER` removes its
+    /// registration for every code.
     pub fn deregister_events(&self, codes: Vec<Status>) {
         self.send(ActorMessage::HostDeregisters(codes));
     }
 
-    /// Drops a job of which nothing is left.
+    /// Removes a job whose procs have all ended.
     pub fn remove_job(&self, nspace: Nspace) {
         self.send(ActorMessage::RemoveJob(nspace));
     }
 
-    /// Drops a job unless some of its procs are connected, and says how far they were, if there is such a job; nothing if
-    /// the server has stopped.
+    /// Removes a job unless some of its procs are connected. Returns the progress of its procs, if
+    /// there is such a job, and `None` if the server has stopped.
     pub async fn remove_idle_job(&self, nspace: Nspace) -> Option<Option<JobProgress>> {
-        let (done, census) = oneshot::channel();
+        let (done, progress) = oneshot::channel();
         self.send(ActorMessage::RemoveIdleJob { nspace, done });
-        census.await.ok()
+        progress.await.ok()
     }
 
-    /// Another server distributed an event, for those whom it may reach; the handlers here may raise so many in turn.
+    /// Passes on an event that another server distributed. `reach` are the users whose procs may
+    /// receive it, `allowance` is the number of events that handlers here may raise in response.
     pub fn distributed(&self, event: Arc<Event>, reach: UserScope, allowance: EventBudget) {
         self.send(ActorMessage::Distributed {
             event,
@@ -328,17 +336,17 @@ impl ServerHandle {
         });
     }
 
-    /// Another server is there.
+    /// Reports that another server has joined the transport.
     pub(crate) fn server_joined(&self, server: ServerId) {
         self.send(ActorMessage::ServerJoined(server));
     }
 
-    /// Another server is gone; all that it sent was said before.
+    /// Reports that another server has left. All messages that it sent must be passed on before.
     pub(crate) fn server_left(&self, server: ServerId) {
         self.send(ActorMessage::ServerLeft(server));
     }
 
-    /// Another server sent something about groups.
+    /// Passes on a message of another server about groups.
     pub(crate) fn group_message(&self, from: ServerId, message: GroupMessage) {
         self.send(ActorMessage::Group { from, message });
     }
@@ -351,13 +359,13 @@ impl ServerHandle {
         self.send(ActorMessage::Decided { id, verdict });
     }
 
-    /// These ranks of a job were started, each as this process.
+    /// Reports that these ranks of a job were started, with the id of each process.
     pub fn procs_started(&self, nspace: Nspace, pids: BTreeMap<Rank, u32>) {
         self.send(ActorMessage::ProcsStarted { nspace, pids });
     }
 
-    /// Another launcher says which process a proc is, by its number and a pidfd. Its end is noticed from now on; nothing if the
-    /// server has stopped.
+    /// Records the process of a proc that another launcher started, by its id and a pidfd. The
+    /// server then notices its end. Returns `None` if the server has stopped.
     pub(crate) async fn name_process(
         &self,
         proc: Proc,
@@ -374,7 +382,8 @@ impl ServerHandle {
         named.await.ok()
     }
 
-    /// A proc's process has ended; if abnormally, with this code and these details.
+    /// Reports that the process of a proc has ended. `abnormal` has the event's code and infos if
+    /// the end was abnormal.
     pub fn proc_ended(&self, proc: Proc, abnormal: Option<(Status, Vec<Info>)>) {
         let abnormal = abnormal.map(|(code, infos)| Abnormal {
             code,
@@ -384,16 +393,16 @@ impl ServerHandle {
         self.send(ActorMessage::ProcEnded { proc, abnormal });
     }
 
-    /// The same of an abnormal end after which the host does what the hosted handlers wish: that of the highest owner that has
-    /// a wish, as soon as that is known; nothing if nobody has one. It has been said when this returns, whether or not
-    /// somebody waits for what comes of it.
+    /// Reports an abnormal end and returns the termination that hosted handlers request: the
+    /// request of the highest owner that has one, as soon as it is known, or `None` without
+    /// requests. The end is reported when this function returns, also if the future is dropped.
     pub fn proc_ended_abnormally(
         &self,
         proc: Proc,
         code: Status,
         infos: Vec<Info>,
     ) -> impl Future<Output = Option<Wished>> + Send + use<> {
-        let (asked, wished) = oneshot::channel();
+        let (asked, requested) = oneshot::channel();
         self.send(ActorMessage::ProcEnded {
             proc,
             abnormal: Some(Abnormal {
@@ -402,11 +411,12 @@ impl ServerHandle {
                 asked: Some(asked),
             }),
         });
-        async { wished.await.ok() }
+        async { requested.await.ok() }
     }
 
-    /// A proc is started again as who it was, from a checkpoint if there is one. When this returns, whoever was connected as that
-    /// proc is heard no more, and the new one can connect.
+    /// Reports that a proc is restarted under its name, from a checkpoint if there is one. On
+    /// return, requests of earlier connections of that proc are ignored, and the new process can
+    /// connect.
     pub async fn proc_restarts(&self, proc: Proc, checkpoint: Option<String>) {
         let (done, known) = oneshot::channel();
         self.send(ActorMessage::ProcRestarts {
@@ -414,22 +424,23 @@ impl ServerHandle {
             checkpoint,
             done,
         });
-        // A server that has stopped lets nobody connect.
+        // Ignore a server that has stopped: it admits no process.
         let _ = known.await;
     }
 
-    /// Where a proc is in its life.
+    /// Returns the phase of a proc, if it is known.
     pub async fn life(&self, proc: Proc) -> Option<ProcPhase> {
-        let (tell, told) = oneshot::channel();
+        let (tell, phase) = oneshot::channel();
         self.send(ActorMessage::Life { proc, tell });
-        told.await.ok().flatten()
+        phase.await.ok().flatten()
     }
 
-    /// Waits until the server has carried out what was said to it before; false if it has stopped.
+    /// Waits until the server has processed all earlier messages of this handle. Returns false if
+    /// it has stopped.
     pub async fn answers(&self) -> bool {
-        let (tell, told) = oneshot::channel();
+        let (tell, reply) = oneshot::channel();
         self.send(ActorMessage::Ping { tell });
-        told.await.is_ok()
+        reply.await.is_ok()
     }
 
     pub(crate) fn stop(&self) {
@@ -437,31 +448,31 @@ impl ServerHandle {
     }
 
     pub(crate) fn send(&self, message: ActorMessage) {
-        // A server that has stopped hears nothing any more.
+        // Ignore a server that has stopped: the reply channels in the message report it.
         let _ = self.internal.send(message);
     }
 }
 
-/// The far ends of a server's queues.
+/// Receiving ends of a server's queues.
 pub(crate) struct ActorInbox {
     pub(crate) internal: mpsc::UnboundedReceiver<ActorMessage>,
     pub(crate) wanted: mpsc::Receiver<HandlerRequest>,
 }
 
-/// The near ends, for those who talk to the server.
+/// Sending ends of a server's queues.
 pub(crate) struct Queues {
     pub(crate) handle: ServerHandle,
     pub(crate) wanted: mpsc::Sender<HandlerRequest>,
 }
 
-/// The queues of a server that is about to start.
+/// Creates the queues of a server that is about to start.
 pub(crate) fn queues() -> (Queues, ActorInbox) {
-    let (say, internal) = mpsc::unbounded_channel();
-    let (want, wanted) = mpsc::channel(WANTED);
+    let (messages, internal) = mpsc::unbounded_channel();
+    let (requests, wanted) = mpsc::channel(MAX_HANDLER_REQUESTS);
     (
         Queues {
-            handle: ServerHandle { internal: say },
-            wanted: want,
+            handle: ServerHandle { internal: messages },
+            wanted: requests,
         },
         ActorInbox { internal, wanted },
     )

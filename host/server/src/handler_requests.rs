@@ -1,29 +1,30 @@
-//! What hosted handlers want once their calls have returned: events, job control, log requests. Each goes where that of a client
-//! goes; nobody waits for what becomes of it, which is traced.
+//! Requests of hosted handlers, executed after their calls have returned: events, job control and
+//! log requests. Each is processed like that of a client. Its result is logged, since no caller
+//! waits for it.
 use crate::{actor::Actor, handle::Raised};
 use peal_core::{owner::Owner, server::Action};
 use peal_model::Reply;
 use peal_sandbox::{DeferredControl, DeferredLog};
 
-/// What a hosted handler wants.
+/// Request of a hosted handler.
 #[derive(Debug)]
 pub enum HandlerRequest {
-    /// To raise an event.
+    /// Event that the handler raises.
     Event(Raised),
-    /// To have procs controlled.
+    /// Job control.
     Control {
-        /// Whose handler it is ...
+        /// Owner of the module.
         owner: Owner,
-        /// ... and what it is called.
+        /// Name of the module.
         module: String,
-        /// What is to be done to whom.
+        /// Requested control and its targets.
         asked: DeferredControl,
     },
-    /// To have something logged.
+    /// Log request.
     Report {
-        /// Whose handler it is.
+        /// Owner of the module.
         owner: Owner,
-        /// What.
+        /// Data and directives.
         report: DeferredLog,
     },
 }
@@ -43,7 +44,7 @@ impl Actor {
                     },
             } => {
                 let what: Vec<&str> = directives.iter().map(|info| info.key.as_str()).collect();
-                tracing::info!(%owner, module, request, ?targets, ?what, "a module asks for job control");
+                tracing::info!(%owner, module, request, ?targets, ?what, "job control requested by module");
                 self.state
                     .control_for(&owner, request, targets, directives, self.now())
             }
@@ -67,25 +68,27 @@ impl Actor {
             request,
         } = raised;
         let code = event.code;
-        self.state.raise(event, raiser, allowance).unwrap_or_else(|status| {
-            self.metrics.counters().handler_events_refused.count();
-            tracing::warn!(request, %code, %status, "an event that a handler raised is refused");
-            Vec::new()
-        })
+        self.state
+            .raise(event, raiser, allowance)
+            .unwrap_or_else(|status| {
+                self.metrics.counters().handler_events_refused.count();
+                tracing::warn!(request, %code, %status, "event of handler refused");
+                Vec::new()
+            })
     }
 
-    /// What became of a module's request of this number.
+    /// Logs the result of a module's request.
     pub(crate) fn answered(&self, request: u32, reply: &Reply) {
         let status = reply.status();
         if status.is_success() {
-            tracing::debug!(request, %status, "what a module asked for is done");
+            tracing::debug!(request, %status, "request of module succeeded");
             return;
         }
         match reply {
             Reply::Infos { infos, .. } => {
-                tracing::warn!(request, %status, ?infos, "what a module asked for is not done")
+                tracing::warn!(request, %status, ?infos, "request of module failed")
             }
-            _ => tracing::warn!(request, %status, "what a module asked for is not done"),
+            _ => tracing::warn!(request, %status, "request of module failed"),
         }
     }
 }

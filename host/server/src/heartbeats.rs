@@ -1,4 +1,5 @@
-//! Heartbeats of clients: noted where they are read, which wakes nobody, and told to the state machine when it looks at them.
+//! Heartbeats of clients. The task that reads a heartbeat notes its time and wakes no other task.
+//! The state machine gets the noted times when it checks deadlines.
 use peal_core::{
     MonotonicTime,
     server::{Action, PeerId, ServerState},
@@ -13,24 +14,25 @@ use std::{
     time::Instant,
 };
 
-/// What a connection shares with the actor: when its client beat last, as long as the actor has not asked for that, or that the
-/// actor wants to be told of the next heartbeat at once.
+/// Cell that a connection shares with the actor. It holds the time of the last heartbeat until the
+/// actor takes it, or the mark that the actor must be notified of the next heartbeat at once.
 #[derive(Debug)]
 pub(crate) struct HeartbeatCell {
-    /// When the actor's clock was started.
+    /// Start of the actor's clock.
     started: Instant,
-    /// A time of that clock, or one of the two below. Nothing else is told by it, so that any order of memory will do.
+    /// Time of that clock, or one of the two marks below. It publishes no other data, so relaxed
+    /// ordering suffices.
     beat: AtomicU64,
 }
 
-/// The actor wants to be told.
+/// Mark: the actor must be notified of the next heartbeat.
 const AWAITED: u64 = u64::MAX;
 
-/// The actor has had the last.
-const HAD: u64 = u64::MAX - 1;
+/// Mark: the actor has taken the last time.
+const TAKEN: u64 = u64::MAX - 1;
 
 impl HeartbeatCell {
-    /// That of a client that has not beaten yet: the first time is awaited.
+    /// Creates the cell of a client without heartbeats yet. The first one is awaited.
     pub(crate) fn new(started: Instant) -> HeartbeatCell {
         HeartbeatCell {
             started,
@@ -38,7 +40,7 @@ impl HeartbeatCell {
         }
     }
 
-    /// Notes a heartbeat. Whether the actor is to be told.
+    /// Notes a heartbeat. Returns true if the actor must be notified.
     pub(crate) fn beat(&self) -> bool {
         self.note(MonotonicTime::default() + self.started.elapsed())
     }
@@ -47,33 +49,35 @@ impl HeartbeatCell {
         self.beat.swap(at, Ordering::Relaxed) == AWAITED
     }
 
-    /// When it beat last, if that is news to the actor, which alone asks.
+    /// Takes the time of the last heartbeat, if the actor does not have it yet. Called by the actor
+    /// only.
     fn take(&self) -> Option<MonotonicTime> {
-        // In between the connection may note another: that is taken, and nothing lost.
+        // A heartbeat noted between the load and the swap is taken by the swap, so none is lost.
         if self.beat.load(Ordering::Relaxed) == AWAITED {
             None
         } else {
-            self.leave(HAD)
+            self.leave(TAKEN)
         }
     }
 
-    /// The same; the next is awaited.
+    /// Takes the time of the last heartbeat and awaits the next one.
     fn await_next(&self) -> Option<MonotonicTime> {
         self.leave(AWAITED)
     }
 
     fn leave(&self, instead: u64) -> Option<MonotonicTime> {
         let noted = self.beat.swap(instead, Ordering::Relaxed);
-        (noted < HAD).then_some(MonotonicTime(noted))
+        (noted < TAKEN).then_some(MonotonicTime(noted))
     }
 }
 
-/// The pulses of those who have beaten, by proc and connection: a proc and its clones may all beat.
+/// Cells of the clients that have sent heartbeats, by proc and connection. A proc and its clones
+/// may all send them.
 #[derive(Debug, Default)]
 pub(crate) struct HeartbeatTable(BTreeMap<Proc, BTreeMap<PeerId, Arc<HeartbeatCell>>>);
 
 impl HeartbeatTable {
-    /// A client has beaten whose heartbeat was awaited. Further ones are noted.
+    /// Processes an awaited heartbeat. Later ones are noted in the cell.
     pub(crate) fn begin(
         &mut self,
         peer: PeerId,
@@ -88,7 +92,8 @@ impl HeartbeatTable {
         }
     }
 
-    /// A client is about to leave: what was noted of it counts for its proc, which may have clones that stay.
+    /// Removes the cell of a client that is about to leave. Its last heartbeat counts for its proc,
+    /// which may have clones that stay.
     pub(crate) fn end(&mut self, peer: PeerId, state: &mut ServerState) {
         let Some(proc) = state.proc_of(peer) else {
             return;
@@ -105,24 +110,26 @@ impl HeartbeatTable {
         }
     }
 
-    /// What the time brings, when all that was noted of those who are looked at has been told.
+    /// Passes the noted heartbeats of all due procs on to the state, and then processes the
+    /// deadlines that have passed.
     pub(crate) fn tick(&self, state: &mut ServerState, now: MonotonicTime) -> Vec<Action> {
         let due: Vec<Proc> = state.beats_due(now).cloned().collect();
         due.iter()
-            .for_each(|proc| self.tell(proc, HeartbeatCell::take, state));
+            .for_each(|proc| self.pass_on(proc, HeartbeatCell::take, state));
         let actions = state.tick(now);
-        // Nobody looks at the silent any more: they are watched again from the moment at which they beat.
+        // A silent proc has no deadline that would make this function read its cells: its next
+        // heartbeat must notify the actor.
         for proc in due
             .iter()
             .filter(|proc| state.is_silent(proc))
             .collect::<Vec<_>>()
         {
-            self.tell(proc, HeartbeatCell::await_next, state);
+            self.pass_on(proc, HeartbeatCell::await_next, state);
         }
         actions
     }
 
-    fn tell(
+    fn pass_on(
         &self,
         proc: &Proc,
         noted: impl Fn(&HeartbeatCell) -> Option<MonotonicTime>,
@@ -145,15 +152,16 @@ mod tests {
     };
     use peal_model::{Info, Nspace, Rank, Request, UserIdentity, Value, code, key};
 
-    /// A server that has a proc, with one connection or more, watched for heartbeats a second apart.
-    struct Ward {
+    /// A server with one proc that has one or more connections and is monitored for heartbeats one
+    /// second apart.
+    struct MonitoredProc {
         state: ServerState,
         pulses: HeartbeatTable,
         peers: Vec<(PeerId, Arc<HeartbeatCell>)>,
     }
 
-    impl Ward {
-        fn of(connections: usize) -> Ward {
+    impl MonitoredProc {
+        fn of(connections: usize) -> MonitoredProc {
             let nspace = Nspace::new("job").unwrap();
             let mut state = ServerState::new(StateSettings::default());
             state.add_job(JobSpec::new(
@@ -169,7 +177,7 @@ mod tests {
                 (peer, Arc::new(HeartbeatCell::new(started)))
             });
             let peers = peers.collect();
-            let mut ward = Ward {
+            let mut monitored = MonitoredProc {
                 state,
                 pulses: HeartbeatTable::default(),
                 peers,
@@ -183,25 +191,25 @@ mod tests {
                 )],
             };
             let to = RequestId {
-                peer: ward.peers[0].0,
+                peer: monitored.peers[0].0,
                 tag: 100,
             };
-            ward.state.request(to, request, MonotonicTime(0));
-            assert_eq!(ward.alerts(0), 0);
-            ward
+            monitored.state.request(to, request, MonotonicTime(0));
+            assert_eq!(monitored.alerts(0), 0);
+            monitored
         }
 
-        /// A connection of it reads a heartbeat at a time: whether the actor is told.
+        /// Notes a heartbeat of a connection at a time. Returns true if the actor is notified.
         fn beat(&mut self, connection: usize, at: u64) -> bool {
             let (peer, pulse) = self.peers[connection].clone();
-            let told = pulse.note(MonotonicTime(at));
-            if told {
+            let was_awaited = pulse.note(MonotonicTime(at));
+            if was_awaited {
                 self.pulses.begin(peer, pulse, &mut self.state);
             }
-            told
+            was_awaited
         }
 
-        /// How many alerts there are at a time.
+        /// Returns the number of alerts at a time.
         fn alerts(&mut self, now: u64) -> usize {
             let actions = self.pulses.tick(&mut self.state, MonotonicTime(now));
             actions
@@ -227,39 +235,45 @@ mod tests {
 
     #[test]
     fn noted_heartbeat_prevents_report_of_silence() {
-        let mut ward = Ward::of(1);
-        assert!(ward.beat(0, 500));
+        let mut monitored = Ward::of(1);
+        assert!(monitored.beat(0, 500));
         for at in (1000..20_000).step_by(500) {
-            assert!(!ward.beat(0, at));
-            let due = ward
+            assert!(!monitored.beat(0, at));
+            let due = monitored
                 .state
                 .deadline()
                 .filter(|due| *due <= MonotonicTime(at));
-            assert_eq!(due.map_or(0, |due| ward.alerts(due.0)), 0, "{at}");
+            assert_eq!(due.map_or(0, |due| monitored.alerts(due.0)), 0, "{at}");
         }
-        assert_eq!(ward.state.deadline(), Some(MonotonicTime(19_500 + 1500)));
-        assert_eq!((ward.alerts(21_000), ward.state.deadline()), (1, None));
+        assert_eq!(
+            monitored.state.deadline(),
+            Some(MonotonicTime(19_500 + 1500))
+        );
+        assert_eq!(
+            (monitored.alerts(21_000), monitored.state.deadline()),
+            (1, None)
+        );
     }
 
     #[test]
     fn silent_proc_is_monitored_again_at_once() {
-        let mut ward = Ward::of(1);
-        ward.beat(0, 100);
-        ward.beat(0, 200);
-        // That this was noted is seen only now, and was too long ago.
-        assert_eq!(ward.alerts(1900), 1);
-        assert!(ward.beat(0, 5000));
-        assert_eq!(ward.state.deadline(), Some(MonotonicTime(6500)));
-        assert!(!ward.beat(0, 5100));
+        let mut monitored = Ward::of(1);
+        monitored.beat(0, 100);
+        monitored.beat(0, 200);
+        // The heartbeat noted at 200 is read only now and is too old.
+        assert_eq!(monitored.alerts(1900), 1);
+        assert!(monitored.beat(0, 5000));
+        assert_eq!(monitored.state.deadline(), Some(MonotonicTime(6500)));
+        assert!(!monitored.beat(0, 5100));
         assert_eq!(
-            (ward.alerts(6500), ward.state.deadline()),
+            (monitored.alerts(6500), monitored.state.deadline()),
             (0, Some(MonotonicTime(6600)))
         );
-        assert_eq!(ward.alerts(6600), 1);
+        assert_eq!(monitored.alerts(6600), 1);
     }
 
     #[test]
-    fn a_clone_that_leaves_has_beaten_for_its_proc() {
+    fn heartbeat_of_leaving_clone_counts_for_its_proc() {
         for leave in [
             (|state: &mut ServerState, peer| {
                 state.request(
@@ -270,20 +284,20 @@ mod tests {
             }) as fn(&mut ServerState, PeerId) -> Vec<Action>,
             |state, peer| state.disconnected(peer, MonotonicTime(2)),
         ] {
-            let mut ward = Ward::of(2);
-            assert!(ward.beat(0, 100) && ward.beat(1, 200));
-            assert!(!ward.beat(1, 1000) && !ward.beat(0, 900));
-            let (clone, _) = ward.peers[1];
-            ward.pulses.end(clone, &mut ward.state);
-            leave(&mut ward.state, clone);
+            let mut monitored = Ward::of(2);
+            assert!(monitored.beat(0, 100) && monitored.beat(1, 200));
+            assert!(!monitored.beat(1, 1000) && !monitored.beat(0, 900));
+            let (clone, _) = monitored.peers[1];
+            monitored.pulses.end(clone, &mut monitored.state);
+            leave(&mut monitored.state, clone);
             assert_eq!(
-                (ward.alerts(1700), ward.state.deadline()),
+                (monitored.alerts(1700), monitored.state.deadline()),
                 (0, Some(MonotonicTime(2500))),
-                "no beat undoes a later one"
+                "an earlier heartbeat replaced a later one"
             );
-            let (last, _) = ward.peers[0];
-            ward.pulses.end(last, &mut ward.state);
-            assert!(ward.pulses.0.is_empty());
+            let (last, _) = monitored.peers[0];
+            monitored.pulses.end(last, &mut monitored.state);
+            assert!(monitored.pulses.0.is_empty());
         }
     }
 }

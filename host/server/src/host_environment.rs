@@ -1,4 +1,5 @@
-//! The seam to the host environment: one method per upcall, the counterpart of the C server module.
+//! Interface to the host environment: one method per upcall, the counterpart of the C server
+//! module.
 use peal_core::{
     job::{JobSpec, ProcPhase},
     job_control::{Cleanup, JobControl, NotDone},
@@ -10,10 +11,10 @@ use peal_model::{
 };
 use std::{future::Future, pin::Pin, sync::Arc};
 
-/// What a host answers, in its own time. An error goes to the requester as it is.
+/// Result of an upcall, which may take any time. An error status goes to the requester unchanged.
 pub type UpcallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
 
-/// A namespace that a host has started on request, and what may be told of it.
+/// Job that the host environment has started on request, with the data that the requester receives.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spawned {
     /// The new job.
@@ -22,88 +23,98 @@ pub struct Spawned {
     pub kvals: Vec<Kval>,
 }
 
-/// Which process the host started for a proc.
+/// Process that the host environment started for a proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessLookup {
-    /// The host did not start it.
+    /// The host environment did not start the proc.
     Unknown,
-    /// The process of this id, which has not been waited for.
+    /// The proc is the process of this id, which has not been waited for.
     Running(u32),
-    /// None, any more or yet: nobody can be that proc.
+    /// No process exists any more or yet, so no peer can be that proc.
     Ended,
 }
 
-/// The handlers of an event that is for the resource manager.
+/// Part that handles an event for the resource manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventHandling {
-    /// The host environment has handled it, or will.
+    /// The host environment has handled the event, or will.
     ByHost,
-    /// The site's handlers, which are the resource manager's own, are to handle it.
+    /// The site's handlers, which belong to the resource manager, must handle the event.
     BySite,
 }
 
-/// What a host environment does for the procs of its jobs. What it does not provide answers `PMIX_ERR_NOT_SUPPORTED`.
+/// Host environment: the services for the procs of its jobs. Upcalls that are not implemented
+/// return `PMIX_ERR_NOT_SUPPORTED`.
 ///
-/// A host has no handle by which it could log: a host that answers a log upcall can therefore never wait for itself.
+/// A host environment has no handle for log requests, so that its log upcall can never wait for
+/// itself.
 #[allow(unused_variables, reason = "the defaults decline without looking")]
 pub trait HostEnvironment: Send + Sync + 'static {
-    /// Which process was started for a proc. Asked whenever somebody claims to be it, and must not wait.
+    /// Returns the process that was started for a proc. Called whenever a peer claims to be that
+    /// proc. Must not block.
     fn process_of(&self, proc: &Proc) -> ProcessLookup {
         ProcessLookup::Unknown
     }
 
-    /// Whether another launcher starts the procs of a job, and will not say when they end: the server then watches their processes.
-    /// Asked whenever one of them connects, and must not wait.
+    /// Returns true if another launcher starts the procs of a job and does not report their ends.
+    /// The server then watches their processes. Called whenever one of the procs connects. Must not
+    /// block.
     fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
         false
     }
 
-    /// Which attributes it honours in which calls, for whoever asks (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
+    /// Returns the attributes that are supported in each call (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
     fn supported(&self) -> &[Supported] {
         &[]
     }
 
-    /// A server has this job from now on.
+    /// Reports that a job was registered with a server.
     fn job_added(&self, job: &JobSpec) {}
 
-    /// It has it no more.
+    /// Reports that a job was removed from a server.
     fn job_removed(&self, nspace: &Nspace) {}
 
-    /// A proc connected for the first time.
+    /// Reports that a proc has connected for the first time.
     fn client_connected(&self, proc: &Proc) {}
 
-    /// A proc whose process this host does not know ([`ProcessLookup::Unknown`]), or one of its clones, is the process of this id:
-    /// it has connected, by the kernel's word, or its launcher says so. Must not wait.
+    /// Reports the process id of a proc, or of one of its clones, whose process is
+    /// [`ProcessLookup::Unknown`]. The id is that of a connection, from the kernel, or was named by
+    /// the proc's launcher. Must not block.
     fn process_found(&self, proc: &Proc, pid: u32) {}
 
-    /// A proc went from one stage of its life to the next: it left in order, or was lost.
+    /// Reports that a proc has finalized or that its connection was lost, by its new phase.
     fn client_departed(&self, proc: &Proc, life: ProcPhase) {}
 
-    /// A tool is gone.
+    /// Reports that a tool has disconnected.
     fn tool_departed(&self, tool: &Proc) {}
 
-    /// Clients want events of the environment of these codes (none: of every code) that nobody wanted until now. From the answer
-    /// on the host raises them by [`crate::ServerHandle::notify`]; the clients are registered when it has answered. A host that
-    /// offers none leaves the default, which is in nobody's way.
+    /// Registers for environment events of these codes (none: of every code), for which no client
+    /// was registered until now. After its answer the host environment raises them with
+    /// [`crate::ServerHandle::notify`]. The clients' registrations wait for the answer. The default
+    /// is for host environments without such events; it does not make the clients' registrations
+    /// fail.
     fn register_events(&self, codes: Vec<Status>) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
-    /// No client wants events of the environment of these codes any more; with none, nobody wants those of every code.
+    /// Deregisters from environment events of these codes, for which no client is registered any
+    /// more. Without codes, removes the registration for every code.
     fn deregister_events(&self, codes: Vec<Status>) {}
 
-    /// The codes (none: every code) of events for the host itself that each server registers for on its behalf when it
-    /// starts. More are registered, and these deregistered, by [`crate::ServerHandle::register_events`] and its counterpart.
+    /// Returns the codes (empty: every code) of events for the host environment itself for which
+    /// each server registers it at startup. [`crate::ServerHandle::register_events`] and its
+    /// counterpart change them later.
     fn registered_events(&self) -> Option<Vec<Status>> {
         None
     }
 
-    /// An event for the host itself (`PMIX_RANGE_RM`, or a violation of the protocol), for which it registered.
+    /// Delivers an event for the host environment itself for which it registered: one of
+    /// `PMIX_RANGE_RM`, or a protocol violation.
     fn notify(&self, event: Arc<Event>) -> EventHandling {
         EventHandling::ByHost
     }
 
-    /// Procs are to be ended; without targets, the requester's namespace.
+    /// Ends procs. Without targets, ends those of the requester's namespace.
     fn abort(
         &self,
         source: Proc,
@@ -114,12 +125,12 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Make data known to all.
+    /// Publishes data.
     fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
-    /// Find published data.
+    /// Looks up published data.
     fn lookup(
         &self,
         source: Proc,
@@ -130,7 +141,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Withdraw published data.
+    /// Removes published data.
     fn unpublish(
         &self,
         source: Proc,
@@ -141,7 +152,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Start procs for somebody who runs as `identity`.
+    /// Starts procs for a requester that runs as `identity`.
     fn spawn(
         &self,
         source: Proc,
@@ -152,8 +163,9 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Answer questions of somebody who runs as `identity`: one info for each key that is known and may be told. Of log channels
-    /// [`HostEnvironment::log_channels`] tells.
+    /// Answers queries of a requester that runs as `identity`, with one info for each key that is
+    /// known and that the requester may see. Log channels are reported by
+    /// [`HostEnvironment::log_channels`].
     fn query(
         &self,
         source: Proc,
@@ -163,13 +175,15 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// The log channels that the host environment is for this proc or tool, by their keys. Others may be asked for, too.
+    /// Returns the keys of the log channels that the host environment has for this proc or tool.
+    /// Requests may name other channels, too.
     fn log_channels(&self, source: &Proc) -> Vec<Key> {
         Vec::new()
     }
 
-    /// Write to a log channel that the server does not have: what is under the channel's key, and payload. The timestamp is in seconds
-    /// since the epoch, zero for none. `PMIX_ERR_NOT_SUPPORTED` and `PMIX_ERR_NOT_AVAILABLE` say that there is no such channel.
+    /// Writes to a log channel that the server does not have: the data under the channel's key, and
+    /// the payload. The timestamp is in seconds since the epoch, zero for none.
+    /// `PMIX_ERR_NOT_SUPPORTED` and `PMIX_ERR_NOT_AVAILABLE` mean that there is no such channel.
     fn log(
         &self,
         source: Proc,
@@ -181,7 +195,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Give or take resources.
+    /// Changes the allocation of resources.
     fn allocate(
         &self,
         source: Proc,
@@ -191,8 +205,9 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Control procs, as a requester wants it (none: a module of the site). The request makes sense and was permitted; the answer
-    /// comes when it has been done, and tells to whom it was not.
+    /// Executes job control for a requester (none: a module of the site). The request is valid and
+    /// was permitted. The result comes when the operation is complete, and lists the procs for
+    /// which it failed.
     fn job_control(
         &self,
         requester: Option<Proc>,
@@ -201,8 +216,9 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Remove files and directories, as the user `identity` and with no more rights than that has, once all of these procs have
-    /// ended. `PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES` where that contradicts what was asked for before.
+    /// Registers files and directories for removal once all of the named procs have ended. They are
+    /// removed with the rights of the user `identity`. Returns
+    /// `PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES` if that contradicts an earlier request.
     fn register_cleanup(
         &self,
         source: Proc,
@@ -212,12 +228,13 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Whether it monitors ([`HostEnvironment::monitor`]): then servers leave that to it, unless they are told to monitor themselves.
+    /// Returns true if the host environment implements [`HostEnvironment::monitor`]. Servers then
+    /// leave monitoring to it, unless their settings make them monitor themselves.
     fn monitors(&self) -> bool {
         false
     }
 
-    /// Monitor procs or files.
+    /// Monitors procs or files.
     fn monitor(
         &self,
         source: Proc,
@@ -228,7 +245,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Give a credential.
+    /// Creates a credential.
     fn get_credential(
         &self,
         source: Proc,
@@ -237,7 +254,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Check a credential.
+    /// Validates a credential.
     fn validate_credential(
         &self,
         source: Proc,
@@ -247,7 +264,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Forward output to the requester; the answer is a handle.
+    /// Forwards output to the requester. Returns a handle.
     fn iof_pull(
         &self,
         source: Proc,
@@ -259,7 +276,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Stop forwarding output.
+    /// Stops forwarding output.
     fn iof_deregister(
         &self,
         source: Proc,
@@ -269,7 +286,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Pass input on; no data, or empty data, is the end of it.
+    /// Forwards standard input. No data, or empty data, marks its end.
     fn push_stdin(
         &self,
         source: Proc,
@@ -280,12 +297,12 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Give fabric information.
+    /// Returns information about the fabric.
     fn fabric(&self, source: Proc, directives: Vec<Info>) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 
-    /// Act on a resource block.
+    /// Changes a resource block.
     fn resource_block(
         &self,
         source: Proc,
@@ -297,7 +314,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Control a session.
+    /// Controls a session.
     fn session_control(
         &self,
         source: Proc,

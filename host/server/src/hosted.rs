@@ -1,14 +1,14 @@
-//! The modules of a server, each in the seats of its roles. A set is made beforehand and then put in the place of the one before
-//! it as a whole.
+//! Module set of a server, by the roles of the modules. A set is prepared in advance and replaces
+//! the previous one as a whole.
 use crate::{chains::HostedChains, channels::HostedChannels, decisions::HostedPolicies};
 
-/// The modules of a server.
+/// Modules of a server.
 #[derive(Default)]
 pub struct Hosted {
-    /// Those that handle events.
+    /// Event handlers.
     pub chains: HostedChains,
-    /// The site's policies.
+    /// Policies of the site.
     pub policies: HostedPolicies,
-    /// The site's log channels.
+    /// Log channels of the site.
     pub channels: HostedChannels,
 }

@@ -1,4 +1,5 @@
-//! Jobs and process sets come and go, as the host environment says.
+//! Addition and removal of jobs, their processes and process sets, as the host environment reports
+//! them.
 use crate::{actor::Actor, handle::AddJobError, process_watch::TooManyProcesses};
 use peal_core::{
     job::{JobSpec, ProcPhase},
@@ -15,7 +16,7 @@ use std::{
 use tokio::sync::oneshot;
 
 impl Actor {
-    /// A job is there from now on, for the fabric, the host and the state alike.
+    /// Registers a job with the server transport, the host environment and the state.
     pub(crate) fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
         if self.jobs.iter().any(|(known, _)| *known == spec.nspace) {
             return Err(AddJobError::Exists(spec.nspace));
@@ -30,8 +31,9 @@ impl Actor {
         Ok(())
     }
 
-    /// It is not any more.
+    /// Removes a job from the server transport, the host environment and the state.
     pub(crate) fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
+        // First, because the state does not know the user of the lost procs afterwards.
         let losses = self.state.report_losses_of(nspace);
         self.act_all(losses);
         self.fabric.forgets(self.id, nspace);
@@ -47,7 +49,7 @@ impl Actor {
         self.state.remove_job(nspace)
     }
 
-    /// The launcher of a proc says which process it is.
+    /// Records the process of a proc, as named by its launcher.
     pub(crate) fn process_named(
         &mut self,
         proc: &Proc,
@@ -57,7 +59,7 @@ impl Actor {
         let is_first = !self.processes.is_alive(proc);
         self.processes.watch_named(proc, pid, process)?;
         self.host.process_found(proc, pid);
-        // A further process of a proc is no further start of it.
+        // A second process of a proc does not start it again.
         if is_first {
             self.state
                 .procs_started(&proc.nspace, &BTreeMap::from([(proc.rank, pid)]));
@@ -65,8 +67,8 @@ impl Actor {
         Ok(())
     }
 
-    /// The last process of a proc has ended that another launcher started, in what way only that knows: where the proc has not left in
-    /// order, that is abnormal.
+    /// Processes the end of the last process of a proc that another launcher started. Only that
+    /// launcher knows the exit status, so the end counts as abnormal unless the proc has finalized.
     pub(crate) fn process_ended(&mut self, proc: &Proc) -> Vec<Action> {
         // Another process may have become the proc meanwhile.
         if self.processes.is_alive(proc) {
@@ -81,16 +83,16 @@ impl Actor {
                 let infos = vec![Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now))];
                 Some((code::PMIX_ERR_PROC_TERM_WO_SYNC, infos))
             }
-            // Its launcher had named the process, which did not connect: nobody needs to wait for it.
+            // The launcher had named the process, but it never connected. Collectives stop waiting.
             Some(ProcPhase::Expected) => None,
-            // Fences need not wait for it to initialize again.
+            // Fences need not wait until the proc initializes again.
             Some(ProcPhase::Finalized) => None,
             Some(ProcPhase::Terminated) | None => return Vec::new(),
         };
         self.state.proc_ended(proc, abnormal, self.now())
     }
 
-    /// Procs are given a name; the host is told whether they have it now.
+    /// Defines a process set and sends the result to the host environment.
     pub(crate) fn define_process_set(
         &mut self,
         name: Text,
@@ -102,6 +104,7 @@ impl Actor {
             |error| (Err(error), Vec::new()),
             |actions| (Ok(()), actions),
         );
+        // Ignore a caller that no longer waits: the set is defined all the same.
         let _ = done.send(answer);
         actions
     }

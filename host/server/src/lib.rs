@@ -1,8 +1,9 @@
-//! The server core on tokio: connections, upcalls, and hosted chains, policies and log channels.
+//! The PMIx server on tokio: connections, upcalls, and hosted chains, policies and log channels.
 //!
-//! The task of a connection reads and decodes a request, and locks the actor, which steps the state machine of
-//! `peal-core`. The resulting actions go to the clients' outboxes, to the [`HostEnvironment`], to the
-//! [`ServerTransport`], or to the hosted chains, which run on guest threads and never on tokio's.
+//! The task of a connection reads and decodes a request, and locks the actor, which steps the state
+//! machine of `peal-core`. The resulting actions go to the clients' outboxes, to the
+//! [`HostEnvironment`], to the [`ServerTransport`], or to the hosted chains, which run on guest
+//! threads and never on tokio's.
 
 mod actor;
 pub mod admin;

@@ -1,4 +1,4 @@
-//! The loop that accepts connections, from a server's start until the last of them has ended.
+//! Loop that accepts connections, from the start of a server until its last connection has ended.
 use crate::connection::{self, AcceptedConnection, ConnectionContext, ServePhase};
 use rustix::net::{SocketFlags, acceptfrom_with};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -8,21 +8,23 @@ use tokio::{
     task::{JoinError, JoinSet},
 };
 
-/// The accepted connections whose user is not known yet. More wait to be accepted.
+/// Maximum number of accepted connections whose user is not known yet. Further ones wait to be
+/// accepted.
 const MAX_UNIDENTIFIED: usize = 64;
 
-/// How many connections that wait are accepted before other tasks have their turn.
+/// Number of waiting connections that are accepted before other tasks run.
 const AT_ONCE: usize = 16;
 
-/// How long the listener waits after the system had no room for a connection.
-const BREATHE: Duration = Duration::from_millis(50);
+/// Delay after a failed accept, when the system has no resources for a connection.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Waits until nobody new is accepted; also if the server is gone.
+/// Waits until the server accepts no further connections, or is gone.
 async fn no_longer_accepting(stage: &mut watch::Receiver<ServePhase>) {
     let _ = stage.wait_for(|stage| *stage != ServePhase::Accept).await;
 }
 
-/// Waits until connections are to end, and says how long they have for it; none if the server is gone.
+/// Waits until connections must end and returns the time that they have for it, zero if the server
+/// is gone.
 async fn time_to_drain(stage: &mut watch::Receiver<ServePhase>) -> Duration {
     match stage
         .wait_for(|stage| matches!(stage, ServePhase::Drain(_)))
@@ -42,11 +44,11 @@ async fn all_ended(connections: &mut JoinSet<()>) {
 
 pub(crate) fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a task of the server failed");
+        tracing::error!(%error, "task of server failed");
     }
 }
 
-/// The socket that connections come to.
+/// Socket that accepts connections.
 pub(crate) struct ConnectionListener {
     listener: TcpListener,
     pub(crate) address: SocketAddr,
@@ -67,6 +69,7 @@ impl ConnectionListener {
     }
 
     async fn accept(&self) -> std::io::Result<AcceptedConnection> {
+        // Before accepting: connections beyond the limit stay in the kernel's queue.
         let unidentified = self
             .unidentified
             .clone()
@@ -83,11 +86,11 @@ impl ConnectionListener {
         })
     }
 
-    /// The next connection, if there is one already.
+    /// Accepts the next connection, if one is waiting.
     fn accept_waiting(&self) -> Option<AcceptedConnection> {
         let unidentified = self.unidentified.clone().try_acquire_owned().ok()?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // An error is seen again by the next that waits.
+        // Ignore errors: the next call of `accept` returns a lasting one.
         let (socket, from) = acceptfrom_with(&self.listener, flags).ok()?;
         let from = from?.try_into().ok()?;
         Some(AcceptedConnection {
@@ -99,10 +102,10 @@ impl ConnectionListener {
     }
 }
 
-/// Serves what connects until the server stops, and then until the last connection has ended.
+/// Accepts and serves connections until the server stops, and then waits for the last one to end.
 pub(crate) async fn listen(
     listener: ConnectionListener,
-    lobby: Arc<ConnectionContext>,
+    context: Arc<ConnectionContext>,
     mut stage: watch::Receiver<ServePhase>,
 ) {
     let mut connections = JoinSet::new();
@@ -112,16 +115,17 @@ pub(crate) async fn listen(
                 Ok(accepted) => {
                     let waiting = std::iter::from_fn(|| listener.accept_waiting());
                     for connection in std::iter::once(accepted).chain(waiting).take(AT_ONCE) {
-                        lobby.metrics.counters().connections_accepted.count();
-                        // Before there is a task for it: others wait behind those that one user opens again and again.
-                        if let Some(connection) = connection.charge(&lobby) {
-                            connections.spawn(connection::serve(connection, lobby.clone()));
+                        context.metrics.counters().connections_accepted.count();
+                        // Before a task is spawned, because one user may open any number of
+                        // connections and the others wait behind them.
+                        if let Some(connection) = connection.charge(&context) {
+                            connections.spawn(connection::serve(connection, context.clone()));
                         }
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(BREATHE).await;
+                    tracing::warn!(%error, "connection not accepted");
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
             },
             Some(ended) = connections.join_next() => report(ended),
@@ -137,7 +141,7 @@ pub(crate) async fn listen(
         .await
         .is_err()
     {
-        tracing::warn!("clients did not take what was left for them: their connections are closed");
+        tracing::warn!("clients did not read their last messages; connections closed");
         connections.shutdown().await;
     }
 }

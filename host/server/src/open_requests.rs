@@ -1,4 +1,4 @@
-//! The requests of a connection that await their answer.
+//! Requests of a connection that await their answer.
 use crate::connection::ConnectionError;
 use peal_model::CommandCode;
 use std::{
@@ -6,14 +6,15 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// By tag. An answer can only be packed by knowing what was asked, and one that nobody asked for is never sent.
+/// Open requests of a connection, by tag. The command is needed to pack the answer. An answer
+/// without a request is not sent.
 pub(crate) struct OpenRequests {
     commands: Mutex<BTreeMap<u32, CommandCode>>,
     max: usize,
 }
 
 impl OpenRequests {
-    /// So many at once at most.
+    /// Creates a table of at most `max` requests.
     pub(crate) fn new(max: usize) -> OpenRequests {
         OpenRequests {
             commands: Mutex::default(),
@@ -36,7 +37,7 @@ impl OpenRequests {
         }
     }
 
-    /// What was asked under this tag, if nothing else is open.
+    /// Returns the command of the request of this tag, if it is the only open one.
     pub(crate) fn only(&self, tag: u32) -> Option<CommandCode> {
         let commands = self.commands();
         commands.get(&tag).copied().filter(|_| commands.len() == 1)
@@ -47,7 +48,7 @@ impl OpenRequests {
     }
 
     fn commands(&self) -> MutexGuard<'_, BTreeMap<u32, CommandCode>> {
-        // Nothing panics while it is held, so what a poisoned lock guards is whole.
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

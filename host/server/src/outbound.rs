@@ -1,5 +1,5 @@
-//! What the actor asks of the host environment and of other servers. It waits for none of them: what is not answered at once
-//! comes back as a message.
+//! Requests of the actor to the host environment and to other servers. The actor waits for none of
+//! them: answers that are not there at once come back as messages.
 use crate::{
     actor::Actor,
     channels::{LogAnswer, LogRequester},
@@ -25,7 +25,7 @@ use std::{
 use tracing::Instrument;
 
 impl Actor {
-    /// Gathers what other servers have for a fence.
+    /// Exchanges the contributions to a fence with other servers.
     pub(crate) fn gather(
         &mut self,
         id: FenceId,
@@ -34,13 +34,13 @@ impl Actor {
         brought: FenceContribution,
     ) {
         let (fabric, me) = (self.fabric.clone(), self.id);
-        self.go_on(async move {
+        self.process_answer(async move {
             let outcome = fabric.gather(me, purpose, procs, brought).await;
             ActorMessage::Gathered { id, outcome }
         });
     }
 
-    /// Tells or asks the host environment.
+    /// Executes an upcall to the host environment.
     pub(crate) fn tell_host(&mut self, upcall: Upcall) {
         match upcall {
             Upcall::ClientConnected(proc) => {
@@ -57,7 +57,7 @@ impl Actor {
                 let source = event.source.as_ref().map(tracing::field::display);
                 tracing::info!(code = %event.code, source, "event for the resource manager");
                 if self.host.notify(event.clone()) == EventHandling::BySite {
-                    // Of the chains only the site's sees an event of this range.
+                    // Only the site's chain receives an event of this range.
                     self.chain(event, UserScope::Everybody, allowance, None);
                 }
             }
@@ -69,6 +69,7 @@ impl Actor {
                 request,
             } => {
                 let identity = self.state.identity(&source);
+                // Collected before the upcall, because only the actor can read the state.
                 let known = match (&request, identity) {
                     (Request::Query { queries }, Some(identity)) => {
                         let controls = self.state.query_controls(identity, queries).into_iter();
@@ -100,7 +101,7 @@ impl Actor {
                 control,
             } => {
                 let (host, targets) = (self.host.clone(), control.targets.clone());
-                self.go_on(async move {
+                self.process_answer(async move {
                     let answer = host.job_control(source, control).await;
                     ActorMessage::Controlled {
                         id,
@@ -122,12 +123,13 @@ impl Actor {
         }
     }
 
-    /// The log channels that are available to a requester, by their keys with commas between them, if a query is about them.
+    /// Returns the keys of the log channels that are available to a requester, separated by commas,
+    /// if a query has the key for them.
     fn log_channels(&self, source: &Proc, queries: &[Query]) -> Option<Info> {
         let mut keys = queries.iter().flat_map(|query| query.keys.iter().flatten());
         let is_asked =
             keys.any(|asked| asked.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
-        let told = || {
+        let info = || {
             let available = self.channels.available(source);
             let keys: Vec<&str> = LogArrival::default()
                 .all(&available)
@@ -135,16 +137,17 @@ impl Actor {
                 .collect();
             Info::new(key::PMIX_QUERY_LOG_CHANNELS, Value::string(&keys.join(",")))
         };
-        is_asked.then(told)
+        is_asked.then(info)
     }
 
-    /// A client waits for the acknowledgement: a host that never answers must not keep it.
+    /// Registers for events with the host environment, for a limited time, because clients wait for
+    /// the result.
     fn register_with_host(&mut self, id: HostRegistrationId, codes: Vec<Status>) {
         let (host, limit) = (self.host.clone(), self.host_timeout);
-        self.go_on(async move {
+        self.process_answer(async move {
             let answer = tokio::time::timeout(limit, host.register_events(codes.clone())).await;
             let answer = answer.unwrap_or_else(|_| {
-                // It may have done so meanwhile, or be about to.
+                // The host environment may have registered meanwhile, or still register.
                 host.deregister_events(codes);
                 Err(code::PMIX_ERR_TIMEOUT)
             });
@@ -152,19 +155,19 @@ impl Actor {
         });
     }
 
-    /// Answers a request when the host has.
-    fn answer<F>(&mut self, to: RequestId, ask: impl FnOnce(Arc<dyn HostEnvironment>) -> F)
+    /// Answers a request when the host environment has answered the upcall.
+    fn answer<F>(&mut self, to: RequestId, call: impl FnOnce(Arc<dyn HostEnvironment>) -> F)
     where
         F: Future<Output = Reply> + Send + 'static,
     {
-        let asked = ask(self.host.clone());
-        self.go_on(async move {
-            let reply = asked.await;
+        let reply = call(self.host.clone());
+        self.process_answer(async move {
+            let reply = reply.await;
             ActorMessage::Answer { to, reply }
         });
     }
 
-    /// Has a request logged.
+    /// Submits a log request to the log channels.
     pub(crate) fn log(
         &mut self,
         asker: LogRequester,
@@ -179,21 +182,22 @@ impl Actor {
         }
     }
 
-    /// Goes on with an answer: at once if it is there already, as it is where nobody else takes part. Then nobody is left waiting
-    /// for a task to be started.
-    fn go_on(&mut self, asking: impl Future<Output = ActorMessage> + Send + 'static) {
-        let mut asking = Box::pin(asking);
-        match asking
+    /// Processes an answer: at once if the future is ready, otherwise in a task that sends it as a
+    /// message. Futures are ready at once if no other party takes part, and no client then waits
+    /// for a task to start.
+    fn process_answer(&mut self, answer: impl Future<Output = ActorMessage> + Send + 'static) {
+        let mut answer = Box::pin(answer);
+        match answer
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
         {
-            Poll::Ready(answer) => {
-                let actions = self.internal(answer);
+            Poll::Ready(message) => {
+                let actions = self.internal(message);
                 self.act_all(actions);
             }
             Poll::Pending => {
                 let handle = self.handle.clone();
-                tokio::spawn(async move { handle.send(asking.await) }.in_current_span());
+                tokio::spawn(async move { handle.send(answer.await) }.in_current_span());
             }
         }
     }

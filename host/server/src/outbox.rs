@@ -1,4 +1,4 @@
-//! Where what is for one client waits to be written.
+//! Queue of the messages that wait to be written to one client.
 use crate::client_writer::ClientWriter;
 use peal_model::{Event, Reply, Size};
 use peal_wire::IofOutput;
@@ -8,23 +8,24 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// What is to be written to a client.
+/// Message to a client.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
-    /// An answer; in a box, because the queue of each connection keeps room for some messages however few there are.
+    /// Answer, boxed because the queue of each connection reserves memory for several messages.
     Reply { tag: u32, reply: Box<Reply> },
-    /// What is left of an answer that the client did not take at once.
+    /// Rest of an answer that was written in part.
     Rest(Vec<u8>),
-    /// An event.
+    /// Event.
     Event(Arc<Event>),
     /// Output of a proc.
     Output(Box<IofOutput>),
-    /// Nothing: whoever comes to it says that everything before it has been written.
+    /// Mark without content. The task that reaches it reports that all messages before it were
+    /// written.
     Milestone,
 }
 
 impl Outgoing {
-    /// The memory it takes, nearly.
+    /// Returns the memory of the message in bytes, approximately.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Outgoing::Event(event) => Size::of_event(event).bytes,
@@ -36,12 +37,12 @@ impl Outgoing {
     }
 }
 
-/// The messages that wait for one client, in their order. It takes no memory while there are none: the queue of a tokio channel keeps
-/// room for 32, and most clients wait most of the time.
+/// Queue of the messages for one client. An empty queue takes no memory, unlike that of a tokio
+/// channel, which keeps space for 32 messages: most clients are idle most of the time.
 #[derive(Debug)]
 pub(crate) struct MessageQueue {
     inner: Mutex<QueuedMessages>,
-    /// Told when there is a message, or no more to come.
+    /// Notified of a new message and of the end of the queue.
     changed: Notify,
     max_messages: usize,
 }
@@ -49,7 +50,7 @@ pub(crate) struct MessageQueue {
 #[derive(Debug, Default)]
 struct QueuedMessages {
     messages: VecDeque<Outgoing>,
-    /// Whether one of the ends is gone.
+    /// True if one of the ends was dropped.
     is_closed: bool,
 }
 
@@ -62,7 +63,7 @@ impl MessageQueue {
         }
     }
 
-    /// Puts a message behind the others; where nobody takes any more, nothing is kept.
+    /// Appends a message, or drops it if the queue is closed.
     fn push(&self, outgoing: Outgoing) -> Result<(), Full> {
         let mut inner = self.lock();
         if inner.is_closed {
@@ -81,12 +82,13 @@ impl MessageQueue {
         let mut inner = self.lock();
         let next = inner.messages.pop_front();
         if inner.messages.is_empty() {
+            // Free the buffer.
             inner.messages = VecDeque::new();
         }
         next
     }
 
-    /// How many messages wait.
+    /// Returns the number of waiting messages.
     fn len(&self) -> usize {
         self.lock().messages.len()
     }
@@ -97,33 +99,33 @@ impl MessageQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueuedMessages> {
-        // Nothing panics while it is held, so what a poisoned lock guards is whole.
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The delivery's end of a client's line.
+/// Receiving end of a client's queue, held by the task that writes.
 #[derive(Debug)]
 pub(crate) struct OutboxReceiver {
     line: Arc<ClientWriter>,
 }
 
 impl OutboxReceiver {
-    /// Waits for the next message; none when the actor has no more for this client.
+    /// Waits for the next message. Returns `None` when the queue is closed and empty.
     pub(crate) async fn recv(&self) -> Option<Outgoing> {
         loop {
             if let Some(outgoing) = self.try_recv() {
                 return Some(outgoing);
             }
             if self.line.queue.lock().is_closed {
-                // What came before the end.
+                // A message may have been queued after the first attempt and before the end.
                 return self.try_recv();
             }
             self.line.queue.changed.notified().await;
         }
     }
 
-    /// The next message, if there is one.
+    /// Returns the next message, if there is one.
     pub(crate) fn try_recv(&self) -> Option<Outgoing> {
         self.line.queue.pop()
     }
@@ -135,18 +137,18 @@ impl Drop for OutboxReceiver {
     }
 }
 
-/// The actor's end of a client's line.
+/// Sending end of a client's queue, held by the actor.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) line: Arc<ClientWriter>,
 }
 
-/// A client reads so slowly that its outbox is full.
+/// Error for a full outbox, whose client reads too slowly.
 #[derive(Debug)]
 pub(crate) struct Full;
 
 impl Outbox {
-    /// Both ends of a line.
+    /// Returns both ends of a client's queue.
     pub(crate) fn of(line: &Arc<ClientWriter>) -> (Outbox, OutboxReceiver) {
         (
             Outbox { line: line.clone() },
@@ -154,12 +156,13 @@ impl Outbox {
         )
     }
 
-    /// Queues what is for the client, if no more than so many bytes wait with it.
+    /// Queues a message. Fails if the queue has the maximum number of messages, or if more than
+    /// `max` bytes wait with this one.
     pub(crate) fn queue(&self, outgoing: Outgoing, max: usize) -> Result<(), Full> {
         let bytes = outgoing.bytes();
         let waiting = self.line.wait(bytes);
         self.line.queue.push(outgoing)?;
-        // One message alone may be larger than all that may wait.
+        // A single message may exceed the limit.
         if waiting > max && waiting > bytes {
             Err(Full)
         } else {
@@ -167,7 +170,7 @@ impl Outbox {
         }
     }
 
-    /// Gives the client an answer: at once, if nothing else is on its way.
+    /// Writes an answer at once if possible, and otherwise queues it.
     pub(crate) fn answer(&self, tag: u32, reply: Reply, max: usize) -> Result<(), Full> {
         match self.line.answer(tag, reply) {
             None => Ok(()),
@@ -175,13 +178,14 @@ impl Outbox {
         }
     }
 
-    /// Whether the client reads so slowly that events had better be kept for it than wait here.
+    /// Returns true if more than a sixteenth of the outbox is used. Events for the client should
+    /// then be retained rather than queued.
     pub(crate) fn is_filling(&self, max: usize) -> bool {
         let queue = &self.line.queue;
         queue.len().saturating_mul(16) > queue.max_messages || self.line.waiting() > max / 16
     }
 
-    /// Whether fewer messages wait than half of those that may.
+    /// Returns true if fewer than half of the permitted messages wait.
     pub(crate) fn is_half_empty(&self) -> bool {
         self.line.queue.len() < self.line.queue.max_messages / 2
     }

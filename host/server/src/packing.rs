@@ -1,10 +1,11 @@
-//! What is for clients as the bytes that travel; an event that goes to many is packed once for all who speak alike.
+//! Packing of messages to clients. An event for many clients is packed once for all with the same
+//! codec.
 use crate::{client_writer::ClientWriter, connection::ConnectionError, trace_limit::warn_once};
 use peal_model::{CommandCode, Event, Reply, code};
 use peal_wire::{Codec, Frame, IofOutput, Tag, WireError};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The event that was packed last, and how: whoever else is to be told of it comes right behind.
+/// Cache of the event that was packed last. Its other recipients are usually served right after.
 #[derive(Default)]
 pub(crate) struct Packing(Mutex<Option<PackedEvent>>);
 
@@ -15,9 +16,9 @@ struct PackedEvent {
 }
 
 impl Packing {
-    /// An event for a client that speaks like this.
+    /// Packs an event for a client of this codec.
     pub(crate) fn event(&self, event: Arc<Event>, codec: &Codec) -> Result<Arc<[u8]>, WireError> {
-        // Nothing panics while it is held, so what a poisoned lock guards is whole.
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(PackedEvent { frame, .. }) = last
             .as_ref()
@@ -42,7 +43,7 @@ impl Packing {
     }
 }
 
-/// Output of a proc for a client that speaks like this.
+/// Packs output of a proc for a client of this codec.
 pub(crate) fn output(output: &IofOutput, codec: &Codec) -> Result<Vec<u8>, WireError> {
     Frame {
         pindex: 0,
@@ -52,7 +53,7 @@ pub(crate) fn output(output: &IofOutput, codec: &Codec) -> Result<Vec<u8>, WireE
     .encode()
 }
 
-/// The answer to such a request for a client that speaks like this.
+/// Packs the answer to a request with this command for a client of this codec.
 pub(crate) fn answer(
     tag: u32,
     command: CommandCode,
@@ -67,7 +68,8 @@ pub(crate) fn answer(
     .encode()
 }
 
-/// The same; what cannot be packed is answered with a status. None where nobody asked.
+/// Packs the answer to an open request of a client, and closes the request. An answer that cannot
+/// be packed is replaced by a status. Returns `None` if no request of this tag is open.
 pub(crate) fn reply(
     tag: u32,
     reply: &Reply,
@@ -78,10 +80,12 @@ pub(crate) fn reply(
     };
     match answer(tag, command, reply, &line.codec) {
         Ok(frame) => Ok(Some(frame)),
+        // The client would take a status for the job data.
         Err(error) if command == CommandCode::JobData => Err(ConnectionError::JobData(error)),
-        // The client's release may lack a type that the answer holds; it is told so rather than left waiting.
+        // The client's release may lack a type of the answer. Send a status, so that the client
+        // does not wait for ever.
         Err(error) => {
-            warn_once!(line.unfit, %error, "an answer cannot be packed for this client");
+            warn_once!(line.unfit, %error, "answer not packed for client");
             let payload = line.codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?;
             Ok(Some(
                 Frame {

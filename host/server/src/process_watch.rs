@@ -1,4 +1,5 @@
-//! Processes of procs that another launcher starts: no host environment waits for these, so the server itself notices when they end.
+//! Watch on the processes of procs that another launcher starts. The host environment does not wait
+//! for these processes, so the server itself detects their ends.
 use crate::handle::{ActorMessage, ServerHandle};
 use peal_model::{Nspace, Proc};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -16,37 +17,37 @@ use tokio::{
     time::timeout,
 };
 
-/// How long the server may take to read what an ended process has sent, before its end counts all the same: a process that it
-/// started may hold the connection.
+/// Time to read the last messages of a process that has ended. Then its end is reported even if the
+/// connection is open, since a child process may hold it.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The most processes of one proc that are watched because its launcher named them.
+/// Maximum number of processes of one proc that are watched on behalf of its launcher.
 const MAX_NAMED: usize = 16;
 
-/// The processes of a proc.
+/// Processes of a proc.
 #[derive(Default)]
 struct Processes {
-    /// By process id, with the count of the connections that each has open.
+    /// Number of open connections of each watched process, by process id.
     watched: BTreeMap<u32, watch::Sender<usize>>,
-    /// How many more are connecting.
+    /// Number of further processes that are connecting.
     connecting: usize,
 }
 
-/// Watches the processes of one server's procs.
+/// Watch on the processes of one server's procs.
 #[derive(Clone)]
 pub(crate) struct ProcessWatch {
     procs: Arc<Mutex<BTreeMap<Proc, Processes>>>,
     handle: ServerHandle,
 }
 
-/// A proc that is connecting. Until this is dropped its process counts as alive.
+/// Process that is connecting. Until this is dropped, its proc counts as alive.
 pub(crate) struct ConnectingProc {
     watch: ProcessWatch,
     proc: Proc,
     pid: u32,
 }
 
-/// A connection of a watched proc that has not been closed.
+/// Open connection of a watched process.
 #[derive(Debug)]
 pub(crate) struct OpenConnection(watch::Sender<usize>);
 
@@ -58,7 +59,7 @@ impl ProcessWatch {
         }
     }
 
-    /// A proc is connecting by the process of this id.
+    /// Notes that the process of this id is connecting as a proc.
     pub(crate) fn note_connecting(&self, proc: &Proc, pid: u32) -> ConnectingProc {
         self.procs().entry(proc.clone()).or_default().connecting += 1;
         ConnectingProc {
@@ -68,12 +69,13 @@ impl ProcessWatch {
         }
     }
 
-    /// Whether a process of this proc runs or is connecting.
+    /// Returns true if a process of this proc runs or is connecting.
     pub(crate) fn is_alive(&self, proc: &Proc) -> bool {
         self.procs().contains_key(proc)
     }
 
-    /// The launcher of a proc says which process it is. Refused where the launcher has named too many already.
+    /// Watches a process that the launcher of a proc has named. Fails if the launcher has named too
+    /// many processes of the proc.
     pub(crate) fn watch_named(
         &self,
         proc: &Proc,
@@ -86,16 +88,17 @@ impl ProcessWatch {
         if is_full {
             return Err(TooManyProcesses);
         }
+        // The result is dropped at once: a named process has no connection yet.
         self.open(proc, pid, Some(process));
         Ok(())
     }
 
-    /// Watches the procs of a job no more.
+    /// Stops watching the procs of a job.
     pub(crate) fn forget_job(&self, nspace: &Nspace) {
         self.procs().retain(|proc, _| proc.nspace != *nspace);
     }
 
-    /// Counts a connection of a process in, and watches the process unless it is watched already.
+    /// Counts a connection of a process, and watches the process unless it is watched already.
     fn open(&self, proc: &Proc, pid: u32, process: Option<OwnedFd>) -> OpenConnection {
         let mut procs = self.procs();
         let watched = &mut procs.entry(proc.clone()).or_default().watched;
@@ -114,8 +117,9 @@ impl ProcessWatch {
         OpenConnection(open)
     }
 
-    /// Takes a process out of those that are watched; false if it is no longer among them.
+    /// Removes a process from the watched ones. Returns false if it was removed before.
     fn close(&self, proc: &Proc, pid: u32, connections: &watch::Receiver<usize>) -> bool {
+        // The id may be in use again: only the entry of this watch is removed.
         let is_ours = |open: &watch::Sender<usize>| open.subscribe().same_channel(connections);
         let mut was_watched = false;
         self.update(proc, |processes| {
@@ -127,7 +131,7 @@ impl ProcessWatch {
         was_watched
     }
 
-    /// Changes the processes of a proc, and forgets the proc when none is left.
+    /// Changes the processes of a proc, and removes the proc when none is left.
     fn update(&self, proc: &Proc, change: impl FnOnce(&mut Processes)) {
         let mut procs = self.procs();
         let Some(processes) = procs.get_mut(proc) else {
@@ -140,11 +144,11 @@ impl ProcessWatch {
     }
 
     fn procs(&self) -> MutexGuard<'_, BTreeMap<Proc, Processes>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.procs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the end of a process, and then for that of its connections.
+    /// Waits for the end of a process, then for that of its connections, and reports it.
     async fn follow(
         self,
         proc: Proc,
@@ -155,11 +159,11 @@ impl ProcessWatch {
         if let Some(process) = process
             && let Err(error) = end_of(process).await
         {
-            tracing::warn!(%proc, pid, %error, "process of a registered proc is not watched");
+            tracing::warn!(%proc, pid, %error, "process of registered proc not watched");
             self.close(&proc, pid, &connections);
             return;
         }
-        // What it said last counts before its end does.
+        // The last messages of the process must be read before its end is reported.
         let _ = timeout(LINGER, connections.wait_for(|open| *open == 0)).await;
         if self.close(&proc, pid, &connections) {
             self.handle.send(ActorMessage::ProcessEnded { proc });
@@ -174,13 +178,13 @@ impl Drop for OpenConnection {
 }
 
 impl ConnectingProc {
-    /// The proc has connected: its process is watched from now on. The connection was held by it a moment ago, so that its number
-    /// is not another's.
+    /// Watches the process after its connection was admitted. The process held the connection a
+    /// moment ago, so the id is not that of a later process.
     pub(crate) fn watch(self) -> OpenConnection {
         match open_process(self.pid) {
             Ok(process) => self.watch.open(&self.proc, self.pid, process),
             Err(error) => {
-                tracing::warn!(proc = %self.proc, pid = self.pid, %error, "process of a registered proc is not watched");
+                tracing::warn!(proc = %self.proc, pid = self.pid, %error, "process of registered proc not watched");
                 OpenConnection(watch::Sender::new(1))
             }
         }
@@ -195,12 +199,12 @@ impl Drop for ConnectingProc {
     }
 }
 
-/// A launcher has named more processes of one proc than are watched.
+/// Error for a launcher that names more processes of one proc than the limit.
 #[derive(Debug, Error)]
 #[error("{MAX_NAMED} processes of this proc run already")]
 pub(crate) struct TooManyProcesses;
 
-/// A process; none where it has ended already.
+/// Opens a pidfd of a process. Returns `None` if the process has ended already.
 pub(crate) fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     let pid = i32::try_from(pid)
         .ok()
@@ -216,7 +220,7 @@ pub(crate) fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
 async fn end_of(process: OwnedFd) -> io::Result<()> {
     #[expect(
         deprecated,
-        reason = "sound for a file that is owned, as here; what replaces it is unsafe for any other"
+        reason = "sound for an owned file as here; the replacement is unsafe for other types"
     )]
     let process = AsyncFd::with_interest(process, Interest::READABLE)?;
     process.readable().await?.retain_ready();

@@ -1,8 +1,9 @@
-//! How much a client is sent before it has read what came before.
+//! Limit of the bytes that are sent to a client before it has read the previous ones.
 //!
-//! `libpmix` misreads its stream if a frame's header arrives in two pieces (ARCHITECTURE, "Decisions worth knowing"). That
-//! happens when a receiver is so far behind that its window ends inside of a frame. So no more than its window certainly
-//! holds is on the way at any time: then every bunch of frames arrives whole.
+//! `libpmix` misreads its stream if a frame's header arrives in two pieces (ARCHITECTURE,
+//! "Decisions worth knowing"). That happens when a receiver is so far behind that its TCP window
+//! ends inside a frame. At most the bytes that the window holds for certain are therefore in flight
+//! at any time: every batch of frames then arrives whole.
 use crate::identity::{unread, untaken};
 use std::{
     net::SocketAddr,
@@ -11,26 +12,27 @@ use std::{
 };
 use tokio::{net::TcpStream, task::yield_now, time::sleep};
 
-/// How often a client is looked at again that has not read, before others are let run for longer than a turn.
-const GLANCES: u32 = 4;
+/// Number of checks of a client that has not read, with only a yield between them, before the task
+/// sleeps.
+const YIELDS: u32 = 4;
 
-/// The least and the longest time between two looks at a client that does not read.
+/// Least and longest pause between two checks of a client that does not read.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// The pace of one client.
+/// Send window of one client.
 pub(crate) struct SendWindow {
-    /// The client's end and ours, as far as they are known.
+    /// Addresses of the client and of the server, if they are known.
     ends: Option<(SocketAddr, SocketAddr)>,
-    /// What was sent since the client was last seen to have read everything, in bytes.
+    /// Bytes sent since the client was last found to have read everything.
     sent: AtomicUsize,
 }
 
 impl SendWindow {
-    /// How much may be on the way, in bytes: half of the window that Linux gives a new connection.
+    /// Bytes that may be in flight: half of the window that Linux gives a new connection.
     pub(crate) const AT_ONCE: usize = 32 * 1024;
 
-    /// That of a client that has read everything.
+    /// Creates the window of a client that has read everything.
     pub(crate) fn of(stream: &TcpStream) -> SendWindow {
         SendWindow {
             ends: stream.peer_addr().ok().zip(stream.local_addr().ok()),
@@ -38,10 +40,12 @@ impl SendWindow {
         }
     }
 
-    /// Waits until so many bytes may be sent: at once as long as they are few, else when the client has read all before them.
+    /// Waits until `bytes` may be sent: not at all while they fit into the window, and otherwise
+    /// until the client has read everything before them.
     pub(crate) async fn room(&self, bytes: usize) {
         if !self.room_at_once(bytes) {
-            // Of what was longer than the window some may lie with us yet; all else has left when it was written.
+            // Part of a message longer than the window may still be in the server's send buffer.
+            // Other bytes leave it as they are written.
             let ends = if self.sent() > SendWindow::AT_ONCE {
                 Ends::Both
             } else {
@@ -52,7 +56,7 @@ impl SendWindow {
         }
     }
 
-    /// Whether so many bytes may be sent at once; then they are taken to be on their way.
+    /// Returns true if `bytes` may be sent at once, and counts them as sent.
     pub(crate) fn room_at_once(&self, bytes: usize) -> bool {
         let sent = self.sent().saturating_add(bytes);
         let is_room = sent <= SendWindow::AT_ONCE;
@@ -62,12 +66,14 @@ impl SendWindow {
         is_room
     }
 
-    /// Only one writes to a client at a time, so that nothing changes it meanwhile.
+    /// Returns the number of sent bytes. It cannot change before the caller stores a new one,
+    /// because only one task writes to a client at a time.
     fn sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Waits until the client has read everything; where the kernel does not say, not at all.
+    /// Waits until the client has read everything. Returns at once if the kernel does not report
+    /// it.
     async fn read_up(&self, ends: Ends) {
         let Some((far, near)) = self.ends else { return };
         let is_some = |bytes: std::io::Result<Option<u32>>| {
@@ -75,10 +81,11 @@ impl SendWindow {
         };
         let has_unread =
             || is_some(unread(far, near)) || (ends == Ends::Both && is_some(untaken(far, near)));
-        let (mut glances, mut pause) = (0, SHORTEST);
+        let (mut yields, mut pause) = (0, SHORTEST);
         while has_unread() {
-            if glances < GLANCES {
-                glances += 1;
+            // Yield first: a sleep would delay clients that read soon.
+            if yields < YIELDS {
+                yields += 1;
                 yield_now().await;
             } else {
                 sleep(pause).await;
@@ -88,11 +95,11 @@ impl SendWindow {
     }
 }
 
-/// Where bytes may lie that the client has not read.
+/// Ends of the connection at which unread bytes may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    /// At its end.
+    /// The client's end.
     Far,
-    /// At its end and at ours.
+    /// The client's and the server's end.
     Both,
 }

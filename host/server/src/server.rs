@@ -1,4 +1,4 @@
-//! A server from start to shutdown: listener, actor, chains.
+//! The server from start to shutdown: listener, actor and hosted modules.
 use crate::{
     actor::Actor,
     admission::ToolNames,
@@ -39,56 +39,57 @@ use std::{
 use thiserror::Error;
 use tokio::{net::TcpSocket, sync::watch, task::JoinHandle};
 
-/// The least time between two lines on refused connections.
+/// Least time between two log lines about refused connections.
 const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
 
-/// How many peers are checked at once, and how many of one user.
+/// Maximum number of peers that are checked at once, in total and per user.
 const CHECKS: usize = 8;
 const CHECKS_EACH: usize = 2;
 
-/// The connections that may wait to be accepted; the system may allow fewer (`net.core.somaxconn`).
+/// Maximum number of connections that wait to be accepted. The system may allow fewer
+/// (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
 
-/// Limits and times of a server; all of them settings.
+/// Limits and times of a server. All of them are settings of the configuration.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Those of the state machine.
+    /// Settings of the state machine.
     pub core: peal_core::server::StateSettings,
-    /// Where events go that there is no room for in memory.
+    /// Directory and limit of events that are spilled to disk.
     pub spill: SpillSettings,
-    /// Those of messages.
+    /// Limits of messages.
     pub wire: DecodeLimits,
-    /// How much of what a peer claims must be true.
+    /// Checks of the identity that a peer claims.
     pub identity: IdentityCheck,
-    /// What it does for other servers.
+    /// Service of this server for other servers.
     pub duty: ServerKind,
-    /// The most connections at once; an eighth of them are root's and the server's user's alone.
+    /// Maximum number of connections. An eighth of them is reserved for root and the server's user.
     pub max_connections: usize,
-    /// How many of them one user may have, unless that is root or the server's.
+    /// Maximum number of connections of one user. Root and the server's user are exempt.
     pub max_connections_per_user: usize,
-    /// How many handshakes of such a user are read at once.
+    /// Maximum number of handshakes of such a user that are read at once.
     pub max_handshakes_per_user: usize,
-    /// How many bytes messages of such a user may take of which a part has come.
+    /// Maximum bytes of such a user's messages that have been received in part.
     pub max_partial_frame_bytes_per_user: usize,
-    /// How long a message may take from its first byte to its last.
+    /// Maximum time from the first byte of a message to its last.
     pub frame_timeout: Duration,
-    /// How long a handshake or request waits at most, since others of the same user were refused.
+    /// Maximum delay of a handshake or request after others of the same user were refused.
     pub max_refusal_delay: Duration,
-    /// How long a handshake may take.
+    /// Maximum time of a handshake.
     pub handshake_timeout: Duration,
-    /// How many messages may wait for one client; one that does not read them is cut off.
+    /// Maximum number of messages that wait for one client. A client that exceeds it is cut off.
     pub max_outbox_messages: usize,
-    /// How much memory these may take, in bytes.
+    /// Maximum memory of these messages, in bytes.
     pub max_outbox_bytes: usize,
-    /// How many requests of one client may await their answer.
+    /// Maximum number of requests of one client that await their answer.
     pub max_open_requests: usize,
-    /// Those of the hosted chains.
+    /// Settings of the hosted chains.
     pub chains: ChainSettings,
-    /// Those of log channels.
+    /// Settings of log channels.
     pub channels: ChannelSettings,
-    /// How long connections have to take what is left for them at shutdown.
+    /// Time that connections have at shutdown to receive their queued messages.
     pub drain_timeout: Duration,
-    /// How long the host environment may take to register for events of the environment.
+    /// Time that the host environment has to register for environment events.
     pub host_environment_timeout: Duration,
 }
 
@@ -118,31 +119,32 @@ impl Default for ServerSettings {
     }
 }
 
-/// Why a server cannot start.
+/// Reason for which a server cannot start.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// The loopback address cannot be listened on.
+    /// The server cannot listen on the loopback address.
     #[error("cannot listen on the loopback address: {0}")]
     Listen(#[from] std::io::Error),
 }
 
-/// What a server is made of.
+/// Parts that a server is built from.
 pub struct ServerParts {
-    /// Its own name; the namespace should hold no dot (`libpmix` 4.2 cuts a URI at the first one).
+    /// Name of the server. The namespace should contain no dot (`libpmix` 4.2 cuts a URI at the
+    /// first one).
     pub me: Proc,
-    /// The host environment.
+    /// Host environment.
     pub host: Arc<dyn HostEnvironment>,
-    /// The other servers.
+    /// Transport to the other servers.
     pub fabric: Arc<InProcessTransport>,
-    /// The modules.
+    /// Modules.
     pub hosted: Hosted,
-    /// The threads on which these run.
+    /// Guest threads on which the modules run.
     pub pools: GuestPools,
-    /// Who watches.
+    /// Notices for listeners.
     pub notices: Notices,
-    /// Who looks which processes clients and tools are.
+    /// Observer that identifies the processes of clients and tools.
     pub observer: ProcessObserver,
-    /// Where all that is decided is recorded, if it is.
+    /// Audit trail that records all decisions, if there is one.
     pub audit: Option<AuditTrail>,
 }
 
@@ -154,8 +156,8 @@ pub struct Server {
     chains: ChainView,
     shadows: Shadows,
     shared_actor: Arc<SharedActor>,
-    office: JoinHandle<()>,
-    /// None when it has been waited for.
+    actor_task: JoinHandle<()>,
+    /// Task of the listener, `None` once it has been waited for.
     listener: Option<JoinHandle<()>>,
     stopping: watch::Sender<ServePhase>,
     fabric: Arc<InProcessTransport>,
@@ -169,6 +171,7 @@ impl Server {
         settings: ServerSettings,
         parts: ServerParts,
     ) -> Result<Server, ServerError> {
+        // Port 0 lets the system choose a free port. Clients learn it from the URI.
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
@@ -186,15 +189,14 @@ impl Server {
         } = parts.hosted;
         let notices = parts.notices;
         let shadows = Shadows::new(&parts.pools.shadows, &metrics);
-        let (told, counted, looking) = (notices.clone(), metrics.clone(), shadows.clone());
         let chains = Chains::start(
             chains,
             &parts.pools,
             settings.chains,
             &wanted,
-            told,
-            counted,
-            looking,
+            notices.clone(),
+            metrics.clone(),
+            shadows.clone(),
         );
         let view = chains.view();
         let id = parts.fabric.allot();
@@ -224,7 +226,7 @@ impl Server {
         let monitoring = match settings.core.monitoring {
             Monitoring::Deferred if parts.host.monitors() => Monitoring::Host,
             Monitoring::Deferred => Monitoring::Server,
-            said => said,
+            configured => configured,
         };
         let shares = ShareLimits {
             max_connections: settings.max_connections,
@@ -233,7 +235,7 @@ impl Server {
             max_partial_frame_bytes_per_user: settings.max_partial_frame_bytes_per_user,
             frame_timeout: settings.frame_timeout,
             max_refusal_delay: settings.max_refusal_delay,
-            // Half of the threads are left for others.
+            // Half of the threads stay free for other users.
             max_message_turns_per_user: tokio::runtime::Handle::current().metrics().num_workers()
                 / 2,
             max_tools_per_user: settings.core.max_tools_per_user,
@@ -250,6 +252,7 @@ impl Server {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
+        // Before the first client connects, so that the host environment misses no event.
         if let Some(codes) = parts.host.registered_events() {
             state.host_registers(&codes);
         }
@@ -290,14 +293,14 @@ impl Server {
             refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
         };
         let user_shares = Arc::new(UserShares::new(shares, identity.uid));
-        let shown = user_shares.clone();
-        metrics.show(move || shown.families());
-        let office = Arc::new(SharedActor::of(actor));
+        let measured = user_shares.clone();
+        metrics.show(move || measured.families());
+        let shared_actor = Arc::new(SharedActor::of(actor));
         let (stopping, stage) = watch::channel(ServePhase::Accept);
         let host = parts.host;
-        let lobby = ConnectionContext {
+        let context = ConnectionContext {
             audit: parts.audit,
-            office: office.clone(),
+            office: shared_actor.clone(),
             metrics: metrics.clone(),
             packing: Arc::default(),
             checker,
@@ -320,9 +323,9 @@ impl Server {
             metrics,
             chains: view,
             shadows,
-            shared_actor: office.clone(),
-            office: tokio::spawn(office.run(inbox)),
-            listener: Some(tokio::spawn(listen(listener, Arc::new(lobby), stage))),
+            shared_actor: shared_actor.clone(),
+            actor_task: tokio::spawn(shared_actor.run(inbox)),
+            listener: Some(tokio::spawn(listen(listener, Arc::new(context), stage))),
             stopping,
             fabric: parts.fabric,
             id,
@@ -330,44 +333,44 @@ impl Server {
         })
     }
 
-    /// Where clients find it.
+    /// Returns the URI at which clients find the server.
     pub fn uri(&self) -> &ServerUri {
         &self.uri
     }
 
-    /// By which the host environment reaches it.
+    /// Returns the handle by which the host environment reaches the server.
     pub fn handle(&self) -> ServerHandle {
         self.handle.clone()
     }
 
-    /// The hosted chains, as they are.
+    /// Returns a view of the hosted chains, which follows their changes.
     pub fn chains(&self) -> ChainView {
         self.chains.clone()
     }
 
-    /// Those that only look on.
+    /// Returns the shadow modules.
     pub fn shadows(&self) -> Shadows {
         self.shadows.clone()
     }
 
-    /// What it counts.
+    /// Returns the server's counters.
     pub fn counters(&self) -> &Counters {
         self.metrics.counters()
     }
 
-    /// All that it counts and measures.
+    /// Returns all metrics of the server.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.metrics.clone()
     }
 
-    /// Waits until a panic has left the server's state half-way, so that it answers nobody any more and its process should end; for
-    /// ever if there is none.
+    /// Waits for a panic that has left the server's state inconsistent, or for ever if there is
+    /// none. After such a panic the server answers no requests and its process should end.
     pub fn failure(&self) -> impl Future<Output = ()> + Send + use<> {
         self.shared_actor.failure()
     }
 
-    /// Accepts nobody any more, and returns when the last connection has ended. Whoever gives up waiting has changed
-    /// nothing; [`Server::shutdown`] ends the rest.
+    /// Stops accepting connections, and returns when the last one has ended. The future may be
+    /// dropped: the connections are still served, and [`Server::shutdown`] ends them.
     pub async fn drain(&mut self) {
         self.stopping.send_if_modified(|stage| {
             let serving = *stage == ServePhase::Accept;
@@ -383,14 +386,15 @@ impl Server {
         }
     }
 
-    /// Stops: accepts nobody any more, lets events that were accepted pass the hosted chains, lets clients take what is left
-    /// for them, and returns when all of that has ended.
+    /// Stops the server: accepts no further connections, lets accepted events pass the hosted
+    /// chains, and lets clients receive their queued messages. Returns when all of that has ended.
     pub async fn shutdown(self) {
+        // First, so that other servers no longer wait for this one.
         self.fabric.leave(self.id);
         self.handle.stop();
-        // A receiver is there as long as the listener runs.
+        // Ignore an error: without a receiver the listener has ended already.
         let _ = self.stopping.send(ServePhase::Drain(self.drain_timeout));
-        for task in self.listener.into_iter().chain([self.office]) {
+        for task in self.listener.into_iter().chain([self.actor_task]) {
             report(task.await);
         }
     }

@@ -1,5 +1,6 @@
-//! Where the actor is. Who has something to say enters, one at a time, and what that leads to is done before the next enters:
-//! a request is carried out by the task that has read it, for to hand it over to another would take longer than all the rest.
+//! The actor behind a mutex. One task at a time locks it and executes all actions that result
+//! before it unlocks. The task that has read a request executes it, since a handover to another
+//! task would take longer than the request.
 use crate::{
     actor::Actor,
     deadline::until,
@@ -15,26 +16,26 @@ use std::{
 use thiserror::Error;
 use tokio::sync::{Notify, watch};
 
-/// The office of one server.
+/// Actor of one server, shared by its tasks.
 pub(crate) struct SharedActor {
-    desk: Mutex<ActorSlot>,
-    /// Told when something is to be done sooner than the office's own task believes.
+    slot: Mutex<ActorSlot>,
+    /// Notified when a deadline is earlier than the one that the actor's own task sleeps for.
     sooner: Notify,
     backlog: SpillBacklog,
-    /// When the actor's clock was started.
+    /// Start of the actor's clock.
     started: Instant,
-    /// True if a panic left the actor's state half-way.
+    /// True if a panic left the actor's state inconsistent.
     has_failed: watch::Sender<bool>,
 }
 
 struct ActorSlot {
-    /// None when the server has stopped.
+    /// The actor, `None` when the server has stopped.
     actor: Option<Actor>,
-    /// Until when the office's own task sleeps.
+    /// Deadline that the actor's own task sleeps for.
     sleeps: Option<MonotonicTime>,
 }
 
-/// Tells of a panic while the actor was at work. It is dropped behind the lock.
+/// Guard that reports a panic of code that has locked the actor. It must be dropped after the lock.
 struct FailureGuard<'a>(&'a watch::Sender<bool>);
 
 impl Drop for FailureGuard<'_> {
@@ -51,11 +52,11 @@ impl Drop for FailureGuard<'_> {
 pub(crate) struct ActorStopped;
 
 impl SharedActor {
-    /// That of this actor.
+    /// Shares an actor.
     pub(crate) fn of(actor: Actor) -> SharedActor {
         let (backlog, started) = (actor.spiller.backlog(), actor.started);
         SharedActor {
-            desk: Mutex::new(ActorSlot {
+            slot: Mutex::new(ActorSlot {
                 actor: Some(actor),
                 sleeps: None,
             }),
@@ -66,52 +67,54 @@ impl SharedActor {
         }
     }
 
-    /// Waits for a panic that leaves the actor's state half-way; for ever if there is none.
+    /// Waits for a panic that leaves the actor's state inconsistent, or for ever if there is none.
     pub(crate) fn failure(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut has_failed = self.has_failed.subscribe();
         async move {
+            // Without a sender the server has ended without such a panic.
             if has_failed.wait_for(|has_failed| *has_failed).await.is_err() {
                 std::future::pending().await
             }
         }
     }
 
-    /// Says something to the actor, who is free sooner than anybody could have waited.
+    /// Runs `work` with exclusive access to the actor. Blocks the thread until the lock is free:
+    /// code that holds it never waits.
     pub(crate) fn with_actor<T>(
         &self,
-        say: impl FnOnce(&mut Actor) -> T,
+        work: impl FnOnce(&mut Actor) -> T,
     ) -> Result<T, ActorStopped> {
         let _guard = FailureGuard(&self.has_failed);
-        // Whoever panicked in here has left the state half-way: nothing of it is to be trusted.
-        let mut desk = self.desk.lock().map_err(|_| ActorStopped)?;
-        let ActorSlot { actor, sleeps } = &mut *desk;
+        // A poisoned lock means that a panic has interrupted a change of the state: do not use it.
+        let mut slot = self.slot.lock().map_err(|_| ActorStopped)?;
+        let ActorSlot { actor, sleeps } = &mut *slot;
         let actor = actor.as_mut().ok_or(ActorStopped)?;
-        let said = say(actor);
+        let result = work(actor);
         actor.metrics.follow(actor.state.counts());
         let due = actor.state.deadline();
         if due.is_some_and(|due| sleeps.is_none_or(|until| due < until)) {
             *sleeps = due;
             self.sooner.notify_one();
         }
-        Ok(said)
+        Ok(result)
     }
 
-    /// Whether the disk has not come so far that more may be spilled.
+    /// Returns true if too many events wait to be spilled.
     pub(crate) fn is_behind(&self) -> bool {
         self.backlog.is_long()
     }
 
-    /// Waits until the disk has come so far that more may be spilled: whoever floods waits with it.
+    /// Waits until further events may be spilled. Connections that cause too many events wait here.
     pub(crate) async fn wait_for_spill_capacity(&self) {
         self.backlog.breathe().await;
     }
 
-    /// Brings what the host environment, the fabric and the server's own workers say, and what the time does, until the server is
-    /// told to stop; then lets the hosted chains finish what they have.
+    /// Passes on messages of the host environment, the server transport and the server's own
+    /// workers, and deadlines, until the server is stopped. Then lets the hosted modules finish.
     pub(crate) async fn run(self: Arc<SharedActor>, mut inbox: ActorInbox) {
         let mut has_failed = self.has_failed.subscribe();
         while let Ok(deadline) = self.deadline() {
-            let entered = tokio::select! {
+            let passed_on = tokio::select! {
                 message = inbox.internal.recv() => match message {
                     Some(ActorMessage::Stop) | None => break,
                     Some(message) => self.with_actor(|actor| actor.handle_message(message)),
@@ -121,7 +124,7 @@ impl SharedActor {
                 () = self.sooner.notified() => Ok(()),
                 _ = has_failed.wait_for(|has_failed| *has_failed) => break,
             };
-            if entered.is_err() {
+            if passed_on.is_err() {
                 break;
             }
             self.wait_for_spill_capacity().await;
@@ -130,23 +133,24 @@ impl SharedActor {
             return;
         };
         actor.tell_losses();
-        // Whoever waits for us to listen must not: the chains that are drained below are among them.
+        // Close the queues first: a worker of a chain that waits for space in one would block the
+        // drain below.
         drop(inbox);
         actor.end().await;
     }
 
-    /// When there is something to do, until when the caller sleeps.
+    /// Returns the next deadline, and records that the caller sleeps until then.
     fn deadline(&self) -> Result<Option<MonotonicTime>, ActorStopped> {
-        let mut desk = self.desk.lock().map_err(|_| ActorStopped)?;
-        desk.sleeps = desk.actor.as_ref().ok_or(ActorStopped)?.state.deadline();
-        Ok(desk.sleeps)
+        let mut slot = self.slot.lock().map_err(|_| ActorStopped)?;
+        slot.sleeps = slot.actor.as_ref().ok_or(ActorStopped)?.state.deadline();
+        Ok(slot.sleeps)
     }
 
-    /// Nobody enters any more. The actor comes back if its state is whole; one that a panic left half-way is dropped, and the
-    /// connections that it holds are closed with it.
+    /// Takes the actor out, so that later calls fail, and returns it if its state is consistent.
+    /// After a panic the actor is dropped, which closes its connections.
     fn close(&self) -> Option<Actor> {
-        match self.desk.lock() {
-            Ok(mut desk) => desk.actor.take(),
+        match self.slot.lock() {
+            Ok(mut slot) => slot.actor.take(),
             Err(poisoned) => {
                 drop(poisoned.into_inner().actor.take());
                 None
@@ -157,6 +161,6 @@ impl SharedActor {
 
 impl fmt::Debug for SharedActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Office").finish_non_exhaustive()
+        f.debug_struct("SharedActor").finish_non_exhaustive()
     }
 }

@@ -1,5 +1,5 @@
-//! The thread that keeps on disk what the log of events has no room for in memory. It does what it is told in that order, so an
-//! event that is recalled has been written.
+//! Thread that keeps on disk the retained events for which memory has no space. It executes
+//! commands in order, so an event is written before it can be recalled.
 use crate::handle::{ActorMessage, ServerHandle};
 use peal_core::server::{PeerId, Seq};
 use peal_model::{Event, Size};
@@ -12,18 +12,18 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How much may wait to be written, in bytes, before nothing new is taken on.
+/// Bytes that may wait to be written before no new requests are read.
 const BACKLOG: usize = 8 << 20;
 
-/// In which form events are written; it never leaves this process.
-const FORM: &str = "5.0.11";
+/// Release of `libpmix` whose format is used on disk. No other process reads the files.
+const FORMAT_RELEASE: &str = "5.0.11";
 
-/// Where and how much is spilled.
+/// Directory and limit of spilled events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpillSettings {
-    /// The directory of the files, which have no names.
+    /// Directory of the files, which have no names.
     pub dir: PathBuf,
-    /// How much disk they may take, in bytes.
+    /// Maximum disk space of the files, in bytes.
     pub max_bytes: u64,
 }
 
@@ -52,29 +52,29 @@ enum SpillCommand {
     },
 }
 
-/// What tells the thread; it ends when this is dropped.
+/// Handle of the thread, which ends when this is dropped.
 pub(crate) struct Spiller {
     settings: SpillSettings,
     limits: DecodeLimits,
     handle: ServerHandle,
-    /// None until something was spilled.
-    orders: Option<mpsc::Sender<SpillCommand>>,
+    /// Queue of the thread, `None` until the first event is spilled.
+    commands: Option<mpsc::Sender<SpillCommand>>,
     backlog: watch::Sender<usize>,
 }
 
-/// What waits for the disk.
+/// Bytes that wait to be written to disk.
 pub(crate) struct SpillBacklog(watch::Receiver<usize>);
 
 impl SpillBacklog {
-    /// Whether the disk has not come so far that more may be spilled. Asked after every message.
+    /// Returns true if too many bytes wait. Called after every message.
     pub(crate) fn is_long(&self) -> bool {
         *self.0.borrow() > BACKLOG
     }
 
-    /// Waits until the disk has come so far that more may be spilled.
+    /// Waits until further events may be spilled.
     pub(crate) async fn breathe(&self) {
         if self.is_long() {
-            // Who writes is gone only with the server.
+            // Ignore an error: the sender is dropped only with the server.
             let _ = self.0.clone().wait_for(|backlog| *backlog <= BACKLOG).await;
         }
     }
@@ -90,49 +90,50 @@ impl Spiller {
             settings,
             limits,
             handle,
-            orders: None,
+            commands: None,
             backlog: watch::Sender::new(0),
         }
     }
 
-    /// Has an event written.
+    /// Queues an event for writing.
     pub(crate) fn write(&mut self, at: Seq, event: Arc<Event>) {
         let bytes = Size::of_event(&event).bytes;
         self.backlog
             .send_modify(|backlog| *backlog = backlog.saturating_add(bytes));
-        self.tell(SpillCommand::Write { at, event, bytes });
+        self.command(SpillCommand::Write { at, event, bytes });
     }
 
-    /// Has what was written under these numbers forgotten.
+    /// Removes the events written under these numbers.
     pub(crate) fn forget(&mut self, first: Seq, last: Seq) {
-        self.tell(SpillCommand::Forget { first, last });
+        self.command(SpillCommand::Forget { first, last });
     }
 
-    /// Has events read; they come back as [`ActorMessage::Recalled`].
+    /// Reads events. They come back as [`ActorMessage::Recalled`].
     pub(crate) fn recall(&mut self, peer: PeerId, events: Vec<Seq>) {
-        self.tell(SpillCommand::Recall { peer, events });
+        self.command(SpillCommand::Recall { peer, events });
     }
 
-    /// How much waits to be written.
+    /// Returns a view of the bytes that wait to be written.
     pub(crate) fn backlog(&self) -> SpillBacklog {
         SpillBacklog(self.backlog.subscribe())
     }
 
-    fn tell(&mut self, order: SpillCommand) {
-        let orders = match self.orders.take() {
-            Some(orders) => Some(orders),
+    fn command(&mut self, command: SpillCommand) {
+        let commands = match self.commands.take() {
+            Some(commands) => Some(commands),
             None => self.start(),
         };
-        // Without a thread what is recalled cannot be had: the log says that it is lost.
-        match &orders {
-            Some(orders) => drop(orders.send(order)),
-            None => self.undone(order),
+        // Without a thread, recalled events are returned as lost.
+        match &commands {
+            Some(commands) => drop(commands.send(command)),
+            None => self.drop_command(command),
         }
-        self.orders = orders;
+        self.commands = commands;
     }
 
-    fn undone(&self, order: SpillCommand) {
-        match order {
+    /// Completes a command without the thread: the event is lost.
+    fn drop_command(&self, command: SpillCommand) {
+        match command {
             SpillCommand::Write { bytes, .. } => self
                 .backlog
                 .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes)),
@@ -145,60 +146,61 @@ impl Spiller {
     }
 
     fn start(&self) -> Option<mpsc::Sender<SpillCommand>> {
-        let codec = match FORM.parse::<Release>() {
+        let codec = match FORMAT_RELEASE.parse::<Release>() {
             Ok(release) => Codec {
                 dialect: Dialect::new(release.version(), Encoding::V41),
                 buffer_type: BufferType::NonDescribed,
                 limits: self.limits,
             },
             Err(error) => {
-                tracing::error!(%error, "events cannot be spilled");
+                tracing::error!(%error, "spilling of events not started: unknown format");
                 return None;
             }
         };
-        let (orders, inbox) = mpsc::channel();
+        let (commands, inbox) = mpsc::channel();
         let spill = Spill::new(&self.settings.dir, self.settings.max_bytes);
-        let work = Work {
+        let work = SpillThread {
             spill,
             codec,
             handle: self.handle.clone(),
             backlog: self.backlog.clone(),
-            fails: Fails::No,
+            last_write: LastWrite::Succeeded,
         };
         match thread::Builder::new()
             .name("peal-spill".into())
             .spawn(move || work.run(&inbox))
         {
-            Ok(_) => Some(orders),
+            Ok(_) => Some(commands),
             Err(error) => {
-                tracing::error!(%error, "events cannot be spilled: there is no thread for that");
+                tracing::error!(%error, "spilling of events not started: no thread");
                 None
             }
         }
     }
 }
 
-/// Whether the last write failed: of a row of failures the first is traced.
+/// Result of the last write. Of a series of failures, only the first is logged.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fails {
-    No,
-    Yes,
+enum LastWrite {
+    Succeeded,
+    Failed,
 }
 
-struct Work {
+struct SpillThread {
     spill: Spill,
     codec: Codec,
     handle: ServerHandle,
     backlog: watch::Sender<usize>,
-    fails: Fails,
+    last_write: LastWrite,
 }
 
-impl Work {
-    fn run(mut self, orders: &mpsc::Receiver<SpillCommand>) {
-        for order in orders {
-            match order {
+impl SpillThread {
+    fn run(mut self, commands: &mpsc::Receiver<SpillCommand>) {
+        for command in commands {
+            match command {
                 SpillCommand::Write { at, event, bytes } => {
                     self.write(at, &event);
+                    // After a failure, too: connections wait until the backlog is short.
                     self.backlog
                         .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes));
                 }
@@ -220,12 +222,12 @@ impl Work {
             Err(error) => Err(error.to_string()),
         };
         match written {
-            Ok(()) => self.fails = Fails::No,
-            Err(error) if self.fails == Fails::No => {
-                self.fails = Fails::Yes;
+            Ok(()) => self.last_write = LastWrite::Succeeded,
+            Err(error) if self.last_write == LastWrite::Succeeded => {
+                self.last_write = LastWrite::Failed;
                 tracing::error!(
                     error,
-                    "an event cannot be spilled: those who register late will miss it, and perhaps more"
+                    "event not spilled; late recipients miss this and possibly later events"
                 );
             }
             Err(_) => {}
@@ -236,10 +238,10 @@ impl Work {
         let bytes = self
             .spill
             .read(at.0)
-            .inspect_err(|error| tracing::error!(%error, "a spilled event is lost"));
+            .inspect_err(|error| tracing::error!(%error, "spilled event not read"));
         let event = self.codec.decode_event(&bytes.ok()??);
         event
-            .inspect_err(|error| tracing::error!(%error, "a spilled event cannot be read"))
+            .inspect_err(|error| tracing::error!(%error, "spilled event not decoded"))
             .ok()
     }
 }

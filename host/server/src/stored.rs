@@ -1,4 +1,5 @@
-//! What the server does with the store: the state of modules behind their capability, and how writing goes among the metrics.
+//! Use of the store by the server: state of modules behind their capability, and metrics of the
+//! store and the audit trail.
 use crate::metrics::{MetricFamily, MetricKind, Metrics};
 use peal_core::owner::Owner;
 use peal_model::{Status, code};
@@ -6,28 +7,29 @@ use peal_sandbox::StateStore;
 use peal_store::{ModuleStateStore, StateScope, Store, StoreError};
 use std::sync::Arc;
 
-/// The state of one module for one owner, in the store.
+/// State of one module for one owner, in the store.
 #[derive(Clone, Debug)]
 pub struct StoredState(ModuleStateStore);
 
 impl StoredState {
-    /// What a module keeps for an owner, at most so many bytes.
+    /// Opens the state that a module keeps for an owner, of at most `quota` bytes.
     pub fn new(store: &Arc<Store>, module: &str, owner: &Owner, quota: u64) -> StoredState {
         StoredState(store.state(module, &scope(owner), quota))
     }
 
-    /// The same, where all modules of that owner together keep no more than so many bytes.
+    /// Limits the state of all modules of that owner together to `total` bytes.
     pub fn within(self, total: u64) -> StoredState {
         StoredState(self.0.within(total))
     }
 
-    /// Drops all of it. What goes wrong there the store counts and traces itself.
+    /// Removes the whole state.
     pub fn clear(&self) {
+        // Ignore errors: the store counts and logs them.
         let _ = self.0.clear();
     }
 }
 
-/// As what an owner's state is kept.
+/// Returns the scope under which the state of an owner is kept.
 fn scope(owner: &Owner) -> StateScope {
     match owner {
         Owner::Site => StateScope::Site,
@@ -54,7 +56,7 @@ impl StateStore for StoredState {
     }
 }
 
-/// What a module is told of an error. What concerns the store as a whole, the store has traced.
+/// Returns the status of an error for a module. The store logs errors that concern it as a whole.
 fn status(error: &StoreError) -> Status {
     match error {
         StoreError::Quota { .. } | StoreError::Total { .. } | StoreError::Full { .. } => {
@@ -66,7 +68,7 @@ fn status(error: &StoreError) -> Status {
 }
 
 impl Metrics {
-    /// Shows how recording goes.
+    /// Adds the metrics of an audit trail.
     pub fn show_audit(&self, audit: peal_audit::AuditTrail) {
         self.show(move || {
             let health = audit.health();
@@ -98,7 +100,7 @@ impl Metrics {
         });
     }
 
-    /// Shows how writing to a store goes.
+    /// Adds the metrics of a store.
     pub fn show_store(&self, store: Arc<Store>) {
         self.show(move || {
             let health = store.health();

@@ -1,18 +1,19 @@
-//! Lines of the trace that are written once: what goes on being wrong is not worth one each time.
+//! Log lines that are written once at warning level, because an error that persists would repeat
+//! them.
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Allows one line ever.
+/// Limit that allows a single line.
 #[derive(Debug, Default)]
 pub(crate) struct Once(AtomicBool);
 
 impl Once {
-    /// Whether this is the first time.
+    /// Returns true at the first call.
     pub(crate) fn allow(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }
 }
 
-/// Writes a line: a warning the first time, for those who debug later on.
+/// Writes a log line: at warning level the first time, later at debug level.
 macro_rules! warn_once {
     ($once:expr, $($line:tt)+) => {
         if $once.allow() { tracing::warn!($($line)+) } else { tracing::debug!($($line)+) }

@@ -1,4 +1,4 @@
-//! The seam between servers: what they need of each other.
+//! Interface between servers: the services that they need from each other.
 //!
 //! [`InProcessTransport`] joins the servers of one process: in production one, in tests several.
 use crate::handle::ServerHandle;
@@ -19,18 +19,19 @@ use tokio::sync::oneshot;
 
 pub use peal_core::group::ServerId;
 
-/// What comes back from the other servers, in their own time.
+/// Result from other servers, which may take any time.
 pub type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
 
-/// What servers need of each other.
+/// Server transport: the connection of a server to the others.
 pub trait ServerTransport: Send + Sync + 'static {
-    /// This server hosts procs of this namespace from now on.
+    /// Registers a server as host of procs of this namespace.
     fn hosts(&self, server: ServerId, nspace: Nspace);
 
-    /// It does not any more.
+    /// Removes a server as host of procs of this namespace.
     fn forgets(&self, server: ServerId, nspace: &Nspace);
 
-    /// Makes an event known to the other servers, to those whom it may reach; the handlers there may raise so many in turn.
+    /// Distributes an event to the other servers. `reach` are the users whose procs may receive it,
+    /// `allowance` is the number of events that handlers there may raise in response.
     fn distribute(
         &self,
         from: ServerId,
@@ -39,8 +40,9 @@ pub trait ServerTransport: Send + Sync + 'static {
         allowance: EventBudget,
     );
 
-    /// Hands what all servers that host one of these procs bring to each of them. Servers that gather for the same procs and
-    /// purpose at the same time meet; each gets what the others bring, and whether all took part.
+    /// Exchanges contributions between all servers that host one of these procs. Calls of several
+    /// servers with the same procs and purpose belong together. Each returns the contributions of
+    /// the other servers and whether all took part.
     fn gather(
         &self,
         from: ServerId,
@@ -49,13 +51,15 @@ pub trait ServerTransport: Send + Sync + 'static {
         brought: FenceContribution,
     ) -> TransportFuture<'_, FenceContribution>;
 
-    /// Sends something about groups to another server, which gets what one sends it in its order. One that is gone gets nothing.
+    /// Sends a message about groups to another server. Messages of one server arrive in order.
+    /// Messages to a server that has left are dropped.
     fn group(&self, from: ServerId, to: ServerId, message: GroupMessage);
 
-    /// Whether there is a gateway for this server.
+    /// Returns the availability of a gateway for this server.
     fn gateway(&self, of: ServerId) -> GatewayAvailability;
 
-    /// Has a gateway write what is for one channel. `PMIX_ERR_NOT_AVAILABLE` if there is none, or it does not know that channel.
+    /// Has a gateway write the data for one log channel. Returns `PMIX_ERR_NOT_AVAILABLE` if there
+    /// is no gateway, or if it does not have that channel.
     fn log(
         &self,
         from: ServerId,
@@ -65,52 +69,52 @@ pub trait ServerTransport: Send + Sync + 'static {
     ) -> TransportFuture<'_, ()>;
 }
 
-/// What a server does for others.
+/// Service of a server for the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ServerKind {
-    /// Nothing.
+    /// No service.
     #[default]
     Node,
-    /// It writes to log channels that they do not have (`PMIX_SERVER_GATEWAY`).
+    /// Writing to log channels that the others do not have (`PMIX_SERVER_GATEWAY`).
     Gateway,
 }
 
-/// A server that waits for others.
-struct Arrived {
+/// A server that has contributed and waits for the others.
+struct ArrivedServer {
     server: ServerId,
     brought: FenceContribution,
-    tell: oneshot::Sender<FenceContribution>,
+    reply: oneshot::Sender<FenceContribution>,
 }
 
-/// Servers that gather for the same procs.
+/// Exchange of contributions that is not complete.
 struct PendingGather {
-    arrived: Vec<Arrived>,
-    /// Whether everybody is still there for whom they wait.
+    arrived: Vec<ArrivedServer>,
+    /// Partial if a server has left before it contributed.
     attendance: Completeness,
 }
 
 #[derive(Default)]
 struct Inner {
     servers: BTreeMap<ServerId, (ServerHandle, ServerKind)>,
-    /// Which servers host procs of a namespace.
+    /// Servers that host procs of each namespace.
     hosts: BTreeMap<Nspace, Vec<ServerId>>,
-    meetings: BTreeMap<(Purpose, NamedProcs), Vec<PendingGather>>,
+    gathers: BTreeMap<(Purpose, NamedProcs), Vec<PendingGather>>,
     next: u32,
 }
 
-/// Joins the servers of one process.
+/// Transport between the servers of one process.
 #[derive(Default)]
 pub struct InProcessTransport {
     inner: Mutex<Inner>,
 }
 
 impl InProcessTransport {
-    /// A fabric without servers.
+    /// Creates a transport without servers.
     pub fn new() -> Arc<InProcessTransport> {
         Arc::default()
     }
 
-    /// A number for a server that is about to join.
+    /// Assigns the id of a server that is about to join.
     pub fn allot(&self) -> ServerId {
         let mut inner = self.lock();
         inner.next += 1;
@@ -127,22 +131,21 @@ impl InProcessTransport {
         inner.servers.insert(id, (server, duty));
     }
 
-    /// The gateway for a server: the first that joined, of those that there are.
+    /// Returns the gateway for a server: the one with the lowest id. A gateway has none.
     fn gateway_of(&self, id: ServerId) -> Option<ServerHandle> {
         let inner = self.lock();
         let mut gateways = inner
             .servers
             .iter()
             .filter(|(other, (_, duty))| **other != id && *duty == ServerKind::Gateway);
-        // A gateway writes for itself.
-        let is_one = matches!(inner.servers.get(&id), Some((_, ServerKind::Gateway)));
+        let is_gateway = matches!(inner.servers.get(&id), Some((_, ServerKind::Gateway)));
         gateways
             .next()
-            .filter(|_| !is_one)
+            .filter(|_| !is_gateway)
             .map(|(_, (server, _))| server.clone())
     }
 
-    /// A server is gone.
+    /// Removes a server.
     pub fn leave(&self, id: ServerId) {
         let mut inner = self.lock();
         inner.servers.remove(&id);
@@ -150,30 +153,29 @@ impl InProcessTransport {
             .servers
             .values()
             .for_each(|(other, _)| other.server_left(id));
-        inner.host_no_more(id, |_| true);
+        inner.remove_host(id, |_| true);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a contribution to the first meeting for these procs that this server has not joined; when the last one has come,
-    /// everybody is told.
-    fn meet(
+    /// Adds a contribution to the first exchange for these procs that has none of this server. The
+    /// last contribution completes the exchange.
+    fn contribute(
         &self,
         from: ServerId,
         purpose: Purpose,
         procs: NamedProcs,
         brought: FenceContribution,
     ) -> oneshot::Receiver<FenceContribution> {
-        let (tell, told) = oneshot::channel();
+        let (reply, others) = oneshot::channel();
         let mut inner = self.lock();
-        let Inner {
-            hosts, meetings, ..
-        } = &mut *inner;
-        let open = meetings.entry((purpose, procs.clone())).or_default();
-        let at = open.iter().position(|meeting| !meeting.has(from));
+        let Inner { hosts, gathers, .. } = &mut *inner;
+        let open = gathers.entry((purpose, procs.clone())).or_default();
+        // A server may contribute to the next exchange while others are missing in this one.
+        let at = open.iter().position(|gather| !gather.has(from));
         let at = at.unwrap_or_else(|| {
             open.push(PendingGather {
                 arrived: Vec::new(),
@@ -181,30 +183,29 @@ impl InProcessTransport {
             });
             open.len() - 1
         });
-        let Some(meeting) = open.get_mut(at) else {
-            return told;
+        let Some(gather) = open.get_mut(at) else {
+            return others;
         };
-        meeting.arrived.push(Arrived {
+        gather.arrived.push(ArrivedServer {
             server: from,
             brought,
-            tell,
+            reply,
         });
-        if meeting.is_complete(hosts, &procs) {
+        if gather.is_complete(hosts, &procs) {
             open.swap_remove(at).conclude();
             if open.is_empty() {
-                meetings.remove(&(purpose, procs));
+                gathers.remove(&(purpose, procs));
             }
         }
-        told
+        others
     }
 }
 
 impl Inner {
-    /// A server hosts these namespaces no more. Nobody waits for it because of them; those who met go on with what they have.
-    fn host_no_more(&mut self, server: ServerId, is_meant: impl Fn(&Nspace) -> bool) {
-        let Inner {
-            hosts, meetings, ..
-        } = self;
+    /// Removes a server as host of the namespaces that the filter accepts. Exchanges no longer wait
+    /// for it because of them, and complete without its contribution.
+    fn remove_host(&mut self, server: ServerId, is_meant: impl Fn(&Nspace) -> bool) {
+        let Inner { hosts, gathers, .. } = self;
         let lost = |nspace: &Nspace, hosts: &mut Vec<ServerId>| {
             let before = hosts.len();
             hosts.retain(|host| *host != server || !is_meant(nspace));
@@ -215,16 +216,16 @@ impl Inner {
             .filter_map(|(nspace, hosts)| lost(nspace, hosts).then(|| nspace.clone()))
             .collect();
         hosts.retain(|_, hosts| !hosts.is_empty());
-        for ((_, procs), meetings) in meetings.iter_mut() {
+        for ((_, procs), pending) in gathers.iter_mut() {
             if procs.iter().any(|proc| lost.contains(&proc.nspace)) {
-                let deserted = meetings.iter_mut().filter(|meeting| !meeting.has(server));
-                deserted.for_each(|meeting| meeting.attendance = Completeness::Partial);
-                meetings
-                    .extract_if(.., |meeting| meeting.is_complete(hosts, procs))
+                let without_server = pending.iter_mut().filter(|gather| !gather.has(server));
+                without_server.for_each(|gather| gather.attendance = Completeness::Partial);
+                pending
+                    .extract_if(.., |gather| gather.is_complete(hosts, procs))
                     .for_each(PendingGather::conclude);
             }
         }
-        meetings.retain(|_, meetings| !meetings.is_empty());
+        gathers.retain(|_, pending| !pending.is_empty());
     }
 }
 
@@ -233,7 +234,7 @@ impl PendingGather {
         self.arrived.iter().any(|arrived| arrived.server == server)
     }
 
-    /// Whether every server that hosts one of these procs has come.
+    /// Returns true if every server that hosts one of these procs has contributed.
     fn is_complete(&self, hosts: &BTreeMap<Nspace, Vec<ServerId>>, procs: &[Proc]) -> bool {
         let mut expected = procs
             .iter()
@@ -248,7 +249,7 @@ impl PendingGather {
             .iter()
             .map(|arrived| (arrived.server, arrived.brought.clone()))
             .collect();
-        for Arrived { server, tell, .. } in self.arrived {
+        for ArrivedServer { server, reply, .. } in self.arrived {
             let others = || {
                 all.iter()
                     .filter(|(other, _)| *other != server)
@@ -257,8 +258,8 @@ impl PendingGather {
             let attendance =
                 others().fold(self.attendance, |all, brought| all.and(brought.attendance));
             let data = others().flat_map(|brought| brought.data.clone()).collect();
-            // Who no longer listens has given the fence up.
-            let _ = tell.send(FenceContribution { data, attendance });
+            // Ignore a server that no longer waits: it has given up the fence.
+            let _ = reply.send(FenceContribution { data, attendance });
         }
     }
 }
@@ -273,7 +274,7 @@ impl ServerTransport for InProcessTransport {
     }
 
     fn forgets(&self, server: ServerId, nspace: &Nspace) {
-        self.lock().host_no_more(server, |hosted| hosted == nspace);
+        self.lock().remove_host(server, |hosted| hosted == nspace);
     }
 
     fn distribute(
@@ -290,6 +291,7 @@ impl ServerTransport for InProcessTransport {
             .filter(|(id, _)| **id != from)
             .map(|(_, (server, _))| server)
             .collect();
+        // Divide the budget among all servers, the sender included.
         let each = EventBudget(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
         for server in others {
             server.distributed(event.clone(), reach, each);
@@ -303,8 +305,8 @@ impl ServerTransport for InProcessTransport {
         procs: NamedProcs,
         brought: FenceContribution,
     ) -> TransportFuture<'_, FenceContribution> {
-        let told = self.meet(from, purpose, procs, brought);
-        Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
+        let others = self.contribute(from, purpose, procs, brought);
+        Box::pin(async move { others.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
     }
 
     fn group(&self, from: ServerId, to: ServerId, message: GroupMessage) {
@@ -393,18 +395,18 @@ mod tests {
             )
         );
         assert!(
-            fabric.lock().meetings.is_empty(),
-            "nothing is left of a meeting that is over"
+            fabric.lock().gathers.is_empty(),
+            "a completed exchange is kept"
         );
     }
 
     #[tokio::test]
     async fn departed_server_is_not_awaited_and_that_is_reported() {
-        type Goes = fn(&InProcessTransport, ServerId);
-        let goes: [Goes; 2] = [InProcessTransport::leave, |fabric, id| {
+        type Departure = fn(&InProcessTransport, ServerId);
+        let departures: [Departure; 2] = [InProcessTransport::leave, |fabric, id| {
             fabric.forgets(id, &nspace())
         }];
-        for goes in goes {
+        for depart in departures {
             let (fabric, one, two) = of_two();
             let waiting = fabric.gather(
                 one,
@@ -412,9 +414,9 @@ mod tests {
                 vec![Proc::all(nspace())].into(),
                 brings(&[0], Completeness::Full),
             );
-            goes(&fabric, two);
+            depart(&fabric, two);
             assert_eq!(waiting.await, Ok(brings(&[], Completeness::Partial)));
-            assert!(fabric.lock().meetings.is_empty());
+            assert!(fabric.lock().gathers.is_empty());
         }
     }
 }

@@ -1,18 +1,20 @@
-//! From a request to the host's method and back to a reply.
+//! Dispatch of requests to the methods of the host environment, and conversion of the results to
+//! replies.
 use crate::host_environment::{HostEnvironment, Spawned, UpcallFuture};
 use peal_core::job_control::Cleanup;
 use peal_model::{App, Info, Proc, Reply, Request, Status, Text, UserIdentity, code};
 
-/// For whom the host is asked, and what it need not know for that.
+/// Requester of an upcall, with the part of a query's answer that the server contributes.
 pub(crate) struct UpcallRequester {
     pub(crate) source: Proc,
-    /// As whom that runs.
+    /// User that the requester runs as.
     pub(crate) identity: Option<UserIdentity>,
-    /// What the server itself answers to a query: of job-control requests, groups and log channels what the asker wants to know and may.
+    /// Answers of the server itself to a query: those about job-control requests, groups, process
+    /// sets, supported attributes and log channels that the requester may see.
     pub(crate) known: Vec<Info>,
 }
 
-/// Asks the host what the server does not decide by itself.
+/// Passes a request to the host environment and returns the reply.
 pub(crate) async fn ask(
     host: &dyn HostEnvironment,
     asker: UpcallRequester,
@@ -23,7 +25,7 @@ pub(crate) async fn ask(
         .unwrap_or_else(Reply::Status)
 }
 
-/// Has the host remove things when procs have ended.
+/// Registers a cleanup with the host environment.
 pub(crate) async fn clean_up(
     host: &dyn HostEnvironment,
     source: Proc,
@@ -73,7 +75,7 @@ async fn answer(
                     nspace: Some(new.nspace),
                     kvals: new.kvals,
                 }),
-                // A requester reads the namespace in error replies too.
+                // Requesters expect the namespace in error replies, too.
                 Err(status) => Ok(Reply::Spawned {
                     status,
                     nspace: None,
@@ -83,16 +85,16 @@ async fn answer(
         }
         Request::Query { queries } => {
             let identity = identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?;
-            let asked = queries.iter().map(|query| query.keys.len()).sum();
+            let requested = queries.iter().map(|query| query.keys.len()).sum();
             let mut infos = match host.query(source, identity, queries).await {
-                // The server knows something, though the host may not.
+                // The answers of the server remain if the host environment has none.
                 Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if !own.is_empty() => {
                     Vec::new()
                 }
                 answer => answer?,
             };
             infos.extend(own);
-            found(infos, asked)
+            query_reply(infos, requested)
         }
         Request::Allocate {
             directive,
@@ -149,7 +151,7 @@ async fn answer(
             session,
             infos: details,
         } => infos(host.session_control(source, session, details)).await,
-        // The rest is the server's own, goes another way, or is served by nobody yet.
+        // The server processes these itself, passes them on elsewhere, or does not support them.
         Request::JobData
         | Request::GroupConstruct { .. }
         | Request::GroupDestruct { .. }
@@ -200,11 +202,11 @@ async fn infos(answer: UpcallFuture<'_, Vec<Info>>) -> Result<Reply, Status> {
     })
 }
 
-/// What is known of so many keys.
-fn found(infos: Vec<Info>, asked: usize) -> Result<Reply, Status> {
+/// Returns the reply to a query of `requested` keys. It is partial if fewer infos were found.
+fn query_reply(infos: Vec<Info>, requested: usize) -> Result<Reply, Status> {
     match infos.len() {
         0 => Err(code::PMIX_ERR_NOT_FOUND),
-        known if known < asked => Ok(Reply::Infos {
+        found if found < requested => Ok(Reply::Infos {
             status: code::PMIX_ERR_PARTIAL_SUCCESS,
             infos,
         }),

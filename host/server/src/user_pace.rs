@@ -1,27 +1,27 @@
-//! The pace at which one user may be refused. Whoever is refused faster waits before more is read, so that refusals take little of the time
-//! that the server has for others.
+//! Limit of the rate at which one user is refused. Beyond it, further input of the user is read
+//! with a delay, so that refusals take little of the time that other users need.
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// The time in which the refusals are forgotten that delay nothing.
+/// Time after which as many refusals as cause no delay are forgotten.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The number of users beyond which those are forgotten who were not refused of late.
+/// Number of users beyond which entries of users without recent refusals are removed.
 const MAX_USERS: usize = 256;
 
-/// The pace of all users.
+/// Refusal rates of all users.
 #[derive(Debug)]
 pub(crate) struct UserPaces {
-    /// The refusals of one user in a window that delay nothing.
+    /// Number of refusals of one user in a window that cause no delay.
     free: u32,
-    /// The time at which all refusals of a user are forgotten: each is remembered for its part of the window, behind those before it.
+    /// Time at which all refusals of a user are forgotten. Each one adds `WINDOW / free` to it.
     forgotten: BTreeMap<u32, Instant>,
 }
 
 impl UserPaces {
-    /// The pace of users who may be refused so many times in a second.
+    /// Creates the rates of users of whom `free` refusals in a second cause no delay.
     pub(crate) fn new(free: u32) -> UserPaces {
         UserPaces {
             free: free.max(1),
@@ -29,17 +29,18 @@ impl UserPaces {
         }
     }
 
-    /// Notes refusals. No more of them are remembered than delay what follows for `longest`.
+    /// Notes refusals. The resulting delay is at most `longest`.
     pub(crate) fn note(&mut self, uid: u32, count: u32, now: Instant, longest: Duration) {
         if self.forgotten.len() >= MAX_USERS {
             self.forgotten.retain(|_, at| *at > now);
         }
         let at = self.forgotten.entry(uid).or_insert(now);
         let all = (WINDOW / self.free).saturating_mul(count);
+        // Bound the summand first, so that the addition cannot overflow.
         *at = ((*at).max(now) + all.min(WINDOW + longest)).min(now + WINDOW + longest);
     }
 
-    /// The time that what follows of a user waits.
+    /// Returns the delay of a user's further input.
     pub(crate) fn delay(&self, uid: u32, now: Instant) -> Duration {
         let forgotten = self
             .forgotten

@@ -1,8 +1,9 @@
-//! The share of each user in connections, unfinished handshakes, unfinished frames and the work on messages, by the kernel's word of whose a
-//! connection is.
+//! Share of each user in connections, partial handshakes, partial frames and the execution of
+//! messages. The user of a connection is the one that the kernel reports.
 //!
-//! A connection beyond the share is refused at once. A handshake or frame beyond it is read no further until others of the same user are
-//! complete: procs of one job all come at once. Root and the server's user have no share, and connections that no one else can take.
+//! A connection beyond the share is refused at once. A handshake or frame beyond it is read on when
+//! others of the same user are complete, because the procs of a job connect all at once. Root and
+//! the server's user are exempt, and have reserved connections.
 use crate::{
     metrics::{Amount, Labels, MetricFamily, MetricKind, MetricSample},
     user_pace::UserPaces,
@@ -18,40 +19,43 @@ use std::{
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// One part in so many of all connections is for root and the server's user alone.
+/// Part of all connections that is reserved for root and the server's user: one in this many.
 const RESERVED_PART: usize = 8;
 
-/// The handshakes, and the requests for which there was no room, that may be refused of one user in a second without delay.
+/// Number of refused handshakes of one user in a second that cause no delay, and of requests
+/// refused for lack of resources.
 const FREE_HANDSHAKES: u32 = 32;
 const FREE_REQUESTS: u32 = 1000;
 
-/// The bytes that one permit for frames stands for.
+/// Bytes per permit of the semaphore for frames.
 const FRAME_UNIT: usize = 1024;
 
-/// The bounds of what there may be, and of what one user may have of it.
+/// Limits in total and per user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShareLimits {
-    /// The connections that there may be at once.
+    /// Maximum number of connections.
     pub(crate) max_connections: usize,
-    /// Those that one user may have.
+    /// Maximum number of connections of one user.
     pub(crate) max_connections_per_user: usize,
-    /// The handshakes of one user that are read at once.
+    /// Maximum number of handshakes of one user that are read at once.
     pub(crate) max_handshakes_per_user: usize,
-    /// The bytes that unfinished frames of one user may take.
+    /// Maximum bytes of partial frames of one user.
     pub(crate) max_partial_frame_bytes_per_user: usize,
-    /// The time from the first byte of a frame to its last.
+    /// Maximum time from the first byte of a frame to its last.
     pub(crate) frame_timeout: Duration,
-    /// The longest time that a handshake or request waits since others of the same user were refused.
+    /// Maximum delay of a handshake or request after others of the same user were refused.
     pub(crate) max_refusal_delay: Duration,
-    /// The connections of one user whose messages are carried out at the same time while other users are connected.
+    /// Maximum number of connections of one user whose messages are executed at the same time while
+    /// other users are connected.
     pub(crate) max_message_turns_per_user: usize,
-    /// The tools and the bytes of values put that one user may have: kept elsewhere, and shown here.
+    /// Maximum number of tools and bytes of put values of one user. They are enforced elsewhere and
+    /// only reported here.
     pub(crate) max_tools_per_user: usize,
     pub(crate) max_put_bytes_per_user: usize,
 }
 
 impl ShareLimits {
-    /// The connections that all users but root and the server's may have.
+    /// Returns the number of connections for all users except root and the server's user.
     fn unreserved_connections(&self) -> usize {
         self.max_connections - self.max_connections / RESERVED_PART
     }
@@ -62,7 +66,7 @@ impl ShareLimits {
     }
 }
 
-/// A bound that something would exceed.
+/// Limit that would be exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub(crate) enum ShareExceeded {
     #[error(
@@ -78,19 +82,20 @@ pub(crate) enum ShareExceeded {
     )]
     Handshakes { uid: u32, max: usize },
     #[error(
-        "unfinished frames of user {uid} take {max} bytes (server.max_partial_frame_bytes_per_user)"
+        "partial frames of user {uid} take {max} bytes, more are not allowed (server.max_partial_frame_bytes_per_user)"
     )]
     FrameBytes { uid: u32, max: usize },
 }
 
-/// The ledger of what each user has.
+/// Usage of all users, with its limits.
 #[derive(Debug)]
 pub(crate) struct UserShares {
     limits: ShareLimits,
-    /// The server's own user.
+    /// User of the server.
     server: u32,
     usage: Mutex<Usage>,
-    /// True while several users are connected. Nothing else is told by it, so that any order of memory will do.
+    /// True while several users are connected. It publishes no other data, so relaxed ordering
+    /// suffices.
     is_shared: AtomicBool,
 }
 
@@ -102,11 +107,11 @@ struct Usage {
     refused_requests: UserPaces,
 }
 
-/// The usage of one user; there is none without connections.
+/// Usage of one user, kept while the user has connections.
 #[derive(Debug)]
 struct UserUsage {
     connections: usize,
-    /// The rest of the share; none where a user has no share.
+    /// Rest of the share, `None` for root and the server's user.
     remaining: Option<Remaining>,
 }
 
@@ -133,7 +138,7 @@ impl UserShares {
         }
     }
 
-    /// Charges a connection to a user.
+    /// Charges a connection to a user, until the result is dropped.
     pub(crate) fn connect(self: &Arc<Self>, uid: u32) -> Result<ConnectionShare, ShareExceeded> {
         let is_bounded = uid != 0 && uid != self.server;
         let ShareLimits {
@@ -147,8 +152,8 @@ impl UserShares {
             max_connections
         };
         let mut usage = self.usage();
-        let theirs = usage.users.get(&uid).map_or(0, |user| user.connections);
-        if is_bounded && theirs >= own {
+        let count = usage.users.get(&uid).map_or(0, |user| user.connections);
+        if is_bounded && count >= own {
             return Err(ShareExceeded::UserConnections { uid, max: own });
         }
         if usage.connections >= max {
@@ -174,7 +179,7 @@ impl UserShares {
         })
     }
 
-    /// The limits of one user and the usage of all, as metrics.
+    /// Returns the limits of one user and the usage of all users, as metrics.
     pub(crate) fn families(&self) -> Vec<MetricFamily> {
         let ShareLimits {
             max_connections_per_user: connections,
@@ -241,6 +246,7 @@ impl UserShares {
         Remaining {
             handshakes: Arc::new(Semaphore::new(handshakes)),
             frames: Arc::new(Semaphore::new(self.limits.frame_units())),
+            // At least one permit: half of a single thread is none.
             turns: Arc::new(Semaphore::new(
                 self.limits
                     .max_message_turns_per_user
@@ -249,6 +255,8 @@ impl UserShares {
         }
     }
 
+    /// Returns the rest of a user's share, `None` for root and the server's user. The semaphores
+    /// are shared handles, so that callers wait without holding the lock.
     fn remaining(&self, uid: u32) -> Option<Remaining> {
         self.usage().users.get(&uid)?.remaining.clone()
     }
@@ -285,32 +293,34 @@ fn sample(resource: &str, uid: Option<u32>, value: usize) -> MetricSample {
     }
 }
 
-/// One connection of a user, until it is dropped.
+/// Share of one connection of a user, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionShare {
     shares: Arc<UserShares>,
     uid: u32,
-    /// Those at carrying out messages; none of root and the server's user.
+    /// Permits to execute messages, `None` for root and the server's user.
     turns: Option<Arc<Semaphore>>,
 }
 
-/// A handshake that is being read, or bytes of a frame, until it is dropped. Those of root and the server's user hold nothing.
+/// Share of a handshake that is being read, or of a partial frame, until it is dropped. It is empty
+/// for root and the server's user.
 #[derive(Debug)]
 pub(crate) struct UnfinishedShare(
-    #[expect(dead_code, reason = "what it holds is given back when it is dropped")]
+    #[expect(dead_code, reason = "the permit is released when it is dropped")]
     Option<OwnedSemaphorePermit>,
 );
 
-/// A turn of a user at having messages carried out, until it is dropped.
+/// Permit to execute messages of a user, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct MessageTurn<'a>(
-    #[expect(dead_code, reason = "what it holds is given back when it is dropped")]
+    #[expect(dead_code, reason = "the permit is released when it is dropped")]
     Option<SemaphorePermit<'a>>,
 );
 
 impl ConnectionShare {
-    /// A turn at having messages carried out, if the user may have one more now. Threads are left for others however many connections of
-    /// one user have something to say. Whoever is alone has all of them.
+    /// Returns a permit to execute messages, if the user may have one more now. Threads stay free
+    /// for other users, however many connections of one user are active. A user that alone is
+    /// connected is not limited.
     pub(crate) fn try_turn(&self) -> Option<MessageTurn<'_>> {
         match self
             .turns
@@ -322,11 +332,12 @@ impl ConnectionShare {
         }
     }
 
-    /// Waits for a turn at having messages carried out. The connections of a user take turns in the order of coming.
+    /// Waits for a permit to execute messages. The connections of a user get them in the order of
+    /// their requests.
     pub(crate) async fn turn(&self) -> MessageTurn<'_> {
         match &self.turns {
             None => MessageTurn(None),
-            // It is never closed.
+            // The semaphore is never closed.
             Some(turns) => MessageTurn(turns.acquire().await.ok()),
         }
     }
@@ -343,12 +354,13 @@ impl ConnectionShare {
         }
     }
 
-    /// The time that this handshake waits since others of the same user were refused.
+    /// Returns the delay of this handshake after others of the same user were refused.
     pub(crate) fn handshake_delay(&self, now: Instant) -> Duration {
         self.shares.usage().refused_handshakes.delay(self.uid, now)
     }
 
-    /// Notes that there was no room for so many requests. The time that those behind them wait.
+    /// Notes that `count` requests were refused for lack of resources. Returns the delay of the
+    /// requests behind them.
     pub(crate) fn refused_requests_delay(&self, count: u32, now: Instant) -> Duration {
         if self.turns.is_none() {
             return Duration::ZERO;
@@ -365,11 +377,12 @@ impl ConnectionShare {
         let Some(Remaining { handshakes, .. }) = self.shares.remaining(self.uid) else {
             return UnfinishedShare(None);
         };
-        // It is never closed.
+        // The semaphore is never closed.
         UnfinishedShare(handshakes.acquire_owned().await.ok())
     }
 
-    /// Waits until a frame of so many bytes may be read. One that is longer than the whole share takes all of it.
+    /// Waits until a frame of this length may be read. A frame longer than the whole share takes
+    /// all of it.
     pub(crate) async fn frame(&self, bytes: usize) -> UnfinishedShare {
         let Some(Remaining { frames, .. }) = self.shares.remaining(self.uid) else {
             return UnfinishedShare(None);
@@ -377,17 +390,17 @@ impl ConnectionShare {
         let units = bytes
             .div_ceil(FRAME_UNIT)
             .min(self.shares.limits.frame_units());
-        // The share has fewer units.
+        // The number of units fits: `frame_units` is at most `u32::MAX`.
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         UnfinishedShare(frames.acquire_many_owned(units).await.ok())
     }
 
-    /// The time from the first byte of a frame to its last.
+    /// Returns the maximum time from the first byte of a frame to its last.
     pub(crate) fn frame_timeout(&self) -> Duration {
         self.shares.limits.frame_timeout
     }
 
-    /// The error where a handshake could not be read in time.
+    /// Returns the error for a handshake that was not read in time.
     pub(crate) fn handshakes_exceeded(&self) -> ShareExceeded {
         ShareExceeded::Handshakes {
             uid: self.uid,
@@ -395,7 +408,7 @@ impl ConnectionShare {
         }
     }
 
-    /// The error where a frame could not be read in time.
+    /// Returns the error for a frame that was not read in time.
     pub(crate) fn frames_exceeded(&self) -> ShareExceeded {
         ShareExceeded::FrameBytes {
             uid: self.uid,

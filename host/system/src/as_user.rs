@@ -1,4 +1,5 @@
-//! What is done for somebody else with no more rights than they have: on a thread of its own, which the kernel takes for theirs.
+//! Work done with the rights of another user, on a separate thread that has that user's
+//! credentials.
 use peal_model::UserIdentity;
 use rustix::{
     process::{Gid, Uid, geteuid},
@@ -9,42 +10,45 @@ use rustix::{
 };
 use std::{io, thread};
 
-/// Runs this as somebody, with their user and group and no other group, and waits for it; of what it does to files the kernel
-/// allows what it allows them. What is ours already, it runs as we are.
+/// Runs `work` with the uid and gid of `identity` and no supplementary groups, and waits for it.
+/// The kernel permits access to files as it does for that user. Work for the own user runs on the
+/// calling thread with unchanged credentials.
 ///
-/// An error means that it was not run: no thread could be had, or we may not become them (`EPERM`, unless we are root).
-/// Blocks: not for tokio's own threads.
-pub fn run<T: Send>(somebody: UserIdentity, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    if somebody.uid == geteuid().as_raw() {
+/// Blocks: must not be called on tokio's worker threads.
+///
+/// # Errors
+/// No thread could be started, or this process may not switch to that user (`EPERM`, unless it is
+/// root). `work` has not run then. A panic of `work` is an error, too.
+pub fn run<T: Send>(identity: UserIdentity, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    if identity.uid == geteuid().as_raw() {
         return Ok(work());
     }
     thread::scope(|scope| {
         let switched = move || {
-            become_somebody(somebody)?;
+            switch_user(identity)?;
             Ok(work())
         };
-        // The thread ends with the work, so nobody need become who we were.
+        // The thread ends with the work, so its former credentials are never restored.
         let thread = thread::Builder::new()
             .name("as-user".to_owned())
             .spawn_scoped(scope, switched)?;
-        thread.join().unwrap_or_else(|_| {
-            Err(io::Error::other(
-                "what was run as somebody else has panicked",
-            ))
-        })
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("work run as another user panicked")))
     })
 }
 
-fn become_somebody(UserIdentity { uid, gid }: UserIdentity) -> rustix::io::Result<()> {
-    // Minus one stands for whoever it is now.
+fn switch_user(UserIdentity { uid, gid }: UserIdentity) -> rustix::io::Result<()> {
+    // The system calls take minus one as "leave unchanged".
     if uid == u32::MAX || gid == u32::MAX {
         return Err(rustix::io::Errno::INVAL);
     }
     set_thread_groups(&[])?;
     set_thread_res_gid(None, Gid::from_raw(gid), None)?;
-    // The real and the saved user stay ours: whoever is somebody's thread in those, may be killed by them, and we with it.
+    // Keep the real and the saved uid: a user may signal a thread that has the user's own uid in
+    // either of them, and the signal would end the whole process.
     set_thread_res_uid(None, Uid::from_raw(uid), None)?;
-    // The kernel does that for root alone.
+    // The kernel drops effective capabilities by itself only when the effective uid was root's.
     let permitted = capabilities(None)?.permitted;
     let none = CapabilitySet::empty();
     set_capabilities(
@@ -72,7 +76,7 @@ mod tests {
         sync::mpsc,
     };
 
-    const SOMEBODY: UserIdentity = UserIdentity {
+    const OTHER_USER: UserIdentity = UserIdentity {
         uid: 54_321,
         gid: 54_322,
     };
@@ -84,7 +88,7 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let (secret, made) = (dir.path().join("secret"), dir.path().join("made"));
         fs::write(&secret, "").unwrap();
-        // Of the groups that root has, the file's is one.
+        // The group of the file is one of root's groups.
         chown(
             &secret,
             Some(0),
@@ -92,7 +96,7 @@ mod tests {
         )
         .unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o660)).unwrap();
-        let (read, owner) = run(SOMEBODY, || {
+        let (read, owner) = run(OTHER_USER, || {
             fs::write(&made, "").unwrap();
             (
                 fs::read(&secret),
@@ -101,8 +105,11 @@ mod tests {
         })
         .unwrap();
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        assert_eq!(owner.unwrap(), (SOMEBODY.uid, SOMEBODY.gid));
-        assert!(fs::read(&secret).is_ok(), "we are who we were");
+        assert_eq!(owner.unwrap(), (OTHER_USER.uid, OTHER_USER.gid));
+        assert!(
+            fs::read(&secret).is_ok(),
+            "the calling thread has changed its user"
+        );
     }
 
     #[needs(root)]
@@ -111,12 +118,12 @@ mod tests {
         let ((tell, told), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
         thread::scope(|scope| {
             scope.spawn(|| {
-                run(SOMEBODY, move || {
+                run(OTHER_USER, move || {
                     tell.send(gettid().as_raw_nonzero()).unwrap();
                     let _ = ended.recv();
                     assert!(
                         capabilities(None).unwrap().effective.is_empty(),
-                        "nothing is left of root's power"
+                        "the thread has effective capabilities"
                     );
                 })
                 .unwrap();
@@ -125,12 +132,12 @@ mod tests {
             let signal = format!("kill -0 {thread}");
             let done = Command::new("sh")
                 .args(["-c", &signal])
-                .uid(SOMEBODY.uid)
-                .gid(SOMEBODY.gid)
+                .uid(OTHER_USER.uid)
+                .gid(OTHER_USER.gid)
                 .output();
             assert!(
                 !done.unwrap().status.success(),
-                "somebody may send the thread signals"
+                "the user may signal the thread"
             );
             drop(end);
         });
@@ -140,7 +147,7 @@ mod tests {
     #[test]
     fn other_users_are_out_of_reach_without_root() {
         assert_eq!(
-            run(SOMEBODY, || ()).unwrap_err().kind(),
+            run(OTHER_USER, || ()).unwrap_err().kind(),
             io::ErrorKind::PermissionDenied
         );
     }
@@ -152,10 +159,10 @@ mod tests {
             gid: 9,
         };
         assert_eq!(run(me, || geteuid().as_raw()).unwrap(), me.uid);
-        let nobody = UserIdentity {
+        let unknown = UserIdentity {
             uid: u32::MAX,
             gid: 0,
         };
-        assert_eq!(run(nobody, || ()).unwrap_err().raw_os_error(), Some(22));
+        assert_eq!(run(unknown, || ()).unwrap_err().raw_os_error(), Some(22));
     }
 }

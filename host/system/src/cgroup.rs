@@ -1,5 +1,6 @@
-//! Control groups (cgroup v2): one for each proc, in one for its job, where the system lets us make them. What is in one the kernel
-//! freezes, thaws and kills as a whole, and nothing that a proc starts gets out of it.
+//! Control groups (cgroup v2): one for each proc, inside one for its job, where the system permits
+//! their creation. The kernel freezes, thaws and kills a group as a whole. Processes that a proc
+//! starts are in its group, too.
 use crate::process::{self, RunningProcess};
 use peal_model::Rank;
 use rustix::fs::{Mode, OFlags};
@@ -14,29 +15,32 @@ use std::{
     },
 };
 
-/// How the names of jobs' groups begin; the process of their server follows, and a number.
+/// Prefix of the names of jobs' groups. The process id of the server follows, and a number.
 const JOB: &str = "peal-";
 
-/// Where the procs of a job are kept.
+/// Control group of a job. It contains the groups of the job's procs.
 #[derive(Debug)]
 pub struct JobCgroup {
     dir: PathBuf,
-    /// The same as `/proc/PID/cgroup` calls it.
+    /// Name of the group in `/proc/PID/cgroup`.
     name: String,
 }
 
-/// Where one proc is kept, with all that it starts.
+/// Control group of one proc and of all processes that it starts.
 #[derive(Debug)]
 pub struct ProcCgroup {
     dir: PathBuf,
-    /// The same as `/proc/PID/cgroup` calls it.
+    /// Name of the group in `/proc/PID/cgroup`.
     name: String,
-    /// Kept until it is empty itself.
+    /// Group of the job. It can be removed only after this one.
     _job: Arc<JobCgroup>,
 }
 
 impl JobCgroup {
-    /// Makes one below our own. An error says that there is no such thing here, or that it is not for us.
+    /// Creates a group below the one of this process. Removes groups of killed servers there.
+    ///
+    /// # Errors
+    /// The system has no suitable control groups, or this process may not create one.
     pub fn make() -> io::Result<JobCgroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -49,16 +53,16 @@ impl JobCgroup {
             dir,
             name: format!("{}/{called}", name.trim_end_matches('/')),
         };
-        // Older kernels have control groups of version 2 that cannot be frozen.
+        // Fail on older kernels, whose control groups cannot be frozen.
         fs::metadata(job.dir.join("cgroup.freeze"))?;
         Ok(job)
     }
 
-    /// Makes the one of a proc.
+    /// Creates the group of a proc.
     pub fn cell(self: &Arc<JobCgroup>, rank: Rank) -> io::Result<ProcCgroup> {
         let dir = self.dir.join(rank.0.to_string());
         match fs::create_dir(&dir) {
-            // Of the process that was this proc before, and may have been paused.
+            // The proc was started before and may have been frozen then: thaw its group.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::write(dir.join("cgroup.freeze"), "0")?
             }
@@ -73,40 +77,41 @@ impl JobCgroup {
 }
 
 impl ProcCgroup {
-    /// What `/proc/PID/cgroup` calls it.
+    /// Returns the name of the group in `/proc/PID/cgroup`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Puts a process here, with what it may have started already. Blocks until the kernel has seen to it, for some milliseconds
-    /// unless it has done so right before.
+    /// Moves a process into the group, with the processes that it has started already. Blocks until
+    /// the kernel has finished, for some milliseconds unless another move was completed right
+    /// before.
     pub fn take(&self, pid: u32) -> io::Result<()> {
         take(&self.dir, pid)
     }
 
-    /// Stops all that is in it, soon.
+    /// Requests that all processes in the group stop. [`Self::is_frozen`] reports that they have.
     pub fn freeze(&self) -> io::Result<()> {
         fs::write(self.dir.join("cgroup.freeze"), "1")
     }
 
-    /// Lets it run again.
+    /// Lets the processes run again.
     pub fn thaw(&self) -> io::Result<()> {
         fs::write(self.dir.join("cgroup.freeze"), "0")
     }
 
-    /// Whether all that is in it has stopped.
+    /// Returns true if all processes in the group have stopped.
     pub fn is_frozen(&self) -> bool {
         let events = fs::read_to_string(self.dir.join("cgroup.events")).unwrap_or_default();
         events.lines().any(|line| line == "frozen 1")
     }
 
-    /// Kills all that is in it, frozen or not. Kernels before 5.14 do not offer that.
+    /// Kills all processes in the group, frozen or not. Has no effect on kernels before 5.14.
     pub fn kill(&self) {
-        // Each process is killed by itself as well.
+        // Ignore errors: the caller also kills each process on its own.
         let _ = fs::write(self.dir.join("cgroup.kill"), "1");
     }
 
-    /// Whether a process is in it, or in one that was made below.
+    /// Returns true if a process is in the group or in one below it.
     pub fn holds(&self, process: &RunningProcess) -> bool {
         let group = process.control_group();
         group.is_some_and(|group| {
@@ -117,7 +122,8 @@ impl ProcCgroup {
     }
 }
 
-/// The directory of the cell in which a process is, if that is one of Peal's: `peal-PID-NUMBER/RANK` by its name.
+/// Opens the directory of the control group of a process. Returns `None` unless the group is that
+/// of a proc of Peal, by its name `peal-PID-NUMBER/RANK`.
 pub fn of(pid: u32) -> Option<OwnedFd> {
     let name = process::control_group(pid).ok()??;
     let name = name.strip_prefix('/')?;
@@ -134,7 +140,7 @@ pub fn of(pid: u32) -> Option<OwnedFd> {
     is_cell.then(|| open(mount()?.join(name)).ok()).flatten()
 }
 
-/// The process of the server that a job's cell is called after.
+/// Returns the process id of the server from the name of a job's group.
 fn server_of(name: &str) -> Option<u32> {
     let (server, number) = name.strip_prefix(JOB)?.split_once('-')?;
     number.parse::<u64>().ok().and(server.parse().ok())
@@ -142,7 +148,8 @@ fn server_of(name: &str) -> Option<u32> {
 
 impl Drop for ProcCgroup {
     fn drop(&mut self) {
-        // One that is not empty belongs to a process that nobody could end, or to the proc that was started again in it.
+        // Ignore the error for a group that is not empty: one of its processes could not be ended,
+        // or the proc was started again in it.
         let _ = fs::remove_dir(&self.dir);
     }
 }
@@ -153,7 +160,8 @@ impl Drop for JobCgroup {
     }
 }
 
-/// Puts a process in a control group. Whatever it starts from then on is in it too; what it had started before follows here.
+/// Moves a process into a control group. Processes that it starts from then on are in the group,
+/// too. Processes that it started before are moved as well.
 fn take(dir: &Path, pid: u32) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), pid.to_string())?;
     let children =
@@ -162,18 +170,18 @@ fn take(dir: &Path, pid: u32) -> io::Result<()> {
         .split_whitespace()
         .filter_map(|word| word.parse().ok())
     {
-        // One that has ended needs no place.
+        // Ignore the error for a child that has ended meanwhile.
         let _ = take(dir, child);
     }
     Ok(())
 }
 
-/// The directory of our own control group, and its name.
+/// Returns the directory and the name of the control group of this process.
 fn own() -> io::Result<(PathBuf, String)> {
     let missing = || {
         io::Error::new(
             io::ErrorKind::NotFound,
-            "no control groups of version 2 are mounted",
+            "no control groups (cgroup v2) are mounted",
         )
     };
     let name = process::control_group("self")?.ok_or_else(missing)?;
@@ -185,7 +193,7 @@ fn own() -> io::Result<(PathBuf, String)> {
     ))
 }
 
-/// Where all control groups of version 2 are.
+/// Returns the directory where control groups (cgroup v2) are mounted.
 fn mount() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     mounts
@@ -197,7 +205,7 @@ fn mount() -> Option<PathBuf> {
         })
 }
 
-/// Removes what servers left here that were killed, as far as nobody is in it.
+/// Removes the groups that killed servers have left here, if they are empty.
 fn sweep(own: &Path) {
     let left = |name: &str| {
         server_of(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
@@ -214,7 +222,7 @@ fn sweep(own: &Path) {
         .into_iter()
         .filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(left))
     {
-        // The kernel removes no group that is not empty, and no file.
+        // Ignore errors: the kernel refuses to remove files and groups that are not empty.
         below(&job)
             .into_iter()
             .chain([job.clone()])
@@ -230,7 +238,7 @@ mod tests {
     fn groups_of_killed_servers_are_removed_and_others_are_not() {
         let own = tempfile::tempdir().unwrap();
         let ours = format!("{JOB}{}-0", std::process::id());
-        // No process has a number like the first.
+        // No process has an id as high as the first one.
         let made = [
             "peal-4294967295-0/3",
             &ours,

@@ -1,6 +1,6 @@
-//! What this node is called.
+//! Name of this node.
 
-/// The node's name, as the kernel has it.
+/// Returns the node's name, as the kernel reports it.
 pub fn hostname() -> String {
     rustix::system::uname()
         .nodename()

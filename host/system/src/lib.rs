@@ -1,5 +1,5 @@
-//! Facts and operations of the operating system that several crates need: the node's name, processes and
-//! control groups, resource usage, and work done with the rights of another user.
+//! Facts and operations of the operating system that several crates need: the node's name,
+//! processes and control groups, resource usage, and work done with the rights of another user.
 
 pub mod as_user;
 pub mod cgroup;

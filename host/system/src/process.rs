@@ -1,4 +1,4 @@
-//! Processes as the system lists them in `/proc`, and signals that reach the one that was meant.
+//! Processes listed in `/proc`, and signals that cannot reach a later process of the same id.
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::{
     fmt::Display,
@@ -6,19 +6,21 @@ use std::{
     io::{self, Read},
 };
 
-/// How much of a process's environment is read to find our mark in it, in bytes; it stands in front or behind of what there was.
+/// Bytes of a process's environment that are read to find the variable by which Peal marks procs.
+/// It precedes or follows the inherited variables.
 const ENVIRONMENT: u64 = 4 << 20;
 
-/// A process. Its id alone may be another's by the time that something is done to it.
+/// Identity of a process. A pid alone may have been reused for another process by the time of an
+/// operation on it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProcessId {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// When it began, in ticks since the machine did.
+    /// Start time, in clock ticks since the machine was booted.
     began: u64,
 }
 
-/// What the system says of a process.
+/// State of a process, as read from `/proc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RunningProcess {
     /// Identity of the process, which no later process has.
@@ -32,36 +34,37 @@ pub struct RunningProcess {
     state: RunState,
 }
 
-/// Whether it runs.
+/// Run state of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RunState {
-    /// It does, or waits for something.
+    /// The process runs or waits for something.
     Lives,
-    /// A signal or a debugger has stopped it.
+    /// A signal or a debugger has stopped the process.
     Stopped,
-    /// It has ended, and its parent has not looked.
+    /// The process has ended and its parent has not waited for it yet.
     Ended,
 }
 
 impl RunningProcess {
-    /// All that there are.
+    /// Returns all processes.
     pub fn all() -> Vec<RunningProcess> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.filter_map(RunningProcess::of).collect()
     }
 
-    /// The one of that number, if there is one.
+    /// Returns the process of this id, if there is one.
     pub fn of(pid: u32) -> Option<RunningProcess> {
         RunningProcess::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Reads `/proc/PID/stat`. Its second field is a name in parentheses, which may hold anything, parentheses too.
+    /// Parses `/proc/PID/stat`. The second field is a name in parentheses, which may contain any
+    /// characters, also parentheses.
     fn read(stat: &str) -> Option<RunningProcess> {
         let (pid, rest) = stat.split_once(" (")?;
         let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
-        // A process whose first thread has ended is none that has.
+        // A process with further threads lives on when its first thread has ended.
         let state = match (*fields.first()?, number(17)?) {
             ("Z" | "X", 0 | 1) => RunState::Ended,
             ("T" | "t", _) => RunState::Stopped,
@@ -80,17 +83,17 @@ impl RunningProcess {
         })
     }
 
-    /// Whether it had not ended when it was looked at.
+    /// Returns true if the process had not ended when it was read.
     pub fn lives(&self) -> bool {
         self.state != RunState::Ended
     }
 
-    /// Whether it has not ended by now.
+    /// Returns true if the process has not ended by now.
     pub fn is_there(&self) -> bool {
         RunningProcess::of(self.id.pid).is_some_and(|now| now.id == self.id && now.lives())
     }
 
-    /// Whether it is stopped, with all of its threads.
+    /// Returns true if the process is stopped with all of its threads.
     pub fn is_stopped(&self) -> bool {
         let threads = fs::read_dir(format!("/proc/{}/task", self.id.pid))
             .into_iter()
@@ -103,14 +106,15 @@ impl RunningProcess {
         self.state == RunState::Stopped && threads.all(|thread| thread.state != RunState::Lives)
     }
 
-    /// Sends it a signal, if it is still there.
+    /// Sends the process a signal, if it still exists.
     pub fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
         let Some(pid) = i32::try_from(self.id.pid).ok().and_then(Pid::from_raw) else {
             return Ok(());
         };
         let sent = pidfd_open(pid, PidfdFlags::empty()).and_then(|process| {
             match RunningProcess::of(self.id.pid) {
-                // From here on the number cannot become another's unseen.
+                // Compare after the pidfd was opened: a process that has this identity now is the
+                // one that the pidfd refers to.
                 Some(found) if found.id == self.id => pidfd_send_signal(process, signal),
                 _ => Ok(()),
             }
@@ -121,12 +125,13 @@ impl RunningProcess {
         }
     }
 
-    /// The control group of version 2 that it is in.
+    /// Returns the name of the control group (cgroup v2) of the process.
     pub fn control_group(&self) -> Option<String> {
         control_group(self.id.pid).ok()?
     }
 
-    /// What a variable of its environment was when its program began, if we may look.
+    /// Returns the value that a variable of the environment had when the program began. Returns
+    /// `None` if this process may not read it.
     pub fn variable(&self, name: &str) -> Option<String> {
         let mut environment = Vec::new();
         let file = fs::File::open(format!("/proc/{}/environ", self.id.pid)).ok()?;
@@ -138,7 +143,8 @@ impl RunningProcess {
     }
 }
 
-/// The control group of version 2 that a process is in, by its number or "self", if there are such groups.
+/// Returns the name of the control group (cgroup v2) of a process, given by its id or "self".
+/// Returns `None` if there are no such groups.
 pub(super) fn control_group(process: impl Display) -> io::Result<Option<String>> {
     let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
     Ok(groups
@@ -183,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_reaches_only_the_process_that_was_meant() {
+    fn signal_reaches_only_the_process_of_same_identity() {
         let mut child = std::process::Command::new("sleep")
             .arg("1000")
             .spawn()
@@ -199,7 +205,7 @@ mod tests {
         earlier.signal(Signal::KILL).unwrap();
         assert!(
             RunningProcess::of(child.id()).unwrap().lives(),
-            "it has the number of one that was there before"
+            "the signal for an earlier process of the same pid ended it"
         );
         process.signal(Signal::KILL).unwrap();
         child.wait().unwrap();

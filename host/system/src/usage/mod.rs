@@ -1,4 +1,4 @@
-//! What is used of this node's resources: by procs, and in all.
+//! Use of this node's resources, by procs and in total.
 mod node;
 mod process;
 mod tree;
@@ -19,11 +19,11 @@ use std::{
 
 pub use process::of_proc;
 
-/// The most of a file of the kernel's that is read, in bytes; what is longer is as if it were not there.
+/// Maximum bytes of a kernel file that are read. The rest of a longer file is ignored.
 const LONGEST: u64 = 1 << 20;
 
-/// Measures what a request asks for, as far as its user may know it. `pid_of` returns the process of a
-/// proc that runs here. Blocks.
+/// Measures the requested resources, as far as the user of the request may see them. `pid_of`
+/// returns the process id of a proc that runs here. Blocks.
 pub fn measure(
     asked: &UsageRequest,
     identity: UserIdentity,
@@ -33,14 +33,14 @@ pub fn measure(
     if let Some(other) = asked.nodes.iter().find(|node| **node != name) {
         return Err((
             code::PMIX_ERR_NOT_FOUND,
-            format!("{other:?} is another node; this one is {name:?}"),
+            format!("usage of node {other:?} is not available; this node is {name:?}"),
         ));
     }
     let fields = Fields(&asked.fields);
     match &asked.of {
         UsageOf::Node => Ok(vec![node::usage(fields)]),
-        UsageOf::Disks(wanted) => some(node::disks(wanted, fields), "such disk"),
-        UsageOf::Networks(wanted) => some(node::networks(wanted, fields), "such network"),
+        UsageOf::Disks(wanted) => some(node::disks(wanted, fields), "disk"),
+        UsageOf::Networks(wanted) => some(node::networks(wanted, fields), "network"),
         UsageOf::Procs { procs, pids } => processes(procs, pids, identity, pid_of, fields),
     }
 }
@@ -67,54 +67,59 @@ fn processes(
             }
         }
     }
-    some(found, "process that runs")
+    some(found, "running process")
 }
 
-fn some(found: Vec<Info>, what: &str) -> UsageFound {
+/// Returns what was found, or an error that names the kind of resource.
+fn some(found: Vec<Info>, kind: &str) -> UsageFound {
     if found.is_empty() {
-        Err((code::PMIX_ERR_NOT_FOUND, format!("there is no {what} here")))
+        Err((
+            code::PMIX_ERR_NOT_FOUND,
+            format!("this node has no {kind} that the request selects"),
+        ))
     } else {
         Ok(found)
     }
 }
 
-/// What our own process uses.
+/// Returns the usage of the server's own process.
 pub fn of_server(fields: Fields<'_>) -> Option<Info> {
     process::own(fields)
 }
 
-/// What this node uses, as queries tell it.
+/// Returns the usage of this node, as queries report it.
 pub fn of_node() -> Info {
     node::usage(Fields::ALL)
 }
 
-/// Which attributes are wanted; none: all.
+/// Selection of attributes. An empty selection stands for all.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(&'a BTreeSet<Key>);
 
 static EVERYTHING: BTreeSet<Key> = BTreeSet::new();
 
 impl Fields<'_> {
-    /// All attributes.
+    /// Selection of all attributes.
     pub const ALL: Fields<'static> = Fields(&EVERYTHING);
 
-    /// No others than these.
+    /// Selects these attributes and no others.
     pub fn these(keys: &BTreeSet<Key>) -> Fields<'_> {
         Fields(keys)
     }
 
-    /// Whether this one is.
+    /// Returns true if the attribute is selected.
     fn want(self, key: KeyName) -> bool {
         self.0.is_empty() || self.name(key)
     }
 
-    /// Whether it is named, and not only meant by all.
+    /// Returns true if the attribute is selected by its name, not only as one of all.
     fn name(self, key: KeyName) -> bool {
         self.0.iter().any(|wanted| *wanted == key)
     }
 }
 
-/// One assembly: what says whose it is, then what is wanted, then when that was.
+/// Usage report that is being put together: the infos that name its subject, then the selected
+/// attributes, then the time of the sample.
 struct Assembly<'a> {
     infos: Vec<Info>,
     fields: Fields<'a>,
@@ -140,7 +145,7 @@ impl<'a> Assembly<'a> {
             .for_each(|(key, number)| self.put(key, || Value::Uint64(number)));
     }
 
-    /// Numbers of bytes, told in units of 2^20.
+    /// Adds numbers of bytes, in units of 2^20 bytes.
     fn memory(&mut self, amounts: impl IntoIterator<Item = (KeyName, Option<u64>)>) {
         for (key, bytes) in amounts {
             if let Some(bytes) = bytes {
@@ -163,7 +168,7 @@ fn megabytes(bytes: u64) -> Value {
     Value::Float(bytes as f32 / (1 << 20) as f32)
 }
 
-/// A file of the kernel's, below a directory of it that is open.
+/// Reads a kernel file below an open directory.
 fn read(directory: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
     let file = File::from(openat(
         directory,
@@ -275,12 +280,12 @@ mod tests {
             },
             &[],
         );
-        let somebody = UserIdentity {
+        let other_user = UserIdentity {
             uid: 54_321,
             gid: 54_321,
         };
         assert_eq!(
-            measure(&init, somebody, &no_pid).unwrap_err().0,
+            measure(&init, other_user, &no_pid).unwrap_err().0,
             code::PMIX_ERR_NO_PERMISSIONS
         );
         let gone = asked(
@@ -302,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_of_its_memory_its_disks_and_its_networks() {
+    fn node_usage_has_memory_disks_and_networks() {
         let found = measure(&asked(UsageOf::Node, &[]), me(), &no_pid).unwrap();
         let infos = inner(&found[0]);
         assert_eq!(

@@ -1,18 +1,19 @@
-//! What a node, its disks and its networks use.
+//! Resource usage of a node, its disks and its networks.
 use super::{Assembly, Fields, open_directory, read};
 use crate::hostname;
 use peal_model::{DataArray, Info, Value, key};
 use procfs_core::{DiskStat, DiskStats, FromBufRead, FromRead, LoadAverage, Meminfo, net};
 use std::collections::BTreeSet;
 
-/// A file directly below `/proc`; empty if there is none.
+/// Reads a file directly below `/proc`. Returns no bytes if that fails.
 fn text(name: &str) -> Vec<u8> {
     open_directory("/proc")
         .and_then(|proc| read(proc, name))
         .unwrap_or_default()
 }
 
-/// The usage of this node. That of its disks and networks is in it where they are named among what is wanted.
+/// Returns the usage of this node. The usage of its disks and networks is included only if their
+/// attributes are selected by name.
 pub(super) fn usage(fields: Fields<'_>) -> Info {
     let mut of = Assembly::of(
         vec![Info::new(key::PMIX_HOSTNAME, Value::string(&hostname()))],
@@ -49,7 +50,8 @@ pub(super) fn usage(fields: Fields<'_>) -> Info {
     of.done(key::PMIX_NODE_RESOURCE_USAGE, key::PMIX_NODE_SAMPLE_TIME)
 }
 
-/// The usage of the disks of these names; of all that have done anything, if none is named.
+/// Returns the usage of the disks of these names. Without names, returns that of all disks that
+/// have read or written.
 pub(super) fn disks(wanted: &BTreeSet<String>, fields: Fields<'_>) -> Vec<Info> {
     let DiskStats(all) =
         DiskStats::from_buf_read(text("diskstats").as_slice()).unwrap_or(DiskStats(Vec::new()));
@@ -87,12 +89,13 @@ fn of_disk(disk: &DiskStat, fields: Fields<'_>) -> Info {
     of.done(key::PMIX_DISK_RESOURCE_USAGE, key::PMIX_DISK_SAMPLE_TIME)
 }
 
-/// The usage of the networks of these names; of all, if none is named.
+/// Returns the usage of the networks of these names, or of all networks without names.
 pub(super) fn networks(wanted: &BTreeSet<String>, fields: Fields<'_>) -> Vec<Info> {
     let found = net::InterfaceDeviceStatus::from_buf_read(text("net/dev").as_slice());
     let mut all: Vec<net::DeviceStatus> = found
         .map(|found| found.0.into_values().collect())
         .unwrap_or_default();
+    // The parser returns them in a hash map, whose order changes from call to call.
     all.sort_by(|one, other| one.name.cmp(&other.name));
     let is_wanted =
         |network: &&net::DeviceStatus| wanted.is_empty() || wanted.contains(&network.name);

@@ -1,4 +1,4 @@
-//! What a process uses.
+//! Resource usage of a process.
 use super::{Assembly, Fields, open_directory, read, tree};
 use crate::hostname;
 use peal_model::{Info, Proc, UserIdentity, Value, key};
@@ -9,10 +9,11 @@ use procfs_core::{
 use rustix::{fs::fstat, param::clock_ticks_per_second};
 use std::io;
 
-/// As the kernel has processes that a signal stopped; of those that it froze it says that they sleep.
+/// State letter of a process that a signal has stopped. It is reported for frozen processes, too,
+/// for which the kernel has the letter of sleeping ones.
 const STOPPED: char = 'T';
 
-/// What the kernel says of a process, as text; what it does not show us is empty.
+/// Contents of the kernel's files about a process. A file that this process may not read is empty.
 #[derive(Clone, Debug, Default)]
 struct ProcTexts {
     stat: Vec<u8>,
@@ -22,7 +23,7 @@ struct ProcTexts {
     tree: Option<tree::TreeTexts>,
 }
 
-/// The usage of a proc whose process is of this id; nothing, if it has ended.
+/// Returns the usage of a proc whose process has this id, or `None` if the process has ended.
 pub fn of_proc(proc: &Proc, pid: u32, fields: Fields<'_>) -> Option<Info> {
     let (_, texts) = look(pid, fields).ok()?;
     let head = vec![
@@ -32,7 +33,7 @@ pub fn of_proc(proc: &Proc, pid: u32, fields: Fields<'_>) -> Option<Info> {
     assemble(&texts, head, fields)
 }
 
-/// The usage of our own process.
+/// Returns the usage of this process.
 pub(super) fn own(fields: Fields<'_>) -> Option<Info> {
     let pid = std::process::id();
     let (_, texts) = look(pid, fields).ok()?;
@@ -43,12 +44,12 @@ pub(super) fn own(fields: Fields<'_>) -> Option<Info> {
     )
 }
 
-/// The usage of any process of this user; root may ask for those of others.
+/// Returns the usage of any process of this user. Root may request that of other users' processes.
 pub(super) fn of_pid(pid: u32, identity: UserIdentity, fields: Fields<'_>) -> io::Result<Info> {
     let (owner, texts) = look(pid, fields)?;
     if identity.uid != 0 && identity.uid != owner {
         let why = format!(
-            "it belongs to user {owner}, who asks is user {}",
+            "the process belongs to user {owner}, the requester is user {}",
             identity.uid
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -57,14 +58,16 @@ pub(super) fn of_pid(pid: u32, identity: UserIdentity, fields: Fields<'_>) -> io
     assemble(&texts, head, fields).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// What the kernel says of one process, and whose it is: a number that is given anew while we look leads nowhere.
+/// Reads the files about a process. Returns its owner with them. All are read through one open
+/// directory, which cannot refer to a later process of the same id.
 fn look(pid: u32, fields: Fields<'_>) -> io::Result<(u32, ProcTexts)> {
     let directory = open_directory(&format!("/proc/{pid}"))?;
     let owner = fstat(&directory)?.st_uid;
     let texts = ProcTexts {
         stat: read(&directory, "stat")?,
         status: read(&directory, "status")?,
-        // It takes the kernel longer than all the rest, and it shows it to few.
+        // Read only if selected: the kernel needs longer for it than for all other files, and
+        // permits few users to read it.
         shares: if fields.want(key::PMIX_PROC_PSS) {
             read(&directory, "smaps_rollup").unwrap_or_default()
         } else {
@@ -87,8 +90,8 @@ fn percent(used: u64, lived: u64) -> Value {
     Value::Float((used as f64 * 100.0 / lived.max(1) as f64) as f32)
 }
 
-/// What `/proc/PID/stat` says. A text in which the name does not stand in parentheses between two other words is more than the parser
-/// bears.
+/// Parses `/proc/PID/stat`. Returns `None` if the name is not in parentheses between two other
+/// words, which the parser does not handle.
 fn stat(text: &[u8]) -> Option<Stat> {
     let line = String::from_utf8_lossy(text);
     let (before, rest) = line.trim().split_once(" (")?;
@@ -123,7 +126,7 @@ fn assemble(texts: &ProcTexts, mut head: Vec<Info>, fields: Fields<'_>) -> Optio
             percent(used, ticks.saturating_sub(stat.starttime))
         });
     }
-    // As the kernel counts, and so as OpenPMIx tells: more is less urgent.
+    // Report the kernel's number, as OpenPMIx does: a higher one is less urgent.
     of.put(key::PMIX_PROC_PRIORITY, || {
         Value::Int32(i32::try_from(stat.priority).unwrap_or_default())
     });
@@ -191,7 +194,7 @@ mod tests {
             infos.value_of(key::PMIX_PROC_OS_STATE),
             Some(&Value::string("R"))
         );
-        // Three seconds of the thirty that it has lived, at a hundred ticks a second.
+        // 3 seconds of the 30 since the process was started, at 100 ticks a second.
         assert_eq!(
             infos.value_of(key::PMIX_PROC_TIME),
             Some(&Value::Timeval {
@@ -210,19 +213,19 @@ mod tests {
         assert_eq!(
             infos.value_of(key::PMIX_PROC_PRIORITY),
             Some(&Value::Int32(20)),
-            "as the kernel has it"
+            "the kernel's number"
         );
         assert_eq!(
             infos.value_of(key::PMIX_PROC_RSS),
             None,
-            "what is not known is not told"
+            "unknown values are left out"
         );
     }
 
     proptest! {
-        /// Whatever a kernel may write, we only tell less of it.
+        /// Unexpected text of the kernel leads to fewer attributes and to no panic.
         #[test]
-        fn no_text_is_too_strange(cut in 0usize..2000, at in 0usize..2000, byte in any::<u8>(), which in 0..4u8) {
+        fn unexpected_kernel_text_causes_no_panic(cut in 0usize..2000, at in 0usize..2000, byte in any::<u8>(), which in 0..4u8) {
             let mut texts = own();
             let text = match which {
                 0 => &mut texts.stat,

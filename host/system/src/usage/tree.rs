@@ -1,11 +1,13 @@
-//! What a proc uses with all that it has started: the control group that keeps them counts for all, those that have ended too.
+//! Resource usage of a proc with all processes that it has started, by the counters of their
+//! control group. The counters include processes that have ended.
 use super::{Assembly, read};
 use crate::cgroup;
 use peal_core::monitor::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME};
 use peal_model::Value;
 use std::os::fd::OwnedFd;
 
-/// What the kernel says of a control group, as text; which of it there is depends on its controllers.
+/// Contents of the kernel's files about a control group. Which of them exist depends on the
+/// controllers of the group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TreeTexts {
     events: Vec<u8>,
@@ -15,7 +17,7 @@ pub(super) struct TreeTexts {
     processes: Vec<u8>,
 }
 
-/// What is said of the cell in which a process is, if it is in one.
+/// Reads the files about the control group of a process, if that is the group of a proc.
 pub(super) fn look(pid: u32) -> Option<TreeTexts> {
     let directory: OwnedFd = cgroup::of(pid)?;
     let text = |name| read(&directory, name).unwrap_or_default();
@@ -29,7 +31,7 @@ pub(super) fn look(pid: u32) -> Option<TreeTexts> {
 }
 
 impl TreeTexts {
-    /// Whether all that is in it is frozen; the processes' own states do not tell.
+    /// Returns true if all processes in the group are frozen. Their own states do not show it.
     pub(super) fn is_frozen(&self) -> bool {
         field(&self.events, "frozen") == Some(1)
     }
@@ -50,7 +52,7 @@ impl TreeTexts {
     }
 }
 
-/// The number behind a word at the beginning of a line.
+/// Returns the number behind a word at the beginning of a line.
 fn field(text: &[u8], name: &str) -> Option<u64> {
     let lines = std::str::from_utf8(text).ok()?.lines();
     lines
