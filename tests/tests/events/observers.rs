@@ -1,4 +1,5 @@
-//! Observers: what a server tells of an event's way, before its first handler and behind its last chain.
+//! Observers: the notices of a server before the first handler of an event and after its last
+//! chain.
 use peal_core::{
     class::ClassFilter,
     owner::Owner,
@@ -21,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 const HANDLED: Status = Status(-3001);
 const PASSED_BY: Status = Status(-3002);
 
-/// A handler that ends its chain.
+/// Returns a handler that ends its chain.
 fn complete() -> HostedHandler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let limits = ModuleLimits {
