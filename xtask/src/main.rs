@@ -1,4 +1,5 @@
-//! The chores of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
+//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`,
+//! `test-servers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
 mod binaries;
@@ -40,11 +41,12 @@ enum Task {
     /// present, a C program linked with it. If this machine has Open MPI (it is not installed
     /// here), an MPI job is shown, too.
     Demo,
-    /// Build and get what the tests need, without running them
+    /// Build and get everything that the tests need, without running them
     ///
-    /// After it a bare `cargo test` works. Before it, `cargo test` reports most end-to-end tests as ignored.
+    /// Afterwards a bare `cargo test` works. Before, `cargo test` reports most end-to-end tests as
+    /// ignored.
     Prepare,
-    /// Set up whatever the tests need and run them all
+    /// Set up everything that the tests need, and run all tests
     ///
     /// Runs the tests of the SDK and the guests, and those of the host. Several binaries of the
     /// host run at a time; their output is printed when they have ended, and kept in

@@ -1,5 +1,6 @@
-//! Looks for the things that some tests need and not every machine has. A test that needs one says so, as `#[needs(libpmix)]`; its
-//! attribute (`tests/needs`) reads what is recorded here, and where the thing is missing the test is ignored with the reason.
+//! Checks for the things that some tests need and not every machine has. A test names its needs, as
+//! in `#[needs(libpmix)]`. The attribute (`tests/needs`) reads the record that is written here. A
+//! test with a missing need is ignored with the reason.
 use crate::{kernel, mpi::Release, test_servers};
 use anyhow::{Context, Result};
 use std::{

@@ -193,7 +193,7 @@ fn several_servers_are_listed_and_named_by_pid() {
     assert_eq!(jobs.as_array().map(Vec::len), Some(2), "{jobs}");
     let table = first.ask(&["ps"]).expect_status(0).stdout;
     assert_eq!(table.lines().count(), 3, "{table}");
-    // In other directories, one of the servers must be named.
+    // Other commands require that one of the servers is named.
     let refused = first.ask(&["ctl", "status"]).expect_status(125).stderr;
     for pid in [first.pid(), second.id()] {
         assert!(

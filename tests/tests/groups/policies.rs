@@ -93,8 +93,8 @@ fn denied_construct_fails_for_all_including_late_callers() {
 #[test]
 fn denied_procs_of_one_job_end_construct_of_permitted_job() {
     let why = "because procs of \"other\" may be in no group (ask ops)";
-    // The order of the jobs does not matter: the procs of the denied job and those of the other one
-    // get the denial.
+    // In either order of arrival, the procs of the denied job and those of the other one get the
+    // denial.
     for first in ["team", "other"] {
         let (_place, server) = two_jobs("1");
         let team = || {

@@ -63,8 +63,7 @@ fn printed(done: &Done) -> String {
         .collect()
 }
 
-/// Returns the name that a proc prints for the source of an event, which is the first job's first
-/// proc.
+/// Returns the line that a proc prints for an event of the first job's first proc.
 fn called(proc: &str) -> &'static str {
     match proc {
         "one:0" => "",

@@ -1,4 +1,5 @@
-//! What procs have registered is removed when they have ended, of jobs that the host starts and of those that it adopts.
+//! Removal of the files that procs registered, after the end of the procs. The jobs are started by
+//! the host environment or adopted by it.
 use peal_client::{CleanupRequest, Control};
 use peal_core::{
     job::JobSpec,
@@ -164,7 +165,8 @@ async fn paths_that_a_client_registers_are_all_removed() {
     .await;
 }
 
-/// The only test of this process that starts processes: the host takes all children for its own.
+/// The only test of this process that starts processes: the host environment adopts all children of
+/// the process.
 #[tokio::test(flavor = "multi_thread")]
 async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Guests that ship, under a real server: what their cases say offline holds there, too.
+//! Guests that ship, under a real server: the results of their offline cases hold there, too.
 use peal_needs::needs;
 use peal_tests::{
     Done,
@@ -8,7 +8,7 @@ use peal_tests::{
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// `peal event`, where tools find this place's servers.
+/// Returns `peal event`, which finds the servers of this directory.
 fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
     let mut command = daemon.verb(&[&["event"], args].concat());
     command
@@ -101,7 +101,7 @@ fn the_same_event_again_and_again_becomes_another_one() {
     )
     .spawn()
     .unwrap();
-    // Whoever watches may still be on the way: then the next three are seen.
+    // The watcher may not be connected yet. If so, it receives the next three events.
     until("three events become another", || {
         notify(&place, &daemon).expect_status(0);
         watch.try_wait().unwrap().is_some()
@@ -123,7 +123,7 @@ fn the_same_event_again_and_again_becomes_another_one() {
     );
 }
 
-/// The example of each, as its documentation has it, starts.
+/// The example in the documentation of each guest can be started.
 #[needs(prepared)]
 #[test]
 fn the_settings_that_are_documented_can_be_used() {
