@@ -79,7 +79,8 @@ enum Task {
     /// `cargo xtask test` does so, too. After this command, `cargo test` runs the tests that can
     /// run, and reports the others as ignored.
     Needs,
-    /// Generate the reference pages of the book, build the book into `target/book`, and check links.
+    /// Generate the reference pages of the book, build the book into `target/book`, and check
+    /// links.
     Docs {
         /// Write no reference page, and fail if one is stale
         #[arg(long)]

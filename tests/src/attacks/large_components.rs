@@ -9,7 +9,7 @@ use std::{
 /// Number of functions in a component that takes some seconds to compile.
 pub const LARGE: u32 = 8_000;
 
-/// Opcode of `i32.add`, the first of the instructions on 32-bit numbers.
+/// Opcode of `i32.add`, one of three instructions on 32-bit numbers.
 const ADD: u8 = 0x6a;
 const MUL: u8 = 0x6c;
 const XOR: u8 = 0x73;

@@ -299,7 +299,7 @@ async fn restart_nothing() -> Result<()> {
             .context("say where the program is")?,
     )?;
     let checkpoint = [Info::new(key::PMIX_JOB_CTRL_RESTART, Value::string(""))];
-    // The value is committed in any case, now or later.
+    // The failure is reported by this call or later.
     let _ = client
         .job_control(&[Proc::new(me.nspace.clone(), Rank(1))], &checkpoint)
         .await;

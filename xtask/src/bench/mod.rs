@@ -79,7 +79,8 @@ pub enum Group {
     UnderLimitHits,
     /// An event from one client to another past a policy, beside a shadow that spins
     BesideShadow,
-    /// An event from one client to another past a policy or behind handlers, with an audit trail and without
+    /// An event from one client to another past a policy or behind handlers, with an audit trail
+    /// and without
     Audit,
     /// An event from one client to many
     Fanout,

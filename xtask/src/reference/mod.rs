@@ -1,4 +1,5 @@
-//! Generates the reference pages of the book (`docs/src/reference`) from the programs and the contract.
+//! Generates the reference pages of the book (`docs/src/reference`) from the programs and the
+//! contract.
 mod commands;
 mod metrics;
 mod statuses;
