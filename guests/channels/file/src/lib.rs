@@ -19,7 +19,7 @@ static SINK: OnceLock<String> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.allow_only(&["sink"])?;
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SINK.set(peal_log_format::opened(
         config,
         "sink",

@@ -33,7 +33,7 @@ use std::sync::OnceLock;
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings::read(config, &sink::names())?);
     Ok(Vec::new())
 }

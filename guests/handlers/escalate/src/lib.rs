@@ -128,7 +128,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         window,
         ROOM,
     ));
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         count,
         seconds,

@@ -47,7 +47,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         }
         None => JobContinuation::Nothing,
     };
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = CONTINUATION.set(continuation);
     let ends = [
         status::PMIX_ERR_PROC_ABORTED_BY_SIG,
@@ -63,7 +63,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn stop() {}
 
 fn log_abort(event: &Event) -> Outcome {
-    // The host says how long it waits for an answer; if it does not wait, all is decided.
+    // The event has a time limit for the decision; without one, the job is already decided about.
     let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
     let (true, Some(Value::Proc(dead))) = (is_asked, event.get(key::PMIX_EVENT_AFFECTED_PROC))
     else {

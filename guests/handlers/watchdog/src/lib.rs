@@ -56,7 +56,7 @@ impl Action {
         match self {
             Action::Kill => Some(Info::new(key::PMIX_JOB_CTRL_KILL, true)),
             Action::Terminate => Some(Info::new(key::PMIX_JOB_CTRL_TERMINATE, true)),
-            // From the beginning: which checkpoint there may be, others know.
+            // Restart from the beginning: the watchdog does not know the checkpoints.
             Action::Restart => Some(Info::new(key::PMIX_JOB_CTRL_RESTART, Value::Undef)),
             Action::Nothing => None,
         }
@@ -134,7 +134,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         }
     };
     let mail = config.text("mail")?.map(str::to_owned);
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         action,
         of,

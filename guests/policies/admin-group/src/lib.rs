@@ -59,7 +59,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
             "the setting \"groups\" is missing: whose members may control any job, as in \"wheel, 500\"".to_owned()
         );
     }
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = GROUPS.set(groups);
     Ok(Vec::new())
 }

@@ -50,7 +50,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .text("because")?
         .map(|text| format!(" ({text})"))
         .unwrap_or_default();
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         names,
         nspaces,
@@ -98,7 +98,7 @@ fn decide(request: &Request) -> PolicyOutcome {
 
 /// Returns the rule that a request violates, in words.
 fn breaks(settings: &Settings, request: &Request) -> Option<String> {
-    // An answer to an invitation need not name the group, whose name was looked at when they were invited.
+    // An answer to an invitation need not name the group: the invitation's name was checked.
     if let (Some(names), Some(name)) = (&settings.names, request.group_name())
         && !names.iter().any(|pattern| pattern.is_for(name))
     {

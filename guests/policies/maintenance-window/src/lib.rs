@@ -76,7 +76,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .map(|text| format!(" ({text})"))
         .unwrap_or_default();
     let (connection, job_control) = (denies("connection"), denies("job-control"));
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         plan,
         connection,

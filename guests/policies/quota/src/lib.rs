@@ -88,7 +88,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .collect::<Result<Vec<u32>, String>>()?;
     state::keys("")
         .map_err(|status| format!("it can keep nothing (status {status}): set store.path"))?;
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings { most, exempt });
     Ok(Vec::new())
 }

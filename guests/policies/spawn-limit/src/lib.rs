@@ -59,7 +59,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
                 .to_owned(),
         );
     }
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(settings);
     Ok(Vec::new())
 }
