@@ -84,7 +84,7 @@ impl CServer {
                     return;
                 }
             }
-            panic!("the host has ended and did not say: {wanted}");
+            panic!("the host environment ended without printing: {wanted}");
         };
         soon(wanted, said).await;
     }

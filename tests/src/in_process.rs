@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
     timeout(PATIENCE, happens)
         .await
-        .unwrap_or_else(|_| panic!("in {PATIENCE:?} this did not happen: {what}"))
+        .unwrap_or_else(|_| panic!("this did not happen within {PATIENCE:?}: {what}"))
 }
 
 /// Begins a call of a client, which has sent its request when this returns. Later requests of the
@@ -231,7 +231,7 @@ pub fn gate() -> (
 
 /// Returns the next event that a listener receives.
 pub async fn next(heard: &mut mpsc::UnboundedReceiver<Event>) -> Event {
-    soon("an event is heard", heard.recv())
+    soon("an event is received", heard.recv())
         .await
         .expect("the client has gone")
 }

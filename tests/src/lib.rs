@@ -41,7 +41,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(
             began.elapsed() < PATIENCE,
-            "in {PATIENCE:?} this did not happen: {what}"
+            "this did not happen within {PATIENCE:?}: {what}"
         );
         thread::yield_now();
     }
@@ -101,7 +101,7 @@ pub fn browser() -> PathBuf {
     let mut found = std::env::split_paths(&path).flat_map(|dir| names.map(|name| dir.join(name)));
     found
         .find(|path| path.exists())
-        .expect("there is no browser: the test should say `#[needs(browser)]`")
+        .expect("no browser found; mark the test with `#[needs(browser)]`")
 }
 
 /// Returns the path of a file that `cargo xtask prepare` provides if possible. Fails if it does not
@@ -111,7 +111,7 @@ pub fn provided(path: PathBuf) -> PathBuf {
     let file = path.display();
     assert!(
         path.exists(),
-        "{file} is missing: run `cargo xtask prepare`, or mark the test with what it needs (`peal-needs`)"
+        "{file} is missing: run `cargo xtask prepare`, or mark the test with its needs (`peal-needs`)"
     );
     path
 }
@@ -207,7 +207,7 @@ fn finish_within(limit: Duration, mut child: Child) -> Done {
     };
     let read = |from: mpsc::Receiver<String>| {
         from.recv_timeout(PATIENCE)
-            .expect("somebody else holds the output open")
+            .expect("another process holds the output open")
     };
     Done {
         status: status.unwrap().code(),

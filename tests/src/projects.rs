@@ -51,7 +51,7 @@ impl Project {
         .expect_status(0);
         assert!(
             done.stdout.contains("peal module build"),
-            "it says what comes next: {}",
+            "the next step should be printed: {}",
             done.stdout
         );
         Project {

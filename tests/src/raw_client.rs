@@ -83,7 +83,7 @@ impl RawClient {
     /// if the server leaves bytes unread.
     async fn read(&mut self) -> bool {
         soon(
-            "the server says something or closes",
+            "the server sends bytes or closes",
             self.stream.read_buf(&mut self.unread),
         )
         .await

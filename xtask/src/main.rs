@@ -1,6 +1,6 @@
 //! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`,
 //! `test-servers`, `needs`, `docs`, `deny`, `codegen`.
-#![allow(clippy::print_stdout, reason = "a person reads along")]
+#![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
 mod binaries;
 mod c_programs;

@@ -16,14 +16,16 @@ type Variables = Vec<(&'static str, OsString)>;
 /// a bare `cargo test` works.
 pub fn prepare(root: &Path) -> Result<()> {
     prepare_variables(root)?;
-    println!("\nprepared: `cargo test` runs what can run here and reports the rest as ignored");
+    println!(
+        "\nprepared: `cargo test` runs the tests whose needs are met, and reports the others as ignored"
+    );
     Ok(())
 }
 
 fn prepare_variables(root: &Path) -> Result<Variables> {
     let components = step("components", || guests::build(root))?;
     let programs = step("C programs", || c_programs::build(root))?;
-    step("programs of others", || {
+    step("third-party programs", || {
         provide(
             "chromium-headless-shell",
             &["chromium-headless-shell", "chromium"],
@@ -39,7 +41,7 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
     step("programs", || graphs::build_programs(root))?;
     // This precedes the compilation of tests: the record decides which tests are ignored.
-    step("what tests need", || needs::record(root))?;
+    step("needs of the tests", || needs::record(root))?;
     Ok(variables)
 }
 
@@ -72,7 +74,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     })?;
     ensure!(
         !ignored.has_unrecorded_needs(),
-        "tests were compiled before it was recorded what they need\n{ignored}"
+        "tests were compiled before their needs were recorded\n{ignored}"
     );
     tell_end(&ignored, start);
     Ok(())

@@ -1,9 +1,6 @@
 //! `peal-bench`: the measuring programs of `cargo xtask bench` that are written in Rust. Each
 //! prints lines `NAME VALUE`. `tests/c/bench/client.c` does the same with the C library.
-#![allow(
-    clippy::print_stdout,
-    reason = "printing what was measured is what it is for"
-)]
+#![allow(clippy::print_stdout, reason = "the program prints its measurements")]
 mod arrivals;
 mod bare;
 mod chain;

@@ -110,7 +110,7 @@ impl Proc {
                     arrivals.await_leave()?;
                 }
             }
-            let client = Arc::into_inner(client).context("somebody still uses the client")?;
+            let client = Arc::into_inner(client).context("the client is still in use")?;
             Ok(client.finalize().await?)
         })
     }

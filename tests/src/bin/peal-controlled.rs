@@ -26,7 +26,9 @@ const SLEEPERS: usize = 3;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let what = std::env::args().nth(1).context("say what is to be tried")?;
+    let what = std::env::args()
+        .nth(1)
+        .context("missing argument: the test to run")?;
     match what.as_str() {
         "pause" => pause().await,
         "kill" => end(key::PMIX_JOB_CTRL_KILL).await,
@@ -34,7 +36,7 @@ async fn main() -> Result<()> {
         "restart" => restart(true).await,
         "restart-job" => restart(false).await,
         "restart-nothing" => restart_nothing().await,
-        other => bail!("{other:?} is nothing that can be tried"),
+        other => bail!("unknown test {other:?}"),
     }
 }
 
@@ -296,7 +298,7 @@ async fn restart_nothing() -> Result<()> {
     fs::remove_file(
         std::env::args()
             .nth(2)
-            .context("say where the program is")?,
+            .context("missing argument: the path of the program")?,
     )?;
     let checkpoint = [Info::new(key::PMIX_JOB_CTRL_RESTART, Value::string(""))];
     // The failure is reported by this call or later.

@@ -56,7 +56,7 @@ async fn main() -> Result<()> {
             .notify(GOOD_NEWS, Range::Namespace, vec![info])
             .await?;
     }
-    let source = told.recv().await.context("no news were heard")?;
+    let source = told.recv().await.context("no event was received")?;
     println!("rank {}: heard good news from rank {source}", me.rank);
     client.fence(&[], &[]).await?;
     client.finalize().await?;

@@ -6,7 +6,12 @@ use tokio::sync::mpsc;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let wanted = Status(std::env::args().nth(1).context("say which code")?.parse()?);
+    let wanted = Status(
+        std::env::args()
+            .nth(1)
+            .context("missing argument: the code of the event")?
+            .parse()?,
+    );
     let client = Client::init().await?;
     let (tell, mut told) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {

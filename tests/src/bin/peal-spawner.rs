@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 async fn main() -> Result<()> {
     let procs = std::env::args()
         .nth(1)
-        .context("say how many procs")?
+        .context("missing argument: the number of procs")?
         .parse()
         .context("that is no number of procs")?;
     let client = Client::init().await?;

@@ -17,7 +17,8 @@ async fn main() -> Result<()> {
         .nth(1)
         .context("usage: peal-test-server-loss ADDRESS")?;
     let told = Arc::new(Mutex::new(TcpStream::connect(address)?));
-    let tell = move |line: String| writeln!(told.lock().expect("nobody panics with it"), "{line}");
+    let tell =
+        move |line: String| writeln!(told.lock().expect("the lock is never poisoned"), "{line}");
     let client = Client::init().await?;
     let server = client.server();
     let (heard, mut hear) = mpsc::unbounded_channel();

@@ -98,7 +98,7 @@ fn other_users_are_refused_and_counted_with_any_file_mode() {
 #[needs(prepared, root, nogroup)]
 #[test]
 fn admin_group_members_may_register_own_jobs_only() {
-    let group = group_of(NOBODY).expect("its group has a name, as `#[needs(nogroup)]` says");
+    let group = group_of(NOBODY).expect("the group has a name, as `#[needs(nogroup)]` requires");
     let place = Place::new();
     place.configure(&format!(
         "[admin]\ngroup = {group:?}\n[store]\npath = \"peal.db\"\n"

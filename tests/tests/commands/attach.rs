@@ -76,7 +76,7 @@ fn mpi_programs_run_as_without_it() {
             let attached =
                 run(&mut launcher.job(4, &[], attach(&["report"], &[], &program))).expect_status(0);
             assert_eq!(sorted(&attached), sorted(&plain), "{launcher:?}");
-            assert!(!attached.stdout.is_empty(), "it says something");
+            assert!(!attached.stdout.is_empty(), "the output is not empty");
         }
     }
 }
@@ -121,7 +121,7 @@ fn is_handled(launcher: &Launcher, options: &[&str], end: &str, event: &str) {
     assert_eq!(heard_of.len(), 4, "{}", seen.stdout);
     assert!(
         heard_of.iter().all(|line| line.contains("\"report\"")),
-        "with what the handler returned: {heard_of:?}"
+        "with the handler's results: {heard_of:?}"
     );
 
     let stopped = heard(launcher, options, end, "complete");

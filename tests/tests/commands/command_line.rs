@@ -138,7 +138,7 @@ fn inspect_shows_exports_and_imports_of_module() {
     assert_eq!(
         spin["capabilities"].as_array().unwrap().len(),
         0,
-        "a module asks for no more than it uses"
+        "a module has no unused capabilities"
     );
 }
 
@@ -203,7 +203,7 @@ fn requested_trace_filter_is_applied_or_an_error() {
             .expect_status(0)
             .stderr
             .contains("compiled code cache disabled"),
-        "an empty one says nothing"
+        "an empty value disables the cache without a message"
     );
     // On a busy machine the command prints that it compiles, which is no line of the trace.
     let untraced = traced("off").expect_status(0).stderr;

@@ -38,8 +38,8 @@ async fn panic_in_the_state_fails_the_server() {
             .await
             .is_none()
     );
-    soon("the server says that it failed", failure).await;
-    assert!(!soon("the server answers nobody", handle.answers()).await);
+    soon("the server reports that it failed", failure).await;
+    assert!(!soon("the server stops answering", handle.answers()).await);
     assert!(
         RawClient::connect(&node)
             .await

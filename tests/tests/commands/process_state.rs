@@ -120,10 +120,7 @@ fn usage_includes_ended_children_of_proc() {
         "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); sleep 1000 & echo ready; wait";
     let job = ShellJob::start(1, &[], works);
     let told = &job.job()["procs"][0]["usage"];
-    assert_eq!(
-        told["tree_processes"], 2,
-        "the shell and what it waits for: {told}"
-    );
+    assert_eq!(told["tree_processes"], 2, "the shell and its child: {told}");
     let (all, own) = (
         told["tree_cpu_seconds"].as_f64().unwrap(),
         told["cpu_seconds"].as_f64().unwrap(),

@@ -277,7 +277,7 @@ fn second_server_on_socket_is_refused_without_harm() {
     states.set_nonblocking(true).unwrap();
     assert!(
         states.recv(&mut [0; 64]).is_err(),
-        "it said that it was ready"
+        "the server reported that it was ready"
     );
     assert!(
         daemon
@@ -328,7 +328,7 @@ fn errors_are_reported_before_serving() {
         states.set_nonblocking(true).unwrap();
         assert!(
             states.recv(&mut [0; 64]).is_err(),
-            "{config}: it said that it was ready"
+            "{config}: the server reported that it was ready"
         );
         std::fs::remove_file(place.path("states")).unwrap();
         assert!(!place.socket().exists());

@@ -66,7 +66,10 @@ async fn every_pair_of_level_words_chooses_its_classes() {
             .await
             .unwrap();
         let mut heard = Vec::new();
-        while let Some((heard_range, pair)) = soon("the end is heard", told.recv()).await.unwrap() {
+        while let Some((heard_range, pair)) = soon("the last event is received", told.recv())
+            .await
+            .unwrap()
+        {
             assert_eq!(heard_range, range);
             heard.push(pair);
         }

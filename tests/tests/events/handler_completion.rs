@@ -192,5 +192,5 @@ async fn deferred_handler_that_never_completes_times_out() {
         results,
         [result("never", Status::PEAL_ERR_MODULE_TIMEOUT, &[])]
     );
-    soon("nobody waits for it any more", complete.closed()).await;
+    soon("the client no longer waits for it", complete.closed()).await;
 }

@@ -108,7 +108,7 @@ fn all() -> Vec<Failing> {
             },
             ways: &[
                 ("an array that is not there", -5, TRAPPED),
-                ("a value that nobody gave", -6, TRAPPED),
+                ("a value that was never lent", -6, TRAPPED),
                 ("an array of mixed types", -7, TRAPPED),
                 ("arrays within arrays", -8, OUTPUT),
                 ("an array again and again", -9, OUTPUT),

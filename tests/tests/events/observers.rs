@@ -46,7 +46,7 @@ fn is_of_events(notice: &Notice) -> bool {
 }
 
 async fn next(listener: &mut Listener) -> Notice {
-    match soon("something is told", listener.recv()).await.unwrap() {
+    match soon("a notice comes", listener.recv()).await.unwrap() {
         ListenerItem::Notice(notice) => notice,
         ListenerItem::Missed(missed) => panic!("{missed} notices are missed"),
     }
@@ -94,10 +94,10 @@ async fn event_is_observed_before_first_handler_and_after_last_chain() {
         });
         for listener in [&mut first, &mut second] {
             let Notice::EventEntered(raised) = next(listener).await else {
-                panic!("it is not told before its handlers")
+                panic!("no notice before the handlers")
             };
             let Notice::Passed { event, results, .. } = next(listener).await else {
-                panic!("it is told twice")
+                panic!("no notice after the last chain")
             };
             assert!(Arc::ptr_eq(&raised, &event) && event.code == code);
             assert_eq!(

@@ -112,7 +112,7 @@ impl Pair {
             .unwrap();
         let mut heard = Vec::new();
         loop {
-            match soon("the last event is heard", self.told.recv())
+            match soon("the last event is received", self.told.recv())
                 .await
                 .unwrap()
             {

@@ -436,7 +436,9 @@ async fn site_request_is_known_before_chains_of_others_end() {
         .server
         .handle()
         .proc_ended_abnormally(node.proc(0), SIGNAL, Vec::new());
-    let wished = soon("the site has spoken", wished).await.unwrap();
+    let wished = soon("the site's verdict has been given", wished)
+        .await
+        .unwrap();
     assert_eq!(
         (wished.wish, wished.owner, &*wished.handler),
         (
@@ -469,7 +471,10 @@ async fn a_chain_that_cannot_keep_up_has_said_nothing() {
         .server
         .handle()
         .proc_ended_abnormally(node.proc(0), SIGNAL, Vec::new());
-    assert_eq!(soon("nobody is asked", wished).await, None);
+    assert_eq!(
+        soon("the job continues without a decision", wished).await,
+        None
+    );
     assert_eq!(node.server.counters().chain_events_dropped.get(), 1);
 }
 
@@ -485,5 +490,8 @@ async fn stopping_server_delays_no_one() {
     let (handle, proc) = (node.server.handle(), node.proc(0));
     soon("the server stops", node.server.shutdown()).await;
     let wished = handle.proc_ended_abnormally(proc, SIGNAL, Vec::new());
-    assert_eq!(soon("nobody is asked", wished).await, None);
+    assert_eq!(
+        soon("the job continues without a decision", wished).await,
+        None
+    );
 }

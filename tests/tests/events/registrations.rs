@@ -98,9 +98,9 @@ async fn module_handler_ends_own_registration_and_makes_another() {
             infos: affects(&node),
         });
         let Some(ListenerItem::Notice(Notice::Passed { results, .. })) =
-            soon("it has passed", told.recv()).await
+            soon("the event has passed", told.recv()).await
         else {
-            panic!("nothing is told")
+            panic!("no notice")
         };
         let step = results
             .first()
@@ -157,9 +157,9 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
     .await;
     let mut passed = async || {
         let Some(ListenerItem::Notice(Notice::Passed { event, results, .. })) =
-            soon("it has passed", told.recv()).await
+            soon("the event has passed", told.recv()).await
         else {
-            panic!("nothing is told")
+            panic!("no notice")
         };
         (
             event,
@@ -233,9 +233,9 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
         .await
         .unwrap();
     let Some(ListenerItem::Notice(Notice::Passed { results, .. })) =
-        soon("it has passed", told.recv()).await
+        soon("the event has passed", told.recv()).await
     else {
-        panic!("nothing is told")
+        panic!("no notice")
     };
     let of_client = soon("the last handler is called", results_of_client.recv())
         .await
@@ -529,7 +529,7 @@ async fn protocol_violation_is_reported_to_registered_host() {
         peer.say(200, vec![2, 250]).await;
         soon("it is answered", peer.next()).await.unwrap();
         // The peer's answer and the host environment's notification leave the server independently.
-        soon("the host is told", async {
+        soon("the host environment is notified", async {
             while host.told.lock().unwrap().len() < expected.len() {
                 tokio::task::yield_now().await;
             }

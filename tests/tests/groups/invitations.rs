@@ -546,7 +546,7 @@ async fn a_component_in_a_client_has_it_come_or_decline_by_rule() {
     destruct("crew-1", &clients).await;
 
     let ended = soon(
-        "nobody comes",
+        "no proc accepts",
         clients[0].group_invite("others", &invited[..1], Invite::new()),
     )
     .await;

@@ -287,7 +287,7 @@ async fn inviter_hears_of_lost_remote_procs_and_servers() {
             drop(invited);
             None
         };
-        let ended = soon("whoever invites is told", call).await.unwrap();
+        let ended = soon("the inviting proc is notified", call).await.unwrap();
         let Err(ClientError::NotFormed {
             why: NotFormed::Absent(absent),
             ..

@@ -354,7 +354,7 @@ async fn proc_of_killed_server_is_told_and_no_call_hangs() {
         let (stream, _) = soon("the witness comes", listener.accept()).await.unwrap();
         let mut said = BufReader::new(stream).lines();
         let mut say = async || {
-            soon("the witness says something", said.next_line())
+            soon("the witness prints a line", said.next_line())
                 .await
                 .unwrap()
         };

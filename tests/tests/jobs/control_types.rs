@@ -589,5 +589,5 @@ async fn beating_proc_is_not_silent_and_monitored_again_after_silence() {
         assert!(silence >= WATCH, "after {silence:?} in round {round}");
     }
     sleep(WATCH * 3 / 2).await;
-    assert!(alerts.try_recv().is_err(), "a silence is told once");
+    assert!(alerts.try_recv().is_err(), "a silence is reported once");
 }

@@ -117,7 +117,7 @@ async fn refreshing_get_asks_for_known_value() {
     assert_eq!(
         get(&[refresh.clone(), optional]).await,
         Value::Uint32(1),
-        "the server must not be asked"
+        "the server must get no request"
     );
     assert_eq!(get(&[refresh]).await, Value::Uint32(2));
     assert_eq!(get(&[]).await, Value::Uint32(2));
@@ -198,7 +198,10 @@ async fn a_server_that_was_attached_to_in_vain_is_none() {
     attached.unwrap_err();
     server.send(&news()).await;
     assert_eq!(
-        soon("an event is heard", heard.recv()).await.unwrap().code,
+        soon("an event is received", heard.recv())
+            .await
+            .unwrap()
+            .code,
         NEWS
     );
 }
@@ -227,14 +230,14 @@ async fn loss_is_heard_by_departed_tool_and_other_servers_get_all() {
     .await;
     attached.unwrap();
     drop(go);
-    assert_eq!(soon("the loss is heard", told.recv()).await, Some(LOST));
+    assert_eq!(soon("the loss is received", told.recv()).await, Some(LOST));
     let (attached, mut third) = soon("it attaches", async {
         tokio::join!(tool.attach(&attach), welcome(&listener, 2))
     })
     .await;
     attached.unwrap();
     drop(second);
-    assert_eq!(soon("the loss is heard", told.recv()).await, Some(LOST));
+    assert_eq!(soon("the loss is received", told.recv()).await, Some(LOST));
     // Calls still go to the second server, which is gone. The third must receive the
     // deregistration.
     tool.deregister(gate).await.unwrap();

@@ -142,7 +142,7 @@ async fn file_shows_life_by_the_sign_that_was_asked_for() {
         assert_eq!(
             alert.source,
             Some(node.proc(0)),
-            "of the proc whose file it is, which hears it, too"
+            "the source is the monitored proc, which receives the event, too"
         );
         // It is reported again only if it has shown life in between.
         let later = SystemTime::now() + Duration::from_secs(10);

@@ -159,6 +159,6 @@ fn paths_of_several_infos_are_all_removed() {
     assert_eq!(
         left,
         ["dir5", "file7"],
-        "what was not registered stays, and nothing else"
+        "exactly the files that were not registered stay"
     );
 }

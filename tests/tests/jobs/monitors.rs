@@ -223,7 +223,7 @@ fn cancelled_monitor_tells_nothing() {
         "{lines:?}"
     );
     let alerts = lines.iter().filter(|line| line.contains("alert")).count();
-    assert_eq!(alerts, 2, "each rank hears of one: {lines:?}");
+    assert_eq!(alerts, 2, "each rank receives one alert: {lines:?}");
     assert!(
         !lines.iter().any(|line| line.contains("of hasty")),
         "{lines:?}"

@@ -344,7 +344,7 @@ fn nothing_is_left_behind_a_rank_that_is_killed() {
         let done = run(&mut command).expect_status(137);
         assert_eq!(
             done.stdout, "last words of 3\n",
-            "{}: the output of who dies is not lost",
+            "{}: the output of the dead rank is not lost",
             mpi.name
         );
         let left: Vec<_> = fs::read_dir("/proc")

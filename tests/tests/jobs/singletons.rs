@@ -105,7 +105,7 @@ async fn a_program_of_peals_client_comes_to_the_server_of_the_system() {
         Value::string("here"),
     );
     client.commit().await.unwrap();
-    soon("it waits for nobody", client.fence(&[], &[]))
+    soon("it does not wait", client.fence(&[], &[]))
         .await
         .unwrap();
     daemon.tell(&["job", "register", "demo", "-n", "1"]);

@@ -97,7 +97,7 @@ fn granted_spawn_starts_as_amended_by_policy() {
     }
     assert!(
         done.stdout.contains(DONE[2]),
-        "what it was asked beside that stays: {}",
+        "the other directives are unchanged: {}",
         done.stdout
     );
     let own = spawned(&place, "-- 1 wdir=/tmp @ child");

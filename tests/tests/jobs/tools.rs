@@ -185,7 +185,7 @@ fn files_of_killed_server_are_removed_by_next_one() {
     let mut left = running.files();
     assert_eq!(left.len(), 3, "{left:?}");
     let dir = running.ends(Signal::KILL);
-    assert_eq!(files(&dir).len(), 3, "nobody was there to remove them");
+    assert_eq!(files(&dir).len(), 3, "a killed server removes no files");
     let next = ShellJob::start(dir, &["--", "sh", "-c", "echo ready; exec sleep 1000"]);
     left.retain(|name| next.files().contains(name));
     assert_eq!((left, next.files().len()), (Vec::new(), 3));

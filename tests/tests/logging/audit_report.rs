@@ -112,7 +112,7 @@ async fn report_page_shows_server_activity_and_runs_none_of_it() {
     let log = std::fs::read_to_string(net).unwrap();
     assert!(
         log.contains("\"events\""),
-        "this is no log of what a browser asks of the network"
+        "this is no network log of a browser"
     );
     assert!(!log.contains("\"url\":\"http"), "{log}");
 }

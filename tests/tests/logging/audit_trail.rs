@@ -208,7 +208,7 @@ async fn trail_records_behaviour_on_write_failure() {
     let checked = run(peal_tests::peal(["config", "check"]).arg(place.path("peal.toml")))
         .expect_status(1)
         .stderr;
-    assert_eq!(checked, said, "what `serve` refuses is told before");
+    assert_eq!(checked, said, "`config check` reports the error of `serve`");
     assert!(
         checked.contains("peal.toml:2:1: audit.on_failure"),
         "{checked}"
@@ -250,7 +250,7 @@ fn audit_filter_with_unknown_word_is_wrong_command_line() {
         ),
         (
             &["report", "--html", "-", "--outcome", "pass:on"],
-            "nothing more is said of pass",
+            "pass has no further values",
         ),
         (&["list", "--kind", "decison"], "decision"),
         (
@@ -365,7 +365,7 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
     let found = entries(&place);
     assert!(
         told.is_subset(&granted(&found)) && !told.is_empty(),
-        "{} were told",
+        "{} were granted",
         told.len()
     );
     let gaps = found

@@ -214,7 +214,7 @@ async fn channel_components_write_and_host_gets_other_channels() {
         log(&[required, fine.clone()]).await,
         code::PMIX_ERR_OPERATION_FAILED
     );
-    assert_eq!(out.written().len(), 3, "what could be written was");
+    assert_eq!(out.written().len(), 3, "the writable channels were written");
     let missing = Info {
         flags: InfoFlags::REQUIRED,
         ..text(KeyName("pmix.log.nowhere"), "lost")
@@ -232,7 +232,7 @@ async fn channel_components_write_and_host_gets_other_channels() {
     assert_eq!(
         *host.0.lock().unwrap(),
         [vec![board, payload]],
-        "what is for others is not for the host"
+        "data for other channels do not go to the host environment"
     );
     assert_eq!(
         log(&[text(KeyName("pmix.log.nowhere"), "lost")]).await,
@@ -288,7 +288,7 @@ async fn a_window_is_over_by_itself() {
         text(key::PMIX_LOG_KEY, "help.txt"),
         text(key::PMIX_LOG_VAL, "no-route"),
     ];
-    soon("it is told how many there were", async {
+    soon("the count is logged", async {
         while !out
             .written()
             .iter()

@@ -226,7 +226,7 @@ async fn gateway_writes_for_servers_without_channel_and_for_stdout() {
     assert_eq!(
         (own.asked(), other.asked()),
         (vec![], vec![]),
-        "nobody above was needed"
+        "no host environment got a request"
     );
 }
 
@@ -282,7 +282,7 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
     assert_eq!(
         listed(&node).await,
         "pmix.log.lsys,pmix.log.syslog",
-        "what cannot be written to is not listed"
+        "channels that cannot be written are not listed"
     );
     assert_eq!(
         written(),

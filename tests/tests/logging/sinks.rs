@@ -412,7 +412,7 @@ fn mail_and_syslog_pending_at_server_kill_arrive_once() {
     site.mail.start();
     site.syslog.start();
     let daemon = site.place.start();
-    until("all is there", || {
+    until("all parts are present", || {
         site.mail.received().len() >= 5 && site.syslog.lines("tls").len() >= 5
     });
     site.log(
@@ -742,7 +742,7 @@ fn launcher_logs_of_its_job_as_requested() {
     .expect_status(0);
     assert!(
         site.board()[3].ends_with("ended with exit status 0"),
-        "who ends in order is no failure"
+        "an orderly end is no failure"
     );
     run_with(&[&["--log", "procs"][..], &to_board].concat(), "true").expect_status(0);
     assert!(
@@ -756,7 +756,7 @@ fn launcher_logs_of_its_job_as_requested() {
         run_with(&["--log", "completion", "--log-channel", "email"], "true").expect_status(0);
     assert!(
         done.stderr.contains("was not, or not everywhere"),
-        "nobody is to get it: {}",
+        "the mail has no recipients: {}",
         done.stderr
     );
     let refused = run_with(&["--log", "all"], "true").expect_status(2).stderr;

@@ -151,7 +151,7 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
         .notify(END, Range::Namespace, Vec::new())
         .await
         .unwrap();
-    let (seen, versions) = soon("the end is heard", checked).await.unwrap();
+    let (seen, versions) = soon("the last event is received", checked).await.unwrap();
     let raised = raised.load(Ordering::Relaxed);
     assert_eq!(seen, raised, "an event was accepted and not delivered");
     assert!(
@@ -467,11 +467,11 @@ async fn retained_handler_keeps_its_registrations() {
             tokio::task::yield_now().await;
         }
     };
-    soon("the new one stands", stands).await;
+    soon("the new handler is registered", stands).await;
     assert_eq!(
         handlers(),
         [("report".to_owned(), 2)],
-        "what was called once is not called again because of another"
+        "a one-shot handler is not registered again because of another one"
     );
     // Its own settings have changed, so it starts anew.
     put(
@@ -541,8 +541,16 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
             tokio::task::yield_now().await;
         }
     };
-    soon("the policy has looked on", differed("namespace-only", 1)).await;
-    soon("the handler has looked on", differed("complete", 1)).await;
+    soon(
+        "the shadow policy has been called",
+        differed("namespace-only", 1),
+    )
+    .await;
+    soon(
+        "the shadow handler has been called",
+        differed("complete", 1),
+    )
+    .await;
     let shadow = &diff("namespace-only")[0];
     // The policy decided about the registration, too, and granted it.
     assert_eq!(
@@ -617,7 +625,7 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
             tokio::task::yield_now().await;
         }
     };
-    soon("the other one looks on", demoted).await;
+    soon("the other shadow has been called", demoted).await;
     put(
         &drop_ins.join("d.toml"),
         module(

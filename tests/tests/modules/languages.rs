@@ -111,7 +111,7 @@ fn each_language_returns_its_input_unchanged() {
         let module = load(language, &fs::read(file).unwrap());
         assert!(
             module.inspection().capabilities.is_empty(),
-            "{language} asks for nothing"
+            "{language} needs no capabilities"
         );
         assert!(
             module.inspection().unknown_imports.is_empty(),

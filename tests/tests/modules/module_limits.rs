@@ -86,7 +86,7 @@ fn after(daemon: &Daemon, calls: usize) -> String {
     let is_it = |line: &str| line.contains("module_calls") && line.contains("module=\"bomb\"");
     let wanted = format!("{calls} ");
     let mut stats = String::new();
-    until("the bomb has been called", || {
+    until("the harmful handler has been called", || {
         stats = daemon.tell(&["stats"]);
         stats
             .lines()
@@ -177,7 +177,7 @@ async fn a_module_that_keeps_failing_is_called_no_more() {
     let list = daemon.tell(&["module", "list"]);
     assert!(
         !list.contains("failed"),
-        "what is forgotten is not told: {list}"
+        "forgotten failures are not listed: {list}"
     );
     daemon.ask(&["status"]).expect_status(0);
     drop(mine);

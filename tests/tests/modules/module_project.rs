@@ -104,7 +104,7 @@ fn reach(project: &Path, language: &str, name: &str) {
     assert_eq!(
         replace("peal-module.toml", &[("[\"sink\"]", all)]),
         language != "c",
-        "C asks for what it uses"
+        "components in C have no unused imports"
     );
 }
 
@@ -120,7 +120,7 @@ async fn decides_for_a_running_server(project: &Path, name: &str) {
     let loud = || client.notify(Status(-3001), Range::Global, Vec::new());
     loud()
         .await
-        .unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
+        .unwrap_or_else(|error| panic!("no policy denies it yet: {error}"));
 
     for file in [format!("{name}.wasm"), format!("{name}.toml")] {
         fs::copy(project.join(&file), drop_ins.join(&file)).unwrap();
@@ -709,7 +709,7 @@ fn build_error_is_the_authors_own_and_comes_first() {
             .collect::<Vec<_>>()
             .join("\n");
         told.iter()
-            .for_each(|part| assert!(words.contains(part), "{part:?} is not in {said}"));
+            .for_each(|part| assert!(words.contains(part), "{part:?} is missing in {said}"));
         assert!(
             !said.contains("backtrace") && !said.contains("Traceback") && said.lines().count() < 12,
             "{said}"

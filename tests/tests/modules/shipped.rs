@@ -204,11 +204,7 @@ fn same_user_passes_events_that_claim_no_other_source() {
     };
     let passed = (PolicyOutcome::Pass, String::new());
     let foreign = refused("mine:0 claims that another is the source of its event");
-    assert_eq!(
-        ask(None),
-        passed,
-        "to whom it is delivered is up to the default"
-    );
+    assert_eq!(ask(None), passed, "the default rule chooses the recipients");
     assert_eq!(ask(Some(Value::Proc(proc("mine", 0)))), passed);
     assert_eq!(ask(Some(Value::Proc(proc("mine", 1)))), foreign);
     assert_eq!(ask(Some(Value::Bool(true))), foreign);

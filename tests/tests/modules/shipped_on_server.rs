@@ -41,11 +41,7 @@ fn quota_holds_for_all_users_and_after_restart() {
     drop(daemon);
     let daemon = place.start();
     let refused = notify(&place, &daemon);
-    assert_ne!(
-        refused.status,
-        Some(0),
-        "what was counted is kept: {refused:?}"
-    );
+    assert_ne!(refused.status, Some(0), "the counts are kept: {refused:?}");
 }
 
 #[needs(prepared)]
@@ -102,7 +98,7 @@ fn the_same_event_again_and_again_becomes_another_one() {
     .spawn()
     .unwrap();
     // The watcher may not be connected yet. If so, it receives the next three events.
-    until("three events become another", || {
+    until("three events cause another one", || {
         notify(&place, &daemon).expect_status(0);
         watch.try_wait().unwrap().is_some()
     });

@@ -402,7 +402,7 @@ async fn user_modules_need_signatures_by_setting_and_own_keys() {
                 .first()
                 .is_some_and(|module| module.state == ModuleState::Active)
         };
-        until("what the user installed runs", || is_active(&list(&place)));
+        until("the user's module runs", || is_active(&list(&place)));
         assert_eq!(names(), [format!("{uid}/report")]);
     };
     // Only the site's modules must be signed.
@@ -413,7 +413,7 @@ async fn user_modules_need_signatures_by_setting_and_own_keys() {
     configure("[\"site\", \"user\"]");
     let daemon = place.start();
     daemon.tell(&["module", "reload"]);
-    until("what the user installed is refused", || {
+    until("the user's module is refused", || {
         !list(&place).refused.is_empty()
     });
     let refused = list(&place).refused;

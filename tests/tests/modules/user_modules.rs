@@ -128,11 +128,7 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
                 .any(|refused| refused.uid == user() && refused.why.contains(why))
         };
         let list = shows(&place, why, told);
-        assert_eq!(
-            list.modules.len(),
-            1,
-            "what they had before stays: {list:?}"
-        );
+        assert_eq!(list.modules.len(), 1, "the previous modules stay: {list:?}");
     }
     let shown_all = daemon.tell(&["module", "list"]);
     let refused = format!("what user {} installed cannot be used", user());
@@ -170,7 +166,11 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
             .iter()
             .any(|refused| refused.why.contains("be writable by them alone"))
     };
-    shows(&place, "what others can write is refused", exposed);
+    shows(
+        &place,
+        "files that other users can write are refused",
+        exposed,
+    );
     fs::remove_file(own.join("zz.toml")).unwrap();
     shows(&place, "one is left", |list| {
         list.modules.len() == 1 && list.refused.is_empty()

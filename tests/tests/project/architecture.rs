@@ -14,7 +14,7 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const ARROWS: [(&str, &[&str]); 17] = [
+const DEPENDENCIES: [(&str, &[&str]); 17] = [
     ("build", &[]),
     ("confinement", &[]),
     ("model", &[]),
@@ -47,8 +47,8 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("devtools", &["build", "config", "core", "model", "sandbox"]),
 ];
 
-fn manifest(room: &str) -> toml::Table {
-    fs::read_to_string(root().join("host").join(room).join("Cargo.toml"))
+fn manifest(crate_name: &str) -> toml::Table {
+    fs::read_to_string(root().join("host").join(crate_name).join("Cargo.toml"))
         .unwrap()
         .parse()
         .unwrap()
@@ -96,29 +96,32 @@ fn closure(package: &str) -> Names {
 
 #[test]
 fn arrows_point_one_way() {
-    let mut rooms: Names = fs::read_dir(root().join("host"))
+    let mut crates: Names = fs::read_dir(root().join("host"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert!(rooms.remove("cli"));
+    assert!(crates.remove("cli"));
     assert_eq!(
-        rooms,
-        ARROWS.iter().map(|arrow| arrow.0.to_owned()).collect(),
-        "a room without a place in the house"
+        crates,
+        DEPENDENCIES
+            .iter()
+            .map(|entry| entry.0.to_owned())
+            .collect(),
+        "each crate of host/ must be listed in DEPENDENCIES"
     );
-    for (room, allowed) in ARROWS {
-        let manifest = manifest(room);
+    for (crate_name, allowed) in DEPENDENCIES {
+        let manifest = manifest(crate_name);
         assert_eq!(
             manifest["package"]["name"].as_str(),
-            Some(format!("peal-{room}").as_str())
+            Some(format!("peal-{crate_name}").as_str())
         );
         let known = dependencies(&manifest);
         // A crate may depend on itself, to test what one of its features adds. The attribute of
         // tests does not count.
         let known = known.iter().filter_map(|name| name.strip_prefix("peal-"));
-        let known = known.filter(|name| *name != room && *name != "needs");
+        let known = known.filter(|name| *name != crate_name && *name != "needs");
         let known: Vec<&str> = known.collect();
-        assert_eq!(known, allowed, "what peal-{room} builds on");
+        assert_eq!(known, allowed, "dependencies of peal-{crate_name}");
     }
 }
 
@@ -128,13 +131,16 @@ fn state_machines_and_the_wire_know_neither_runtime_nor_engine() {
         closure("peal-server")
             .is_superset(&Names::from(["tokio".to_owned(), "wasmtime".to_owned()]))
     );
-    for room in ["model", "wire", "core", "proxy"] {
-        let all = closure(&format!("peal-{room}"));
+    for crate_name in ["model", "wire", "core", "proxy"] {
+        let all = closure(&format!("peal-{crate_name}"));
         let strange: Vec<&String> = all
             .iter()
             .filter(|name| name.starts_with("tokio") || name.starts_with("wasmtime"))
             .collect();
-        assert!(strange.is_empty(), "peal-{room} needs {strange:?}");
+        assert!(
+            strange.is_empty(),
+            "peal-{crate_name} must not depend on {strange:?}"
+        );
     }
 }
 
@@ -422,7 +428,7 @@ fn tests_that_cannot_run_are_ignored_and_never_pass() {
         let ends = silent_ends(&text);
         assert!(
             ends.is_empty(),
-            "{}: a test says what it needs by `#[needs(..)]`, not by {ends:#?}",
+            "{}: a test must declare its needs by `#[needs(..)]`, not by {ends:#?}",
             file.display()
         );
     }

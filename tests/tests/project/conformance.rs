@@ -119,7 +119,7 @@ fn compare_lines(program: &str, ours: &[String], theirs: Vec<String>) {
     for (difference, seen) in differences.iter().zip(seen) {
         assert!(
             seen,
-            "{program}: nobody needs this difference any more: {}",
+            "{program}: this permitted difference no longer occurs: {}",
             difference.libpmix
         );
     }
@@ -180,12 +180,15 @@ fn differences_table_covers_only_programs_run() {
         .chain([LOST])
         .collect();
     for Difference { program, .. } in difference {
-        assert!(compared.contains(&&*program), "nobody compares {program}");
+        assert!(
+            compared.contains(&&*program),
+            "{program} is not compared by any test"
+        );
     }
     for Unsupported { program, .. } in unsupported {
         assert!(
             UNSUPPORTED.iter().any(|run| run.program == program),
-            "nobody runs {program}"
+            "{program} is not run by any test"
         );
     }
 }

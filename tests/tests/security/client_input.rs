@@ -661,7 +661,7 @@ async fn connections_above_limit_are_refused_until_one_ends() {
     let third = Peer::connect(&flooded.node, ATTACKER).await;
     let silent = RawClient::connect(&flooded.node).await;
     // The kernel is queried about several connections at once, so they are counted in any order.
-    until("the silent one has its place", || {
+    until("the silent connection is counted", || {
         flooded.connections() == 4
     });
     for refused in 1..=3 {
@@ -683,7 +683,7 @@ async fn connections_above_limit_are_refused_until_one_ends() {
             }
         }
     };
-    let fourth = soon("a seat is free again", seat).await;
+    let fourth = soon("a connection is free again", seat).await;
     flooded.is_withstood().await;
     drop((silent, fourth));
 }

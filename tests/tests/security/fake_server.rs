@@ -424,7 +424,7 @@ async fn unencodable_event_of_handler_is_an_internal_event() {
     assert!(matches!(error, ClientError::Pack { .. }), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_PACK_FAILURE);
     assert_eq!(
-        soon("the handler is told of it, too", told.recv()).await,
+        soon("the handler is notified, too", told.recv()).await,
         Some(code::PMIX_ERR_COMM_FAILURE)
     );
 }

@@ -114,7 +114,7 @@ impl ReferenceServer {
             let failure = match stats {
                 Ok(text) => {
                     let stats: Value =
-                        serde_json::from_str(&text).context("what `peal stats` printed")?;
+                        serde_json::from_str(&text).context("invalid output of `peal stats`")?;
                     let families = stats.get("families").and_then(Value::as_array);
                     let families = families.context("`peal stats --json` has no `families`")?;
                     if families.iter().any(is_limit_hit) {
