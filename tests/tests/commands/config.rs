@@ -406,7 +406,7 @@ fn site_component_must_be_writable_by_its_owner_only() {
 
 #[needs(prepared)]
 #[test]
-fn a_right_configuration_is_told_to_be_so() {
+fn valid_configuration_is_reported_as_valid() {
     let module = format!(
         "name = \"m\"\npath = {:?}\ngrants = [\"logging\"]\n",
         guest("report")

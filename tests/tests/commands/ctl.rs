@@ -230,7 +230,7 @@ fn the_end_of_a_whole_job_is_no_accident() {
 
 #[needs(prepared)]
 #[test]
-fn requests_are_asked_about_by_name() {
+fn ctl_status_finds_requests_by_name() {
     let place = Place::new();
     let daemon = place.start();
     let ctl = |args: &[&str]| {

@@ -173,7 +173,7 @@ fn event_without_recipient_is_an_error() {
 
 #[needs(prepared)]
 #[test]
-fn a_line_says_it_all_and_enough_is_enough() {
+fn event_watch_prints_full_lines_and_ends_at_count() {
     let (place, daemon) = site();
     let watch = Watch::start(event(&place, &daemon, &["watch", "--count", "1"]));
     let line = watch.sees(|| {
@@ -244,7 +244,7 @@ fn tool_hears_events_without_answers_and_loss_of_server() {
 
 #[needs(prepared)]
 #[test]
-fn at_a_run_one_watches_as_a_tool_and_is_told_so_once() {
+fn event_watch_on_a_run_is_a_tool_and_reports_it_once() {
     let place = Place::new();
     let other = place.start();
     let mut command = peal(["run", "-n", "1", "--", "sh", "-c", "echo ready; exec cat"]);

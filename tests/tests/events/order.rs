@@ -366,7 +366,7 @@ async fn filters_by_affected_procs_hold_at_every_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_ends_with_the_first_that_says_so_wherever_it_stands() {
+async fn first_complete_action_ends_chain_at_any_position() {
     let complete = code::PMIX_EVENT_ACTION_COMPLETE;
     for (category, codes) in CATEGORIES {
         let mut pair = Pair::start().await;

@@ -252,7 +252,7 @@ fn the_site_outranks_the_job() {
 
 #[needs(prepared)]
 #[test]
-fn the_last_handler_of_a_chain_that_says_anything_counts() {
+fn last_termination_request_of_a_chain_counts() {
     let place = Place::new();
     let wants = place.wants_termination();
     place
@@ -267,7 +267,7 @@ fn the_last_handler_of_a_chain_that_says_anything_counts() {
 
 #[needs(prepared)]
 #[test]
-fn a_handler_that_fails_has_said_nothing() {
+fn failed_handler_makes_no_termination_request() {
     let spun = "loop-forever answers PEAL_ERR_MODULE_TIMEOUT";
     Place::new()
         .on_abort("continue")
@@ -452,7 +452,7 @@ async fn site_request_is_known_before_chains_of_others_end() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_that_cannot_keep_up_has_said_nothing() {
+async fn lagging_chain_makes_no_termination_request() {
     let no_room = ChainSettings {
         queue_bytes: 1,
         ..ChainSettings::default()

@@ -259,7 +259,7 @@ fn affects(node: &Node) -> Vec<Info> {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn so_does_one_in_a_client() {
+async fn client_module_ends_own_registration_and_makes_another() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (follow, _) = module("reregister");
@@ -377,7 +377,7 @@ impl HostEnvironment for Environment {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_is_asked_at_first_demand_and_told_at_last_end() {
+async fn host_gets_first_registration_and_last_deregistration() {
     let host = Arc::new(Environment::default());
     let node = Node::under(
         host.clone(),

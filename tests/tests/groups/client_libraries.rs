@@ -187,7 +187,7 @@ fn c_programs_lead_by_bootstrap_and_add_peals_client() {
 /// Only 5.0 and later return the membership.
 #[needs(prepared, libpmix, openmpi5)]
 #[test]
-fn members_stand_as_the_program_named_them() {
+fn group_members_are_returned_as_named_by_the_program() {
     let (c, newer) = (c_program("group"), Release::newer());
     let mut ours = peal(["run", "-n", "3", "-x", &newer.variable().unwrap(), "--"]);
     let mut host = Command::new(c_program("host"));

@@ -13,7 +13,7 @@ fn checkpoint(how: &str) -> Vec<String> {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn procs_are_told_by_signals_and_events_and_all_have_made_it() {
+fn all_procs_checkpoint_on_signals_and_events() {
     for how in ["both", "older", "example"] {
         let lines = checkpoint(how);
         let expected: BTreeSet<&str> = [

@@ -54,7 +54,7 @@ fn a_program_of_it_runs_under_peal_and_under_the_c_library() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn it_and_the_c_library_serve_procs_of_one_job() {
+fn client_and_c_library_work_in_one_job_under_both_servers() {
     let (host, hello) = (c_program("host"), c_program("hello"));
     let mixed = format!(
         "case $PMIX_RANK in 0|3) exec {};; *) exec {};; esac",

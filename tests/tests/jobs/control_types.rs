@@ -244,7 +244,7 @@ async fn answer_names_procs_left_out() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn how_far_requests_are_is_asked_by_name_or_for_all() {
+async fn control_status_is_queried_by_name_or_for_all() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let request = |id: &str, state: &str| {
         infos(

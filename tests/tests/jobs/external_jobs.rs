@@ -308,7 +308,7 @@ fn jobs_of_all_users_are_shown_to_root() {
 
 #[needs(prepared)]
 #[test]
-fn refusals_are_told_in_words() {
+fn refusals_have_a_reason_in_text() {
     let place = Place::new();
     place.configure("[policy]\nquery.default = \"deny\"\n");
     let daemon = place.start();

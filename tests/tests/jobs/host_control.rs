@@ -121,7 +121,7 @@ async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn file_shows_life_by_the_sign_that_was_asked_for() {
+async fn file_monitor_uses_the_requested_sign_of_life() {
     let file = tempfile::NamedTempFile::new().unwrap();
     type SetTime = fn(FileTimes, SystemTime) -> FileTimes;
     let touch: [(FileSign, SetTime); 2] = [

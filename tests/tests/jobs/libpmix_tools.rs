@@ -172,7 +172,7 @@ fn pattrs_prints_which_attributes_are_honoured_in_which_calls() {
 
 #[needs(prepared, libpmix_bin)]
 #[test]
-fn the_daemon_is_found_and_serves_them_too() {
+fn libpmix_tools_find_and_use_peal_serve() {
     let (pps, pevent, pattrs) = (installed("pps"), installed("pevent"), installed("pattrs"));
     let place = Place::new();
     let daemon = place.start();

@@ -282,7 +282,7 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
+async fn tool_receives_and_raises_events_and_finalizes() {
     let node = Node::alone(ServerSettings::default(), 1).await;
     let client = node.client(0).await;
     let (handler, mut heard) = listener();

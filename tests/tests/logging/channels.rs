@@ -362,7 +362,7 @@ async fn channels(client: &Client) -> String {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_channels_that_there_are_can_be_asked_for() {
+async fn query_returns_the_available_log_channels() {
     let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
     // This host environment answers no queries.
     let (node, _) = node(ServerSettings::default(), &out, &err).await;
@@ -392,7 +392,7 @@ impl HostEnvironment for Mute {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn one_request_does_not_hold_up_others_for_longer_than_it_may() {
+async fn request_delays_others_no_longer_than_its_time_limit() {
     let host = Arc::new(Mute::default());
     let mut settings = ServerSettings::default();
     settings.channels.host_timeout = Duration::from_millis(20);

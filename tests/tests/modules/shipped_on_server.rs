@@ -82,7 +82,7 @@ fn connections_during_maintenance_are_refused_unless_exempt() {
 
 #[needs(prepared)]
 #[test]
-fn the_same_event_again_and_again_becomes_another_one() {
+fn repeated_event_raises_the_configured_event() {
     let place = Place::new();
     place.configure(&format!(
         "[[module]]\nname = \"escalate\"\npath = {:?}\ngrants = [\"clock\", \"notify\"]\n\

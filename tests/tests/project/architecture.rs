@@ -95,7 +95,7 @@ fn closure(package: &str) -> Names {
 }
 
 #[test]
-fn arrows_point_one_way() {
+fn crate_dependencies_point_one_way() {
     let mut crates: Names = fs::read_dir(root().join("host"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -279,7 +279,7 @@ pub(super) fn source_files() -> impl Iterator<Item = (PathBuf, String)> {
 
 #[needs(git)]
 #[test]
-fn the_repository_stands_by_itself() {
+fn repository_refers_to_no_outside_files() {
     // The text is assembled here, since otherwise this file would contain the reference.
     let outside = ["..", "shared"].join("/");
     for file in files() {

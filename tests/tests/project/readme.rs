@@ -33,7 +33,7 @@ fn shell(commands: &str, dir: &Path) -> String {
 }
 
 #[test]
-fn the_two_commands_come_first_and_ci_runs_the_one_for_tests() {
+fn readme_begins_with_two_commands_and_ci_runs_the_test_one() {
     let blocks = blocks();
     assert_eq!(blocks[..2], ["cargo xtask demo\n", "cargo xtask test\n"]);
     let ci = fs::read_to_string(root().join(".ci/run")).unwrap();

@@ -331,7 +331,7 @@ async fn malformed_request_gets_status_and_connection_continues() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_protocol_has_no_status_none_is_sent() {
+async fn malformed_request_without_status_reply_gets_none() {
     let mut flooded = FloodedServer::begin(FloodedServer::settings()).await;
     let mut peer = Peer::connect(&flooded.node, ATTACKER).await;
     let garbled = |command: CommandCode| vec![ONE, command.number(), 0xff, 0xff];

@@ -608,7 +608,7 @@ fn hooks_with_unused_policies_have_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn peals_own_client_is_told_that_it_may_not() {
+async fn client_gets_denial_with_reason() {
     let (node, _) = node(ServerSettings::default(), HostedPolicies::default()).await;
     let client: Client = node.client(0).await;
     let theirs = [Proc::new(Nspace::new("theirs").unwrap(), Rank(0))];

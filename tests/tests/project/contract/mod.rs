@@ -410,7 +410,7 @@ fn call(module: &Module) {
 /// The host accepts components of any patch release of its line, older or newer. At least one of
 /// them differs from its own number.
 #[test]
-fn components_of_then_are_loaded_and_called_for_ever() {
+fn components_of_earlier_contracts_are_loaded_and_called() {
     let mut seen = 0;
     for baseline in baselines() {
         let version = baseline.file_name().unwrap().to_str().unwrap().to_owned();
@@ -445,7 +445,7 @@ fn components_of_then_are_loaded_and_called_for_ever() {
 /// A component knows only those functions of an interface that existed when it was built. It
 /// neither imports nor misses later ones.
 #[test]
-fn a_component_may_know_less_than_there_is() {
+fn component_without_later_functions_is_loaded() {
     let state = r#"(import "peal:pmix/state@0.1.0" (instance
         (export "get" (func (param "key" string) (result (result (option (list u8)) (error s32)))))))"#;
     let noop = fs::read_to_string(root().join("host/sandbox/tests/wat/noop.wat")).unwrap();
