@@ -79,7 +79,7 @@ static void follow(bool in_it)
 
 /* ---- the leader --------------------------------------------------------- */
 
-/* `release` is not called: it must not be given `released`. */
+/* `release` is not called: 4.2.2 passes its own data, which must not be released. */
 static void on_invited(pmix_status_t status, pmix_info_t infos[], size_t ninfos, void *object,
                        pmix_release_cbfunc_t release, void *released)
 {
