@@ -1,8 +1,9 @@
 //! Results of Peal's client under any PMIx server: either each call once, with one line for its
 //! result, or the events about another proc's end.
 //!
-//! `mpirun -n 2 target/debug/peal-foreign calls`, `prterun -n 2 target/debug/peal-foreign hears
-//! killed`
+//! `mpirun -n 2 target/debug/peal-foreign calls`
+//!
+//! `prterun -n 2 target/debug/peal-foreign hears killed`
 use anyhow::{Context, Result, bail};
 use peal_client::{
     ClassFilter, Client, ClientError, ConstructOptions, Handler, HandlerOutcome, MonitorRequest,

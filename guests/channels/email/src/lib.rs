@@ -15,9 +15,9 @@
 //! grants = ["sink", "clock"]
 //! [module.config]                              # all of this has defaults
 //! sink = "mail"
-//! recipients = "ops@site.example"              # comma-separated, for requests that name none; else these are refused
+//! recipients = "ops@site.example"              # comma-separated, for requests without a recipient; default: refused
 //! subject = "Message from a job"               # for requests without one
-//! footer = true                                # who logged it and when, as the last lines
+//! footer = true                                # append a line with requester and time
 //! ```
 mod letter;
 mod parts;

@@ -8,7 +8,7 @@
 //! path = "log-abort.wasm"
 //! grants = ["log-request"]            # needs a log channel for stderr, such as stdio.wasm
 //! [module.config]
-//! job = "continue"               # the other procs go on; "terminate": they are ended; else `run.on_abort` holds
+//! job = "continue"               # or "terminate"; default: `run.on_abort` decides
 //! ```
 use peal_sdk::{
     Config, Event, Info, Outcome, Registration, Value, handler, key, lifecycle, log_request, status,

@@ -8,8 +8,8 @@
 //! path = "restart.wasm"
 //! grants = ["job-control"]
 //! [module.config]
-//! times = 3                      # how often each proc; once, unless it is said
-//! checkpoint = "/scratch/last"   # what it is told to go on from; else it begins anew
+//! times = 3                      # restarts of each proc; default: 1
+//! checkpoint = "/scratch/last"   # restart from this checkpoint; default: from the beginning
 //! ```
 //!
 //! The result `peal.restart.request` is the number of its request for job control.

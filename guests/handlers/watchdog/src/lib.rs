@@ -10,11 +10,11 @@
 //! path = "watchdog.wasm"
 //! grants = ["logging", "clock", "job-control", "log-request", "resource-usage"]
 //! [module.config]
-//! action = "terminate"           # kill, terminate, restart or none (which is what it does unless it is told)
-//! of = "proc"                    # whom: the silent proc, or its whole "job"
-//! pause = 30                     # seconds: of a whole job that fell silent, the first alert is enough
-//! log = "job_record"             # where it is written; else "stderr", which most servers have
-//! mail = "ops@example.org"       # who is told; needs a log channel for mail
+//! action = "terminate"           # kill, terminate, restart or none; default: none
+//! of = "proc"                    # the target: the silent proc, or its whole "job"
+//! pause = 30                     # seconds without further action on the same job
+//! log = "job_record"             # log channel; default: "stderr", which most servers have
+//! mail = "ops@example.org"       # recipient; needs a log channel for mail
 //! ```
 //!
 //! Its results are `peal.watchdog.action` and `peal.watchdog.request`, the number of its request

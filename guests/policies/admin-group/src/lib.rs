@@ -7,7 +7,7 @@
 //! name = "admin-group"
 //! path = "admin-group.wasm"
 //! [module.config]
-//! groups = "wheel, 500"          # by name, as `/etc/group` has it, or by number
+//! groups = "wheel, 500"          # names as in `/etc/group`, or numbers
 //! ```
 use peal_sdk::{
     Config, PolicyOutcome, PolicySubject, Registration, Request, UnixGroup, Value,

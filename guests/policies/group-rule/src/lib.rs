@@ -8,10 +8,10 @@
 //! name = "group-rule"
 //! path = "group-rule.wasm"
 //! [module.config]
-//! names = "crew-*, io"           # what groups may be called; a `*` at the end stands for any text
-//! namespaces = "solver-*, viz-*" # whose procs may form, invite and join; who is named by others is judged when it calls itself
+//! names = "crew-*, io"           # permitted names; a `*` at the end stands for any text
+//! namespaces = "solver-*, viz-*" # whose procs may call; a named proc is checked at its own call
 //! most = 64                      # maximum number of procs in a request; requests for whole jobs are then denied
-//! because = "ask ops@example.org or see /etc/motd"    # told beside the reason
+//! because = "ask ops@example.org or see /etc/motd"    # appended to the reason
 //! ```
 use peal_name_patterns::Pattern;
 use peal_sdk::{

@@ -10,13 +10,13 @@
 //! placement = "first"                # before a policy that grants
 //! grants = ["clock", "state"]    # needs store.path
 //! [module.config]
-//! per_minute = 60                # for each of the following that has no number of its own; without it they are not limited
+//! per_minute = 60                # for each hook below without a number; default: no limit
 //! connection = 600
 //! event = 120
 //! registration = 60
 //! job_control = 10
 //! spawn = 6
-//! exempt = "0, 1001"             # users that are not counted, by number; root unless it says otherwise
+//! exempt = "0, 1001"             # users without a limit, by number; default: root
 //! ```
 mod window;
 
