@@ -165,7 +165,7 @@ export class Outcome {
   }
 }
 
-/** What a policy says of a request. */
+/** Outcome of a policy for a request. */
 export class PolicyOutcome extends Outcome {
   constructor(says, status) {
     super(status);
@@ -211,14 +211,14 @@ export class PolicyOutcome extends Outcome {
       try {
         amendment.narrowRange(this.range);
       } catch {
-        // A range that is no narrower changes nothing.
+        // A range that is not narrower changes nothing.
       }
     }
     if (this.rewritten !== undefined) {
       try {
         amendment.rewriteData(lowerFlatInfos(this.rewritten));
       } catch {
-        // Where nothing is to be logged this changes nothing.
+        // If nothing is to be logged this changes nothing.
       }
     }
     return this.kind === "deny" ? { tag: "deny", val: this.status } : { tag: this.kind };

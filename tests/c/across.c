@@ -1,15 +1,18 @@
-/* A PMIx program whose procs form a group with those of another job, at whatever server that is, and print what each can know of
- * the others; nothing that is printed depends on the number of the group.
+/* A PMIx program whose procs form a group with those of another job, at the same server or another
+ * one. They print what each can know of the others. The output does not depend on the number of the
+ * group.
  *
- *     across OTHER [RANK]   OTHER is the namespace of the other job; rank RANK of the job that is first by its name dies in the group
- */
+ *     across OTHER [RANK]
+ *
+ * OTHER is the namespace of the other job. Rank RANK of the job whose name is first dies in the
+ * group. */
 #include "grouped.h"
 
 #include <signal.h>
 
 #define WORDS 424242
 
-/* Raises an event for the group by its name; whoever raises it does not hear it. */
+/* Raises an event for the group by its name. The source does not receive it. */
 static void call_members(void)
 {
     pmix_proc_t members = all_of("across");

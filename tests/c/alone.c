@@ -1,4 +1,5 @@
-/* A program that nobody started as part of a job: it comes to the server of the system if there is one, and says what it can do there. */
+/* A singleton: it connects to the system's server if there is one, and prints the results of its
+ * calls. */
 #include <stdio.h>
 #include <stdlib.h>
 

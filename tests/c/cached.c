@@ -1,15 +1,15 @@
-/* What is kept of events for those who register late, and that it is told once. A job of three procs: rank 0 raises events,
- * then the others register, and say step by step what they hear.
+/* Events that are kept for handlers that register late, each delivered once. A job of three procs:
+ * rank 0 raises events, then the others register, and print the events that they receive in each
+ * step.
  *
  *     host 3 cached order     peal run -n 3 -- cached order
  *
- * The last word is one of those in the table of scenarios, at the end.
- */
+ * The last argument is one of the scenarios in the table at the end. */
 #include "heard.h"
 
 enum { A = PMIX_EXTERNAL_ERR_BASE - 1, B = A - 1, C = A - 2, D = A - 3 };
 
-/* Rank 0 raises an event that says which it is, perhaps with one info more. */
+/* Rank 0 raises an event with its number, and optionally one more info. */
 static void raise_event(pmix_status_t code, pmix_data_range_t range, const char *note, const pmix_info_t *more)
 {
     if (0 != me.rank) {
@@ -27,14 +27,15 @@ static void raise_event(pmix_status_t code, pmix_data_range_t range, const char 
     PMIX_INFO_DESTRUCT(&infos[0]);
 }
 
-/* Everything before is done on all procs, and this one is the one that registers now. */
+/* Waits until all procs have completed the earlier steps. Returns true on the proc that registers
+ * next. */
 static bool it_is(pmix_rank_t rank)
 {
     fence();
     return rank == me.rank;
 }
 
-/* In the order in which they were raised, also for the second who comes. */
+/* Events come in the order in which they were raised, also at the second proc that registers. */
 static void in_order(void)
 {
     static const struct {
@@ -60,7 +61,7 @@ static void in_order(void)
     }
 }
 
-/* What was told is not told again, whatever else the proc registers. */
+/* An event is not delivered again, whatever else the proc registers. */
 static void once(void)
 {
     pmix_status_t codes[] = {A, B, C};
@@ -81,7 +82,8 @@ static void once(void)
     finish_step("the same among others");
 }
 
-/* Of lists that overlap the second brings only what is new, in one order across codes. */
+/* With overlapping lists of codes, the second registration gets only new events, in one order
+ * across codes. */
 static void overlapping(void)
 {
     pmix_status_t codes[] = {A, B, C};
@@ -112,7 +114,8 @@ static void not_to_be_kept(void)
     finish_step("some are not to be kept");
 }
 
-/* What was heard when it was raised is no news for whoever hears more now. */
+/* A handler that received an event when it was raised does not receive it again by a wider
+ * registration. */
 static void heard_already(void)
 {
     pmix_status_t codes[] = {A, B};
@@ -130,7 +133,8 @@ static void heard_already(void)
     finish_step("two codes");
 }
 
-/* Who deregisters and comes back has missed nothing about its job, and hears nothing twice. */
+/* A proc that deregisters and registers again has missed no event about its job, and receives none
+ * twice. */
 static void back_again(void)
 {
     struct handler *handler = NULL;
@@ -191,7 +195,7 @@ static void of_targets(void)
 
 static void of_others(void)
 {
-    /* Somebody must be there, or it is refused. */
+    /* Without a recipient, the event is refused. */
     pmix_proc_t others[2];
     PMIX_LOAD_PROCID(&others[0], "another-job", PMIX_RANK_WILDCARD);
     PMIX_LOAD_PROCID(&others[1], me.nspace, 0);
@@ -205,7 +209,7 @@ static void of_the_manager(void)
     both_listen();
 }
 
-/* What is refused is not kept, either. */
+/* A refused event is not kept, either. */
 static void refused(void)
 {
     pmix_proc_t target;
@@ -214,7 +218,7 @@ static void refused(void)
     both_listen();
 }
 
-/* A filter leaves for later what it does not let pass. */
+/* A filter keeps the events that it does not pass for later. */
 static void of_affected(void)
 {
     pmix_proc_t affected = me;
@@ -237,7 +241,8 @@ static void of_affected(void)
     finish_step("and of anybody");
 }
 
-/* The library of who raises an event keeps it for handlers of its own; the server has nothing for them. */
+/* The library of the raising proc keeps an event for its own handlers; the server has none for
+ * them. */
 static void of_its_own(void)
 {
     raise_event(A, PMIX_RANGE_NAMESPACE, "told the job", NULL);

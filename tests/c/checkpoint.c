@@ -1,15 +1,16 @@
-/* A PMIx program that is checkpointed: its procs say how that is done, rank 0 asks for it and follows what becomes of it.
+/* A PMIx program that is checkpointed. Its procs declare their checkpoint methods; rank 0 requests
+ * a checkpoint and follows its progress.
  *
  * Runs as a job of any size under Peal: `peal run -n 3 -- target/c/checkpoint both`.
  *
- *     both      odd ranks are told by a signal, even ones by an event; all make their checkpoint
- *     older     the same; how long it may take is said by the key that also means a signal, by a number that no signal has
- *     example   the example of the RFC: all are told by SIGUSR2, whatever they declared
- *     late      rank 1 never says that it has made it
- *     failed    rank 1 says that it could not make it
- *     nobody    no proc says how it is checkpointed
- *     cancel    rank 1 never says anything, and rank 0 takes the request back
- */
+ * - both: odd ranks are notified by a signal, even ones by an event; all make their checkpoint.
+ * - older: the same. The time limit is under the key that also names a signal, as a number that is
+ *   no signal.
+ * - example: the example of the RFC. All are notified by SIGUSR2, regardless of their methods.
+ * - late: rank 1 never reports completion.
+ * - failed: rank 1 reports failure.
+ * - nobody: no proc declares a method.
+ * - cancel: rank 1 never reports anything, and rank 0 cancels the request. */
 #include "need.h"
 
 #include <signal.h>
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Peal's event: a request has ended. */
+/* Peal's event for the end of a request. */
 #define JOB_CONTROL_ENDED (-1000104)
 #define CHECKPOINT_NOW (PMIX_EXTERNAL_ERR_BASE - 500)
 #define NAME "mycheckpoint.1"
@@ -57,7 +58,7 @@ static void hear(pmix_status_t code, pmix_notification_fn_t handler)
     }
 }
 
-/* By what this proc is told: the key, and the signal or event. */
+/* Declares the checkpoint method of this proc: the key, and the signal or event. */
 static void declare(void)
 {
     bool by_signal = me.rank % 2;
@@ -111,7 +112,7 @@ static const char *word(pmix_info_t *infos, size_t n, const char *key)
     return "nothing";
 }
 
-/* What the server has on record of our request. */
+/* Prints the server's record of the request. */
 static void tell_state(void)
 {
     pmix_query_t query;
@@ -159,7 +160,7 @@ static void request(const char *what)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "both";
-    /* Before the library starts its threads, which inherit it. */
+    /* Before the library starts its threads, which inherit the signal mask. */
     sigset_t told;
     sigemptyset(&told);
     sigaddset(&told, SIGUSR2);

@@ -1,9 +1,9 @@
-/* Claims to be the proc that its environment names, and says how that went.
+/* Claims to be the proc that its environment names, and prints the result.
  *
- * claim         initializes and leaves
- * claim fork    does the same in a forked child, then in itself
+ *     claim         initializes and finalizes
+ *     claim fork    does so in a forked child, then itself
  *
- * peal run -n 2 -- target/c/claim fork
+ *     peal run -n 2 -- target/c/claim fork
  */
 #include <stdio.h>
 #include <stdlib.h>

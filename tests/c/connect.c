@@ -1,7 +1,10 @@
-/* A PMIx program whose procs connect with those of another job, print what each can know of the others, and disconnect.
+/* A PMIx program whose procs connect with those of another job, print what each can know of the
+ * others, and disconnect.
  *
- *     connect OTHER [RANK]   OTHER is the namespace of the other job; rank RANK of the job that is first by its name dies connected
- */
+ *     connect OTHER [RANK]
+ *
+ * OTHER is the namespace of the other job. Rank RANK of the job whose name is first dies
+ * connected. */
 #include "grouped.h"
 
 #include <signal.h>

@@ -1,5 +1,6 @@
-/* What an event carries: values of the types that libpmix 4.2.2 puts into a message, and every kind of code. A job of two
- * procs: rank 0 raises one event for each, rank 1 says which came and whether they still say the same.
+/* Contents of events: values of the types that libpmix 4.2.2 sends in a message, and every kind of
+ * code. A job of two procs: rank 0 raises one event for each, rank 1 prints the events and compares
+ * their contents.
  *
  *     host 2 contents infos     peal run -n 2 -- contents codes
  */
@@ -11,16 +12,17 @@
 
 #define CODE (PMIX_EXTERNAL_ERR_BASE - 1)
 #define MAX_VALUES 128
-/* Longer than what a library of this release sends as it is. */
+/* Size above which a library of this release compresses a value. */
 #define LONG_TEXT 6000
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* ---- values ---------------------------------------------------------------- */
 
-/* Left out are PMIX_DATA_BUFFER, with which the library ends its own process, and PMIX_REGEX and statistics of a node with its
- * disks or network interfaces, with which it ends its server. */
+/* PMIX_DATA_BUFFER is left out: with it the library ends its own process. PMIX_REGEX, and
+ * statistics of a node with its disks or network interfaces, are left out: with them the library
+ * ends its server. */
 
-/* What both procs know. Nothing in it is ever freed, so that values may share what they point to. */
+/* Values that both procs know. They are never freed, so that they may share memory. */
 static struct {
     const char *name;
     pmix_value_t value;
@@ -139,12 +141,12 @@ static void add_structures(void)
     ADD("geometry", PMIX_GEOMETRY, geometry, &geometry);
     ADD("device distance", PMIX_DEVICE_DIST, devdist, &distance);
     ADD("endpoint", PMIX_ENDPOINT, endpoint, &endpoint);
-    /* The library sends less of them than it reads. */
+    /* The library sends fewer fields than it reads. */
     ADD("statistics of a proc", PMIX_PROC_STATS, pstats, &usage);
     ADD("disk", PMIX_DISK_STATS, dkstats, &disk);
     ADD("interface", PMIX_NET_STATS, netstats, &net);
     ADD("node", PMIX_NODE_STATS, ndstats, &node);
-    /* The library reads its type otherwise than it writes it. */
+    /* The library reads the type differently from the form that it writes. */
     ADD("attribute", PMIX_REGATTR, ptr, &attribute);
 }
 
@@ -181,7 +183,7 @@ static void add_arrays(void)
     ADD("array in arrays", PMIX_DATA_ARRAY, darray, &outermost);
 }
 
-/* Values are the same if the library puts them into the same bytes. */
+/* Values are equal if the library encodes them in the same bytes. */
 static bool is_same(pmix_value_t *one, pmix_value_t *other)
 {
     pmix_data_buffer_t left, right;
@@ -196,7 +198,8 @@ static bool is_same(pmix_value_t *one, pmix_value_t *other)
     return same;
 }
 
-/* The info that an event is about, by the name of its value, with a star if it says something else than it should. */
+/* Returns the name of an event's value, followed by a star if the value differs from the expected
+ * one. */
 static char *show_value(pmix_status_t code, const pmix_proc_t *source, const pmix_info_t *infos, size_t ninfos)
 {
     (void) code, (void) source;
@@ -252,12 +255,13 @@ static void exchange_values(void)
 static void exchange_codes(void)
 {
     static pmix_status_t codes[] = {
-        /* of the Standard: errors, events, those of the system, which the server asks its host for */
+        /* Codes of the Standard: errors, events, and system events, for which the server calls its
+         * host environment. */
         PMIX_ERROR, PMIX_ERR_PROC_ABORTED, PMIX_ERR_TIMEOUT, PMIX_EVENT_JOB_START, PMIX_EVENT_PROC_TERMINATED,
         PMIX_EVENT_NODE_DOWN, PMIX_EVENT_SYS_OTHER,
-        /* of users */
+        /* Codes of users. */
         PMIX_EXTERNAL_ERR_BASE, PMIX_EXTERNAL_ERR_BASE - 1, -30000, INT_MIN + 1,
-        /* neither */
+        /* Other codes. */
         PMIX_SUCCESS, 1, 42, INT_MAX};
     static char names[COUNT(codes)][16];
     if (1 == me.rank) {

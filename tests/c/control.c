@@ -1,18 +1,18 @@
-/* A PMIx program whose first proc controls the others and logs, and prints what came of it.
+/* A PMIx program whose first proc controls the others and logs, and prints the results.
  *
  * Runs as a job of any size under any PMIx server: `peal run -n 3 -- target/c/control signal`.
  *
- *     signal           rank 0 sends SIGUSR1 to all others, which wait for it
- *     terminate RANK   rank 0 has a proc ended, and sees that its process is gone
- *     stubborn RANK    the same, of a proc that ignores SIGTERM
- *     kill             rank 0 has its whole job killed
- *     unknown          rank 0 asks for a KILL of a job that nobody knows
- *     nothing          rank 0 asks for no action at all
- *     cleanup DIR      rank 0 registers a file to be removed behind it, and a directory with all that is in it behind the job;
- *                      then what contradicts that
- *     cleanup-many DIR rank 0 registers seven files and five directories, in one request with an info for each
- *     log              every rank logs a line to stdout and one to stderr
- */
+ * - signal: rank 0 sends SIGUSR1 to all others, which wait for it.
+ * - terminate RANK: rank 0 terminates a proc, and checks that its process is gone.
+ * - stubborn RANK: the same with a proc that ignores SIGTERM.
+ * - kill: rank 0 kills its whole job.
+ * - unknown: rank 0 requests a KILL of an unknown job.
+ * - nothing: rank 0 sends a request without an action.
+ * - cleanup DIR: rank 0 registers a file for removal after itself, and a directory with its
+ *   contents for removal after the job; then contradicting requests.
+ * - cleanup-many DIR: rank 0 registers seven files and five directories, in one request with an
+ *   info for each.
+ * - log: every rank logs a line to stdout and one to stderr. */
 #include "need.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static uint32_t job_size(void)
     return procs;
 }
 
-/* Asks for one action and says what the server answered. */
+/* Requests one action and prints the server's answer. */
 static void control(const char *what, pmix_proc_t *targets, size_t ntargets, pmix_info_t *directive, size_t ndirectives)
 {
     pmix_info_t *results = NULL;
@@ -152,7 +152,7 @@ static void log_lines(void)
     PMIX_INFO_DESTRUCT(&data[1]);
 }
 
-/* Registers a file of ours and a directory of the job's. */
+/* Registers a file of this proc and a directory of the job. */
 static void clean_up(const char *dir)
 {
     char file[256];
@@ -171,7 +171,7 @@ static void clean_up(const char *dir)
     control("no path", &me, 1, directives, 1);
 }
 
-/* An info for each of several paths. */
+/* Creates an info for each of several paths. */
 static void clean_up_many(const char *dir)
 {
     enum { FILES = 7, DIRECTORIES = 5 };
@@ -222,7 +222,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s ACTION [RANK|DIR]\n", argv[0]);
         return 2;
     }
-    /* Before the library starts its threads, which inherit it: the signal waits for whoever asks for it. */
+    /* Before the library starts its threads, which inherit the mask: the signal stays pending until
+     * sigwait. */
     sigset_t later;
     sigemptyset(&later);
     sigaddset(&later, SIGUSR1);

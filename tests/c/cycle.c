@@ -1,6 +1,6 @@
-/* Initializes, waits for the others in a fence and finalizes, as many times as its first argument says. The rank in its second argument,
- * if there is one, leaves out the last time and exits instead; the others then print how their last fence ended.
- */
+/* Initializes, waits for the others in a fence and finalizes, as many times as its first argument
+ * says. The rank in the optional second argument exits instead of the last repetition. The others
+ * then print the result of their last fence. */
 #include "need.h"
 
 int main(int argc, char *argv[])

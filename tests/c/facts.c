@@ -1,7 +1,6 @@
-/* Prints what it is told of itself and of others when it asks for reserved keys. Its words are RANK:KEY, where RANK is
- * `own`, `all` or a number. The first words may be `of NSPACE`: then it asks about another job, as a
- * tool if nobody started it.
- */
+/* Prints the values of reserved keys of itself and other procs. Its arguments are RANK:KEY, where
+ * RANK is `own`, `all` or a number. The first arguments may be `of NSPACE`: then it gets values of
+ * another job, as a tool if no launcher started it. */
 #include <pmix_tool.h>
 #include "say.h"
 

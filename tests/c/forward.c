@@ -1,5 +1,5 @@
-/* Output and input that one proc has forwarded (PMIx_IOF_pull, PMIx_IOF_push): rank 0 gets what rank 1 writes, and writes what
- * rank 2 reads. Run it with `--stdin 2`. */
+/* Forwarding of output and input by PMIx_IOF_pull and PMIx_IOF_push: rank 0 receives the output of
+ * rank 1, and sends the input of rank 2. Run it with `--stdin 2`. */
 #include <pmix_tool.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -85,7 +85,7 @@ int main(void)
         await(&ended);
         printf("rank 0: got %srank 0: got %s", out, err);
         fflush(stdout);
-        /* Without a callback 4.2.2 sometimes never returns. */
+        /* Without a callback, 4.2.2 sometimes never returns. */
         done = false;
         need("deregister", PMIx_IOF_deregister((size_t) id, NULL, 0, on_done, NULL));
         await(&done);

@@ -1,32 +1,36 @@
-/* A PMIx program whose procs form groups, and print what came of it; nothing that is printed depends on the number that a
- * group was given.
+/* A PMIx program whose procs form groups, and print the results. The output does not depend on the
+ * number of a group.
  *
- * Runs as a job of three procs or more under any PMIx server: `peal run -n 4 -- target/c/group whole`. RANK is who is not
- * like the others.
+ * Runs as a job of three procs or more under any PMIx server: `peal run -n 4 -- target/c/group
+ * whole`. RANK is the rank that differs from the others.
  *
- *     whole           all, with a number and infos, a fence of them by name; then the same name again
- *     part            all but rank 0, each naming them in another order, without a number
- *     several         two groups at once that overlap
- *     mistakes        what cannot be
- *     late RANK       RANK does not call until it is too late for the others, and then all of them call again
- *     dies RANK       RANK dies before it calls; the others form a smaller group then
- *     tolerant RANK   the same, but the group is to be formed without whoever dies (PMIX_GROUP_FT_COLLECTIVE)
- *     mourned RANK    RANK dies in the group, of which the others are told (PMIX_GROUP_NOTIFY_TERMINATION)
- *     leaves RANK     RANK leaves the group, of which the others are told
- *     departs RANK    the same by an event of its own, as 7.0 has it
- *     members         all, named by the wildcard rank; what each is told of who is in it
- *     led RANK        RANK dies before it calls; rank 0, who leads, has it formed without
- *     leaderless      rank 0, who leads, dies; rank 1 leads from then on
- *     bootstrap RANK  all but RANK know how many they are and not who; rank 0 adds RANK, of another program
- *     named           all but rank 0 form a group; rank 1 has its members sent a signal and an event, by the group's name
- *     refused RANK    RANK names one more than a policy lets it, first with the others and then before them; then it does not
- *     both NSPACE     all of this job and of another one, which a policy refuses one of them
- */
+ * - whole: all form a group with a number and infos, and fence by its name; then the same name
+ *   again.
+ * - part: all but rank 0 form a group, each naming them in another order, without a number.
+ * - several: two groups at once that overlap.
+ * - mistakes: invalid calls.
+ * - late RANK: RANK calls too late for the others; then all of them call again.
+ * - dies RANK: RANK dies before it calls; then the others form a smaller group.
+ * - tolerant RANK: the same, but the group forms without dead procs (PMIX_GROUP_FT_COLLECTIVE).
+ * - mourned RANK: RANK dies in the group, and the others are notified
+ *   (PMIX_GROUP_NOTIFY_TERMINATION).
+ * - leaves RANK: RANK leaves the group, and the others are notified.
+ * - departs RANK: the same by an event of its own, as in 7.0.
+ * - members: all, named by the wildcard rank; each prints the membership that it received.
+ * - led RANK: RANK dies before it calls; rank 0, the leader, lets the group form without it.
+ * - leaderless: rank 0, the leader, dies; rank 1 leads from then on.
+ * - bootstrap RANK: all but RANK know the number of leaders but not their names; rank 0 adds RANK,
+ *   of another program.
+ * - named: all but rank 0 form a group; rank 1 sends its members a signal and an event by the
+ *   group's name.
+ * - refused RANK: RANK names one proc more than a policy allows, first with the others and then
+ *   before them; then it does not.
+ * - both NSPACE: all procs of this job and of another one, of which a policy denies one. */
 #include "grouped.h"
 
 #include <signal.h>
 
-/* Whether all have been told the same number. */
+/* Checks that all have received the same number. */
 static void compare_numbers(const char *key, size_t number)
 {
     pmix_proc_t first;
@@ -59,7 +63,7 @@ static void whole(void)
     destruct("whole", PMIX_SUCCESS);
 }
 
-/* All ranks from this one on; in another order for each who asks. The caller frees them. */
+/* Returns all ranks from this one on, in another order for each caller. The caller frees them. */
 static pmix_proc_t *procs_from(pmix_rank_t from, size_t number)
 {
     pmix_proc_t *procs;
@@ -114,7 +118,7 @@ static void several(void)
             say_answer("construct", names[i], &calls[i]);
         }
     }
-    /* In the other order. */
+    /* The order is reversed. */
     for (size_t i = 2; i-- > 0;) {
         if (in[i]) {
             fence_of_group(names[i]);
@@ -143,7 +147,7 @@ static void mistakes(void)
     pmix_proc_t all = all_of(me.nspace);
     construct("short", &all, 1, NULL, 0, PMIX_SUCCESS);
     destruct("short", PMIX_SUCCESS);
-    /* Who is answered first must not have it done twice. */
+    /* The proc that is answered first must not destruct the group twice. */
     fence_of_job();
     destruct("short", PMIX_ERR_NOT_FOUND);
 }
@@ -166,7 +170,8 @@ static void late(pmix_rank_t rank)
     destruct("late", PMIX_SUCCESS);
 }
 
-/* A construct in the time of which a proc dies. The others have called by then, or call later: that makes no difference. */
+/* A construct during which a proc dies. The others have called by then, or call later, with the
+ * same result. */
 static void dies(pmix_rank_t rank, bool tolerant)
 {
     pmix_proc_t all = all_of(me.nspace);
@@ -195,7 +200,7 @@ static void dies(pmix_rank_t rank, bool tolerant)
     PMIX_PROC_FREE(left, job_size);
 }
 
-/* A member goes, and the others are told; then it is not needed for the end of the group. */
+/* A member leaves, and the others are notified. It is then not needed for the destruct. */
 static void goes(pmix_rank_t rank, bool dies)
 {
     pmix_proc_t all = all_of(me.nspace);
@@ -220,12 +225,12 @@ static void goes(pmix_rank_t rank, bool dies)
 
 /* ---- events about a group ------------------------------------------------ */
 
-/* For all of the job, when everything else has been heard. */
+/* Event for all of the job, after all other events. */
 #define OVER 424244
-/* That a proc has called. */
+/* Event that reports that a proc has called. */
 #define CALLED 424245
 
-/* Raises an event about the group for these procs, and about the caller where it says so. */
+/* Raises an event about the group for these procs, and about the caller if requested. */
 static void raise_for(pmix_status_t code, pmix_proc_t *targets, size_t number, bool is_about_me)
 {
     pmix_data_array_t procs = {.type = PMIX_PROC, .size = number, .array = targets};
@@ -241,7 +246,7 @@ static void raise_for(pmix_status_t code, pmix_proc_t *targets, size_t number, b
     PMIX_INFO_DESTRUCT(&infos[2]);
 }
 
-/* Whoever is told of a departure more than once hears that before the last event. */
+/* A second notification of a departure would come before the last event. */
 static void departs(pmix_rank_t rank)
 {
     pmix_proc_t all = all_of(me.nspace), *rest;
@@ -287,7 +292,7 @@ static void finish_ours(struct call *call)
 
 static bool has_heard(void *number) { return nevents >= *(size_t *) number; }
 
-/* Dies when so many others have called, which they say. */
+/* Dies when this number of other procs have reported their calls. */
 static void die_after(size_t number)
 {
     pthread_mutex_lock(&lock);
@@ -318,7 +323,7 @@ static void led(pmix_rank_t rank)
     finish_ours(&call);
 }
 
-/* The last rank keeps the construct open until somebody else leads. */
+/* The last rank keeps the construct open until another rank leads. */
 static void leaderless(void)
 {
     pmix_rank_t last = job_size - 1;
@@ -356,7 +361,7 @@ static void leaderless(void)
 
 /* ---- who is in it -------------------------------------------------------- */
 
-/* What a construct returned of who is in the group. */
+/* Prints the membership that a construct returned. */
 static void say_members(const pmix_info_t *results, size_t nresults)
 {
     for (size_t i = 0; i < nresults; i++) {
@@ -381,7 +386,8 @@ static void members(void)
     destruct("ours", PMIX_SUCCESS);
 }
 
-/* Releases before 6.0 have no name for the key, and call nothing without a proc: whoever is added is another program. */
+/* Releases before 6.0 have no name for the key, and call nothing without a proc: an added proc is
+ * another program. */
 static void bootstrap(pmix_rank_t added)
 {
     pmix_info_t infos[2];
@@ -401,7 +407,7 @@ static void bootstrap(pmix_rank_t added)
 
 /* ---- by its name ------------------------------------------------------- */
 
-/* For the members of "ours", for nobody else. */
+/* Event for the members of "ours" only. */
 #define FOR_US 424243
 
 static volatile sig_atomic_t signals;
@@ -457,14 +463,14 @@ static void named(void)
 
 /* ---- what a policy refuses ---------------------------------------------- */
 
-/* All who take part are told, and hear why. */
+/* All participants get the denial with its reason. */
 static void in_vain(const char *group, const pmix_proc_t *procs, size_t nprocs, const pmix_info_t *infos, size_t ninfos)
 {
     construct(group, procs, nprocs, infos, ninfos, PMIX_ERR_NO_PERMISSIONS);
     say_next_event("why it came to nothing");
 }
 
-/* How many procs are named is limited to those that there are. */
+/* The number of named procs is limited to that of existing ones. */
 static void refused(pmix_rank_t rank)
 {
     pmix_proc_t *all;

@@ -1,4 +1,5 @@
-/* What the programs about groups share: calls that say how they ended, and events that are heard one after the other.
+/* Shared parts of the programs about groups: calls that print their results, and events that are
+ * received one after the other.
  *
  * Included by group.c, across.c and invite.c; not a program. */
 #ifndef GROUPED_H
@@ -10,7 +11,7 @@
 
 #include "say.h"
 
-/* For what must come; reached only when something is broken. */
+/* Time limit of things that must happen. It passes only if something is broken. */
 #define PATIENCE_SECONDS 15
 /* A server that never answers must not leave procs behind. */
 #define LIFETIME_SECONDS 40
@@ -22,7 +23,7 @@ static uint32_t job_size;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 
-/* Without what fails here the rest makes no sense. */
+/* Ends the program if a call fails that the others depend on. */
 static void need(const char *what, pmix_status_t status)
 {
     if (PMIX_SUCCESS != status) {
@@ -38,7 +39,7 @@ static pmix_proc_t all_of(const char *nspace)
     return all;
 }
 
-/* All ranks below `end` but one; how many those are. */
+/* Returns all ranks below `end` but one, and their number. */
 static inline size_t load_procs(pmix_proc_t *procs, pmix_rank_t end, pmix_rank_t without)
 {
     size_t number = 0;
@@ -53,7 +54,7 @@ static inline size_t load_procs(pmix_proc_t *procs, pmix_rank_t end, pmix_rank_t
 
 /* ---- waiting ----------------------------------------------------------- */
 
-/* Waits under the lock until this is so; false if it takes longer. */
+/* Waits under the lock until this is true. Returns false on a time-out. */
 static bool wait_until(bool (*is_so)(void *), void *of, int seconds)
 {
     struct timespec deadline;
@@ -67,7 +68,7 @@ static bool wait_until(bool (*is_so)(void *), void *of, int seconds)
     return true;
 }
 
-/* A call that does not block. */
+/* State of a call that does not block. */
 struct call {
     bool answered;
     pmix_status_t status;
@@ -84,7 +85,7 @@ static inline void answer(struct call *call, pmix_status_t status)
 
 static bool is_answered(void *call) { return ((struct call *) call)->answered; }
 
-/* Whether it has been answered within this time. */
+/* Returns true if the call was answered within this time. */
 static bool comes(struct call *call, int seconds)
 {
     pthread_mutex_lock(&lock);
@@ -114,7 +115,8 @@ static inline void fence_of_group(const char *group)
     say_status(what, PMIx_Fence(&all, 1, NULL, 0), PMIX_SUCCESS);
 }
 
-/* The number in what a construct returned; the library makes one up where it was told none. */
+/* Returns the number in the results of a construct. If it received none, the library makes one
+ * up. */
 static size_t number_in(const pmix_info_t *results, size_t nresults)
 {
     for (size_t i = 0; i < nresults; i++) {
@@ -125,7 +127,7 @@ static size_t number_in(const pmix_info_t *results, size_t nresults)
     return SIZE_MAX;
 }
 
-/* Forms a group and says how that ended; returns its number. */
+/* Forms a group, prints the result, and returns the group's number. */
 static inline size_t construct(const char *group, const pmix_proc_t *procs, size_t nprocs, const pmix_info_t *infos,
                                size_t ninfos, pmix_status_t expected)
 {
@@ -150,7 +152,7 @@ static inline void destruct(const char *group, pmix_status_t expected)
     say_status(what, PMIx_Group_destruct(group, NULL, 0), expected);
 }
 
-/* What is known of a member beside what the Standard has a key for. */
+/* Further facts about a member, without a key in the Standard. */
 #define NOTE "test.note"
 #define POSTED "test.posted"
 
@@ -161,7 +163,7 @@ static inline void post(pmix_scope_t scope)
     need("commit", PMIx_Commit());
 }
 
-/* What each member says of itself. */
+/* Info that each member contributes about itself. */
 static inline pmix_data_array_t *own_infos(void)
 {
     pmix_data_array_t *infos;
@@ -174,7 +176,8 @@ static inline pmix_data_array_t *own_infos(void)
     return infos;
 }
 
-/* Forms a group with a number, in which each says something of itself and wants to know who dies; returns the number. */
+/* Forms a group with a number. Each member contributes an info about itself, and requests events
+ * about deaths. Returns the number. */
 static inline size_t numbered(const char *name, const pmix_proc_t *procs, size_t nprocs)
 {
     pmix_info_t infos[3];
@@ -190,7 +193,7 @@ static inline size_t numbered(const char *name, const pmix_proc_t *procs, size_t
     return number;
 }
 
-/* Says a value of a member, in the group of that number if it is one. */
+/* Prints a value of a member, in the group of that number unless it is 0. */
 static inline void say_value_of(const char *nspace, pmix_rank_t rank, const char *key, size_t number)
 {
     pmix_proc_t member;
@@ -221,10 +224,10 @@ static inline void say_value_of(const char *nspace, pmix_rank_t rank, const char
 
 /* ---- events ------------------------------------------------------------ */
 
-/* What was heard, in its order, and how much of that has been said. */
+/* Events in the order of their arrival, and the number of those that were printed. */
 static char *events[MAX_EVENTS];
 static size_t nevents, nsaid;
-/* What a program does with an event before the chain goes on, in the library's thread. */
+/* Reaction of a program to an event before the chain goes on, in the library's thread. */
 typedef void (*reaction)(pmix_status_t code, const pmix_proc_t *source, const char *group);
 static reaction react;
 
@@ -238,7 +241,8 @@ static const char *group_in(const pmix_info_t *infos, size_t ninfos)
     return NULL;
 }
 
-/* What the Standard says is in each of them, and nothing else that a server may say. */
+/* Returns the text of an event: the infos that the Standard requires in each, and no others that a
+ * server may add. */
 static char *text_of(pmix_status_t code, const pmix_proc_t *source, const pmix_info_t *infos, size_t ninfos)
 {
     char *text = NULL;
@@ -255,13 +259,13 @@ static char *text_of(pmix_status_t code, const pmix_proc_t *source, const pmix_i
             write_proc(out, infos[i].value.data.proc);
         }
     }
-    /* Why somebody was refused; only Peal says so. */
+    /* Reason of a refusal, which only Peal sends. */
     for (size_t i = 0; i < ninfos; i++) {
         if (PMIX_CHECK_KEY(&infos[i], "peal.reason") && PMIX_STRING == infos[i].value.type) {
             fprintf(out, " because %s", infos[i].value.data.string);
         }
     }
-    /* Who raises what concerns a failure is the server's business. */
+    /* The Standard does not fix the source of an event about a failure. */
     bool is_servers = PMIX_GROUP_MEMBER_FAILED == code || PMIX_GROUP_LEFT == code || PMIX_RANK_UNDEF == source->rank;
     if (!is_servers) {
         fputs(" by ", out);
@@ -294,7 +298,7 @@ static void on_registered(pmix_status_t status, size_t id, void *call)
     answer(call, status);
 }
 
-/* One reaction is for all that a proc listens to. */
+/* Sets the reaction to all events of a proc. */
 static inline void listen_to(pmix_status_t code, reaction wanted)
 {
     struct call call = {0};
@@ -309,7 +313,7 @@ static bool has_more(void *unused)
     return nsaid < nevents;
 }
 
-/* Waits for one event more. */
+/* Waits for one more event. */
 static inline void say_next_event(const char *what)
 {
     pthread_mutex_lock(&lock);

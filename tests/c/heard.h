@@ -1,10 +1,11 @@
-/* What the programs about events share: handlers that write down what they hear, procs that raise events one at a time,
- * and steps that end with every proc saying what it heard in them.
+/* Shared parts of the programs about events: handlers that record events, procs that raise one
+ * event at a time, and steps after which each proc prints the events that it received.
  *
- * A step is the same on all procs: rank 0 raises something, marks the end, and each of the others has heard all of it when
- * it hears the mark, as what a server sends to one proc keeps its order. What is said is one line a step, so that a table of
- * differences between servers can name it. Handlers are grouped by name in it: the order among the handlers of one proc is
- * the library's business.
+ * A step is the same on all procs. Rank 0 raises events and then a mark. Messages of a server to
+ * one proc keep their order, so a proc that receives the mark has received all events of the step.
+ * A step prints one line, so that a table of differences between servers can name it. The line
+ * groups events by the handlers' names, because the library determines the order of one proc's
+ * handlers.
  *
  * Included by programs; not a program. */
 #ifndef HEARD_H
@@ -16,12 +17,12 @@
 
 #include "say.h"
 
-/* No code of a test; tells that a step is over. */
+/* Code that no test uses. It marks the end of a step. */
 #define MARK (PMIX_EXTERNAL_ERR_BASE - 999)
-/* What a test raises says which event it is by this. */
+/* Key of an event's note, by which tests distinguish events. */
 #define NOTE "test.note"
 
-/* For what must come; reached only when something is broken. */
+/* Time limit of things that must happen. It passes only if something is broken. */
 #define PATIENCE_SECONDS 20
 
 #define MAX_HEARD 256
@@ -33,14 +34,15 @@ struct heard {
     char *text;
 };
 
-/* A handler of ours. Names differ: by them the library says which handler it calls. */
+/* Handler of a test. The names differ, because the library reports by name which handler it
+ * calls. */
 struct handler {
     const char *name;
     pmix_status_t outcome;
-    /* Called when the library has been told that the handler is done. */
+    /* Called when the library has learned that the handler is done. */
     void (*then)(struct handler *handler);
     size_t id;
-    /* What it was registered with: the library reads it until it answers. */
+    /* Infos of the registration: the library reads them until it answers. */
     pmix_info_t infos[MAX_INFOS + 1];
 };
 
@@ -53,7 +55,7 @@ static size_t nheard, nhandlers, marks, marks_seen;
 static pmix_status_t answer;
 static bool answered;
 
-/* Waits under the lock; false if that took too long. */
+/* Waits under the lock. Returns false on a time-out. */
 static bool await(bool (*ready)(size_t), size_t wanted)
 {
     struct timespec deadline;
@@ -70,7 +72,7 @@ static bool await(bool (*ready)(size_t), size_t wanted)
 static bool is_answered(size_t unused) { (void) unused; return answered; }
 static bool has_marks(size_t wanted) { return marks >= wanted; }
 
-/* Gives up: without what is missing the rest makes no sense. */
+/* Ends the program, because all further steps depend on the missing event. */
 static void __attribute__((noreturn)) give_up(const char *what)
 {
     miss("%s", what);
@@ -93,7 +95,7 @@ static void on_registered(pmix_status_t status, size_t id, void *handler)
     on_answer(status, NULL);
 }
 
-/* What was answered to the call that was just made with one of the two above. */
+/* Returns the answer to the latest call by one of the two functions above. */
 static pmix_status_t take_answer(const char *what)
 {
     pthread_mutex_lock(&lock);
@@ -115,7 +117,8 @@ static void fence(void)
 
 /* ---- hearing ------------------------------------------------------------- */
 
-/* What is said of an event: the note that came with it, or its code; or the program's own choice. The caller frees it. */
+/* Function that returns the text for an event: by default its note or its code. The caller frees
+ * it. */
 static char *(*show)(pmix_status_t code, const pmix_proc_t *source, const pmix_info_t *infos, size_t ninfos);
 
 static char *show_note(pmix_status_t code, const pmix_proc_t *source, const pmix_info_t *infos, size_t ninfos)
@@ -147,7 +150,7 @@ static void on_event(size_t id, pmix_status_t code, const pmix_proc_t *source, p
                      pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *chain)
 {
     (void) id, (void) results, (void) nresults;
-    /* The mark is for the steps alone, whatever other handlers match it. */
+    /* The mark is for the steps alone, even if other handlers match it. */
     char *text = MARK == code ? NULL : show(code, source, infos, ninfos);
     pthread_mutex_lock(&lock);
     struct handler *handler = called_handler(infos, ninfos);
@@ -184,8 +187,8 @@ static struct handler *new_handler(const char *name)
     return &handlers[nhandlers++];
 }
 
-/* Registers a handler; the answer is to be taken. The library is asked by a callback: without one it works on its lists in
- * this thread, beside its own. */
+/* Registers a handler; the caller waits for the answer. The library is called with a callback:
+ * without one it works on its lists in this thread, concurrently with its own thread. */
 static void ask_to_listen(struct handler *handler, pmix_status_t *codes, size_t ncodes, const pmix_info_t *infos,
                           size_t ninfos)
 {
@@ -222,14 +225,14 @@ static inline void stop(const struct handler *handler)
 
 /* ---- raising ------------------------------------------------------------- */
 
-/* Raises an event and returns what the library or the server answered. */
+/* Raises an event and returns the answer of the library or the server. */
 static pmix_status_t notify(pmix_status_t code, pmix_data_range_t range, const pmix_info_t *infos, size_t ninfos)
 {
     pmix_status_t rc = PMIx_Notify_event(code, &me, range, infos, ninfos, on_answer, NULL);
     return PMIX_SUCCESS == rc ? take_answer("answer to an event") : rc;
 }
 
-/* Ends a step. Others hear it behind everything that was raised before it. */
+/* Ends a step by an event that follows all others. */
 static void raise_mark(void)
 {
     pmix_info_t info;
@@ -242,7 +245,8 @@ static void raise_mark(void)
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* One line: what each handler heard in its order, the handlers in that of their registration. */
+/* Prints one line: the events of each handler in their order, the handlers in the order of their
+ * registration. */
 static void say_heard(const char *step)
 {
     char *line = NULL;
@@ -268,8 +272,9 @@ static void say_heard(const char *step)
     }
 }
 
-/* The end of a step, on all procs. The fence before the line takes longer than the library needs from one handler of a chain
- * to the next, the one behind it keeps the next step from being heard in this one. */
+/* Ends a step on all procs. The fence before the line takes longer than the library needs from one
+ * handler of a chain to the next. The fence after it keeps events of the next step out of this
+ * one. */
 static inline void finish_step(const char *step)
 {
     if (0 == me.rank) {
@@ -287,7 +292,7 @@ static inline void finish_step(const char *step)
     fence();
 }
 
-/* Before the first step, on all procs. */
+/* Begins the first step on all procs. */
 static void start_hearing(void)
 {
     pthread_condattr_t attributes;

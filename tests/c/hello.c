@@ -1,15 +1,14 @@
-/* A first PMIx program: each proc leaves a greeting for the others, reads that of its neighbour, and the first proc raises
- * an event that the others hear.
+/* A first PMIx program: each proc puts a greeting for the others and reads that of its neighbor.
+ * The first proc raises an event for the others.
  *
- * Runs as a job of any size under any PMIx server: `peal run -n 4 -- target/c/hello`.
- */
+ * Runs as a job of any size under any PMIx server: `peal run -n 4 -- target/c/hello`. */
 #include <pmix.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The first code that is free for users, less one: the base itself belongs to nobody in particular. */
+/* First code that users may choose, less one: the base itself is not theirs. */
 #define GOOD_NEWS (PMIX_EXTERNAL_ERR_BASE - 1)
 
 static pmix_proc_t me;
@@ -17,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t heard = PTHREAD_COND_INITIALIZER;
 static int news;
 
-/* Says what failed and leaves: without its server a proc has nothing to do. */
+/* Prints the failed call and exits: a proc can do nothing without its server. */
 static void need(const char *what, pmix_status_t status)
 {
     if (PMIX_SUCCESS != status) {

@@ -1,15 +1,13 @@
-/* A small PMIx host environment on the server library: it runs one job on this
- * node, answers what the library asks of it, and exits with the first status
- * of a proc that was not 0 (128 + signal for one that was killed, the status
- * given to PMIx_Abort for a job that was aborted). It is what another server
- * is compared with.
+/* A small PMIx host environment on the server library, with which other servers are compared. It
+ * runs one job on this node, answers the library's upcalls, and exits with the first status of a
+ * proc that was not 0. For a killed proc this is 128 + signal, for an aborted job the status passed
+ * to PMIx_Abort.
  *
  *     host [--tools DIRECTORY] N PROGRAM [ARGUMENTS...]
  *
- * With a directory it serves tools, too, and leaves its rendezvous files there.
- * It prints nothing on stdout; complaints go to stderr. Host functions that it
- * does not have are left out of the module, which makes the library answer
- * PMIX_ERR_NOT_SUPPORTED. */
+ * With a directory it serves tools, too, and leaves its rendezvous files there. It prints nothing
+ * on stdout; errors go to stderr. Upcalls that it does not support are left out of the module, so
+ * that the library answers PMIX_ERR_NOT_SUPPORTED. */
 #define _GNU_SOURCE /* execvpe */
 #include <pthread.h>
 #include <semaphore.h>
@@ -62,7 +60,7 @@ static void require(const char *what, pmix_status_t status)
     }
 }
 
-/* Some calls answer by callback if they return PMIX_SUCCESS, and have done it all otherwise. */
+/* Some calls answer by callback if they return PMIX_SUCCESS, and are complete otherwise. */
 static void await(const char *what, pmix_status_t status, struct answer *answer)
 {
     require(what, status);
@@ -88,7 +86,7 @@ static pmix_status_t finalized(const pmix_proc_t *proc, void *object, pmix_op_cb
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* Whatever procs are named, the job is the unit that is aborted. */
+/* Regardless of the named procs, the whole job is aborted. */
 static pmix_status_t abort_job(const pmix_proc_t *proc, void *object, int status, const char message[],
                                pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t done, void *data)
 {
@@ -108,8 +106,8 @@ static pmix_status_t abort_job(const pmix_proc_t *proc, void *object, int status
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* On one node all participants have arrived when the library asks, and the
- * data of the others is what it gave. */
+/* On one node all participants have arrived when the library makes the upcall. The data of the
+ * others are what the upcall passed. */
 static pmix_status_t fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t infos[], size_t ninfos,
                            char *bytes, size_t nbytes, pmix_modex_cbfunc_t done, void *data)
 {
@@ -193,7 +191,7 @@ static void load_proc_data(pmix_info_t *info, pmix_rank_t rank, const char *host
     PMIX_INFO_LOAD(&data[6], PMIX_HOSTNAME, hostname, PMIX_STRING);
 }
 
-/* "0,1,...,N-1"; the caller frees it. */
+/* Returns "0,1,...,N-1"; the caller frees it. */
 static char *all_ranks(void)
 {
     char *text = NULL;
@@ -206,7 +204,7 @@ static char *all_ranks(void)
     return text;
 }
 
-/* The library makes everything about nodes and local peers out of the two maps. */
+/* The library derives all data about nodes and local peers from the two maps. */
 static void load_job_data(pmix_info_t *infos, size_t ninfos, const char *hostname)
 {
     char *ranks = all_ranks(), *nodes = NULL, *procs = NULL;
@@ -248,7 +246,7 @@ static void register_job(void)
 
 /* ---- the procs --------------------------------------------------------- */
 
-/* The environment without what a server above this one may have set. */
+/* Returns the environment without variables that a server above this one may have set. */
 static char **own_environment(void)
 {
     char **copy = NULL;
@@ -277,7 +275,7 @@ static pid_t start(pmix_rank_t rank, char **command)
     char **environment = own_environment();
     pmix_status_t rc = PMIx_server_setup_fork(&proc, &environment);
     require("setup fork", rc);
-    /* All data in messages, as with a server that shares no memory with its clients. */
+    /* All data travel in messages, as with a server that shares no memory with its clients. */
     PMIX_SETENV(rc, "PMIX_GDS_MODULE", "hash", &environment);
     require("environment", rc);
     pid_t pid = fork();
@@ -304,9 +302,9 @@ static void start_all(char **command)
     pthread_mutex_unlock(&job_lock);
 }
 
-/* Tells the others of the job that one was killed, in the form of PRRTE for a
- * job that goes on: the dead proc itself is the source, the range is custom
- * with the whole namespace as target, and the exit code is 128 + signal. */
+/* Notifies the other procs that one was killed, in the form of PRRTE for a job that goes on. The
+ * dead proc itself is the source, the range is custom with the whole namespace as target, and the
+ * exit code is 128 + signal. */
 static void tell_death_as(pmix_status_t code, pmix_rank_t rank, int status)
 {
     pmix_proc_t dead, job;
@@ -323,14 +321,14 @@ static void tell_death_as(pmix_status_t code, pmix_rank_t rank, int status)
     PMIX_INFO_FREE(infos, 3);
 }
 
-/* The second code is what the library of who invites to a group waits for. */
+/* The library of an inviting proc waits for the second code. */
 static void tell_death(pmix_rank_t rank, int status)
 {
     tell_death_as(PMIX_ERR_PROC_ABORTED_BY_SIG, rank, status);
     tell_death_as(PMIX_PROC_TERMINATED, rank, status);
 }
 
-/* Enters an end in the books; true when the others must hear of it. */
+/* Records the end of a proc. Returns true if the other procs must be notified. */
 static bool record_end(pmix_rank_t rank, int status, bool by_signal)
 {
     pthread_mutex_lock(&job_lock);

@@ -1,5 +1,5 @@
-/* What host.c does for groups. All members are on this node and have called when the library asks, so that nothing is left
- * but to give back what they brought, and to count.
+/* Groups in host.c. All members are on this node and have called when the library makes the upcall.
+ * Only their contributions are returned, and groups are numbered.
  *
  * Included by host.c; not a program. The library calls this from one thread. */
 #ifndef HOST_GROUPS_H
@@ -16,7 +16,7 @@ struct formed {
     size_t ninfos;
 };
 
-/* The library reads what it is answered in its own time, and says so. */
+/* The library reads the answer later, and calls back when it has. */
 static void forget_formed(void *argument)
 {
     struct formed *formed = argument;
@@ -41,7 +41,7 @@ static pmix_status_t group(pmix_group_operation_t operation, char name[], const 
             break;
         }
     }
-    /* From 5.0 on the library tells its clients who is in the group as its host does. */
+    /* From 5.0 on the library passes the membership in the host's answer to its clients. */
     pmix_data_array_t members = {.type = PMIX_PROC, .size = nprocs, .array = (void *) procs};
     PMIX_INFO_LOAD(&formed->infos[formed->ninfos++], PMIX_GROUP_MEMBERSHIP, &members, PMIX_DATA_ARRAY);
     if (is_true(directives, ndirectives, PMIX_GROUP_ASSIGN_CONTEXT_ID)) {

@@ -1,6 +1,5 @@
-/* What procs published, as host.c keeps it: a bounded list in memory. Ranges,
- * persistence and waiting are not looked at; on one node with one job they
- * make no difference to a proc that looks up what it knows to be there.
+/* Published data in host.c: a bounded list in memory. Ranges, persistence and waiting are ignored.
+ * On one node with one job they do not matter to a proc that looks up data which it knows to exist.
  *
  * Included by host.c; not a program. The library calls these from one thread. */
 #ifndef HOST_PUBLISHED_H
@@ -22,7 +21,7 @@ static size_t find_published(const char *key)
     return i;
 }
 
-/* The standard's own keys among the infos are directives, not data. */
+/* The Standard's own keys among the infos are directives, not data. */
 static bool is_directive(const pmix_info_t *info) { return 0 == strncmp(info->key, "pmix.", 5); }
 
 static pmix_status_t publish_one(const pmix_proc_t *proc, const pmix_info_t *info)

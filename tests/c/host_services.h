@@ -1,6 +1,5 @@
-/* What host.c does for tools and for those who log, ask and control: little, but
- * enough to see that both directions are understood. What it was told it says
- * on stderr.
+/* Upcalls of host.c for tools, log requests, queries and job control: little, but enough to check
+ * that both directions work. The requests are printed on stderr.
  *
  * Included by host.c; not a program. The library calls these from one thread. */
 #ifndef HOST_SERVICES_H
@@ -13,7 +12,7 @@
 
 #include <pmix_server.h>
 
-/* The one question that it has an answer to. */
+/* The only query that it answers. */
 #define QUESTION "test.question"
 
 static bool is_true(const pmix_info_t infos[], size_t ninfos, const char *key)
@@ -26,7 +25,7 @@ static bool is_true(const pmix_info_t infos[], size_t ninfos, const char *key)
     return false;
 }
 
-/* A tool without a name is called tools:N. One that has a name keeps it. */
+/* A tool without a name is called tools:N. A tool with a name keeps it. */
 static void tool_connected(pmix_info_t infos[], size_t ninfos, pmix_tool_connection_cbfunc_t done, void *data)
 {
     static pmix_rank_t tools;
@@ -80,7 +79,7 @@ static void *answer_log(void *argument)
     return NULL;
 }
 
-/* Answered from a thread of its own: the library holds a lock until this returns. */
+/* Answers from a thread of its own: the library holds a lock until this returns. */
 static void log_data(const pmix_proc_t *proc, const pmix_info_t infos[], size_t ninfos, const pmix_info_t directives[],
                      size_t ndirectives, pmix_op_cbfunc_t done, void *data)
 {
@@ -97,7 +96,7 @@ static void log_data(const pmix_proc_t *proc, const pmix_info_t infos[], size_t 
     pthread_detach(thread);
 }
 
-/* Kills nobody, and says why. */
+/* Kills no proc, and prints the reason. */
 static pmix_status_t job_control(const pmix_proc_t *proc, const pmix_proc_t targets[], size_t ntargets,
                                  const pmix_info_t directives[], size_t ndirectives, pmix_info_cbfunc_t done,
                                  void *data)

@@ -1,22 +1,24 @@
-/* A PMIx program whose rank 0 invites others to a group, and prints what came of it.
+/* A PMIx program whose rank 0 invites others to a group, and prints the results.
  *
- * Runs as a job of four procs or more under any PMIx server: `peal run -n 4 -- target/c/invite accept`. Invitations are events;
- * the library of whoever leads counts the answers. Those who are invited answer from inside the handler that hears of it. RANK
- * is who does not accept.
+ * Runs as a job of four procs or more under any PMIx server: `peal run -n 4 -- target/c/invite
+ * accept`. Invitations are events; the leader's library counts the answers. Invited procs answer
+ * from inside the handler of the invitation. RANK is the rank that does not accept.
  *
- *     accept          all are invited, and come
- *     decline RANK    RANK declines
- *     ignore RANK     the same, and the group is formed without
- *     cancel RANK     the same, and nothing comes of it
- *     replace RANK    all but the last are invited, RANK declines, and the last is invited in its place
- *     dies RANK       RANK dies of the invitation, and the group is formed without
- *     others          all but rank 0 are invited, which is not in the group
- *     forbidden       a policy refuses rank 0 to invite anybody, and nobody hears of it
- *     abroad NSPACE   rank 0 of another job is invited, too, which a policy refuses to come
- *     guest           the program of that job: it would come
+ * - accept: all are invited, and accept.
+ * - decline RANK: RANK declines.
+ * - ignore RANK: RANK declines, and the group forms without it.
+ * - cancel RANK: RANK declines, and the construct is cancelled.
+ * - replace RANK: all but the last are invited, RANK declines, and the last is invited in its
+ *   place.
+ * - dies RANK: RANK dies on the invitation, and the group forms without it.
+ * - others: all but rank 0 are invited, which is not in the group.
+ * - forbidden: a policy denies rank 0 the invitation, and no proc receives it.
+ * - abroad NSPACE: rank 0 of another job is invited, too, which a policy does not allow to join.
+ * - guest: the program of that job, which would accept.
  *
- * 4.2.2 ends an invitation when all have accepted and never otherwise, whatever the time-out; that is waited for no longer than
- * HANGS_SECONDS. What does not block announces no group: this program does. */
+ * 4.2.2 ends an invitation only when all have accepted, regardless of the time-out. The program
+ * waits no longer than HANGS_SECONDS for that. The non-blocking call announces no group, so this
+ * program does. */
 #include "grouped.h"
 
 #include <signal.h>
@@ -25,11 +27,11 @@
 #define HANGS_SECONDS 2
 
 static const char *what;
-/* Who does not accept. */
+/* Rank that does not accept. */
 static pmix_rank_t other;
 static struct call joined;
 
-/* ---- whoever is invited ------------------------------------------------ */
+/* ---- invited procs ------------------------------------------------------ */
 
 static void on_joined(pmix_status_t status, pmix_info_t infos[], size_t ninfos, void *object,
                       pmix_release_cbfunc_t release, void *released)
@@ -57,7 +59,7 @@ static void answer_invitation(pmix_status_t code, const pmix_proc_t *leader, con
     }
 }
 
-/* Hears of the group, and does what those in it do. */
+/* Waits for the group, and makes the calls of its members. */
 static void follow(bool in_it)
 {
     /* When all of the others have answered, their leader looks for a replacement. */
@@ -75,9 +77,9 @@ static void follow(bool in_it)
     }
 }
 
-/* ---- whoever leads ----------------------------------------------------- */
+/* ---- the leader --------------------------------------------------------- */
 
-/* What the library would have called to release its data is nothing that it may be given. */
+/* `release` is not called: 4.2.2 passes its own data, which must not be released. */
 static void on_invited(pmix_status_t status, pmix_info_t infos[], size_t ninfos, void *object,
                        pmix_release_cbfunc_t release, void *released)
 {
@@ -92,7 +94,7 @@ struct procs {
     size_t number;
 };
 
-/* All ranks below `end` but one. */
+/* Returns all ranks below `end` but one. */
 static struct procs procs_without(pmix_rank_t end, pmix_rank_t without)
 {
     struct procs procs = {.list = calloc(end, sizeof *procs.list)};
@@ -105,7 +107,7 @@ static void begin_invitation(struct procs procs, struct call *call)
     need("invite", PMIx_Group_invite_nb(GROUP, procs.list, procs.number, NULL, 0, on_invited, call));
 }
 
-/* Tells these what became of it. */
+/* Sends these procs the result. */
 static void tell(pmix_status_t code, struct procs procs)
 {
     pmix_data_array_t targets = {.type = PMIX_PROC, .size = procs.number, .array = procs.list};
@@ -123,7 +125,7 @@ static void tell(pmix_status_t code, struct procs procs)
     PMIX_INFO_DESTRUCT(&infos[2]);
 }
 
-/* The same for one that is among them. */
+/* Sends the result to one of these procs. */
 static void announce(pmix_status_t code, struct procs procs)
 {
     tell(code, procs);
@@ -151,10 +153,10 @@ static void invite_all(void)
     free(all.list);
 }
 
-/* One who is invited does not come: what is then said to the rest, if anything. */
+/* Invites procs of which one does not accept. `said` is the event for the rest, if any. */
 static void invite_in_vain(pmix_status_t said)
 {
-    /* The library keeps it until the invitation is answered, which it never is. */
+    /* The library keeps it until the invitation is answered, which never happens. */
     static struct call call;
     struct procs all = procs_without(job_size, PMIX_RANK_UNDEF), rest = procs_without(job_size, other);
     begin_invitation(all, &call);
@@ -197,7 +199,7 @@ static void invite_others(void)
     free(others.list);
 }
 
-/* Nobody is invited. */
+/* No proc is invited. */
 static void invite_nobody(void)
 {
     struct procs all = procs_without(job_size, PMIX_RANK_UNDEF);
@@ -290,7 +292,7 @@ int main(int argc, char **argv)
         follow(comes_to_something && other != me.rank);
     }
     if (is_forbidden) {
-        /* Whatever was sent to anybody has come before this ends. */
+        /* All sent events have arrived before this ends. */
         fence_of_job();
         say("%zu events", nevents);
     }

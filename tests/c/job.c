@@ -1,21 +1,18 @@
-/* A PMIx client that uses data, fences and events in every way a job normally
- * does and prints what it sees. It is written against the PMIx library alone
- * and knows nothing of the server it runs under: the same program under two
- * servers must print the same lines.
+/* A PMIx client that uses data, fences and events in every way a job normally does, and prints the
+ * results. It uses the PMIx library alone and does not depend on its server: the same program under
+ * two servers must print the same lines.
  *
  * Run it as a job of two or more procs on one node:
  *
  *     host 4 job [--status N | --die RANK | --abort RANK]
  *
- * --status N    rank 0 exits with N when everything else went well
- * --die RANK    that rank kills itself after the first fence, the others wait
- *               for the event that tells so
- * --abort RANK  that rank calls PMIx_Abort after the first fence, the others
- *               wait to be killed
+ * - --status N: rank 0 exits with N if everything else succeeded.
+ * - --die RANK: that rank kills itself after the first fence. The others wait for the event that
+ *   reports it.
+ * - --abort RANK: that rank calls PMIx_Abort after the first fence. The others wait to be killed.
  *
- * Each proc exits with 0 if everything expected happened, else with 1 after a
- * line with `missing:` for each thing that did not. See README.md for the
- * sequence of calls. */
+ * Each proc exits with 0 if everything expected happened, else with 1 after a line with `missing:`
+ * for each thing that did not. README.md has the sequence of calls. */
 #include <getopt.h>
 
 #include "job_end.h"

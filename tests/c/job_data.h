@@ -1,5 +1,5 @@
-/* The data half of job.c: what the server told about the job, what each proc
- * puts, and what every proc then gets of every other.
+/* The data half of job.c: the server's data about the job, the values that each proc puts, and the
+ * values that every proc then gets of every other.
  *
  * Included by job.c; not a program. */
 #ifndef JOB_DATA_H
@@ -9,7 +9,7 @@
 
 static uint32_t job_size;
 
-/* Above the 4096 bytes from which some releases compress what they commit. */
+/* Above the 4096 bytes from which some releases compress committed values. */
 #define LONG_TEXT 6000
 
 static void load_text(pmix_value_t *value, pmix_rank_t rank)
@@ -73,8 +73,8 @@ static void load_nested(pmix_value_t *value, pmix_rank_t rank)
     }
 }
 
-/* What every proc puts. `load` makes the value of any rank, so that the
- * reader of a peer's value knows what it should be. */
+/* Values that every proc puts. `load` makes the value of any rank, so that the reader of a peer's
+ * value knows the expected one. */
 static const struct item {
     const char *key;
     pmix_scope_t scope;
@@ -87,9 +87,9 @@ static const struct item {
 };
 #define ITEMS (sizeof items / sizeof items[0])
 
-/* Prints what getting `key` gave; `expected` is the text of the value that
- * should come, or NULL if `status` should. The key of a proc is always asked
- * for by its rank, the job's own by the wildcard. */
+/* Prints the result of getting `key`; `expected` is the text of the expected value, or NULL if
+ * `status` is expected. Keys of a proc are always requested by its rank, those of the job by the
+ * wildcard. */
 static void check_get(const char *how, const pmix_proc_t *proc, const char *key, const pmix_info_t *infos,
                       size_t ninfos, const char *expected, pmix_status_t status)
 {
@@ -170,7 +170,7 @@ static void check_hostname(void)
     }
 }
 
-/* What the server knew before any proc said anything. */
+/* Data that the server has before any put. */
 static void check_job_facts(void)
 {
     pmix_proc_t job = proc_of(PMIX_RANK_WILDCARD);
@@ -197,7 +197,8 @@ static void put_items(void)
     say_status("commit", PMIx_Commit(), PMIX_SUCCESS);
 }
 
-/* Gets one item of one proc. Remote data is hidden from procs of the same node, except its owner. */
+/* Gets one item of one proc. Data of remote scope are hidden from procs of the same node, except
+ * their owner. */
 static void check_item(const char *how, pmix_rank_t rank, const struct item *item)
 {
     pmix_proc_t proc = proc_of(rank);
@@ -214,11 +215,12 @@ static void check_item(const char *how, pmix_rank_t rank, const struct item *ite
     PMIX_VALUE_DESTRUCT(&value);
 }
 
-/* Only rank 0 asks before the fence, and only for one proc, so that
- * check_absent still finds procs of whom this one knows nothing. */
+/* Only rank 0 requests before the fence, and only for one proc, so that check_absent still finds
+ * procs of which this one has no data. */
 static bool is_asked_early(pmix_rank_t rank) { return 0 == me.rank && job_size - 1 == rank; }
 
-/* Asked before any fence: the server has to hold the request until the other proc commits. */
+/* Requests a value before any fence: the server has to hold the request until the other proc
+ * commits. */
 static void check_early_get(void)
 {
     for (uint32_t rank = 0; rank < job_size; rank++) {
@@ -228,7 +230,7 @@ static void check_early_get(void)
     }
 }
 
-/* Says whether a fence succeeded; `collect` asks the server to exchange what was committed. */
+/* Prints the result of a fence; `collect` requests that the server exchanges the committed data. */
 static void fence(const char *what, bool collect)
 {
     pmix_proc_t job = proc_of(PMIX_RANK_WILDCARD);
@@ -237,9 +239,9 @@ static void fence(const char *what, bool collect)
     say_status(what, PMIx_Fence(&job, 1, &info, 1), PMIX_SUCCESS);
 }
 
-/* The three ways not to wait for ever for a key that nobody has put. An
- * optional get asks nobody: not even a key that the peer has put is found then, because
- * with the `hash` store a fence brings no data by itself. */
+/* The three ways not to wait for ever for a key that no proc has put. An optional get sends no
+ * request. It does not even find a key that the peer has put, because with the `hash` store a fence
+ * brings no data by itself. */
 static void check_absent(void)
 {
     pmix_proc_t next = proc_of(next_rank(me.rank));

@@ -1,5 +1,5 @@
-/* The abnormal ends of job.c: one proc dies and the others hear of it, or one
- * proc asks for the end of the whole job.
+/* The abnormal ends of job.c: one proc dies and the others receive the event, or one proc requests
+ * the end of the whole job.
  *
  * Included by job.c; not a program. */
 #ifndef JOB_END_H
@@ -9,10 +9,10 @@
 
 #include "job_events.h"
 
-/* What PMIx_Abort is given. */
+/* Arguments of PMIx_Abort. */
 #define ABORT_STATUS 7
 
-/* The codes that a server may use to tell that a proc is gone. */
+/* Codes by which a server may report that a proc is gone. */
 static const pmix_status_t death_codes[] = {
     PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_ABORTED,   PMIX_ERR_PROC_TERM_WO_SYNC,
     PMIX_ERR_LOST_CONNECTION,     PMIX_EVENT_PROC_TERMINATED,
@@ -72,7 +72,7 @@ static bool has_died(const void *unused)
     return NULL != death;
 }
 
-/* The end of the proc that dies, without a word to its server. */
+/* Ends the dying proc without a message to its server. */
 static void die(void)
 {
     fence("fence before death", false);
@@ -80,10 +80,9 @@ static void die(void)
     raise(SIGKILL);
 }
 
-/* The others register before the fence, as later can be too late: when a
- * client leaves, in whatever way, the 4.2.2 server drops every event it keeps
- * that has one custom target and this matches the client. The whole namespace
- * is such a target. */
+/* The others register before the fence, as later can be too late. When a client leaves in any way,
+ * the 4.2.2 server drops every kept event with one custom target that matches the client. The whole
+ * namespace is such a target. */
 static void hear_of_death(void)
 {
     size_t id = 0;
@@ -112,8 +111,8 @@ static void die_or_hear(pmix_rank_t rank)
     }
 }
 
-/* Does not return. The fence makes sure that all have printed what they have
- * to print before anyone is killed; nobody prints after it but the proc that aborts. */
+/* Does not return. The fence makes sure that all have printed their lines before any proc is
+ * killed. After it, only the aborting proc prints. */
 static void abort_or_wait(pmix_rank_t rank)
 {
     PMIx_Fence(NULL, 0, NULL, 0);

@@ -1,9 +1,9 @@
-/* The event half of job.c: each proc in its turn sends its notices, and all
- * wait for what concerns them and tell what they saw.
+/* The event half of job.c: each proc in its turn sends its notices, and all wait for those that
+ * concern them and print them.
  *
- * Turns are separated by fences. That makes what a chain shows independent of
- * timing, and it keeps deliveries out of the time in which a proc notifies:
- * 4.2.2 works on its own event cache from both threads without a lock.
+ * Turns are separated by fences. So the output of a chain does not depend on timing. Also, no event
+ * is delivered while a proc notifies: 4.2.2 works on its own event cache from both threads without
+ * a lock.
  *
  * Included by job.c; not a program. */
 #ifndef JOB_EVENTS_H
@@ -13,9 +13,8 @@
 
 #include "job_handlers.h"
 
-/* Waits under the lock until `ready` says so; false when the deadline passed
- * first. After that the others get little time, so that a broken server still
- * leads to a full report. */
+/* Waits under the lock until `ready` returns true. Returns false if the deadline passed first.
+ * After that the others get little time, so that a broken server still leads to a full report. */
 static bool wait_until(bool (*ready)(const void *), const void *what)
 {
     struct timespec deadline;
@@ -75,7 +74,7 @@ static bool is_answered(const void *unused)
     return answered;
 }
 
-/* A notice's infos; the last one, if any, depends on the notice. */
+/* Loads a notice's infos, of which the last depends on the notice. Returns their number. */
 static size_t load_notice(pmix_info_t infos[4], const struct notice *notice)
 {
     size_t ninfos = 0;
@@ -96,7 +95,7 @@ static size_t load_notice(pmix_info_t infos[4], const struct notice *notice)
     return ninfos;
 }
 
-/* Sends one notice and prints what the server answered. */
+/* Sends one notice and prints the server's answer. */
 static void notify(const struct notice *notice)
 {
     pmix_info_t infos[4];
@@ -120,7 +119,7 @@ static void notify(const struct notice *notice)
     }
 }
 
-/* One proc notifies, all wait until they have what concerns them. */
+/* One proc notifies; all wait for the notices that concern them. */
 static void take_turn(pmix_rank_t source)
 {
     for (size_t notice = 0; notice < NOTICES; notice++) {
@@ -164,7 +163,8 @@ static void say_observations(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Each handler once for each notice that concerns it, and never otherwise. */
+/* Checks that each handler was called once for each notice that concerns it, and never
+ * otherwise. */
 static void check_calls(void)
 {
     pthread_mutex_lock(&lock);

@@ -1,5 +1,5 @@
-/* The handlers of job.c, the notices that every proc sends, and the books of
- * who must see which of them and who did.
+/* The handlers of job.c, the notices that every proc sends, and the records of expected and actual
+ * calls.
  *
  * Included by job.c; not a program. */
 #ifndef JOB_HANDLERS_H
@@ -10,7 +10,7 @@
 
 #include "job_data.h"
 
-/* How long any event may take; generous, as it is only reached when something is broken. */
+/* Time limit of any event; generous, since it only passes if something is broken. */
 #define EVENT_SECONDS 15
 
 enum { FIRST_CODE = PMIX_EXTERNAL_ERR_BASE - 1, CODES = 3 };
@@ -21,11 +21,11 @@ enum handler { SINGLE, MULTI, DEFAULT, HANDLERS };
 static const char *const handler_names[HANDLERS] = {"single", "multi", "default"};
 static size_t handler_ids[HANDLERS];
 
-/* What each proc sends in its turn. The name travels in the event and says which notice it is.
+/* Notices that each proc sends in its turn. The event contains the notice's name.
  *
- * Every code that must cross the server has a handler of its own: the 4.2.2
- * server forgets registrations without codes, so that a default handler there
- * sees only what another registration of the same proc brings in. */
+ * Every code that must cross the server has a handler of its own. The 4.2.2 server ignores
+ * registrations without codes, so that a default handler there receives only the events of other
+ * registrations of the same proc. */
 static const struct notice {
     const char *name;
     pmix_status_t code;
@@ -36,7 +36,7 @@ static const struct notice {
     {"LOCAL", FIRST_CODE, PMIX_RANGE_LOCAL, false},
     {"NAMESPACE", FIRST_CODE - 2, PMIX_RANGE_NAMESPACE, false},
     {"GLOBAL", FIRST_CODE - 1, PMIX_RANGE_GLOBAL, false},
-    /* No handler has this code, so only the default ones could take it, and they must not. */
+    /* No handler has this code, so only default handlers could receive it, and they must not. */
     {"UNWANTED", FIRST_CODE - 4, PMIX_RANGE_NAMESPACE, true},
     {"CUSTOM", FIRST_CODE - 2, PMIX_RANGE_CUSTOM, false},
     {"NON_DEFAULT", FIRST_CODE, PMIX_RANGE_NAMESPACE, true},
@@ -86,7 +86,8 @@ static bool handler_has_code(enum handler handler, pmix_status_t code)
     }
 }
 
-/* How each handler ends: `multi` ends the chain for its second code and goes on for the others. */
+/* Returns the status of each handler: `multi` ends the chain for its second code and continues it
+ * for the others. */
 static pmix_status_t outcome(enum handler handler, pmix_status_t code)
 {
     if (MULTI == handler) {
@@ -95,7 +96,7 @@ static pmix_status_t outcome(enum handler handler, pmix_status_t code)
     return PMIX_EVENT_NO_ACTION_TAKEN;
 }
 
-/* Whether this proc's `handler` must be called for that notice of `source`. */
+/* Returns true if this proc's `handler` must be called for that notice of `source`. */
 static bool expected(pmix_rank_t source, const struct notice *notice, enum handler handler)
 {
     if (!reaches_me(source, notice) || !handler_has_code(handler, notice->code)) {
@@ -138,7 +139,7 @@ static void write_results(FILE *out, const pmix_info_t *results, size_t nresults
     }
 }
 
-/* The line for one call of a handler; the caller frees it. */
+/* Returns the line for one call of a handler; the caller frees it. */
 static char *event_text(const char *handler, pmix_status_t code, const pmix_proc_t *source, const pmix_info_t *infos,
                         size_t ninfos, const pmix_info_t *results, size_t nresults)
 {
@@ -168,8 +169,7 @@ static size_t find_notice(const pmix_info_t *infos, size_t ninfos)
     return NOTICES;
 }
 
-/* Enters one call in the books. An event that is not one of ours is written
- * there too and told at the end. */
+/* Records one call. An unknown event is recorded there too and reported at the end. */
 static void observe(enum handler handler, pmix_status_t code, const pmix_proc_t *source, size_t notice, char *text)
 {
     pthread_mutex_lock(&lock);
@@ -192,8 +192,8 @@ static void observe(enum handler handler, pmix_status_t code, const pmix_proc_t 
     pthread_mutex_unlock(&lock);
 }
 
-/* What each handler returns besides its status. The library reads these after
- * the handler has returned, so they live as long as the program. */
+/* Results that each handler returns besides its status. The library reads them after the handler
+ * has returned, so they live as long as the program. */
 static pmix_info_t single_results[1], multi_results[2];
 
 static void load_results(void)
@@ -235,7 +235,7 @@ static void on_default(size_t id, pmix_status_t code, const pmix_proc_t *source,
     run_handler(DEFAULT, NULL, 0, code, source, infos, ninfos, results, nresults, done, chain);
 }
 
-/* Registers and returns whether that worked; a negative answer is a status. */
+/* Registers a handler. Returns true on success; a negative answer is a status. */
 static bool register_handler(const char *name, const pmix_status_t *codes, size_t ncodes,
                              pmix_notification_fn_t function, size_t *id)
 {
@@ -259,7 +259,8 @@ static void open_books(void)
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&changed, &attributes);
-    /* Twice what is expected, so that duplicates and strays can be seen and are bounded. */
+    /* Room for twice the expected number, so that duplicates and unknown events are seen and
+     * bounded. */
     max_observations = 2 * job_size * NOTICES * HANDLERS;
     observations = calloc(max_observations, sizeof *observations);
     calls = calloc(job_size * NOTICES * HANDLERS, sizeof *calls);

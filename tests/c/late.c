@@ -1,11 +1,13 @@
-/* A PMIx program of two procs: rank 0 raises events that nobody hears yet, then rank 1 registers and says what it is told.
+/* A PMIx program of two procs: rank 0 raises events before any handler exists. Then rank 1
+ * registers and prints the events that it receives.
  *
- *     peal run -n 2 -- target/c/late namespace 2000 2000     events about the job
- *     peal run -n 2 -- target/c/late session 2000 512        events of the environment, of which the newest are kept
+ *     late namespace 2000 2000     events about the job
+ *     late session 2000 512        events of the environment, of which the newest are kept
  *
- * The second number is how many rank 1 waits for before rank 0 raises a last one. With the name of a pipe behind them rank 1
- * even connects only when all but that one have been raised. Rank 1 also says how much memory their server has ever taken.
- */
+ * Runs under `peal run -n 2 -- target/c/late ...`. Rank 1 waits for the number of events in the
+ * last argument before rank 0 raises a last one. With the name of a pipe after it, rank 1
+ * connects only when all but that one have been raised. Rank 1 also prints the peak memory of
+ * their server. */
 #include "need.h"
 
 #include <pmix.h>
@@ -58,7 +60,7 @@ static void on_taken(pmix_status_t status, void *object)
     pthread_mutex_unlock(&lock);
 }
 
-/* With few calls open: the library looks through all of them for each answer. */
+/* Keeps few calls open: the library searches all of them for each answer. */
 static void raise_one(uint32_t number, pmix_data_range_t range)
 {
     pmix_info_t *info;
@@ -96,7 +98,7 @@ static void everybody_is_here(void)
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 
-/* Rank 0 opens the other end when it has raised its events: until then this waits. */
+/* Waits until rank 0 opens the other end, which it does after it has raised its events. */
 static void meet(const char *pipe, const char *mode)
 {
     FILE *end = fopen(pipe, mode);
@@ -107,7 +109,7 @@ static void meet(const char *pipe, const char *mode)
     fclose(end);
 }
 
-/* The most that our parent has had in memory, in KiB. */
+/* Returns the peak memory of the parent in KiB. */
 static long peak_of_server(void)
 {
     char name[64], line[256];

@@ -1,6 +1,5 @@
-/* Rank 0 leaves with status 0 and without finalizing; the others wait for a while, longer than it takes to be heard, and then write their
- * last line.
- */
+/* Rank 0 exits with status 0 without finalizing. The others wait longer than the event about it
+ * takes, and then print their last line. */
 #include "need.h"
 #include <unistd.h>
 

@@ -1,12 +1,11 @@
-/* A PMIx program that logs to every channel, with every directive that there
- * is, and prints what came of each request.
+/* A PMIx program that logs to every channel, with every directive that there is, and prints the
+ * result of each request.
  *
  * Runs as a job of any size; only rank 0 logs: `peal run -- target/c/logs all`.
  *
- *     all           every channel and directive by PMIx_Log
- *     later         the same by PMIx_Log_nb
- *     wrong         values of all types that are wrong for each key, then one line that must still be logged
- */
+ * - all: every channel and directive by PMIx_Log.
+ * - later: the same by PMIx_Log_nb.
+ * - wrong: values of all invalid types for each key, then one line that must still be logged. */
 #include "need.h"
 
 #include <inttypes.h>
@@ -31,7 +30,7 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 static void told(pmix_status_t status, void *cbdata)
 {
     pmix_status_t *answer = cbdata;
-    /* The waiting thread looks at nothing else. */
+    /* The waiting thread reads nothing else. */
     __atomic_store_n(answer, status, __ATOMIC_RELEASE);
 }
 
@@ -108,7 +107,7 @@ static void try_several(const char *what, const char *first, const char *second,
     PMIX_INFO_DESTRUCT(&directive);
 }
 
-/* Whom to mail and about what stands beside the message, and among the directives. */
+/* The address and the subject are beside the message, and among the directives. */
 static void try_mail_by_directives(void)
 {
     pmix_data_array_t parts;
@@ -126,7 +125,7 @@ static void try_mail_by_directives(void)
     PMIX_DATA_ARRAY_DESTRUCT(&parts);
 }
 
-/* The second one and the third one are only counted. */
+/* The second and the third request are only counted. */
 static void try_duplicates(void)
 {
     bool aggregate = true;
@@ -194,7 +193,7 @@ static const char *const keys[] = {
     PMIX_LOG_COMPLETION, "site.log.board", "pmix.log.nowhere", ""
 };
 
-/* One value of each of the types, among them the one that is right. */
+/* Loads one value of each type, including the valid one. Returns their number. */
 static size_t values(pmix_value_t *values)
 {
     static pmix_byte_object_t bytes = { .bytes = "\xff\x00\n", .size = 3 };
@@ -260,7 +259,7 @@ int main(int argc, char **argv)
             all();
         }
     }
-    /* Nobody leaves before all is logged. */
+    /* No proc finalizes before all is logged. */
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
     need("finalize", PMIx_Finalize(NULL, 0));
     return 0;

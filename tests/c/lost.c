@@ -1,6 +1,6 @@
-/* What procs hear when their server dies, which no server tells them: their library raises it, for them alone. Each says
- * that it is ready when all of the job listen; then somebody kills the server.
- */
+/* Events of procs whose server dies. No server sends them: the library of each proc raises them for
+ * that proc. Each proc prints that it is ready when all procs of the job are registered; then the
+ * test kills the server. */
 #include "heard.h"
 
 enum { NEWS = PMIX_EXTERNAL_ERR_BASE - 1, HANDLERS = 3 };
@@ -33,7 +33,7 @@ int main(void)
     }
     say_heard("the server is gone");
     pthread_mutex_unlock(&lock);
-    /* What stays in the process needs no server; what does not, fails. */
+    /* Calls that stay in the process need no server. The others fail. */
     say("to itself: %s", PMIx_Error_string(notify(NEWS, PMIX_RANGE_PROC_LOCAL, NULL, 0)));
     say("to its job: %s", PMIx_Error_string(notify(NEWS, PMIX_RANGE_NAMESPACE, NULL, 0)));
     say("fence: %s", PMIx_Error_string(PMIx_Fence(NULL, 0, NULL, 0)));

@@ -1,16 +1,16 @@
-/* A PMIx program that has itself monitored, and prints what it hears of that.
+/* A PMIx program that requests to be monitored, and prints the events about it.
  *
- * Runs as a job of any size under any PMIx server: `peal run -n 2 -- target/c/monitor once`. Rank 0 is monitored, all hear of it.
+ * Runs as a job of any size under any PMIx server: `peal run -n 2 -- target/c/monitor once`. Rank 0
+ * is monitored, and all procs receive the events.
  *
- *     once        two monitors of heartbeats that never come: one that bears less than the other
- *     cancel      the same, but the first is cancelled before
- *     again       a heartbeat after the alert
- *     file PATH   a file that grows for a while
- *     look PATH   a file that is there: may it be watched?
- *     mistakes    requests that make no sense
- *     types       directives of other types than the Standard's
- *     usage       what it uses itself, once, at a rate and by query
- */
+ * - once: two monitors of heartbeats that never come, with different tolerances.
+ * - cancel: the same, but the first is cancelled before.
+ * - again: a heartbeat after the alert.
+ * - file PATH: a file that grows for a while.
+ * - look PATH: an existing file, which the proc may or may not monitor.
+ * - mistakes: invalid requests.
+ * - types: directives of other types than the Standard's.
+ * - usage: its own resource usage: once, at a rate and by query. */
 #include "need.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of later releases. */
+/* Keys of later releases. */
 #define MONITOR_PROC_RESOURCE_USAGE "pmix.monitor.presuse"
 #define MONITOR_RESOURCE_RATE "pmix.monitor.resrate"
 #define MONITOR_TARGET_PROCS "pmix.monitor.tgtproc"
@@ -28,7 +28,7 @@
 #define QUERY_PROC_RESOURCE_USAGE "pmix.qry.pres"
 #define PROC_RSS "pmix.proc.rss"
 
-/* A code of its own. */
+/* Code of the program's own. */
 #define OWN_ALERT (PMIX_EXTERNAL_ERR_BASE - 7)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -99,7 +99,7 @@ static void await(const int *number, int enough)
     pthread_mutex_unlock(&lock);
 }
 
-/* Asks, and says what the server answered. */
+/* Sends a request, and prints the server's answer. */
 static void monitor(const char *what, pmix_info_t *asked, pmix_status_t error, pmix_info_t *directives, size_t number)
 {
     pmix_info_t *results = NULL;

@@ -1,4 +1,5 @@
-/* Who a program is, and how it gives up. Included by programs; not a program. hello.c has its own, to be read by itself. */
+/* Identity of a program, and its exit on errors. Included by programs; not a program. hello.c has
+ * its own code for this, so that it can be read by itself. */
 #ifndef NEED_H
 #define NEED_H
 
@@ -8,7 +9,7 @@
 
 static pmix_proc_t me;
 
-/* Says what failed and leaves: without its server a proc has nothing to do. */
+/* Prints the failed call and exits: a proc can do nothing without its server. */
 static void need(const char *what, pmix_status_t status)
 {
     if (PMIX_SUCCESS != status) {

@@ -1,4 +1,5 @@
-/* Logs something that names no channel, then a line to stdout and one to stderr, and prints what came of each request:
+/* Logs an info that names no channel, then a line to stdout and one to stderr, and prints the
+ * result of each request:
  *
  *     peal run -- target/c/payload
  */

@@ -1,4 +1,5 @@
-/* What procs publish, look up and take back. A job of two procs: rank 0 publishes, rank 1 looks for it, step by step.
+/* Publish, lookup and unpublish. A job of two procs: rank 0 publishes, rank 1 looks the data up,
+ * step by step.
  *
  *     host 2 publish     peal run -n 2 -- publish
  */
@@ -22,7 +23,7 @@ static void publish(const char *what, pmix_info_t *infos, size_t ninfos, pmix_st
     say_status(what, PMIx_Publish(infos, ninfos), expected);
 }
 
-/* Looks two keys up, and says what is there of each. */
+/* Looks up two keys, and prints the result of each. */
 static void look_up(const char *what, const char *first, const char *second, pmix_status_t expected)
 {
     const char *keys[] = {first, second};

@@ -1,7 +1,9 @@
-/* A tool that pulls what the procs of a job write to their standard output, and prints so many pieces of it, as they come.
+/* A tool that pulls the standard output of a job's procs, and prints the given number of pieces as
+ * they come.
  *
- *     pull NSPACE PIECES [BYTES]       with no more than so many bytes of what each has written before
- */
+ *     pull NSPACE PIECES [BYTES]
+ *
+ * BYTES limits the earlier output of each proc. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 
 #include <pmix_tool.h>
 
-/* For what must come; reached only when something is broken. */
+/* Time limit of things that must happen. It passes only if something is broken. */
 #define PATIENCE_SECONDS 20
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,6 +1,5 @@
-/* Puts a key three times, with different qualifiers and with none, and prints what the next rank gets of it: with each of them, with
- * others, and without.
- */
+/* Puts a key three times, with different qualifiers and with none, and prints the values that the
+ * next rank gets: with each of them, with others, and without. */
 #include "need.h"
 #include <string.h>
 

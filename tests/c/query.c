@@ -1,9 +1,10 @@
-/* A tool that asks its server a question and prints the answer: a line for each thing, with that in which it stands before it.
+/* A tool that sends a query to its server and prints the answer: a line for each item, after the
+ * item that contains it.
  *
  *     query KEY... [-- QUALIFIER[=VALUE]]...
  *
- * A key is the one that goes over the wire. A qualifier of no value is true, one of digits is a rank, any other is text.
- */
+ * A key is the string on the wire. A qualifier without a value is true, one of digits is a rank,
+ * any other is text. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ int main(int argc, char **argv)
     for (at++; at < argc && given < MOST; at++) {
         load(&qualifiers[given++], argv[at]);
     }
-    /* The library reads the first of qualifiers that are there, also of none. */
+    /* The library reads the first qualifier even if the number of qualifiers is 0. */
     query.qualifiers = given > 0 ? qualifiers : NULL;
     query.nqual = given;
 

@@ -1,5 +1,6 @@
-/* Who hears what: ranges, targets, and procs that an event affects. A job of four procs: rank 0 raises one event a step, and
- * each proc says what it heard. Rank 0 hears its own events from its own library, once, and never from the server.
+/* Ranges, targets, and affected procs. A job of four procs: rank 0 raises one event a step, and
+ * each proc prints the events that it received. Rank 0 receives its own events from its own
+ * library, once, and never from the server.
  *
  *     host 4 ranges     peal run -n 4 -- ranges
  */
@@ -9,11 +10,12 @@ enum { NEWS = PMIX_EXTERNAL_ERR_BASE - 1, AFFECTING = NEWS - 1 };
 
 #define MAX_PROCS 3
 
-/* What rank 0 raises. */
+/* Events that rank 0 raises. */
 struct event {
     const char *step;
     pmix_data_range_t range;
-    /* Whom it names, under which key; a lone proc as such, several as an array, ranks of this job but for `stranger`. */
+    /* Named procs and their key. A single proc is passed as such, several as an array. They are
+     * ranks of this job except for `stranger`. */
     const char *key;
     size_t nprocs;
     pmix_rank_t ranks[MAX_PROCS];
@@ -46,7 +48,7 @@ static const struct event of_ranges[] = {
     {"no range", PMIX_RANGE_UNDEF, NULL, 0, {0}, NULL},
 };
 
-/* Rank 1 wants to know of rank 2, rank 2 of ranks 0 and 3, rank 3 of all of its job. */
+/* Rank 1 filters for rank 2, rank 2 for ranks 0 and 3, rank 3 for all of its job. */
 static const struct event of_affected[] = {
     {"affects nobody in particular", PMIX_RANGE_NAMESPACE, NULL, 0, {0}, NULL},
     {"affects 2", ABOUT, 1, {2}, NULL},
@@ -60,7 +62,7 @@ static const struct event of_affected[] = {
     {"affects 2, for the session", PMIX_RANGE_SESSION, PMIX_EVENT_AFFECTED_PROC, 1, {2}, NULL},
 };
 
-/* A lone proc, or an array under the key for several where there is such a one. */
+/* Returns a single proc, or an array if the key is for several. */
 static void name_procs(pmix_info_t *info, const char *key, const pmix_rank_t *ranks, size_t nprocs, const char *stranger)
 {
     pmix_proc_t procs[MAX_PROCS];
@@ -76,7 +78,7 @@ static void name_procs(pmix_info_t *info, const char *key, const pmix_rank_t *ra
     PMIX_INFO_LOAD(info, affected ? PMIX_EVENT_AFFECTED_PROCS : key, &array, PMIX_DATA_ARRAY);
 }
 
-/* Kept by nobody: who hears it is registered now. */
+/* The event is not kept: its recipients are registered already. */
 static void raise_event(pmix_status_t code, const struct event *event)
 {
     pmix_info_t infos[3];
@@ -93,7 +95,7 @@ static void raise_event(pmix_status_t code, const struct event *event)
     }
 }
 
-/* An event's note, and whether it is one of this proc's own. */
+/* Returns an event's note, and whether it is one of this proc's own. */
 static char *show_origin(pmix_status_t code, const pmix_proc_t *source, const pmix_info_t *infos, size_t ninfos)
 {
     char *note = show_note(code, source, infos, ninfos), *text = NULL;
@@ -139,7 +141,8 @@ int main(void)
     take_steps(NEWS, of_ranges, sizeof of_ranges / sizeof of_ranges[0]);
     listen_to_affected();
     take_steps(AFFECTING, of_affected, sizeof of_affected / sizeof of_affected[0]);
-    /* What a server sends although nobody has asked for it shows here: the library keeps it for later handlers. */
+    /* Events that a server sends without a registration show here: the library keeps them for later
+     * handlers. */
     if (0 != me.rank) {
         listen_to("afterwards", AFFECTING);
     }

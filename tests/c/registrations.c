@@ -1,5 +1,6 @@
-/* What registering and deregistering means for what a proc hears. A job of two procs: rank 0 raises events, rank 1 hears
- * them and says so, step by step. No event is kept for later, so that each is heard by what is registered at its time.
+/* Effects of registration and deregistration on the events that a proc receives. A job of two
+ * procs: rank 0 raises events, rank 1 receives and prints them, step by step. No event is kept for
+ * later, so that each goes to the handlers registered at its time.
  *
  *     host 2 registrations     peal run -n 2 -- registrations
  */
@@ -19,7 +20,7 @@ static void raise_in(pmix_status_t code, pmix_data_range_t range, bool non_defau
 
 static void raise_event(pmix_status_t code, bool non_default) { raise_in(code, PMIX_RANGE_NAMESPACE, non_default); }
 
-/* Raises one of each code. */
+/* Raises one event of each code. */
 static void step(const char *name)
 {
     for (pmix_status_t code = A; 0 == me.rank && code >= D; code--) {
@@ -28,7 +29,8 @@ static void step(const char *name)
     finish_step(name);
 }
 
-/* Only rank 1 registers; all procs come here, so that what was registered or not is so for all that follows. */
+/* Only rank 1 registers. All procs call this, so that the change is complete before the next
+ * step. */
 static bool i_listen(void)
 {
     fence();
@@ -57,8 +59,8 @@ static void several_codes(void)
     step("neither");
 }
 
-/* Registered for one class of events: JOB is about the job, ENVIRONMENT is not. The headers of this release have no names for
- * the keys, and its library does not look at them. */
+/* Registrations for one class of events: JOB is job-specific, ENVIRONMENT is not. The headers of
+ * this release have no names for the keys, and its library ignores them. */
 static void levels(void)
 {
     static const char *const keys[] = {"pmix.evjob", "pmix.evenv"};
@@ -90,7 +92,8 @@ static void levels(void)
     }
 }
 
-/* Only the last that goes takes the code with it, of several for the same one and of lists that overlap. */
+/* The code is deregistered only with the last of several registrations for it, also with
+ * overlapping lists. */
 static void the_same_code(void)
 {
     struct handler *first = NULL, *second = NULL, *both = NULL;
@@ -126,7 +129,7 @@ static void the_same_code(void)
     fence();
 }
 
-/* Registered for no code in particular. */
+/* Registration without codes. */
 static void default_codes(void)
 {
     struct handler *single = NULL, *any = NULL;
@@ -152,7 +155,7 @@ static void default_codes(void)
     fence();
 }
 
-/* The library takes such a handler out only when it ended the chain, and does not tell its server. */
+/* The library removes such a handler only if it ended the chain, and does not notify its server. */
 static void one_shot(void)
 {
     if (i_listen()) {
@@ -175,7 +178,8 @@ static void call_another(struct handler *handler)
     ask_to_listen(new_handler("registered in a handler"), &code, 1, NULL, 0);
 }
 
-/* From inside of handlers, when the library is done with them: it goes on to read a handler that has been called. */
+/* Deregistration from inside of handlers, after the library is done with them: it still reads a
+ * handler that has been called. */
 static void inside(void)
 {
     struct handler *leaves = NULL, *calls = NULL;

@@ -1,7 +1,8 @@
-/* Who is where, as a proc asks for it: peers by node, nodes by job, and what it knows of its job anew.
+/* Locations of procs: peers by node, nodes by job, and refreshed data of the job.
  *
- *     resolve OTHER   OTHER is the namespace of another job
- */
+ *     resolve OTHER
+ *
+ * OTHER is the namespace of another job. */
 #include "grouped.h"
 
 static void say_peers(const char *what, const char *node, const char *nspace, pmix_status_t expected)

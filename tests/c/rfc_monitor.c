@@ -1,11 +1,17 @@
-/* The example of RFC "Job control and monitoring", with its calls and values. Its text has lost lines; those are filled in by what
- * the comments beside them say. It declares that it can be preempted and how it takes checkpoints, asks for its heartbeats to be
- * monitored, sends one, and leaves.
+/* The example of RFC "Job control and monitoring", with its calls and values. Lines that its text
+ * has lost are filled in according to the comments beside them. The program declares that it can be
+ * preempted and its checkpoint methods, requests that its heartbeats are monitored, sends one, and
+ * leaves.
  *
  * Runs as a job of any size under any PMIx server: `peal run -n 2 -- target/c/rfc_monitor`.
  *
- * What the environment adds to it: RFC_TIME, another time between heartbeats; RFC_UNDECLARED, nothing is declared; RFC_STOP, no
- * heartbeat follows the first, and it leaves when its handler has heard of that; RFC_HANG, it does not leave then either; RFC_APP_CONTROL, it wants to see to that itself. */
+ * Variables:
+ * - RFC_TIME: another time between heartbeats.
+ * - RFC_UNDECLARED: nothing is declared.
+ * - RFC_STOP: no heartbeat follows the first. The program leaves when its handler has received the
+ *   alert.
+ * - RFC_HANG: as RFC_STOP, but it does not leave.
+ * - RFC_APP_CONTROL: the application handles the alert itself. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stdio.h>
@@ -232,11 +238,11 @@ int main(void)
     PMIx_Heartbeat();
 
     if (NULL != getenv("RFC_STOP")) {
-        /* who hangs does not leave because it hears of that */
+        /* with RFC_HANG the program does not leave at the alert */
         while (0 == alerts || NULL != getenv("RFC_HANG")) {
             usleep(1000);
         }
-        /* it is told between d + 1 and d + 2 times the time after the last one */
+        /* the alert comes between d + 1 and d + 2 times the interval after the last heartbeat */
         double silent = seconds() - last;
         bool inside = silent > 3 * time && silent < 4 * time;
         printf("rank %u: in its window: %s\n", myproc.rank, inside ? "yes" : "no");

@@ -1,7 +1,6 @@
-/* How the programs in this directory print: one observation a line, each
- * line beginning with `rank R: ` and written with one write(), so that the
- * lines of several procs never mix. Nothing printed depends on the run: no
- * pid, no namespace text, no host name, no address.
+/* Output of the programs in this directory: one observation a line. Each line begins with `rank R:
+ * ` and is written with one write(), so that the lines of several procs never mix. The output does
+ * not depend on the run: it has no pid, no namespace text, no host name, no address.
  *
  * Included by job.c and heard.h; not a program. */
 #ifndef SAY_H
@@ -22,7 +21,7 @@
 
 static pmix_proc_t me;
 
-/* Whether something expected did not happen; decides the exit status. */
+/* True if something expected did not happen; determines the exit status. */
 static bool failed;
 
 static void write_all(const char *text, size_t left)
@@ -69,7 +68,7 @@ static void __attribute__((format(printf, 1, 2))) miss(const char *format, ...)
     failed = true;
 }
 
-/* Prints what a call returned, and complains if it should have been something else. */
+/* Prints the status of a call, and reports an error if another one was expected. */
 static void say_status(const char *what, pmix_status_t status, pmix_status_t expected)
 {
     say("%s: %s (%d)", what, PMIx_Error_string(status), status);
@@ -78,7 +77,7 @@ static void say_status(const char *what, pmix_status_t status, pmix_status_t exp
     }
 }
 
-/* A checksum (FNV-1a), so that a long value shows in one short word whether it arrived whole. */
+/* A checksum (FNV-1a), so that a short word shows whether a long value arrived completely. */
 static uint32_t checksum(const void *bytes, size_t size)
 {
     const unsigned char *byte = bytes;
@@ -164,7 +163,7 @@ static void write_info(FILE *out, const pmix_info_t *info)
     write_value(out, &info->value);
 }
 
-/* The text of one value; the caller frees it. */
+/* Returns the text of one value; the caller frees it. */
 static inline char *value_text(const pmix_value_t *value)
 {
     char *text = NULL;

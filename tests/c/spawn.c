@@ -1,13 +1,18 @@
-/* A PMIx program that has a job spawned as its arguments say, and tells what comes of it; what it spawns may be itself.
+/* A PMIx program that spawns a job by its arguments, and prints the results. It can spawn itself.
  *
- *     spawn [tool] [DIRECTIVE]... [-- PROCS [DIRECTIVE]... PROGRAM [ARGUMENT]...]...   the directives are the job's, or of an application
- *     spawn child [NAME | read | set=NAME | exit=N | die]...                        says what a proc that was spawned can know of itself
+ *     spawn [tool] [DIRECTIVE]... [-- PROCS [DIRECTIVE]... PROGRAM [ARGUMENT]...]...
+ *     spawn child [NAME | read | set=NAME | exit=N | die]...
  *
- * Directives: set=, add=, prepend= and append=NAME=VALUE, unset=NAME, wdir=DIR, tag, to=DIR, notify, unknown (required and
- * served by nobody), input (of rank 0, which is then pushed), target=RANK or all (the same of others), output (is forwarded), apart,
- * together, log=job, completion, procs or failures; of an application also cwd=DIR, env=NAME=VALUE and pset=NAME. Beside these: times=N
- * (spawn as often), until=PIPE (read a line there before it ends), die (and then abort). As a tool it finds its server by its files.
- */
+ * Directives before the first `--` are those of the job, the others those of an application. As
+ * `child` it prints the data that a spawned proc has about itself.
+ *
+ * Directives: set=, add=, prepend= and append=NAME=VALUE, unset=NAME, wdir=DIR, tag, to=DIR,
+ * notify, unknown (required and not supported), input (of rank 0, which is then pushed),
+ * target=RANK or all (the same of others), output (is forwarded), apart, together, log=job,
+ * completion, procs or failures. An application also has cwd=DIR, env=NAME=VALUE and pset=NAME.
+ *
+ * Further arguments: times=N (number of spawns), until=PIPE (reads a line there before it ends),
+ * die (aborts at the end). As a tool it finds its server by the rendezvous files. */
 #include "say.h"
 
 #include <errno.h>
@@ -20,7 +25,7 @@
 #define PMIX_SPAWN_CHILD_SEP "pmix.spchildsep"
 #endif
 
-/* For what must come; reached only when something is broken. */
+/* Time limit of things that must happen. It passes only if something is broken. */
 #define PATIENCE_SECONDS 20
 #define MOST 16
 
@@ -80,14 +85,14 @@ static bool comes(const bool *it)
     return came;
 }
 
-/* ---- what is asked for ---------------------------------------------------- */
+/* ---- directives ----------------------------------------------------------- */
 
 static bool notified, pushes;
 static int times = 1;
 static const char *until;
 static bool dies;
 
-/* What stands behind `name=` in a word; nothing if that is another word. */
+/* Returns the text after `name=` in an argument; NULL if it is another argument. */
 static char *behind(char *word, const char *name)
 {
     size_t length = strlen(name);
@@ -105,7 +110,7 @@ static void load_envar(pmix_info_t *info, const char *key, char *assignment)
     PMIX_INFO_LOAD(info, key, &envar, PMIX_ENVAR);
 }
 
-/* Whether a word is a directive, which is then loaded. */
+/* Returns true if an argument is a directive, which is then loaded. */
 static bool load(pmix_info_t *info, char *word)
 {
     static const char *const envars[][2] = {{"set", PMIX_SET_ENVAR},
@@ -162,7 +167,7 @@ static bool load(pmix_info_t *info, char *word)
     return false;
 }
 
-/* Reads an application, up to the next `--` or the end; returns what is left of the words. */
+/* Reads an application, up to the next `--` or the end. Returns the remaining arguments. */
 static char **read_app(pmix_app_t *app, char **words)
 {
     PMIX_APP_CONSTRUCT(app);
@@ -183,7 +188,7 @@ static char **read_app(pmix_app_t *app, char **words)
             PMIX_ARGV_APPEND(errno, app->argv, *words);
         }
     }
-    /* The library reads the first of infos that are there, also of none. */
+    /* The library reads the first info even if the number of infos is 0. */
     if (0 == app->ninfo) {
         free(app->info);
         app->info = NULL;
@@ -201,7 +206,7 @@ static void on_pushed(pmix_status_t status, void *unused)
     pthread_mutex_unlock(&lock);
 }
 
-/* What is not for the server: whether this is such a word. */
+/* Returns true if an argument is not for the server. */
 static bool is_own(char *word)
 {
     char *count = behind(word, "times"), *pipe = behind(word, "until");
@@ -211,7 +216,8 @@ static bool is_own(char *word)
     return NULL != count || NULL != pipe || 0 == strcmp(word, "die");
 }
 
-/* Pushes some bytes, or the end of the input, to all that read. The form without a function to call never returns in release 4.2.2. */
+/* Pushes some bytes, or the end of the input, to all procs that read. The form without a callback
+ * never returns in release 4.2.2. */
 static void push(const char *nspace, char *bytes)
 {
     pmix_proc_t all;
@@ -280,9 +286,9 @@ static void spawn(char **words)
     }
 }
 
-/* ---- what is spawned ------------------------------------------------------ */
+/* ---- the spawned program -------------------------------------------------- */
 
-/* The process sets of the user, and who is in one. */
+/* Prints the process sets of the user, and their members. */
 static void say_sets(const char *name)
 {
     pmix_query_t queries[2];

@@ -1,7 +1,7 @@
-/* A proc that stays until its server is gone, and says how it heard of that.
+/* A proc that stays until its server is gone, and prints how it learned of it.
  *
- * It prints "ready" once it has registered for the end of its connection, and "lost: CODE" when that has come.
- */
+ * It prints "ready" once it has registered for the loss of its connection, and "lost: CODE" at that
+ * event. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* A tool: finds its server by the files that servers leave, and asks about the jobs there.
+/* A tool that finds its server by rendezvous files, and queries the jobs there.
  *
- * PMIX_SYSTEM_TMPDIR=DIR target/c/tool [NAME]
+ *     PMIX_SYSTEM_TMPDIR=DIR target/c/tool [NAME]
  *
- * With a name it brings its own, else it is given one. It prints what it learns, a line for each thing.
- */
+ * With a name it sends its own, else the server assigns one. It prints the results, a line for each
+ * item. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void need(const char *what, pmix_status_t status)
     }
 }
 
-/* Asks one question, about one job or about all. */
+/* Sends one query, about one job or about all. */
 static pmix_status_t ask(const char *key, const char *nspace, pmix_info_t **found, size_t *count)
 {
     pmix_query_t query;

@@ -1,4 +1,5 @@
-//! Hands the attribute what `cargo xtask prepare` has found on this machine (`xtask/src/needs.rs`).
+//! Passes the findings of `cargo xtask prepare` on this machine to the attribute
+//! (`xtask/src/needs.rs`).
 use std::{
     env, fs,
     io::{Error, Result},
@@ -14,7 +15,7 @@ fn main() -> Result<()> {
     let found = directory("CARGO_MANIFEST_DIR")?.join("../../target/test-needs");
     println!("cargo::rerun-if-changed={}", found.display());
     if !found.exists() {
-        // A file that is missing counts as changed: every build would build all tests anew.
+        // Cargo treats a missing file as changed, so that every build would build all tests again.
         fs::create_dir_all(found.parent().unwrap_or(Path::new("")))?;
         fs::write(&found, "")?;
     }

@@ -1,4 +1,5 @@
-//! A server of the C library (`tests/c/host.c`) with one job, whose procs do nothing: a test may be any of them.
+//! A server of the C library (`tests/c/host.c`) with one job, whose procs do nothing: a test may
+//! act as any of them.
 use crate::{c_program, in_process::soon};
 use peal_client::{Environment, Places};
 use std::{collections::HashMap, ffi::OsString, process::Stdio};
@@ -8,10 +9,10 @@ use tokio::{
     process::{Child, ChildStderr, Command},
 };
 
-/// Tells its environment, and ends when its standard input does.
+/// Script that prints its environment, and ends at the end of its standard input.
 const IDLE: &str = "env | grep ^PMIX_; echo ready; exec cat";
 
-/// The server. It is killed when it is dropped.
+/// Running server. It is killed when it is dropped.
 pub struct CServer {
     child: Child,
     said: Lines<BufReader<ChildStderr>>,
@@ -20,7 +21,7 @@ pub struct CServer {
 }
 
 impl CServer {
-    /// Starts it, with a job of one proc, for tests that say `#[needs(libpmix)]`.
+    /// Starts the server, with a job of one proc, for tests with `#[needs(libpmix)]`.
     pub async fn start() -> CServer {
         let program = c_program("host");
         let directory = TempDir::new().unwrap();
@@ -52,17 +53,17 @@ impl CServer {
         }
     }
 
-    /// A variable of its proc's environment.
+    /// Returns a variable of its proc's environment.
     pub fn variable(&self, name: &str) -> Option<OsString> {
         self.variables.get(name).map(OsString::from)
     }
 
-    /// What its proc finds in its environment.
+    /// Returns the PMIx variables of its proc's environment.
     pub fn environment(&self) -> Environment {
         Environment::from(|name| self.variable(name)).unwrap()
     }
 
-    /// Where it leaves its rendezvous files.
+    /// Returns the directories of its rendezvous files.
     pub fn places(&self) -> Places {
         Places {
             host: self.variables["PMIX_HOSTNAME"].clone(),
@@ -70,12 +71,12 @@ impl CServer {
         }
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it has not been waited for")
     }
 
-    /// Waits until its host says this.
+    /// Waits until the host environment prints this line.
     pub async fn says(&mut self, wanted: &str) {
         let said = async {
             while let Some(line) = self.said.next_line().await.unwrap() {
@@ -83,12 +84,12 @@ impl CServer {
                     return;
                 }
             }
-            panic!("the host has ended and did not say: {wanted}");
+            panic!("the host environment ended without printing: {wanted}");
         };
         soon(wanted, said).await;
     }
 
-    /// Kills it, as nobody can prevent.
+    /// Kills the server by SIGKILL.
     pub async fn kill(&mut self) {
         self.child.kill().await.unwrap();
     }

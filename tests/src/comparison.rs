@@ -1,21 +1,22 @@
-//! The same C program under Peal and under the host on the C library's own server (`tests/c/host.c`).
+//! The same C program under Peal and under the host environment on the C library's own server
+//! (`tests/c/host.c`).
 use crate::{Done, c_program, peal, run};
 use std::process::Command;
 
-/// A run of a program, for tests that say `#[needs(libpmix)]`.
+/// Run of a program, for tests with `#[needs(libpmix)]`.
 pub struct ProgramComparison {
-    /// With its arguments, as tables call it.
+    /// Program with its arguments, as tables name it.
     pub program: &'static str,
-    /// How many procs run it.
+    /// Number of its procs.
     pub procs: &'static str,
-    /// What both servers' programs end with.
+    /// Exit status under both servers.
     pub exit_status: i32,
-    /// How much it prints at least.
+    /// Minimum number of lines that it prints.
     pub lines: usize,
 }
 
 impl ProgramComparison {
-    /// So many procs of this program.
+    /// Creates a run of this program with this number of procs.
     pub const fn new(
         program: &'static str,
         procs: &'static str,
@@ -30,7 +31,7 @@ impl ProgramComparison {
         }
     }
 
-    /// What it prints under Peal, by rank.
+    /// Returns the lines that it prints under Peal, by rank.
     #[track_caller]
     pub fn under_peal(&self) -> Vec<String> {
         self.printed(peal([
@@ -43,7 +44,7 @@ impl ProgramComparison {
         ]))
     }
 
-    /// What it prints under the C server.
+    /// Returns the lines that it prints under the C server.
     #[track_caller]
     pub fn under_the_c_server(&self) -> Vec<String> {
         let mut command = Command::new(c_program("host"));
@@ -60,7 +61,7 @@ impl ProgramComparison {
         done.expect_status(self.exit_status).by_rank()
     }
 
-    /// Both, Peal's first, which must be something.
+    /// Returns the lines under both servers, Peal's first. Fails if there are fewer than expected.
     #[track_caller]
     pub fn under_both(&self) -> (Vec<String>, Vec<String>) {
         let (ours, theirs) = (self.under_peal(), self.under_the_c_server());

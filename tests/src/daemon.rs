@@ -1,4 +1,4 @@
-//! `peal serve` as a process, and the verbs that speak with it.
+//! `peal serve` as a process, and the commands that use its admin socket.
 use crate::{Done, finish, guests, in_process::soon, peal, run};
 use peal_client::{Client, Environment};
 use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleList, ask};
@@ -11,22 +11,22 @@ use std::{
     time::Duration,
 };
 
-/// How long the server may take to say something that it must say.
+/// Time limit of messages that the server must send.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory for servers: configuration, sockets, store, and what tools need.
+/// Directory for servers: configuration, sockets, store, and the files for tools.
 pub struct Place {
     dir: tempfile::TempDir,
 }
 
-/// Puts a file in its place as a package manager does it.
+/// Replaces a file as a package manager does.
 pub fn put(path: &Path, bytes: impl AsRef<[u8]>) {
     let new = path.with_extension("new");
     fs::write(&new, bytes).unwrap();
     fs::rename(new, path).unwrap();
 }
 
-/// A server that is ready.
+/// Running server that is ready.
 pub struct Daemon {
     child: Option<Child>,
     states: UnixDatagram,
@@ -40,19 +40,19 @@ impl Default for Place {
 }
 
 impl Place {
-    /// An empty one.
+    /// Creates an empty directory.
     pub fn new() -> Place {
         Place {
             dir: tempfile::tempdir().unwrap(),
         }
     }
 
-    /// A file in it.
+    /// Returns the path of a file in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The admin socket of its servers.
+    /// Returns the admin socket of its servers.
     pub fn socket(&self) -> PathBuf {
         self.path("run/admin.sock")
     }
@@ -62,7 +62,8 @@ impl Place {
         fs::write(self.path("peal.toml"), text).unwrap();
     }
 
-    /// `peal serve` with this configuration, not started yet; what it tells its service manager goes to `states`.
+    /// Returns the command `peal serve` with this configuration, not started yet, and the socket
+    /// that receives the messages to its service manager.
     pub fn serve(&self, states: &str) -> (Command, UnixDatagram) {
         let manager = self.path(states);
         let states = UnixDatagram::bind(&manager).unwrap();
@@ -73,7 +74,7 @@ impl Place {
         }
         let mut command = peal(["serve", "--config"]);
         command.arg(config).arg("--socket").arg(self.socket());
-        // The components of the tests may lie in somebody's home.
+        // The components of the tests may be in a home directory.
         command.env(
             "PEAL_CONFINEMENT_READ_ONLY_PATHS",
             format!("[{:?}]", guests()),
@@ -88,7 +89,7 @@ impl Place {
         (command, states)
     }
 
-    /// The modules of its server, and how they are.
+    /// Returns the modules of its server and their states.
     #[track_caller]
     pub fn modules(&self) -> ModuleList {
         let reply = ask(&self.socket(), &AdminRequest::Module(ModuleCall::List))
@@ -107,7 +108,8 @@ impl Place {
         self.start_under(|serve| serve)
     }
 
-    /// Starts a server by another program, which is to become the server, and waits until it is ready.
+    /// Starts a server through another program, which must replace itself by the server. Waits
+    /// until the server is ready.
     #[track_caller]
     pub fn start_under(&self, wrap: impl FnOnce(Command) -> Command) -> Daemon {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -125,8 +127,8 @@ impl Place {
     }
 }
 
-/// Runs a command by another one: its program and arguments come behind those of `wrapper`, and it has the same environment and
-/// outputs.
+/// Runs a command through another one. Its program and arguments follow those of `wrapper`, and it
+/// has the same environment and outputs.
 pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
     wrapper.arg(command.get_program()).args(command.get_args());
     if let Some(directory) = command.get_current_dir() {
@@ -146,7 +148,7 @@ pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
 }
 
 impl Daemon {
-    /// What it tells its service manager next.
+    /// Returns the next message to its service manager.
     #[track_caller]
     pub fn state(&mut self) -> String {
         let mut bytes = [0; 4096];
@@ -160,31 +162,31 @@ impl Daemon {
         }
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
 
-    /// A verb on it, not started yet.
+    /// Returns a command that uses this server, not started yet.
     pub fn verb(&self, args: &[&str]) -> Command {
         let mut command = peal(args);
         command.env("PEAL_ADMIN_SOCKET", &self.socket);
         command
     }
 
-    /// What a verb on it prints.
+    /// Runs a command that uses this server, and returns its output and exit status.
     #[track_caller]
     pub fn ask(&self, args: &[&str]) -> Done {
         run(&mut self.verb(args))
     }
 
-    /// What a verb on it prints, which must be done.
+    /// Runs a command that uses this server, and returns its output. The command must succeed.
     #[track_caller]
     pub fn tell(&self, args: &[&str]) -> String {
         self.ask(args).expect_status(0).stdout
     }
 
-    /// The environment of a rank of a job.
+    /// Returns the environment of a rank of a job.
     #[track_caller]
     pub fn environment(&self, job: &str, rank: u32) -> Vec<(String, String)> {
         let printed = self.tell(&["job", "environment", job, "--rank", &rank.to_string()]);
@@ -194,7 +196,7 @@ impl Daemon {
             .collect()
     }
 
-    /// A rank of a job, connected.
+    /// Returns a connected client that is this rank of a job.
     pub async fn client(&self, job: &str, rank: u32) -> Client {
         let variables = self.environment(job, rank);
         let found = |name: &str| {
@@ -211,7 +213,7 @@ impl Daemon {
         .unwrap()
     }
 
-    /// A program as a rank of a job, not started yet.
+    /// Returns a program that is this rank of a job, not started yet.
     #[track_caller]
     pub fn proc(&self, job: &str, rank: u32, program: &Path) -> Command {
         let mut command = Command::new(program);
@@ -223,12 +225,12 @@ impl Daemon {
         command
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the server.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.pid().cast_signed()).unwrap(), signal).unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the server.
     #[track_caller]
     pub fn ends(mut self) -> Done {
         finish(self.child.take().unwrap())

@@ -1,4 +1,4 @@
-//! A server that says to Peal's client whatever a test wants it to say.
+//! A server that sends to Peal's client whatever a test wants.
 use crate::in_process::soon;
 use peal_client::{Client, ClientSettings, Environment};
 use peal_model::{CommandCode, Event, JobInfo, Nspace, Proc, Rank, Reply, Request, code};
@@ -14,7 +14,7 @@ fn proc(name: &str) -> Proc {
     Proc::new(Nspace::new(name).unwrap(), Rank(0))
 }
 
-/// Where clients find a server that is none.
+/// Returns a listener, and the environment by which clients take it for a server.
 pub async fn listen() -> (TcpListener, Environment) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = ServerUri {
@@ -31,7 +31,7 @@ pub async fn listen() -> (TcpListener, Environment) {
     )
 }
 
-/// A client and the false server that it believes in.
+/// Returns a client and the fake server that it is connected to.
 pub async fn deceived(settings: ClientSettings) -> (Client, FakeServer) {
     let (listener, environment) = listen().await;
     let serve = async {
@@ -44,17 +44,17 @@ pub async fn deceived(settings: ClientSettings) -> (Client, FakeServer) {
     (client.unwrap(), server)
 }
 
-/// The other end of a client's connection.
+/// Server's end of a client's connection.
 pub struct FakeServer {
     /// The connection.
     pub stream: TcpStream,
-    /// How it and the client speak.
+    /// Encoding of the messages.
     pub codec: Codec,
     frames: FrameDecoder,
 }
 
 impl FakeServer {
-    /// Waits for a client or tool and welcomes it.
+    /// Waits for a client or tool and completes its handshake.
     pub async fn welcome(listener: &TcpListener) -> FakeServer {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut decoder = HelloDecoder::new(DecodeLimits::default());
@@ -83,7 +83,7 @@ impl FakeServer {
         }
     }
 
-    /// Waits for a frame; nothing if the client closes instead.
+    /// Waits for a frame. Returns `None` if the client closes instead.
     pub async fn frame(&mut self) -> Option<Frame> {
         loop {
             let byte = self.stream.read_u8().await.ok()?;
@@ -93,7 +93,7 @@ impl FakeServer {
         }
     }
 
-    /// Waits for a request; nothing if the client closes instead.
+    /// Waits for a request. Returns `None` if the client closes instead.
     pub async fn next(&mut self) -> Option<(Tag, Request)> {
         let frame = self.frame().await?;
         Some((
@@ -109,7 +109,7 @@ impl FakeServer {
             .expect("the client has gone")
     }
 
-    /// Says these bytes in a frame.
+    /// Sends these bytes in a frame.
     pub async fn say(&mut self, tag: Tag, payload: Vec<u8>) {
         self.stream
             .write_all(
@@ -146,7 +146,7 @@ impl FakeServer {
     }
 }
 
-/// An answer that grants a request and carries nothing.
+/// Returns an answer that grants a request and holds no data.
 pub fn granted(command: CommandCode) -> Reply {
     match command {
         CommandCode::JobData => Reply::JobData(

@@ -1,4 +1,4 @@
-//! A server under attack, whose well-behaved clients must not notice.
+//! A server under attack, whose well-behaved clients must not notice it.
 use crate::in_process::{Node, listener, next, soon};
 use peal_client::Client;
 use peal_model::{Event, Info, Infos, Key, KeyName, Range, Scope, Status, Value};
@@ -6,25 +6,25 @@ use peal_server::{Counter, Counters, ServerSettings, metrics::Amount};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// The event of a round.
+/// Event of a round.
 pub const NEWS: Status = Status(-3101);
-/// An event that attackers make use of; the well-behaved hear it too.
+/// Event that attackers use. The well-behaved clients receive it, too.
 pub const FLOOD: Status = Status(-3102);
-/// Which round it is.
+/// Number of the round.
 pub const ROUND: KeyName = KeyName("test.round");
-/// Ranks from here on are the attackers'.
+/// First of the ranks that belong to the attackers.
 pub const ATTACKER: u32 = 2;
-/// How many ranks there are.
+/// Number of ranks.
 pub const SIZE: u32 = 8;
 
-/// A server under attack, and two clients that behave well.
+/// Server under attack, and two well-behaved clients.
 pub struct FloodedServer {
     /// The server.
     pub node: Node,
-    /// One of them, which raises events.
+    /// The client that raises events.
     pub first: Client,
     second: Client,
-    /// What the other one hears.
+    /// Events that the other client receives.
     pub heard: UnboundedReceiver<Event>,
     rounds: u32,
 }
@@ -35,7 +35,7 @@ impl FloodedServer {
         FloodedServer::of_size(settings, SIZE).await
     }
 
-    /// The same with another number of ranks.
+    /// Starts them with another number of ranks.
     pub async fn of_size(settings: ServerSettings, size: u32) -> FloodedServer {
         let node = Node::alone(settings, size).await;
         let (first, second) = (node.client(0).await, node.client(1).await);
@@ -50,7 +50,8 @@ impl FloodedServer {
         }
     }
 
-    /// Handshakes may take as long as they like, so that a refusal is one for another reason.
+    /// Returns settings without a time limit of handshakes, so that every refusal has another
+    /// reason.
     pub fn settings() -> ServerSettings {
         ServerSettings {
             handshake_timeout: Duration::from_secs(600),
@@ -58,7 +59,7 @@ impl FloodedServer {
         }
     }
 
-    /// The well-behaved clients put, commit, get, fence and notify.
+    /// Checks that the well-behaved clients can put, commit, get, fence and notify.
     pub async fn is_withstood(&mut self) {
         self.rounds += 1;
         let round = Value::Uint32(self.rounds);
@@ -87,7 +88,7 @@ impl FloodedServer {
         );
     }
 
-    /// The well-behaved clients leave in order, and so does the server.
+    /// Finalizes the well-behaved clients and stops the server.
     pub async fn end(self) {
         let leave = async { tokio::join!(self.first.finalize(), self.second.finalize()) };
         let left = soon("the well-behaved clients leave", leave).await;
@@ -95,17 +96,18 @@ impl FloodedServer {
         soon("the server stops", self.node.server.shutdown()).await;
     }
 
-    /// How many so far.
+    /// Returns the value of a counter.
     pub fn count(&self, counter: fn(&Counters) -> &Counter) -> u64 {
         counter(self.node.server.counters()).get()
     }
 
-    /// How many connections were refused so far.
+    /// Returns the number of refused connections.
     pub fn refused(&self) -> u64 {
         self.count(|counters| &counters.connections_refused)
     }
 
-    /// How many connections have their place now: it is taken when the kernel has said whose a connection is.
+    /// Returns the number of counted connections. A connection is counted when the kernel has
+    /// reported its user.
     pub fn connections(&self) -> u64 {
         let families = self.node.server.metrics().snapshot().families;
         let used = families
@@ -129,7 +131,7 @@ impl FloodedServer {
             .sum()
     }
 
-    /// How many messages were malformed so far.
+    /// Returns the number of malformed messages.
     pub fn malformed(&self) -> u64 {
         self.count(|counters| &counters.messages_malformed)
     }

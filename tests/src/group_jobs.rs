@@ -7,23 +7,23 @@ use peal_model::{Info, KeyName, Nspace, Proc, Rank, Status, Value, code};
 use peal_server::{InProcessTransport, ServerSettings};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-/// What procs say of themselves, or put.
+/// Key under which procs put a value, or contribute one to a group.
 pub const NOTE: KeyName = KeyName("test.note");
 
-/// An info of a program's own in an invitation or in the answer.
+/// Key of a program's own info in an invitation or in the answer.
 pub const EXTRA: KeyName = KeyName("test.extra");
 
-/// A proc.
+/// Returns a proc.
 pub fn proc(job: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(job).unwrap(), Rank(rank))
 }
 
-/// That with this text.
+/// Returns an info under [`NOTE`] with this text.
 pub fn note(text: &str) -> Info {
     Info::new(NOTE, Value::string(text))
 }
 
-/// A server with two jobs: two procs of `left`, two of `right`, in this order.
+/// Starts a server with two jobs. Returns two procs of `left` and two of `right`, in this order.
 pub async fn two_jobs() -> (Node, Vec<Client>) {
     let node = Node::start(
         ServerSettings::default(),
@@ -40,12 +40,12 @@ pub async fn two_jobs() -> (Node, Vec<Client>) {
     (node, clients)
 }
 
-/// Who they are.
+/// Returns the names of these procs.
 pub fn procs_of(clients: &[Client]) -> Vec<Proc> {
     clients.iter().map(|client| client.me().clone()).collect()
 }
 
-/// All of these construct a group, each as it says, at the same time.
+/// Constructs a group from all of these clients at the same time, each with its own options.
 pub async fn construct(
     name: &str,
     calls: Vec<(&Client, ConstructOptions)>,
@@ -63,7 +63,7 @@ pub async fn construct(
     ended
 }
 
-/// The group, which all must have been told alike.
+/// Returns the group, which must be the same for all.
 #[track_caller]
 pub fn alike(told: Vec<Result<Group, ClientError>>) -> Group {
     let groups: Vec<Group> = told.into_iter().map(Result::unwrap).collect();
@@ -71,7 +71,7 @@ pub fn alike(told: Vec<Result<Group, ClientError>>) -> Group {
     groups[0].clone()
 }
 
-/// The status and the reason with which it came to nothing, which all must have been told alike.
+/// Returns the status and the reason of a failed construct, which must be the same for all.
 #[track_caller]
 pub fn refused(told: Vec<Result<Group, ClientError>>) -> (Status, String) {
     let why: Vec<(Status, Vec<String>)> = told
@@ -85,7 +85,7 @@ pub fn refused(told: Vec<Result<Group, ClientError>>) -> (Status, String) {
     (why[0].0, why[0].1.join(", "))
 }
 
-/// All of these destruct a group.
+/// Destructs a group from all of these clients.
 pub async fn destruct(name: &str, clients: &[Client]) {
     let calls = clients.iter().map(|client| {
         let (client, name) = (client.clone(), name.to_owned());
@@ -96,7 +96,8 @@ pub async fn destruct(name: &str, clients: &[Client]) {
     }
 }
 
-/// Has a client accept every invitation: in the handler itself, which then waits for what becomes of it. Returns how each ended.
+/// Makes a client accept every invitation. It accepts in the handler itself, and then waits for the
+/// result. Returns the results.
 pub async fn joins(client: &Client) -> UnboundedReceiver<Result<Group, ClientError>> {
     let (tell, told) = mpsc::unbounded_channel();
     let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());

@@ -1,4 +1,4 @@
-//! A real server in the process of a test, and Peal's own clients of it, over real TCP.
+//! A real server in the process of a test, and clients of Peal's own, over real TCP.
 use peal_client::{Client, Environment, Handler, HandlerOutcome};
 use peal_core::{class::ClassFilter, job::JobSpec};
 use peal_launcher::EmbeddedHostEnvironment;
@@ -18,18 +18,18 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 
-/// How long something that must happen may take before it counts as not happening. Nothing takes a tenth of it.
+/// Time limit of things that must happen. All of them take less than a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits for what must happen.
+/// Waits for something that must happen.
 pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
     timeout(PATIENCE, happens)
         .await
-        .unwrap_or_else(|_| panic!("in {PATIENCE:?} this did not happen: {what}"))
+        .unwrap_or_else(|_| panic!("this did not happen within {PATIENCE:?}: {what}"))
 }
 
-/// Begins a call of a client, which has sent its request when this returns; what the client asks next is behind that. The handle waits
-/// for its end.
+/// Begins a call of a client, which has sent its request when this returns. Later requests of the
+/// client follow it. The handle waits for the end of the call.
 pub async fn begin<T: Send + 'static>(
     call: impl Future<Output = T> + Send + 'static,
 ) -> JoinHandle<T> {
@@ -43,30 +43,31 @@ pub async fn begin<T: Send + 'static>(
     })
 }
 
-/// The directives of a registration for events of both classes.
+/// Returns the directives of a registration for events of both classes.
 pub fn everything() -> &'static [Info] {
     static BOTH: LazyLock<Vec<Info>> = LazyLock::new(|| ClassFilter::Both.directives());
     &BOTH
 }
 
-/// A server and its one job. Nobody starts the job's procs: the test is all of them.
+/// Server and its one job. The job's procs are not started: the test acts as all of them.
 pub struct Node {
     /// The server.
     pub server: Server,
     nspace: Nspace,
 }
 
-/// The modules of a server, and who watches them.
+/// Modules of a server, and the observer of their notices.
 #[derive(Default)]
 pub struct Modules {
-    /// They themselves.
+    /// The modules.
     pub hosted: Hosted,
-    /// Who watches.
+    /// Sender of the notices.
     pub notices: Notices,
 }
 
 impl Node {
-    /// Starts a server for a job of that name and size, joined to the others of its fabric.
+    /// Starts a server for a job of this name and size, joined to the other servers of its
+    /// transport.
     pub async fn start(
         settings: ServerSettings,
         fabric: &Arc<InProcessTransport>,
@@ -83,7 +84,7 @@ impl Node {
         .await
     }
 
-    /// The same in the host environment of a test.
+    /// Starts a server as [`Node::start`] does, in the host environment of a test.
     pub async fn under(
         host: Arc<dyn HostEnvironment>,
         settings: ServerSettings,
@@ -94,7 +95,7 @@ impl Node {
         Node::with(Modules::default(), host, settings, fabric, job, size).await
     }
 
-    /// The same, with modules of the site.
+    /// Starts a server as [`Node::under`] does, with modules of the site.
     pub async fn with(
         modules: Modules,
         host: Arc<dyn HostEnvironment>,
@@ -129,7 +130,7 @@ impl Node {
         node
     }
 
-    /// One more job, of the same user.
+    /// Adds a job of the same user.
     pub async fn add_job(&self, job: &str, size: u32) {
         let (uid, gid) = (
             rustix::process::geteuid().as_raw(),
@@ -144,17 +145,17 @@ impl Node {
         self.server.handle().add_job(spec).await.unwrap();
     }
 
-    /// A server by itself.
+    /// Starts a server without a transport to others.
     pub async fn alone(settings: ServerSettings, size: u32) -> Node {
         Node::start(settings, &InProcessTransport::new(), "job", size).await
     }
 
-    /// A proc of the job.
+    /// Returns the name of a proc of the job.
     pub fn proc(&self, rank: u32) -> Proc {
         Proc::new(self.nspace.clone(), Rank(rank))
     }
 
-    /// What a proc of the job would find in its environment.
+    /// Returns the environment of a proc of the job.
     pub fn environment(&self, rank: u32) -> Environment {
         Environment {
             me: self.proc(rank),
@@ -163,7 +164,7 @@ impl Node {
         }
     }
 
-    /// A program as a proc of the job, not started yet. What it prints can be read.
+    /// Returns a program that is a proc of the job, not started yet. Its output is piped.
     pub fn program(&self, rank: u32, program: &Path) -> Command {
         let mut command = Command::new(program);
         let variables = client_environment(
@@ -180,12 +181,12 @@ impl Node {
         command
     }
 
-    /// A proc of the job, connected.
+    /// Returns a connected client that is a proc of the job.
     pub async fn client(&self, rank: u32) -> Client {
         self.client_of(self.nspace.as_str(), rank).await
     }
 
-    /// A proc of any of its jobs, connected.
+    /// Returns a connected client that is a proc of any of the server's jobs.
     pub async fn client_of(&self, job: &str, rank: u32) -> Client {
         let environment = Environment {
             me: Proc::new(Nspace::new(job).unwrap(), Rank(rank)),
@@ -197,18 +198,20 @@ impl Node {
     }
 }
 
-/// A handler that takes no action but tells what it hears. The queue ends when its client has gone.
+/// Returns a handler that takes no action, and a queue of the events that it receives. The queue
+/// ends when its client has gone.
 pub fn listener() -> (Handler, mpsc::UnboundedReceiver<Event>) {
     let (tell, heard) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
-        // The test may have heard enough.
+        // The test may have received enough.
         let _ = tell.send(call.event().clone());
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     (handler, heard)
 }
 
-/// A handler that takes its time for each event until the sender is dropped, and tells what it hears.
+/// Returns a handler that blocks at each event until the sender is dropped, and a queue of the
+/// codes that it receives.
 pub fn gate() -> (
     Handler,
     std::sync::mpsc::Sender<()>,
@@ -218,7 +221,7 @@ pub fn gate() -> (
     let (tell, told) = mpsc::unbounded_channel();
     let wait = std::sync::Mutex::new(wait);
     let gate = Handler::native(move |call| {
-        // The test may have seen enough.
+        // The test may have received enough.
         let _ = tell.send(call.event().code);
         let _ = wait.lock().unwrap().recv();
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
@@ -226,9 +229,9 @@ pub fn gate() -> (
     (gate, go, told)
 }
 
-/// The next event that a listener hears.
+/// Returns the next event that a listener receives.
 pub async fn next(heard: &mut mpsc::UnboundedReceiver<Event>) -> Event {
-    soon("an event is heard", heard.recv())
+    soon("an event is received", heard.recv())
         .await
         .expect("the client has gone")
 }

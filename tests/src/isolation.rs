@@ -1,13 +1,14 @@
-//! Tests that look at their whole process: its memory, its panics.
+//! Tests that measure their whole process: its memory, its panics.
 use std::process::Command;
 
-/// Tells a test binary that it runs one isolated test.
+/// Variable that makes a test binary run one isolated test.
 const ISOLATED: &str = "PEAL_TEST_ISOLATED";
 
-/// Runs `test` in a process of its own: this binary starts itself again with the same test alone. `module` is the `module_path!()` of the
-/// test and `name` its function.
+/// Runs `test` in a process of its own: this binary starts itself again with the same test alone.
+/// `module` is the `module_path!()` of the test and `name` its function.
 ///
-/// Tests of one binary share a process; a bound on its memory, or a count of its panics, would include what the others do.
+/// Tests of one binary share a process. A bound on its memory, or a count of its panics, would
+/// include those of other tests.
 #[track_caller]
 pub fn isolated(module: &str, name: &str, test: impl FnOnce()) {
     if std::env::var_os(ISOLATED).is_some() {

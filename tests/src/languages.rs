@@ -1,4 +1,4 @@
-//! Components in several languages: which there are, and what it takes to call one in this process.
+//! Components in several languages: the list of them, and the means to call one in this process.
 use crate::guest;
 use peal_model::{
     ChainResult, Event, Info, Key, Nspace, Proc, Range, Rank, Status, UserIdentity, Value,
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// The handlers that return what they are handed, by their language.
+/// Handlers that return their input, by language.
 pub const ECHOES: [(&str, &str); 4] = [
     ("rust", "echo"),
     ("c", "echo-c"),
@@ -20,19 +20,20 @@ pub const ECHOES: [(&str, &str); 4] = [
     ("js", "echo-js"),
 ];
 
-/// The component of each, for tests that say `#[needs(c_tools, python_tools, js_tools)]`.
+/// Returns the component of each, for tests with `#[needs(c_tools, python_tools, js_tools)]`.
 #[track_caller]
 pub fn echoes() -> [(&'static str, PathBuf); 4] {
     ECHOES.map(|(language, name)| (language, guest(name)))
 }
 
-/// One engine for all tests of a file, whose compiled code is kept: that of Python takes ten seconds.
+/// Returns one engine for all tests of a file. It keeps compiled code, since compiling Python takes
+/// ten seconds.
 pub fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| Engine::new(&settings()).unwrap())
 }
 
-/// The settings of that engine.
+/// Returns the settings of that engine.
 pub fn settings() -> EngineSettings {
     EngineSettings {
         cache_dir: Some(cache_dir()),
@@ -40,12 +41,13 @@ pub fn settings() -> EngineSettings {
     }
 }
 
-/// Where compiled code of tests goes.
+/// Returns the directory of compiled code of tests.
 pub fn cache_dir() -> PathBuf {
     crate::root().join("target/test-cache/peal/compiled")
 }
 
-/// A component with everything granted, of which the test does not wish to know how fast it is.
+/// Loads a component with all grants, and with limits that do not depend on the speed of the
+/// machine.
 pub fn load(name: &str, bytes: &[u8]) -> Module {
     let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
@@ -62,7 +64,7 @@ pub fn load(name: &str, bytes: &[u8]) -> Module {
     .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Hands a module an event of a proc, with these infos and what others said before.
+/// Calls a module with an event of a proc, with these infos and these results of earlier handlers.
 pub fn handle(module: &Module, infos: Vec<Info>, steps: Vec<ChainResult>) -> HandlerResult {
     let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(3)));
     let event = Arc::new(Event {
@@ -85,7 +87,7 @@ pub fn handle(module: &Module, infos: Vec<Info>, steps: Vec<ChainResult>) -> Han
     })
 }
 
-/// An info of any key.
+/// Returns an info with any key.
 pub fn info(key: &str, value: Value) -> Info {
     Info::new(Key::new(key).unwrap(), value)
 }

@@ -1,4 +1,4 @@
-//! Servers that others wrote, and Peal's beside them: whatever starts the procs of a job with a PMIx server of its own.
+//! Launchers with a PMIx server of their own: those of other projects, and Peal's.
 use crate::{c_program, guest, peal, peers, program, provided, root};
 use std::{
     ffi::{OsStr, OsString},
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Something that starts jobs.
+/// Launcher of jobs.
 #[derive(Clone, Debug)]
 pub enum Launcher {
     /// `peal run`.
@@ -19,7 +19,7 @@ pub enum Launcher {
     Prterun(PathBuf),
 }
 
-/// What the launchers must be told to start procs as root, and more of them than there are cores.
+/// Variables that let the launchers start procs as root, and more of them than there are cores.
 const LENIENT: [(&str, &str); 4] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -28,19 +28,19 @@ const LENIENT: [(&str, &str); 4] = [
 ];
 
 impl Launcher {
-    /// The C library's server, for tests that say `#[needs(libpmix)]`.
+    /// Returns the C library's server, for tests with `#[needs(libpmix)]`.
     #[track_caller]
     pub fn c_server() -> Launcher {
         Launcher::CServer(c_program("host"))
     }
 
-    /// `mpirun` of Open MPI 4.1, for tests that say `#[needs(openmpi4)]`.
+    /// Returns `mpirun` of Open MPI 4.1, for tests with `#[needs(openmpi4)]`.
     #[track_caller]
     pub fn mpirun() -> Launcher {
         Launcher::Mpirun(provided("/usr/bin/mpirun".into()))
     }
 
-    /// PRRTE, for tests that say `#[needs(openmpi5)]`.
+    /// Returns PRRTE, for tests with `#[needs(openmpi5)]`.
     #[track_caller]
     pub fn prterun() -> Launcher {
         let release = peers().join("ompi5");
@@ -48,7 +48,8 @@ impl Launcher {
         Launcher::Prterun(release)
     }
 
-    /// A job of so many procs, started with these options of the launcher.
+    /// Returns the command that starts a job of this number of procs, with these options of the
+    /// launcher.
     pub fn job<S: AsRef<OsStr>>(
         &self,
         procs: u32,
@@ -90,7 +91,7 @@ impl Launcher {
     }
 }
 
-/// `peal attach` with these handlers before a program.
+/// Returns `peal attach` with these handlers, followed by a program.
 pub fn attach(handlers: &[&str], options: &[&str], words: &[OsString]) -> Vec<OsString> {
     let mut command: Vec<OsString> = vec![program("peal").into(), "attach".into()];
     for handler in handlers {

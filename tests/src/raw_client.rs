@@ -1,4 +1,4 @@
-//! A client that says whatever bytes a test wants it to say.
+//! A client that sends whatever bytes a test wants.
 use crate::in_process::{Node, soon};
 use peal_model::{Info, Proc, Request, Status};
 use peal_wire::{
@@ -11,10 +11,11 @@ use tokio::{
     net::{TcpSocket, TcpStream},
 };
 
-/// How much the system keeps for a client that does not read, in bytes; it doubles and rounds that as it likes.
+/// Size of the system's buffer for a client that does not read, in bytes. The system doubles and
+/// rounds it.
 const UNREAD: u32 = 16 * 1024;
 
-/// What a well-behaved client would say first.
+/// Returns the handshake of a well-behaved client.
 pub fn hello(proc: Proc) -> Hello {
     let user = ClaimedUser {
         uid: rustix::process::geteuid().as_raw(),
@@ -31,7 +32,7 @@ pub fn hello(proc: Proc) -> Hello {
     }
 }
 
-/// The bytes of a handshake, whatever its size.
+/// Returns the bytes of a handshake of any size.
 pub fn encoded(hello: &Hello) -> Vec<u8> {
     hello
         .encode(DecodeLimits {
@@ -41,19 +42,19 @@ pub fn encoded(hello: &Hello) -> Vec<u8> {
         .unwrap()
 }
 
-/// The bytes before a handshake of that length.
+/// Returns the bytes that precede a handshake of that length.
 pub fn handshake_header(len: u32) -> Vec<u8> {
     [&[0xff; 8][..], &len.to_ne_bytes(), &[0; 4]].concat()
 }
 
-/// A connection, byte by byte.
+/// Connection, byte by byte.
 pub struct RawClient {
     stream: TcpStream,
     unread: Vec<u8>,
 }
 
 impl RawClient {
-    /// Connects and says nothing yet.
+    /// Connects and sends nothing yet.
     pub async fn connect(node: &Node) -> RawClient {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(UNREAD).unwrap();
@@ -68,20 +69,21 @@ impl RawClient {
         }
     }
 
-    /// Says these bytes. A server that has closed in the middle of them is no failure: its close is seen by reading.
+    /// Sends these bytes. It is no failure if the server closes meanwhile: reading shows the close.
     pub async fn say(&mut self, bytes: &[u8]) {
         let _ = soon("the server reads", self.stream.write_all(bytes)).await;
     }
 
-    /// Says that there will be no more.
+    /// Shuts down the sending direction.
     pub async fn say_no_more(&mut self) {
         let _ = self.stream.shutdown().await;
     }
 
-    /// Reads on; false at the end. A reset is an end as well: the system sends it where the server leaves bytes unread.
+    /// Reads further bytes. Returns false at the end. A reset counts as an end: the system sends it
+    /// if the server leaves bytes unread.
     async fn read(&mut self) -> bool {
         soon(
-            "the server says something or closes",
+            "the server sends bytes or closes",
             self.stream.read_buf(&mut self.unread),
         )
         .await
@@ -89,18 +91,18 @@ impl RawClient {
             > 0
     }
 
-    /// Waits for the close; whether nothing was said before it.
+    /// Waits for the close. Returns true if no byte came before it.
     pub async fn is_closed_without_a_byte(mut self) -> bool {
         !self.read().await
     }
 
-    /// Says hello and waits for the answer; nothing if the server closes instead.
+    /// Sends the handshake and waits for the answer. Returns `None` if the server closes instead.
     pub async fn greet(mut self, hello: &Hello) -> Option<Peer> {
         self.say(&encoded(hello)).await;
         self.welcomed(hello).await
     }
 
-    /// Waits for the answer to a handshake; nothing if the server closes instead.
+    /// Waits for the answer to a handshake. Returns `None` if the server closes instead.
     pub async fn welcomed(mut self, hello: &Hello) -> Option<Peer> {
         let mut decoder = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
         while self.read().await {
@@ -121,12 +123,12 @@ impl RawClient {
     }
 }
 
-/// A connection behind its handshake.
+/// Connection after its handshake.
 pub struct Peer {
     raw: RawClient,
-    /// What the server said first.
+    /// Server's answer to the handshake.
     pub welcome: Welcome,
-    /// How it and the server speak.
+    /// Encoding of the messages.
     pub codec: Codec,
     frames: FrameDecoder,
 }
@@ -140,7 +142,7 @@ impl Peer {
             .expect("a good handshake is welcome")
     }
 
-    /// Says the header of a frame and nothing behind it.
+    /// Sends the header of a frame without the payload.
     pub async fn say_header(&mut self, tag: u32, len: u32) {
         self.raw
             .say(
@@ -154,7 +156,7 @@ impl Peer {
             .await;
     }
 
-    /// Says a frame.
+    /// Sends a frame.
     pub async fn say(&mut self, tag: u32, payload: Vec<u8>) {
         self.raw
             .say(
@@ -169,13 +171,13 @@ impl Peer {
             .await;
     }
 
-    /// Makes a request.
+    /// Sends a request.
     pub async fn request(&mut self, tag: u32, request: &Request) {
         self.say(tag, self.codec.encode_request(request).unwrap())
             .await;
     }
 
-    /// The next frame; nothing if the server closes instead.
+    /// Returns the next frame, or `None` if the server closes instead.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
             let mut unread = self.raw.unread.as_slice();
@@ -187,14 +189,14 @@ impl Peer {
         }
     }
 
-    /// The status in the next frame, which must be an answer with that tag.
+    /// Returns the status in the next frame, which must be an answer with that tag.
     pub async fn status(&mut self, tag: u32) -> Status {
         self.reply(tag, peal_model::CommandCode::Finalize)
             .await
             .status()
     }
 
-    /// The answer to such a request in the next frame, which must have that tag.
+    /// Returns the answer to a request of this kind from the next frame, which must have that tag.
     pub async fn reply(&mut self, tag: u32, command: peal_model::CommandCode) -> peal_model::Reply {
         let frame = self.next().await.expect("the connection is still there");
         assert_eq!(frame.tag, Tag(tag));

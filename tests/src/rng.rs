@@ -1,10 +1,10 @@
 //! Random numbers that are the same in every run.
 
-/// SplitMix64.
+/// SplitMix64 generator.
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,22 +12,22 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// One below this.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.number()).unwrap() % end
     }
 
-    /// Whether a thing happens that happens once in so many times.
+    /// Returns true once in this number of times, on average.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// Returns one of these.
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 
-    /// So many bytes at most.
+    /// Returns at most this number of bytes.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.below(most + 1))
             .map(|_| self.number().to_le_bytes()[0])

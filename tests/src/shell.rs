@@ -1,10 +1,10 @@
-//! A shell in which commands of documents and examples run: with `peal`, the components that ship with it, and a PMIx program, and without
-//! any server, configuration or home of others.
+//! A shell that runs the commands of documents and examples. It has `peal`, the components that
+//! ship with it, and a PMIx program. It has no server, configuration or home directory of others.
 use crate::{guests, program, root};
 use std::{env, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 use tempfile::TempDir;
 
-/// The beginning of every script. `wait_for_server` returns when a server of the script answers.
+/// Beginning of every script. `wait_for_server` returns when a server of the script answers.
 const BEGINNING: &str = "\
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
@@ -18,7 +18,8 @@ wait_for_server() {
 }
 ";
 
-/// A directory for a shell. Its commands begin in `work`, where each component of `cargo xtask guests` and the program `app` are.
+/// Directory for a shell. Its commands begin in `work`, which holds each component of `cargo xtask
+/// guests` and the program `app`.
 pub struct Shell {
     dir: TempDir,
 }
@@ -30,7 +31,7 @@ impl Default for Shell {
 }
 
 impl Shell {
-    /// A shell with a new directory.
+    /// Creates a shell with a new directory.
     pub fn new() -> Shell {
         let shell = Shell {
             dir: tempfile::tempdir().unwrap(),
@@ -47,12 +48,13 @@ impl Shell {
         shell
     }
 
-    /// The path of a file in its directory.
+    /// Returns the path of a file in its directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The command that runs this script, which stops at the first failure and leaves nothing running.
+    /// Returns the command that runs this script. It stops at the first failure, and leaves no
+    /// process running.
     pub fn script(&self, commands: &str) -> Command {
         let script = format!("{BEGINNING}{commands}");
         let peal = program("peal");
@@ -67,7 +69,7 @@ impl Shell {
         bash.args(["-c", &script])
             .current_dir(self.path("work"))
             .env("PATH", env::join_paths(path).unwrap())
-            // The tools of Rust lie in the home of the user that runs the tests.
+            // The Rust tools are in the home directory of the user that runs the tests.
             .env("CARGO_HOME", of_home("CARGO_HOME", ".cargo"))
             .env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"))
             .env("GUESTS_BUILD", root().join("target/guests-build"))

@@ -1,4 +1,4 @@
-//! `peal run` with a job of shell procs, and verbs of people who come to it as tools.
+//! `peal run` with a job of shell procs, and commands that attach to it as tools.
 use crate::{Done, finish, peal, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A job that runs.
+/// Running job.
 pub struct ShellJob {
     dir: TempDir,
     peal: Option<Child>,
@@ -17,7 +17,8 @@ pub struct ShellJob {
 }
 
 impl ShellJob {
-    /// Starts `procs` procs of this shell script, and waits until each has said that it is ready.
+    /// Starts `procs` procs of this shell script, and waits until each has printed that it is
+    /// ready.
     #[track_caller]
     pub fn start(procs: usize, more: &[&str], script: &str) -> ShellJob {
         let dir = tempfile::tempdir().unwrap();
@@ -43,29 +44,29 @@ impl ShellJob {
         running
     }
 
-    /// The same of procs that sleep until they are told something.
+    /// Starts procs that sleep until they receive a signal.
     #[track_caller]
     pub fn asleep(procs: usize, more: &[&str]) -> ShellJob {
         ShellJob::start(procs, more, "echo ready; exec sleep 1000")
     }
 
-    /// Its directory for files of servers.
+    /// Returns the directory for files of servers.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The process of `peal run`.
+    /// Returns the process id of `peal run`.
     pub fn pid(&self) -> u32 {
         self.peal.as_ref().unwrap().id()
     }
 
-    /// The next line that a proc prints.
+    /// Returns the next line that a proc prints.
     #[track_caller]
     pub fn line(&mut self) -> String {
         self.lines.next().expect("the job has ended").unwrap()
     }
 
-    /// A verb that finds this server and no other, not started yet.
+    /// Returns a command that finds this server and no other, not started yet.
     pub fn verb(&self, args: &[&str]) -> Command {
         let mut command = peal(args);
         command
@@ -75,13 +76,13 @@ impl ShellJob {
         command
     }
 
-    /// What a verb on it prints.
+    /// Runs a command that uses this server, and returns its output and exit status.
     #[track_caller]
     pub fn ask(&self, args: &[&str]) -> Done {
         run(&mut self.verb(args))
     }
 
-    /// What `peal ps --json` tells of its job.
+    /// Returns its job as `peal ps --json` shows it.
     #[track_caller]
     pub fn job(&self) -> Value {
         let told = self.ask(&["ps", "--json"]).expect_status(0).stdout;
@@ -90,13 +91,13 @@ impl ShellJob {
         jobs[0].clone()
     }
 
-    /// The name of its job.
+    /// Returns the name of its job.
     #[track_caller]
     pub fn nspace(&self) -> String {
         self.job()["nspace"].as_str().unwrap().to_owned()
     }
 
-    /// The states of its procs, by rank.
+    /// Returns the states of its procs, by rank.
     #[track_caller]
     pub fn states(&self) -> Vec<String> {
         let job = self.job();
@@ -106,7 +107,7 @@ impl ShellJob {
             .collect()
     }
 
-    /// The processes of its procs that run, by rank.
+    /// Returns the process ids of its running procs, by rank.
     #[track_caller]
     pub fn pids(&self) -> Vec<u64> {
         self.job()["procs"]
@@ -117,14 +118,14 @@ impl ShellJob {
             .collect()
     }
 
-    /// Asks it to end, and waits for that.
+    /// Requests the end of the job, and waits for it.
     #[track_caller]
     pub fn interrupt(self) -> Done {
         self.ask_to_end();
         self.ends()
     }
 
-    /// Asks it to end. Not by SIGINT, which whoever runs tests in the background has ignored.
+    /// Requests the end of the job. SIGINT is not used: a shell ignores it in background processes.
     #[track_caller]
     pub fn ask_to_end(&self) {
         kill_process(
@@ -134,7 +135,7 @@ impl ShellJob {
         .unwrap();
     }
 
-    /// Waits for its end. What its procs printed since is on its standard output.
+    /// Waits for the end of the job. The later output of its procs is on its standard output.
     #[track_caller]
     pub fn ends(mut self) -> Done {
         let rest: Vec<String> = self.lines.by_ref().map(Result::unwrap).collect();
@@ -149,7 +150,7 @@ impl ShellJob {
 impl Drop for ShellJob {
     fn drop(&mut self) {
         if let Some(peal) = &mut self.peal {
-            // Its procs end with it only if it is asked.
+            // Its procs end with it only if the end is requested.
             let _ = kill_process(
                 Pid::from_raw(peal.id().cast_signed()).unwrap(),
                 Signal::TERM,

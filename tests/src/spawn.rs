@@ -1,8 +1,8 @@
-//! Procs that have jobs spawned as words say (`tests/c/spawn.c`), under `peal run`.
+//! Procs that spawn jobs by a small language of arguments (`tests/c/spawn.c`), under `peal run`.
 use crate::{Done, c_program, daemon::Place, peal, run};
 
-/// What comes of a proc that has this spawned, `@` being its own program, under `peal run` with this configuration, for tests
-/// that say `#[needs(libpmix)]`.
+/// Runs a proc that spawns by these arguments under `peal run` with this configuration; `@` is its
+/// own program. For tests with `#[needs(libpmix)]`.
 #[track_caller]
 pub fn spawned(place: &Place, words: &str) -> Done {
     let program = c_program("spawn");
@@ -20,14 +20,15 @@ pub fn spawned(place: &Place, words: &str) -> Done {
     run(&mut command)
 }
 
-/// A site without policies.
+/// Returns a site without policies.
 pub fn unpoliced() -> Place {
     let place = Place::new();
     place.configure("");
     place
 }
 
-/// What the spawning proc says, and what those say that it spawned, by rank: who of two jobs writes first nobody knows.
+/// Returns the lines of the spawning proc, and those of the spawned procs by rank. The order
+/// between the two jobs is not fixed.
 pub fn sides(done: &Done) -> (Vec<&str>, Vec<&str>) {
     let is_child = |line: &&str| line.contains("child");
     let (mut children, parent): (Vec<&str>, Vec<&str>) = done
@@ -39,7 +40,7 @@ pub fn sides(done: &Done) -> (Vec<&str>, Vec<&str>) {
     (parent, children)
 }
 
-/// What the spawning proc says of a job that ends in order, if it is told of that.
+/// Lines of the spawning proc about a job that ends in order, if it requested notification.
 pub const DONE: [&str; 3] = [
     "rank 0: spawn: SUCCESS (0)",
     "rank 0: another job: yes",

@@ -1,8 +1,8 @@
-//! Handler components in text form, put together with the parts that the sandbox's own tests have for that.
+//! Handler components in text form, assembled with the parts of the sandbox's own tests.
 use crate::root;
 use std::fs;
 
-/// What a handler may include.
+/// Parts that a handler may include.
 const PARTS: [&str; 5] = [
     "call.part",
     "capabilities.part",
@@ -11,12 +11,12 @@ const PARTS: [&str; 5] = [
     "push.part",
 ];
 
-/// One of the texts of the sandbox's tests.
+/// Returns the component of a text of the sandbox's tests.
 pub fn of_sandbox(name: &str) -> Vec<u8> {
     assemble(&part(name))
 }
 
-/// A component of this text, which says by `(;include ...;)` where parts go.
+/// Returns the component of this text, which includes parts by `(;include ...;)`.
 pub fn assemble(text: &str) -> Vec<u8> {
     let include = |text: String, name| text.replace(&format!("(;include {name};)"), &part(name));
     wat::parse_str(PARTS.into_iter().fold(text.to_owned(), include)).unwrap()

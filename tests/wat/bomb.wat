@@ -1,6 +1,6 @@
-;; Does harm in the way that the event's code says: -9001 takes memory without end, -9002 loops for ever, -9003 calls the host
+;; Exceeds a limit, by the event's code: -9001 allocates memory without end, -9002 loops for ever, -9003 calls the host
 ;; without end, -9004 pushes a giant result, -9005 floods the trace, -9006 recurses without end, -9007 copies all of its memory
-;; again and again, -9008 takes table elements without end, -9009 traps. Else it does nothing.
+;; again and again, -9008 allocates table elements without end, -9009 traps. Other events have no effect.
 (component
   (;include call.part;)
   (import "peal:pmix/logging@0.1.0" (instance $logging

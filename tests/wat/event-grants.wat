@@ -1,4 +1,4 @@
-;; An event policy that grants whatever it is asked about.
+;; An event policy that grants every request.
 (component
   (core module $m
     (memory (export "memory") 1)
@@ -7,7 +7,7 @@
       (i32.const 0))
     (func (export "decide") (param i32 i32 i32 i32 i32) (result i32) (call $grant))
     (func (export "decide-registration") (param i32 i32 i32 i32) (result i32) (call $grant))
-    ;; all codes lie at 1024: they are not looked at
+    ;; all codes are written to 1024, and are not read
     (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024)))
   (core instance $i (instantiate $m))
   (alias core export $i "memory" (core memory $memory))

@@ -1,12 +1,12 @@
 ;; An event-handler that returns too much, by the event's code: -21 a result of 100 MB, -22 10,000 infos one after the other, -23
-;; an array of 10,000 infos. Else it returns PMIX_EVENT_NO_ACTION_TAKEN and nothing with it.
+;; an array of 10,000 infos. For other codes it returns PMIX_EVENT_NO_ACTION_TAKEN without infos.
 (component
   (;include call.part;)
   (core module $m
     (import "libc" "memory" (memory 1))
     (import "call" "push" (func $push (param i32 i32 i32 i32 i64 i64 i32 i32 i32)))
     (data (i32.const 16) "test.much")
-    ;; arrays that hold one, of infos
+    ;; arrays: a list with one array of infos
     (data (i32.const 512) "\18\00\00\00\00\00\00\00\00\00\01\00\10\27\00\00")
 
     (func $push-value (param $case i32) (param $a i64) (param $b i64) (param $arrays i32)
@@ -25,7 +25,7 @@
         (local.set $left (i32.sub (local.get $left) (i32.const 1)))
         (br_if $next (local.get $left))))
 
-    ;; the infos lie from 65536 on
+    ;; the infos are at 65536
     (func $in-an-array
       (local $at i32) (local $left i32)
       (drop (memory.grow (i32.const 7)))

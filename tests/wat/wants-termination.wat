@@ -1,4 +1,4 @@
-;; An event-handler that wants the job to be terminated, whatever the event.
+;; An event handler that requests the termination of the job for every event.
 (component
   (;include call.part;)
   (core module $m

@@ -117,14 +117,15 @@ pub fn build(root: &Path) -> Result<TestBinaries> {
     let messages = BufReader::new(child.stdout.take().context("the output is piped")?);
     let mut binaries = VecDeque::new();
     for line in messages.lines() {
-        let message: Value = serde_json::from_str(&line.context("reading what cargo tells")?)?;
+        let message: Value =
+            serde_json::from_str(&line.context("cannot read the messages of cargo")?)?;
         binaries.extend(TestBinary::of(&message));
     }
     let status = child.wait().context("waiting for cargo")?;
     ensure!(status.success(), "the tests cannot be built: {status}");
-    ensure!(!binaries.is_empty(), "cargo told of no tests");
-    // Cargo tells of them as they are built, which is not the same twice. The end-to-end tests take longest: begun last, one of them would
-    // run alone at the end.
+    ensure!(!binaries.is_empty(), "cargo reported no test binaries");
+    // The order in which cargo reports them varies. The end-to-end tests take longest. If they
+    // began last, one of them would run alone at the end.
     binaries
         .make_contiguous()
         .sort_by_key(|binary| (!binary.name.starts_with("tests/"), binary.name.clone()));

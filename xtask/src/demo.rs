@@ -52,28 +52,28 @@ pub fn run(root: &Path) -> Result<()> {
     let scenes = [
         Scene {
             intro: "Four processes start under Peal, exchange data and raise events. Each event passes a chain of two\n\
-                    sandboxed handlers: `report` logs what it sees, `complete` then ends the chain.",
+                    sandboxed handlers: `report` logs it, then `complete` ends the chain.",
             words: format!(
                 "run -n 4 --events --handler {wasm}/report.wasm --handler {wasm}/complete.wasm -- {job}"
             ),
             status: 0,
         },
         Scene {
-            intro: "The same with a handler that fails. It is dropped, the chain goes on, and the job does not notice.",
+            intro: "The same with a handler that fails. The failure is recorded, the chain goes on, and the job is not affected.",
             words: format!(
                 "run -n 2 --events --handler {wasm}/trap.wasm --handler {wasm}/complete.wasm -- {job}"
             ),
             status: 0,
         },
         Scene {
-            intro: "A program logs a line and asks for the end of a job that is not its own. docs/demo.toml puts two components in\n\
-                    the way: `stdio` writes what is logged, and `same-user` decides who may control what, and says why not.",
+            intro: "A program logs a line and requests the end of another job. docs/demo.toml loads two components:\n\
+                    `stdio` writes log requests, and `same-user` decides about job control and gives the reason of a denial.",
             words: "run -n 1 --config docs/demo.toml -- target/debug/peal-test-requests".to_owned(),
             status: 0,
         },
         Scene {
-            intro: "Of three processes one is killed. The site's component `restart` has it started again, told where to go on\n\
-                    (docs/demo-restart.toml); the others go on meanwhile, and nothing has failed.",
+            intro: "One of three processes is killed. The site's component `restart` starts it again from its checkpoint\n\
+                    (docs/demo-restart.toml). Meanwhile the others go on, and the job succeeds.",
             words: "run -n 3 --config docs/demo-restart.toml -- sh docs/demo-restart.sh".to_owned(),
             status: 0,
         },
@@ -83,7 +83,7 @@ pub fn run(root: &Path) -> Result<()> {
         Some(_) => mpi_scenes().iter().try_for_each(|scene| scene.play(root)),
         None => {
             println!(
-                "\nWith Open MPI (mpicc) here there would be an MPI job to see, one rank of which dies."
+                "\nWith Open MPI (mpicc) installed, the demo also shows an MPI job of which a rank dies."
             );
             Ok(())
         }
@@ -96,15 +96,15 @@ fn mpi_scenes() -> [Scene<'static>; 2] {
         "target/debug/peal attach --handler target/guests/complete.wasm -- target/c/mpi die";
     [
         Scene {
-            intro: "An MPI job of four ranks, of which one is killed. The site's component `log-abort` sees that event, has it logged by\n\
-                    the channel `stdio`, and wishes that the others go on (docs/demo-continue.toml): they work for another second.\n\
-                    Open MPI 4.1 itself gives up when it hears of such an event, so before each rank `complete` keeps it away.",
+            intro: "An MPI job of four ranks, of which one is killed. The site's component `log-abort` receives that event, logs it by\n\
+                    the channel `stdio`, and requests that the job continues (docs/demo-continue.toml): the others work for another second.\n\
+                    Open MPI 4.1 itself aborts at such an event, so the handler `complete` before each rank withholds it.",
             words: format!("run -n 4 --config docs/demo-continue.toml -- {attach} 1"),
             status: 137,
         },
         Scene {
-            intro: "The same where `log-abort` wishes the job's end (docs/demo-terminate.toml). Whoever started it would let the others\n\
-                    go on, but the site decides: nobody works on.",
+            intro: "The same, but `log-abort` requests the end of the job (docs/demo-terminate.toml). `--on-abort continue` would let\n\
+                    the others go on, but the site's handler decides: all ranks are ended.",
             words: format!(
                 "run -n 4 --on-abort continue --config docs/demo-terminate.toml -- {attach} 60"
             ),

@@ -6,7 +6,7 @@ use crate::{
 use anyhow::Result;
 use std::{path::Path, process::Command};
 
-/// What happens to generated pages that are stale.
+/// Treatment of stale generated pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum StalePages {
     /// They are written.
@@ -31,8 +31,8 @@ pub fn build(root: &Path, stale: StalePages) -> Result<()> {
     })
 }
 
-/// A command of cargo for the program that builds the book. Its crates have other features than ours, so it has a target directory of
-/// its own.
+/// Returns a command of cargo for the program that builds the book. Its crates have other features
+/// than the workspace's, so it has a target directory of its own.
 pub fn cargo_of_book(root: &Path, verb: &str) -> Command {
     let mut command = cargo(root);
     command.args([verb, "--quiet", "--locked", "--manifest-path"]);

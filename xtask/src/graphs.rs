@@ -36,8 +36,8 @@ pub fn check(root: &Path) -> Result<()> {
         let twice: Vec<&str> = built.difference(&tests).map(String::as_str).collect();
         ensure!(
             twice.is_empty(),
-            "{what} builds crates with other features than the tests do, so that they are compiled twice:\n  {}\n\
-             Add the features that are missing to the pins in tests/Cargo.toml or xtask/Cargo.toml, or in [workspace.dependencies].",
+            "{what} builds crates with other features than the tests, so they are compiled twice:\n  {}\n\
+             Add the missing features to the pins in tests/Cargo.toml or xtask/Cargo.toml, or in [workspace.dependencies].",
             twice.join("\n  ")
         );
     }

@@ -28,12 +28,12 @@ impl Ignored {
             (Ignored::default(), Vec::new(), std::io::stdout().lock());
         while output
             .read_until(b'\n', &mut line)
-            .context("reading what the tests print")?
+            .context("cannot read the output of the tests")?
             > 0
         {
             printed
                 .write_all(&line)
-                .context("printing what the tests print")?;
+                .context("cannot print the output of the tests")?;
             ignored.read(&String::from_utf8_lossy(&line));
             line.clear();
         }

@@ -1,5 +1,6 @@
-//! The chores of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
-#![allow(clippy::print_stdout, reason = "a person reads along")]
+//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`,
+//! `test-servers`, `needs`, `docs`, `deny`, `codegen`.
+#![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
 mod binaries;
 mod c_programs;
@@ -40,11 +41,12 @@ enum Task {
     /// present, a C program linked with it. If this machine has Open MPI (it is not installed
     /// here), an MPI job is shown, too.
     Demo,
-    /// Build and get what the tests need, without running them
+    /// Build and get everything that the tests need, without running them
     ///
-    /// After it a bare `cargo test` works. Before it, `cargo test` reports most end-to-end tests as ignored.
+    /// Afterwards a bare `cargo test` works. Before, `cargo test` reports most end-to-end tests as
+    /// ignored.
     Prepare,
-    /// Set up whatever the tests need and run them all
+    /// Set up everything that the tests need, and run all tests
     ///
     /// Runs the tests of the SDK and the guests, and those of the host. Several binaries of the
     /// host run at a time; their output is printed when they have ended, and kept in
@@ -77,7 +79,8 @@ enum Task {
     /// `cargo xtask test` does so, too. After this command, `cargo test` runs the tests that can
     /// run, and reports the others as ignored.
     Needs,
-    /// Generate the reference pages of the book, build the book into `target/book`, and check links.
+    /// Generate the reference pages of the book, build the book into `target/book`, and check
+    /// links.
     Docs {
         /// Write no reference page, and fail if one is stale
         #[arg(long)]

@@ -1,5 +1,6 @@
-//! Looks for the things that some tests need and not every machine has. A test that needs one says so, as `#[needs(libpmix)]`; its
-//! attribute (`tests/needs`) reads what is recorded here, and where the thing is missing the test is ignored with the reason.
+//! Checks for the things that some tests need and not every machine has. A test names its needs, as
+//! in `#[needs(libpmix)]`. The attribute (`tests/needs`) reads the record that is written here. A
+//! test with a missing need is ignored with the reason.
 use crate::{kernel, mpi::Release, test_servers};
 use anyhow::{Context, Result};
 use std::{
@@ -106,17 +107,17 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         ),
         need(
             "c_tools",
-            "needs what builds components in C (clang with wasi-libc, or zig)",
+            "needs the tools for components in C (clang with wasi-libc, or zig)",
             component("echo-c"),
         ),
         need(
             "python_tools",
-            "needs what builds components in Python (componentize-py)",
+            "needs the tools for components in Python (componentize-py)",
             component("echo-python"),
         ),
         need(
             "js_tools",
-            "needs what builds components in JavaScript (componentize-qjs)",
+            "needs the tools for components in JavaScript (componentize-qjs)",
             component("echo-js"),
         ),
         need("python3", "needs python3", runs("python3", &["--version"])),
@@ -139,32 +140,32 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         ),
         need(
             "script",
-            "needs script, which makes a terminal (Debian: bsdutils)",
+            "needs the program script (Debian: bsdutils)",
             runs("script", &["--version"]),
         ),
         need(
             "git",
-            "needs a repository of git",
+            "needs a git repository",
             root.join(".git").exists() && runs("git", &["--version"]),
         ),
         need(
             "mounts",
-            "needs to mount a file system (unshare, mount)",
+            "needs permission to mount a file system (unshare, mount)",
             can_mount(is_root),
         ),
         need(
             "networks",
-            "needs networks of its own (unshare, ip)",
+            "needs permission to create networks (unshare, ip)",
             can_isolate_network(is_root),
         ),
         need(
             "cgroups",
-            "needs control groups (cgroup v2) in which it may make others",
+            "needs permission to create control groups (cgroup v2)",
             kernel::has_control_groups(),
         ),
         need(
             "socket_diagnosis",
-            "needs a kernel that tells of TCP sockets by netlink",
+            "needs a kernel that reports TCP sockets by netlink",
             kernel::tells_of_sockets(),
         ),
         need(

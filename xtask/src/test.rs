@@ -9,20 +9,23 @@ use crate::{
 use anyhow::{Result, ensure};
 use std::{ffi::OsString, path::Path, process::Command, time::Instant};
 
-/// The environment by which tests find what was built for them.
+/// Variables by which tests find the files that were built for them.
 type Variables = Vec<(&'static str, OsString)>;
 
-/// Builds and gets what the tests need, and records what this machine lacks. A bare `cargo test` works from then on.
+/// Builds and gets everything that the tests need, and records what this machine lacks. Afterwards
+/// a bare `cargo test` works.
 pub fn prepare(root: &Path) -> Result<()> {
     prepare_variables(root)?;
-    println!("\nprepared: `cargo test` runs what can run here and reports the rest as ignored");
+    println!(
+        "\nprepared: `cargo test` runs the tests whose needs are met, and reports the others as ignored"
+    );
     Ok(())
 }
 
 fn prepare_variables(root: &Path) -> Result<Variables> {
     let components = step("components", || guests::build(root))?;
     let programs = step("C programs", || c_programs::build(root))?;
-    step("programs of others", || {
+    step("third-party programs", || {
         provide(
             "chromium-headless-shell",
             &["chromium-headless-shell", "chromium"],
@@ -37,12 +40,12 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
     ];
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
     step("programs", || graphs::build_programs(root))?;
-    // Before any test is compiled: what is missing decides then which tests are ignored.
-    step("what tests need", || needs::record(root))?;
+    // This precedes the compilation of tests: the record decides which tests are ignored.
+    step("needs of the tests", || needs::record(root))?;
     Ok(variables)
 }
 
-/// Runs everything; with arguments, the tests of the host with those.
+/// Runs all tests; with arguments, only the host's tests with these arguments.
 pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let start = Instant::now();
     let variables = prepare_variables(root)?;
@@ -71,7 +74,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     })?;
     ensure!(
         !ignored.has_unrecorded_needs(),
-        "tests were compiled before it was recorded what they need\n{ignored}"
+        "tests were compiled before their needs were recorded\n{ignored}"
     );
     tell_end(&ignored, start);
     Ok(())

@@ -1,5 +1,5 @@
-// Returns every info that the event carries, says who ran before it, and counts its calls. Integers beyond 2^53 come back rounded:
-// see sdk/js/peal.d.ts.
+// Returns every info of the event, pushes the names of earlier handlers, and counts its calls.
+// Integers above 2^53 are rounded: see sdk/js/peal.d.ts.
 import * as peal from "../../../sdk/js/peal.js";
 
 let calls = 0;

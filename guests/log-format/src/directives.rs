@@ -6,11 +6,11 @@ use peal_sdk::{Info, InfoFlags, LogRequest, Value, key, status};
 /// earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogDirectives {
-    /// Whether each line has the name of its channel.
+    /// True if each line has the name of its channel.
     pub tagged: bool,
-    /// Whether each line has the time.
+    /// True if each line has the time.
     pub dated: bool,
-    /// Whether the output is XML.
+    /// True if the output is XML.
     pub xml: bool,
     /// Time of the request as stated by the requester, in seconds since the epoch.
     pub timestamp: Option<u64>,

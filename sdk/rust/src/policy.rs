@@ -504,11 +504,11 @@ impl PolicyOutcome {
             amendment::amend(&lower_infos(amended));
         }
         if let Some(range) = self.range {
-            // A range that is no narrower changes nothing, as is said above.
+            // A range that is not within the old one is refused, and has no effect as documented.
             let _ = amendment::narrow_range(range);
         }
         if let Some(rewritten) = self.rewritten {
-            // Where nothing is to be logged this changes nothing, as is said above.
+            // If nothing is to be logged this is refused, and has no effect as documented.
             let _ = amendment::rewrite_data(&lower_infos(rewritten));
         }
         self.outcome

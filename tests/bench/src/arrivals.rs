@@ -1,4 +1,5 @@
-//! What the procs of a measurement tell each other beside PMIx; `tests/c/bench/arrivals.h` says how.
+//! Synchronization of the procs of a measurement outside of PMIx. `tests/c/bench/arrivals.h`
+//! describes it.
 use anyhow::{Context, Result};
 use std::{
     fs::{File, OpenOptions},
@@ -7,14 +8,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The time that all procs of this machine have, since the epoch.
+/// Returns the time since the epoch by the clock that all procs of this machine share.
 pub fn now() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
 }
 
-/// The files in the directory of a measurement.
+/// Files in the directory of a measurement.
 pub struct Arrivals {
     tally: File,
     last: File,
@@ -24,7 +25,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Opens them.
+    /// Opens the files.
     pub fn open(dir: &Path) -> Result<Arrivals> {
         let open = |name, options: &mut OpenOptions| {
             let path = dir.join(name);
@@ -32,7 +33,8 @@ impl Arrivals {
                 .open(&path)
                 .with_context(|| format!("opening {}", path.display()))
         };
-        // Pipes for reading and writing, so that neither end waits for the other to be opened.
+        // Pipes are opened for reading and writing, so that neither end waits for the other to be
+        // opened.
         let both = || OpenOptions::new().read(true).write(true).clone();
         Ok(Arrivals {
             tally: open("tally", OpenOptions::new().append(true))?,
@@ -43,35 +45,36 @@ impl Arrivals {
         })
     }
 
-    /// One of `round` arrivals.
+    /// Records one of `round` arrivals.
     pub fn arrive(&self, at: Duration, round: u32) -> Result<()> {
         let mut tally = &self.tally;
         tally.write_all(&[0])?;
-        // Behind what was just appended.
+        // The position is now behind the bytes that were just appended.
         if tally.stream_position()?.is_multiple_of(u64::from(round)) {
             (&self.last).write_all(&u64::try_from(at.as_nanos())?.to_ne_bytes())?;
         }
         Ok(())
     }
 
-    /// When the last one of a round arrived.
+    /// Returns the time of the last arrival of a round.
     pub fn await_last(&self) -> Result<Duration> {
         let mut at = [0; 8];
         (&self.last).read_exact(&mut at)?;
         Ok(Duration::from_nanos(u64::from_ne_bytes(at)))
     }
 
-    /// Waits until all may leave.
+    /// Waits until all procs may leave.
     pub fn await_leave(&self) -> Result<()> {
         Ok((&self.leave).read_exact(&mut [0])?)
     }
 
-    /// The turns of this job, a byte each; they end when whoever gives them has gone.
+    /// Returns the pipe with the turns of this job, one byte each. It ends when the process that
+    /// gives the turns has ended.
     pub fn turns(&self) -> Result<File> {
         File::open(&self.turn).with_context(|| format!("opening {}", self.turn.display()))
     }
 
-    /// Says that the turn is over.
+    /// Reports that the turn is over.
     pub fn turn_is_over(&self) -> Result<()> {
         Ok((&self.over).write_all(&[0])?)
     }

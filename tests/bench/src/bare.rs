@@ -1,4 +1,5 @@
-//! The same component in bare wasmtime: no Peal, no limits, nothing passed on. What the sandbox is compared with.
+//! The same component in bare wasmtime, for comparison with the sandbox: without Peal, without
+//! limits, and nothing passed on.
 use std::time::Duration;
 use wasmtime::{
     Engine, Result, Store,
@@ -22,7 +23,7 @@ mod bindings {
 use bindings::exports::peal::pmix::event_handler::{EventHead, Guest, GuestIndices};
 use bindings::peal::pmix::{call, types};
 
-/// A host that has one answer to each question and forgets what it is told.
+/// Host with one constant result for each import. It discards all arguments.
 struct Nothing;
 
 impl types::Host for Nothing {}
@@ -90,24 +91,24 @@ pub struct Bare {
     handlers: Vec<Guest>,
 }
 
-/// How they are kept apart.
+/// Assignment of instances to stores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stores {
-    /// Each has a store of its own, as they must where each has limits of its own.
+    /// Each instance has its own store, which limits per instance require.
     Each,
-    /// All have one.
+    /// All instances share one store.
     One,
 }
 
 impl Bare {
-    /// So many.
+    /// Creates this number of instances.
     pub fn new(component: &[u8], handlers: u32, kept: Stores) -> Result<Bare> {
         let engine = Engine::default();
         let component = Component::from_binary(&engine, component)?;
         let mut linker = Linker::<Nothing>::new(&engine);
         types::add_to_linker::<_, HasSelf<Nothing>>(&mut linker, |host| host)?;
         call::add_to_linker::<_, HasSelf<Nothing>>(&mut linker, |host| host)?;
-        // The SDK reports panics by an import of its own. Handlers that are measured do not panic.
+        // The SDK reports panics by an import of its own. Measured handlers do not panic.
         linker.define_unknown_imports_as_traps(&component)?;
         let ready = linker.instantiate_pre(&component)?;
         let indices = GuestIndices::new(&ready)?;
@@ -126,7 +127,7 @@ impl Bare {
         Ok(bare)
     }
 
-    /// Calls each once.
+    /// Calls each instance once.
     pub fn run(&mut self, code: i32, infos: u32) -> Result<Duration> {
         let start = std::time::Instant::now();
         let Bare { stores, handlers } = self;

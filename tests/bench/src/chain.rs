@@ -1,4 +1,5 @@
-//! A chain of one component many times over, in one process: through Peal's sandbox, and in bare wasmtime.
+//! A chain of many instances of one component in one process: in Peal's sandbox, and in bare
+//! wasmtime.
 use crate::{
     bare::{Bare, Stores},
     times::Times,
@@ -24,44 +25,44 @@ use std::{
 
 const NEWS: Status = Status(-3101);
 
-/// `peal-bench chain`.
+/// Arguments of `peal-bench chain`.
 #[derive(clap::Args)]
 pub struct Chain {
     /// The component
     component: PathBuf,
-    /// What calls it
+    /// The runtime that calls the component
     #[arg(long, value_enum)]
     by: By,
-    /// How many handlers the chain has
+    /// The number of handlers in the chain
     #[arg(long)]
     handlers: u32,
-    /// How many modules these belong to; as many as there are handlers, if not said
+    /// The number of modules to which the handlers belong; the default is one for each handler
     #[arg(long)]
     modules: Option<u32>,
-    /// Whether the modules have their compiled code in common
+    /// Sharing of compiled code between modules
     #[arg(long, value_enum, default_value_t = Code::Shared)]
     code: Code,
-    /// How many events are measured
+    /// The number of measured events
     #[arg(long)]
     count: u32,
-    /// How many pass before those
+    /// The number of events before the measured ones
     #[arg(long)]
     warm: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Code {
-    /// All modules are one component
+    /// All modules are the same component
     Shared,
-    /// Each module is a component of its own, as large and doing the same
+    /// Each module is a component of its own, with the same size and behavior
     Own,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum By {
-    /// Peal's sandbox, with its usual limits
+    /// Peal's sandbox with its usual limits
     Peal,
-    /// The same, each event handed over to a guest thread and waited for
+    /// Peal's sandbox; each event is passed to a guest thread, and its result is awaited
     Thread,
     /// Bare wasmtime, each instance in a store of its own
     Bare,
@@ -88,7 +89,7 @@ impl Chain {
             By::Peal => {
                 let hosted = self.hosted(&bytes)?;
                 self.repeat(|number| {
-                    // Bare wasmtime is handed what it is called with, too.
+                    // Bare wasmtime receives the arguments of each call, too.
                     let event = event(number)?;
                     let start = Instant::now();
                     let finished = hosted.walk(event);
@@ -141,7 +142,7 @@ impl Chain {
     }
 }
 
-/// What the C program sends, too.
+/// Returns the event that the C program sends, too.
 fn event(number: u32) -> Result<Arc<Event>> {
     let infos = vec![
         Info::new(KeyName("bench.number"), Value::Uint64(number.into())),
@@ -161,17 +162,18 @@ fn event(number: u32) -> Result<Arc<Event>> {
     }))
 }
 
-/// The component with a custom section that holds this number: not the same component, and does the same.
+/// Returns the component with a custom section that holds this number. It is a different component
+/// with the same behavior.
 fn numbered(component: &[u8], number: u32) -> Vec<u8> {
     const SECTION: [u8; 8] = [0, 10, 5, b'b', b'e', b'n', b'c', b'h'];
     [component, &SECTION, &number.to_le_bytes()].concat()
 }
 
-/// A chain as the server has it.
+/// Chain as in the server.
 struct Hosted {
     registrations: Registrations<Arc<Module>>,
     handlers: usize,
-    /// The engine's clock stands still when nobody holds the engine any more.
+    /// The engine's clock stops when the last reference to the engine is dropped.
     _engine: Engine,
 }
 
@@ -209,7 +211,7 @@ impl Hosted {
         })
     }
 
-    /// As the server's worker does it.
+    /// Runs the chain as the server's worker does.
     fn walk(&self, event: Arc<Event>) -> ChainEnd {
         let mut run = self.registrations.run(event);
         loop {
@@ -233,7 +235,7 @@ impl Hosted {
         }
     }
 
-    /// A chain that failed fast would look good.
+    /// Fails if a handler failed: a chain that fails early would appear fast.
     fn check(&self, finished: &ChainEnd) -> Result<()> {
         ensure!(
             finished.steps.len() == self.handlers,

@@ -1,4 +1,4 @@
-//! A flood of events from rank 0 to rank 1, which counts what arrives.
+//! A flood of events from rank 0 to rank 1, which counts the events that arrive.
 use crate::{
     arrivals::now,
     procs::{NEWS, NUMBER, Proc, SENT, infos, number_in, quick},
@@ -16,13 +16,13 @@ use tokio::{
     time::timeout,
 };
 
-/// Nothing has come for so long: nothing will.
+/// Time without an event after which no more events are expected.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// When it was sent and received, since the epoch, and its number.
+/// Times of sending and receiving since the epoch, and the number of the event.
 type Arrival = (Duration, Duration, u64);
 
-/// Sends, or receives and prints what was received.
+/// Sends the events, or receives them and prints the figures.
 pub async fn run(proc: &Proc, client: &Arc<Client>) -> Result<()> {
     let (tell, told) = mpsc::unbounded_channel();
     let rank = client.me().rank;
@@ -31,7 +31,7 @@ pub async fn run(proc: &Proc, client: &Arc<Client>) -> Result<()> {
             let received = now();
             let number = number_in(infos, NUMBER).unwrap_or(u64::MAX);
             let sent = Duration::from_nanos(number_in(infos, SENT).unwrap_or(u64::MAX));
-            // The receiver may have given up.
+            // The receiver may have ended already.
             let _ = tell.send((sent, received, number));
         });
         client

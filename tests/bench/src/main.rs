@@ -1,9 +1,6 @@
-//! `peal-bench`: the measuring programs of `cargo xtask bench` that are written in Rust. Each prints lines `NAME VALUE`;
-//! `tests/c/bench/client.c` does the same with the C library.
-#![allow(
-    clippy::print_stdout,
-    reason = "printing what was measured is what it is for"
-)]
+//! `peal-bench`: the measuring programs of `cargo xtask bench` that are written in Rust. Each
+//! prints lines `NAME VALUE`. `tests/c/bench/client.c` does the same with the C library.
+#![allow(clippy::print_stdout, reason = "the program prints its measurements")]
 mod arrivals;
 mod bare;
 mod chain;
@@ -20,9 +17,9 @@ use clap::Parser;
 enum Args {
     /// A chain of one component, in this process
     Chain(chain::Chain),
-    /// A proc of a job, with Peal's own client: run it under a PMIx server
+    /// A proc of a job, with Peal's own client; run it under a PMIx server
     Proc(procs::Proc),
-    /// Messages through a thread that only passes them on, in this process
+    /// Messages through a thread that only forwards them, in this process
     Relay(relay::Relay),
 }
 

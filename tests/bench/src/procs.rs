@@ -1,4 +1,5 @@
-//! A proc of a job with Peal's own client: the counterpart of `tests/c/bench/client.c`, mode by mode.
+//! A proc of a job with Peal's own client: the counterpart of `tests/c/bench/client.c`, mode by
+//! mode.
 use crate::{
     arrivals::{Arrivals, now},
     flood,
@@ -11,30 +12,30 @@ use peal_model::{Info, Infos, KeyName, Range, Rank, Status, Value, code};
 use std::{io::Read, path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
-/// The event that is measured ...
+/// Code of the measured event.
 pub const NEWS: Status = Status(-3101);
-/// ... and the answer to it.
+/// Code of the event that answers it.
 pub const ANSWER: Status = Status(-3102);
 
-/// Which event it is.
+/// Number of the event.
 pub const NUMBER: KeyName = KeyName("bench.number");
-/// When it was sent, in nanoseconds.
+/// Time of sending in nanoseconds.
 pub const SENT: KeyName = KeyName("bench.sent");
 
-/// `peal-bench proc`.
+/// Arguments of `peal-bench proc`.
 #[derive(clap::Args)]
 pub struct Proc {
-    /// What is measured
+    /// The measured operation
     #[arg(value_enum)]
     mode: Mode,
-    /// How many are measured
+    /// The number of measured operations
     pub count: u32,
-    /// How many are not, before those
+    /// The number of operations before the measured ones
     pub warm: u32,
-    /// Where the files are by which the procs know of each other
+    /// The directory of the files by which the procs synchronize
     dir: PathBuf,
-    /// Of a flood, how many events may be unacknowledged, 0 for any number; of fences, in how many turns they are measured, 0
-    /// for one that nobody is waited for
+    /// For a flood, the maximum number of unacknowledged events, 0 for no limit; for fences, the
+    /// number of turns in which they are measured, 0 for a single one without waiting
     #[arg(default_value_t = 0)]
     pub extra: u32,
 }
@@ -47,9 +48,10 @@ enum Mode {
     Pingpong,
     /// Rank 0 to rank 1, many at once
     Flood,
-    /// Rank 0 to rank 1, one event after the other, first alone and then while rank 2 raises as many as it can
+    /// Rank 0 to rank 1, one event after the other, first alone and then while rank 2 raises as
+    /// many as it can
     UnderFlood,
-    /// The same while rank 2 raises events that a hosted handler is cut off at
+    /// The same while rank 2 raises events at which a hosted handler exceeds its limits
     UnderLimitHits,
     /// All procs
     Fence,
@@ -57,7 +59,7 @@ enum Mode {
     Idle,
 }
 
-/// The infos of an event, as many as the C program sends.
+/// Returns the infos of an event, as many as the C program sends.
 pub fn infos(number: u32) -> Vec<Info> {
     let sent = u64::try_from(now().as_nanos()).unwrap_or_default();
     vec![
@@ -71,12 +73,13 @@ pub fn infos(number: u32) -> Vec<Info> {
     ]
 }
 
-/// The number that an info holds.
+/// Returns the number that the info with this key holds.
 pub fn number_in(infos: &[Info], key: KeyName) -> Option<u64> {
     infos.value_of(key).and_then(Value::as_u64)
 }
 
-/// A handler that takes no action but does this, which must not block, as in the C library.
+/// Returns a handler that runs this action and returns no result of its own. The action must not
+/// block, as in the C library.
 pub fn quick(action: impl Fn(&[Info]) + Send + Sync + 'static) -> Handler {
     Handler::non_blocking(move |call| {
         action(&call.event().infos);
@@ -107,7 +110,7 @@ impl Proc {
                     arrivals.await_leave()?;
                 }
             }
-            let client = Arc::into_inner(client).context("somebody still uses the client")?;
+            let client = Arc::into_inner(client).context("the client is still in use")?;
             Ok(client.finalize().await?)
         })
     }
@@ -116,7 +119,7 @@ impl Proc {
         let arrivals = Arc::new(arrivals);
         if client.me().rank != Rank(0) {
             let (receivers, arrivals) = (size(client)? - 1, arrivals.clone());
-            // What cannot be written is missed by rank 0, which then waits until it is stopped.
+            // If the write fails, rank 0 misses the arrival and waits until it is stopped.
             let arrive = quick(move |_| drop(arrivals.arrive(now(), receivers)));
             client
                 .register(&[NEWS], &ClassFilter::Both.directives(), arrive)
@@ -138,7 +141,7 @@ impl Proc {
     async fn pingpong(&self, client: &Arc<Client>) -> Result<()> {
         let (tell, mut told) = mpsc::unbounded_channel();
         let heard = quick(move |infos| {
-            // Who measures may have heard enough.
+            // The measuring task may have ended already.
             let _ = tell.send((Instant::now(), number_in(infos, NUMBER)));
         });
         let answers = client.me().rank == Rank(1);
@@ -193,7 +196,7 @@ impl Proc {
                 arrivals.turn_is_over()?;
             }
         }
-        // Nobody goes before the other jobs have had their turns.
+        // No proc continues before the other jobs had their turns.
         begin_turn()?;
         client.fence(&[], &[]).await?;
         if client.me().rank == Rank(0) {

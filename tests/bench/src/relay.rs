@@ -1,5 +1,5 @@
-//! The least that an event can take through a server: a message over TCP to a thread that does nothing but pass it on to
-//! another. What the machine itself needs for two sockets and two wake-ups.
+//! Lower bound of the time of an event through a server: a message over TCP to a thread that only
+//! forwards it to another one. This is the machine's own cost of two sockets and two wake-ups.
 use crate::times::Times;
 use anyhow::{Context, Result};
 use std::{
@@ -10,15 +10,15 @@ use std::{
     time::Instant,
 };
 
-/// As long as the event that is measured elsewhere.
+/// Message as long as the event that is measured elsewhere.
 const MESSAGE: [u8; 256] = [0; 256];
 
-/// `peal-bench relay`.
+/// Arguments of `peal-bench relay`.
 #[derive(clap::Args)]
 pub struct Relay {
-    /// How many are measured
+    /// The number of measured messages
     count: u32,
-    /// How many are not, before those
+    /// The number of messages before the measured ones
     warm: u32,
 }
 
@@ -58,7 +58,7 @@ fn connection() -> Result<(TcpStream, TcpStream)> {
     Ok((one, other))
 }
 
-/// Until either end is closed.
+/// Forwards bytes until either end is closed.
 fn pass_on(mut from: TcpStream, mut to: impl FnMut(&[u8]) -> std::io::Result<()>) {
     let mut message = MESSAGE;
     while from.read_exact(&mut message).is_ok() && to(&message).is_ok() {}

@@ -1,7 +1,7 @@
-//! Times of many repetitions, and the lines that say what they are.
+//! Times of many repetitions, and the lines that report them.
 use std::time::Duration;
 
-/// The times of those repetitions that count.
+/// Times of the repetitions that count.
 pub struct Times {
     warm: u32,
     seen: u32,
@@ -9,7 +9,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Leaves out the first `warm`.
+    /// Creates an empty set that leaves out the first `warm` times.
     pub fn new(warm: u32, count: u32) -> Times {
         Times {
             warm,
@@ -18,7 +18,7 @@ impl Times {
         }
     }
 
-    /// One more.
+    /// Adds a time.
     pub fn add(&mut self, time: Duration) {
         self.seen += 1;
         if self.seen > self.warm {
@@ -31,13 +31,13 @@ impl Times {
         self.print_as("us")
     }
 
-    /// Prints the median alone.
+    /// Prints only the median.
     pub fn print_median(mut self) {
         let [median] = self.percentiles([50]);
         println!("us {:.3}", median.as_secs_f64() * 1e6);
     }
 
-    /// Both by another name.
+    /// Prints both under another name, and returns the median.
     pub fn print_as(mut self, name: &str) -> Duration {
         let [median, rare] = self.percentiles([50, 99]);
         println!(

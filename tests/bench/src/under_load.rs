@@ -1,5 +1,6 @@
-//! What harm that one client does costs another: rank 0 raises events for rank 1, one after the other, first alone and then
-//! while rank 2 raises as many as it can, or such as make a hosted handler do harm.
+//! Effect of one client's load on another client. Rank 0 raises events for rank 1, one after the
+//! other: first alone, then under load. For the load, rank 2 raises as many events as it can, or
+//! events at which a hosted handler exceeds its limits.
 use crate::{
     arrivals::{Arrivals, now},
     procs::{ANSWER, NEWS, Proc, infos, quick},
@@ -15,34 +16,34 @@ use std::sync::{
 use std::time::Duration;
 use tokio::{sync::Semaphore, task::JoinSet};
 
-/// What is raised in a flood; nobody listens to it.
+/// Code of the flood's events, for which no handler is registered.
 const FLOOD: Status = Status(-3998);
 
-/// What makes the component `limit-breaker` do harm.
+/// Code at which the component `limit-breaker` exceeds a limit.
 const BOMB: Status = Status(-3997);
 
-/// How long it is from one bomb to the next: they are there faster than they can be cut off.
+/// Interval between events with this code. It is shorter than the time until a call is interrupted.
 const BOMB_EVERY: Duration = Duration::from_millis(20);
 
-/// What rank 2 does.
+/// Load that rank 2 causes.
 #[derive(Clone, Copy)]
 pub enum Harm {
-    /// Raises as many events as it can.
+    /// As many events as rank 2 can raise.
     Flood,
-    /// Raises events that a hosted handler is cut off at.
+    /// Events at which a hosted handler exceeds its limits.
     LimitHits,
 }
 
-/// How many events of the flood may be unacknowledged.
+/// Maximum number of unacknowledged events of the flood.
 const WINDOW: usize = 256;
 
-/// Measures, listens or does harm.
+/// Runs the part of this rank: measures, receives or causes the load.
 pub async fn run(proc: &Proc, client: &Arc<Client>, arrivals: Arrivals, harm: Harm) -> Result<()> {
     let arrivals = Arc::new(arrivals);
     let (rank, over) = (client.me().rank, Arc::new(AtomicBool::new(false)));
     if rank == Rank(1) {
         let arrivals = arrivals.clone();
-        // What cannot be written is missed by rank 0, which then waits until it is stopped.
+        // If the write fails, rank 0 misses the arrival and waits until it is stopped.
         let arrive = quick(move |_| drop(arrivals.arrive(now(), 1)));
         client
             .register(&[NEWS], &ClassFilter::Both.directives(), arrive)
@@ -103,7 +104,7 @@ async fn flood(client: &Arc<Client>, over: &AtomicBool) -> Result<()> {
     while let Some(sent) = sending.join_next().await {
         sent??;
     }
-    // So that it can be seen that it was one.
+    // The number shows that there was a flood.
     println!("flood {number}");
     Ok(())
 }

@@ -1,11 +1,12 @@
-/* What the procs of a measurement tell each other beside PMIx. A directory holds six files:
- *   tally  appended to by every arrival; its length is how many there were, counted over all procs without a lock
- *   last   a pipe that the last arrival of each round writes its time to
- *   leave  a pipe from which each proc that waits reads one byte
- *   turn   a pipe from which rank 0 reads a byte when it is its job's turn to measure ...
- *   over   ... and one to which it then writes a byte
- *   times  what each proc has measured itself, for rank 0 (turns.h)
- * The time of an arrival is taken before any of this. */
+/* Synchronization of the procs of a measurement outside of PMIx. A directory holds six files:
+ * - tally: each arrival appends to it. Its length is the number of arrivals of all procs, counted
+ *   without a lock.
+ * - last: a pipe to which the last arrival of each round writes its time.
+ * - leave: a pipe from which each waiting proc reads one byte.
+ * - turn: a pipe from which rank 0 reads a byte when it is its job's turn to measure.
+ * - over: a pipe to which rank 0 writes a byte after its turn.
+ * - times: the times that each proc has measured, for rank 0 (turns.h).
+ * The time of an arrival is taken before all of this. */
 #ifndef ARRIVALS_H
 #define ARRIVALS_H
 #include <fcntl.h>
@@ -42,7 +43,7 @@ static inline int open_in(const char *dir, const char *name, int flags)
 static inline void open_arrivals(struct arrivals *arrivals, const char *dir)
 {
     arrivals->tally = open_in(dir, "tally", O_WRONLY | O_APPEND);
-    /* For reading and writing, so that neither end waits for the other to be opened. */
+    /* Pipes are opened for reading and writing, so that neither end waits for the other. */
     arrivals->last = open_in(dir, "last", O_RDWR);
     arrivals->leave = open_in(dir, "leave", O_RDWR);
     arrivals->dir = dir;
@@ -59,7 +60,7 @@ static inline void need_bytes(ssize_t done, size_t wanted, const char *what)
     }
 }
 
-/* One of `round` arrivals. */
+/* Records one of `round` arrivals. */
 static inline void arrive(struct arrivals *arrivals, uint64_t at, uint32_t round)
 {
     need_bytes(write(arrivals->tally, "", 1), 1, "tally");
@@ -68,7 +69,7 @@ static inline void arrive(struct arrivals *arrivals, uint64_t at, uint32_t round
     }
 }
 
-/* When the last one of a round arrived. */
+/* Returns the time of the last arrival of a round. */
 static inline uint64_t await_last(struct arrivals *arrivals)
 {
     uint64_t at;
@@ -84,7 +85,7 @@ static inline void await_byte(int pipe, const char *what)
 
 static inline void await_leave(struct arrivals *arrivals) { await_byte(arrivals->leave, "leave"); }
 
-/* Ends the program if whoever gives turns has gone. */
+/* Ends the program if the process that gives the turns has ended. */
 static inline void await_turn(struct arrivals *arrivals)
 {
     if (arrivals->turn < 0) {

@@ -1,19 +1,34 @@
-/* Measures a PMIx server, and the C library itself, from the place of its clients. One proc prints what was measured, as
- * lines "NAME VALUE"; `peal-bench proc` does the same with Peal's client. `cargo xtask bench` runs both.
+/* Measures a PMIx server, and the C library itself, from its clients. One proc prints the results
+ * as lines "NAME VALUE". `peal-bench proc` does the same with Peal's client. `cargo xtask bench`
+ * runs both.
  *
- *     client chain    COUNT WARM DIR HANDLERS  an event of range PROC_LOCAL through a chain of native handlers
- *     client fan      COUNT WARM DIR           rank 0 to all others, one event after the other: until the last one's handler runs
- *     client pingpong COUNT WARM DIR           rank 0 to rank 1, whose handler answers with an event
- *     client flood    COUNT WARM DIR WINDOW    rank 0 to rank 1, at most WINDOW unacknowledged (0: all at once)
- *     client fence    COUNT WARM DIR TURNS     all procs, in each of so many turns (turns.h)
- *     client group    COUNT WARM DIR TURNS     all procs form a group and destruct it, in a row
- *     client groupid  COUNT WARM DIR TURNS     the same of groups that are given a number
- *     client log      COUNT WARM DIR           rank 0 logs a line to stderr, waits until that is done, and logs the next
- *     client beats    COUNT WARM DIR           rank 0 sends heartbeats, and waits until the server has had them all
- *     client pulse    SECONDS 0 DIR            all procs send one a second; rank 0 tells what share of a CPU that costs its parent
- *     client idle     0 0 DIR                  connects and waits
+ *     client chain    COUNT WARM DIR HANDLERS
+ *     client fan      COUNT WARM DIR
+ *     client pingpong COUNT WARM DIR
+ *     client flood    COUNT WARM DIR WINDOW
+ *     client fence    COUNT WARM DIR TURNS
+ *     client group    COUNT WARM DIR TURNS
+ *     client groupid  COUNT WARM DIR TURNS
+ *     client log      COUNT WARM DIR
+ *     client beats    COUNT WARM DIR
+ *     client pulse    SECONDS 0 DIR
+ *     client idle     0 0 DIR
  *
- * COUNT are measured after WARM that are not. In DIR are what arrivals.h describes. */
+ * - chain: an event of range PROC_LOCAL through a chain of HANDLERS native handlers.
+ * - fan: rank 0 to all others, one event after the other, until the last one's handler runs.
+ * - pingpong: rank 0 to rank 1, whose handler answers with an event.
+ * - flood: rank 0 to rank 1, with at most WINDOW unacknowledged events; 0 means no limit.
+ * - fence: a fence of all procs, repeated in each of TURNS turns (turns.h).
+ * - group: all procs form a group and destruct it, one after the other.
+ * - groupid: the same with groups that get a context id.
+ * - log: rank 0 logs a line to stderr, waits for the answer, and logs the next.
+ * - beats: rank 0 sends heartbeats, and waits until the server has received them all.
+ * - pulse: all procs send a heartbeat per second. Rank 0 prints the share of a CPU that its parent
+ *   uses for them.
+ * - idle: connects and waits.
+ *
+ * COUNT is the number of measured repetitions, WARM that of the ones before. DIR has the files that
+ * arrivals.h describes. */
 #define _GNU_SOURCE
 #include <pmix.h>
 #include <semaphore.h>
@@ -28,7 +43,7 @@
 #define NEWS (PMIX_EXTERNAL_ERR_BASE - 101)
 #define ANSWER (PMIX_EXTERNAL_ERR_BASE - 102)
 #define INFOS 4
-/* Nothing has come for so long, in seconds: nothing will. */
+/* Time in seconds without an event after which no more are expected. */
 #define PATIENCE 5
 
 static pmix_proc_t me;
@@ -83,7 +98,7 @@ static void on_accepted(pmix_status_t status, void *object)
     }
 }
 
-/* Sends event number `number`; `accepted`, if there is one, is told when the server has acknowledged it. */
+/* Sends event `number`. `accepted`, if not null, is called when the server has acknowledged it. */
 static void notify(pmix_status_t code, pmix_data_range_t range, uint64_t number, sem_t *accepted)
 {
     pmix_info_t infos[INFOS];
@@ -109,7 +124,7 @@ static uint64_t number_in(const pmix_info_t infos[], size_t ninfos, const char *
     return UINT64_MAX;
 }
 
-/* Every handler has these parameters and takes no action. */
+/* Parameters of every handler. The handlers take no action. */
 #define HANDLER(name)                                                                                                  \
     static void name(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t infos[], size_t ninfos,      \
                      pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *object)
@@ -121,7 +136,7 @@ static uint64_t number_in(const pmix_info_t infos[], size_t ninfos, const char *
 static uint32_t handlers, handlers_run;
 static uint64_t last_run;
 
-/* The library tells nobody when a chain has ended; that the last handler runs is what can be seen. */
+/* The library does not report the end of a chain. The run of the last handler marks it. */
 HANDLER(on_link)
 {
     UNUSED;
@@ -316,14 +331,15 @@ static void beats(void)
             }
             PMIx_Heartbeat();
         }
-        /* The server reads what it is sent in order: when it answers this, it has had them. */
+        /* The server processes messages in order: when it answers this, it has received the
+         * heartbeats. */
         have_heartbeats_monitored();
         printf("per_s %.0f\n", (double) count / ((double) (now_ns() - start) / 1e9));
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 
-/* What the server has used of CPUs, in seconds: it is our parent. */
+/* Returns the CPU time of the server, which is the parent, in seconds. */
 static double used_by_server(void)
 {
     char path[64];
@@ -338,19 +354,19 @@ static double used_by_server(void)
     return (double) (user + system) / (double) sysconf(_SC_CLK_TCK);
 }
 
-/* How many heartbeats are sent before any is measured. */
+/* Number of heartbeats before the measured ones. */
 #define BEFORE 3
 
 static void pulse(void)
 {
     have_heartbeats_monitored();
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
-    /* Not all at the same moment. */
+    /* The procs do not start at the same moment. */
     usleep(1000000 / job_size * me.rank);
     double used = 0;
     uint64_t start = 0;
     for (uint32_t i = 0; i < BEFORE + count; i++) {
-        /* By now nothing is left of the fence. */
+        /* By now the effects of the fence are over. */
         if (BEFORE == i && 0 == me.rank) {
             used = used_by_server();
             start = now_ns();

@@ -1,10 +1,11 @@
 /* Groups of all procs that are formed and destructed, one after the other.
  *
- * Included by client.c, behind what that says of the job; not a program. */
+ * Included by client.c after its declarations of the job; not a program. */
 #ifndef GROUPS_H
 #define GROUPS_H
 
-/* Each proc names all, one by one, as MPI does. What is told is how long a proc waits, for slower ones as well. */
+/* Each proc names all procs one by one, as MPI does. The printed time is that of a proc's call,
+ * including the wait for slower procs. */
 static void form_groups(bool numbered)
 {
     pmix_proc_t *all = calloc(job_size, sizeof *all);

@@ -1,5 +1,6 @@
-/* For LD_PRELOAD: sets TCP_NODELAY on every connection of a process. The C library sets it nowhere, so that an answer and
- * an event right behind it wait for a delayed acknowledgement of 40 ms. With this it shows what it does without that. */
+/* Library for LD_PRELOAD that sets TCP_NODELAY on every connection of a process. The C library
+ * never sets it, so that an answer followed by an event waits for a delayed acknowledgement of 40
+ * ms. With this library, the time is measured without that delay. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <netinet/in.h>
@@ -10,7 +11,7 @@ static void set_no_delay(int fd)
 {
     int one = 1;
     if (fd >= 0) {
-        /* Sockets of other kinds refuse it. */
+        /* Sockets of other kinds refuse the option. */
         (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     }
 }

@@ -1,6 +1,6 @@
-/* Many times, told as two.
+/* Summary of many times as two numbers.
  *
- * Included by client.c, behind what that says of the measurement; not a program. */
+ * Included by client.c after its declarations of the measurement; not a program. */
 #ifndef TIMES_H
 #define TIMES_H
 
@@ -10,7 +10,8 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The times of the measured ones, in nanoseconds; `times` is sorted by this. */
+/* Prints the median and the 99th percentile of the measured times in nanoseconds, and sorts
+ * `times`. */
 static void print_times(double *times)
 {
     qsort(times, count, sizeof *times, ascending);

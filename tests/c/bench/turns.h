@@ -1,17 +1,18 @@
-/* What all procs of a job do together is measured in turns, so that jobs of several servers, which are all there at once, measure
- * one after the other for some milliseconds each: whatever else the machine does disturbs all of them alike.
+/* Collective operations of a job are measured in turns. Jobs of several servers run at once and
+ * measure one after the other, for some milliseconds each, so that changing load of the machine
+ * disturbs all alike.
  *
- * Included by client.c, behind what that says of the job; not a program. */
+ * Included by client.c after its declarations of the job; not a program. */
 #ifndef TURNS_H
 #define TURNS_H
 
-/* One that nobody is waited for, where nothing is said of turns. */
+/* Returns the number of turns: a single turn, without waiting, if none are requested. */
 static uint32_t turns_measured(void) { return 0 == turns ? 1 : turns; }
 
-/* For what is measured in each. */
+/* Allocates the times of each turn. */
 static double *of_each_turn(void) { return calloc(turns_measured(), sizeof(double)); }
 
-/* Rank 0 waits for the turn of its job, and the others for rank 0. */
+/* Rank 0 waits for the turn of its job, and the other ranks for rank 0. */
 static void begin_turn(void)
 {
     if (0 == me.rank && 0 != turns) {
@@ -26,15 +27,15 @@ static void end_turn(void)
     }
 }
 
-/* Nobody goes before the other jobs have had their turns. */
+/* No proc continues before the other jobs had their turns. */
 static void end_turns(void)
 {
     begin_turn();
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 
-/* Tells rank 0 what each turn took here, in nanoseconds. To rank 0 they become the mean of all procs: who comes last to one call may be
- * the first at the next, and so each waits longer for one of them. */
+/* Sends the time of each turn in nanoseconds to rank 0, which stores the mean of all procs. A proc
+ * that is last at one call may be first at the next, so each waits longer at one of them. */
 static void average_over_procs(double *times)
 {
     size_t bytes = turns_measured() * sizeof *times;
@@ -53,11 +54,11 @@ static void average_over_procs(double *times)
         }
         free(others);
     }
-    /* Until it has read them nobody writes others. */
+    /* No proc writes further times until rank 0 has read these. */
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 
-/* The middle one of the turns, of nanoseconds; `times` is sorted by this. */
+/* Prints the median time of the turns in nanoseconds, and sorts `times`. */
 static void print_middle(const char *name, double *times)
 {
     qsort(times, turns_measured(), sizeof *times, ascending);

@@ -1,4 +1,5 @@
-/* An MPI program that does what its first argument says, and prints what came of it, the same under every launcher. */
+/* An MPI program that runs the test named by its first argument. Its output is the same under every
+ * launcher. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 static int rank, size;
 
-/* Every rank says a line, in the order of ranks as far as the root's own output goes. */
+/* Every rank prints a line. The root's own lines are in the order of ranks. */
 static void gathered(MPI_Comm comm, const char *line) {
   char mine[128] = {0}, *all = NULL;
   int me, many;
@@ -28,7 +29,7 @@ static void hello(void) {
   gathered(MPI_COMM_WORLD, line);
 }
 
-/* A token goes round, each rank adding its own number. */
+/* Passes a token around; each rank adds its own number. */
 static void ring(void) {
   int token = 0;
   if (size > 1) {
@@ -96,7 +97,7 @@ static void child(const char *how) {
   MPI_Comm_disconnect(&parent);
 }
 
-/* Half of the ranks publish a port and accept, the others look it up and connect. */
+/* Half of the ranks publish a port and accept; the others look it up and connect. */
 static void names(void) {
   char port[MPI_MAX_PORT_NAME] = {0};
   int is_server = rank < (size + 1) / 2;
@@ -137,7 +138,8 @@ static void names(void) {
   if (rank == 0) printf("then the name is %s\n", failed ? "gone" : "still there");
 }
 
-/* The last rank kills itself. The others wait for what it would have sent; or they work on without it, for so many seconds. */
+/* The last rank kills itself. The others wait for its message, or work on without it for this
+ * number of seconds. */
 static void die(double seconds) {
   int is_last = rank == size - 1, never, enough = 0, sum;
   MPI_Comm rest;

@@ -1,4 +1,4 @@
-//! The first bytes of a connection: see `peal_wire::fuzz::handshake`.
+//! Fuzz target for the first bytes of a connection; see `peal_wire::fuzz::handshake`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,4 +1,5 @@
-//! A message, its dialect and kind chosen by the first four bytes: see `peal_wire::fuzz::message`.
+//! Fuzz target for a message. The first four bytes choose its dialect and kind; see
+//! `peal_wire::fuzz::message`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

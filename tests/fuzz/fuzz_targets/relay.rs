@@ -1,4 +1,4 @@
-//! Both streams of a relayed connection: see `peal_proxy::fuzz::streams`.
+//! Fuzz target for both streams of a relayed connection; see `peal_proxy::fuzz::streams`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,12 +1,14 @@
-//! The attribute `#[needs(..)]` of tests that cannot run on every machine. Where something is missing libtest reports such a test as
-//! ignored, with the reason; its helpers fail, so that no test passes because it could not run.
+//! The attribute `#[needs(..)]` of tests that cannot run on every machine. If a need is not met,
+//! libtest reports the test as ignored, with the reason. The helpers of such a test fail, so that
+//! no test passes without having run.
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// The findings of `cargo xtask prepare`, which defines the names (`xtask/src/needs.rs`), a line each: `name` of what is here,
-/// `name: reason` of what is missing. Empty before its first run.
+/// Findings of `cargo xtask prepare`, which defines the names (`xtask/src/needs.rs`). Each line is
+/// `name` for a need that is met, or `name: reason` for one that is not. Empty before the first
+/// run.
 const FOUND: &str = include_str!(concat!(env!("OUT_DIR"), "/test-needs"));
 
-/// Ignores a test where one of these is missing: `#[needs(libpmix, root)]`, above `#[test]`.
+/// Ignores a test if one of these needs is not met: `#[needs(libpmix, root)]`, above `#[test]`.
 #[proc_macro_attribute]
 pub fn needs(names: TokenStream, test: TokenStream) -> TokenStream {
     let marked = if is_test(&test) {
@@ -20,7 +22,7 @@ pub fn needs(names: TokenStream, test: TokenStream) -> TokenStream {
     tokens
 }
 
-/// The attribute that a test with these needs gets; none where all of them are here.
+/// Returns the attribute for a test with these needs; empty if all of them are met.
 fn mark(names: &TokenStream) -> Result<String, String> {
     let mut missing = Vec::new();
     for token in names.clone() {
@@ -37,7 +39,7 @@ fn mark(names: &TokenStream) -> Result<String, String> {
     }
 }
 
-/// The reason for which a test with this need is ignored; none where it is here.
+/// Returns the reason for which a test with this need is ignored; `None` if the need is met.
 fn reason(found: &str, name: &str) -> Result<Option<String>, String> {
     if found.is_empty() {
         return Ok(Some(format!(
@@ -56,7 +58,7 @@ fn reason(found: &str, name: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// Whether an attribute of this item is `#[test]`, of whichever crate.
+/// Returns true if an attribute of this item is `#[test]` of any crate.
 fn is_test(item: &TokenStream) -> bool {
     let mut groups = item.clone().into_iter().filter_map(|token| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => Some(group.stream()),

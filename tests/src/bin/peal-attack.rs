@@ -1,23 +1,36 @@
-//! Attacks a server as an unprivileged user would: `tests/tests/security/attacks` runs this beside a victim.
+//! Attacks a server as an unprivileged user; `tests/tests/security/attacks` runs it beside a
+//! victim. SERVER is an address and a port.
 //!
-//! `peal-attack port-reuse SERVER VICTIM TRIES` claims to be user VICTIM; the answer of the kernel is to come from that user's next
-//! connection. `peal-attack connect SERVER TRIES` is the victim: it connects as the user that it runs as. `peal-attack raise SERVER NAME`
-//! does as its own user what the first one tries as another. `peal-attack borrow-group SERVER PROGRAM GROUP` claims to be in a group by
-//! a program with its rights. SERVER is an address and a port.
+//! Identity:
+//! - `peal-attack port-reuse SERVER VICTIM TRIES` claims to be user VICTIM. The kernel's answer is
+//!   meant to come from that user's next connection.
+//! - `peal-attack connect SERVER TRIES` is the victim. It connects as the user that it runs as.
+//! - `peal-attack raise SERVER NAME` raises as its own user the event that `port-reuse` raises as
+//!   another.
+//! - `peal-attack borrow-group SERVER PROGRAM GROUP` claims to be in a group by means of a program
+//!   with the group's rights.
 //!
-//! `peal-attack silent-sockets SERVER COUNT` opens sockets and says nothing; `peal-attack partial-frames SERVER CONNECTIONS BYTES` sends
-//! all of a message but its last byte; `peal-attack many-tools SERVER COUNT` attaches tools; `peal-attack parked-values SERVER JOB RANKS`
-//! puts values until the server refuses. All of them stay. `peal-attack long-messages SERVER TOOLS BYTES` has tools put long values at once,
-//! as a user may.
+//! Resources (the first four stay until they are killed):
+//! - `peal-attack silent-sockets SERVER COUNT` opens sockets and sends nothing.
+//! - `peal-attack partial-frames SERVER CONNECTIONS BYTES` sends messages without their last byte.
+//! - `peal-attack many-tools SERVER COUNT` attaches tools.
+//! - `peal-attack parked-values SERVER JOB RANKS` puts values until the server refuses.
+//! - `peal-attack long-messages SERVER TOOLS BYTES` puts long values from several tools at once,
+//!   which is allowed.
+//! - `peal-attack raise-about SERVER JOBS COUNT BYTES` raises events about procs of other users.
+//! - `peal-attack log-flood SERVER CHANNEL CONNECTIONS OPEN` logs more than a channel writes.
+//! - `peal-attack log SERVER JOB CHANNEL COUNT` is the victim of `log-flood`.
+//! - `peal-attack install-components DIRECTORY BASE COUNT` installs modules that take long to
+//!   compile and behave as the component BASE.
 //!
-//! `peal-attack raise-about SERVER JOBS COUNT BYTES` raises events about others' procs. `peal-attack log-flood SERVER CHANNEL CONNECTIONS
-//! OPEN` logs more than a channel writes, and `peal-attack log SERVER JOB CHANNEL COUNT` is its victim.
-//!
-//! `peal-attack install-components DIRECTORY BASE COUNT` installs modules that take long to compile and do what the component BASE does.
-//!
-//! On the audit trail: `junk SERVER COUNT` and `knock SERVER COUNT SECRETS BYTES` connect and are refused, `claim SERVER JOB` once as a proc
-//! of another's job; `name-secrets SERVER JOB` and `large-secrets SERVER COUNT` raise events with secrets; `decide SERVER COUNT` measures
-//! decisions as the victim, `tell-secret SERVER SECRET` has one of its own.
+//! The audit trail:
+//! - `peal-attack junk SERVER COUNT` and `knock SERVER COUNT SECRETS BYTES` connect and are
+//!   refused.
+//! - `peal-attack claim SERVER JOB` connects once as a proc of another user's job.
+//! - `peal-attack name-secrets SERVER JOB` and `large-secrets SERVER COUNT` raise events with
+//!   secrets.
+//! - `peal-attack decide SERVER COUNT` is the victim, and measures decisions.
+//! - `peal-attack tell-secret SERVER SECRET` raises an event with a secret of its own.
 use anyhow::{Context, Result, bail};
 use peal_tests::attacks::{
     borrowed_groups, connecting, job_records, large_components, log_flood, long_messages,

@@ -1,6 +1,8 @@
-//! A job whose first proc controls the others, and tells what that did to their processes, by what the system says of them.
+//! A job whose first proc controls the others. It prints the effects on their processes, as `/proc`
+//! shows them.
 //!
-//! `peal run -n 3 -- target/debug/peal-controlled pause`; `tests/tests/jobs/process_control.rs` says what comes of each word.
+//! `peal run -n 3 -- target/debug/peal-controlled pause`; `tests/tests/jobs/process_control.rs` has
+//! the expected output of each argument.
 use anyhow::{Context, Result, bail};
 use peal_client::{Client, ClientError};
 use peal_model::{Info, KeyName, Proc, Rank, Scope, Value, code, key};
@@ -14,16 +16,19 @@ use std::{
 const PID: KeyName = KeyName("controlled.pid");
 const FROM: KeyName = KeyName("controlled.from");
 
-/// In sessions of their own, and the last of them with no environment: a child, one that the child leaves behind, one whose
-/// parent is gone from the beginning. They hear no request to end.
+/// Script that starts processes in sessions of their own, which ignore requests to end: a child, an
+/// orphan that the child leaves behind, and one whose parent is gone from the beginning. The last
+/// one has an empty environment.
 const TREE: &str = "trap '' TERM; setsid sh -c 'sleep $0 & wait' \"$0\" & (setsid sleep \"$0\" &); \
                     setsid env -i sh -c 'trap \"\" TERM; sleep $0 & wait' \"$0\" & wait";
-/// How many processes of it sleep.
+/// Number of its processes that sleep.
 const SLEEPERS: usize = 3;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let what = std::env::args().nth(1).context("say what is to be tried")?;
+    let what = std::env::args()
+        .nth(1)
+        .context("missing argument: the test to run")?;
     match what.as_str() {
         "pause" => pause().await,
         "kill" => end(key::PMIX_JOB_CTRL_KILL).await,
@@ -31,7 +36,7 @@ async fn main() -> Result<()> {
         "restart" => restart(true).await,
         "restart-job" => restart(false).await,
         "restart-nothing" => restart_nothing().await,
-        other => bail!("{other:?} is nothing that can be tried"),
+        other => bail!("unknown test {other:?}"),
     }
 }
 
@@ -39,7 +44,7 @@ fn directive(key: KeyName) -> [Info; 1] {
     [Info::new(key, Value::Bool(true))]
 }
 
-/// A number that only the sleepers of this rank of this job sleep for.
+/// Returns a sleep duration that only the sleepers of this rank of this job use.
 fn nap(rank: Rank) -> String {
     format!(
         "{}.{}",
@@ -48,7 +53,7 @@ fn nap(rank: Rank) -> String {
     )
 }
 
-/// The processes that sleep for that long.
+/// Returns the number of processes that sleep for that duration.
 fn sleepers(rank: Rank) -> usize {
     let wanted = format!("sleep\0{}\0", nap(rank));
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -70,7 +75,7 @@ fn stat(pid: u32) -> Option<Vec<String>> {
     )
 }
 
-/// The CPU time that a process has had, in ticks.
+/// Returns the CPU time of a process in ticks.
 fn cpu(pid: u32) -> u64 {
     stat(pid).map_or(0, |fields| {
         fields[11..13]
@@ -80,7 +85,7 @@ fn cpu(pid: u32) -> u64 {
     })
 }
 
-/// Uses as much CPU time itself as anybody who runs would have by then.
+/// Uses as much CPU time as any running process would have used by then.
 fn burn() {
     let (me, began) = (std::process::id(), Instant::now());
     let before = cpu(me);
@@ -92,7 +97,7 @@ async fn tell(client: &Client, key: KeyName, value: Value) -> Result<()> {
     Ok(client.commit().await?)
 }
 
-/// A proc that spins, and a process in another session that it started and that spins too.
+/// Pauses and resumes a proc that spins, and a spinning process that it started in another session.
 async fn pause() -> Result<()> {
     let client = Client::init().await?;
     let target = Proc::new(client.me().nspace.clone(), Rank(1));
@@ -177,7 +182,7 @@ async fn pause() -> Result<()> {
     Ok(client.finalize().await?)
 }
 
-/// Ends rank 1 with its tree, next to rank 2 with one of its own.
+/// Ends rank 1 with its process tree. Rank 2, with a tree of its own, goes on.
 async fn end(how: KeyName) -> Result<()> {
     let client = Client::init().await?;
     let me = client.me().clone();
@@ -211,7 +216,7 @@ async fn end(how: KeyName) -> Result<()> {
     Ok(client.finalize().await?)
 }
 
-/// Starts rank 1 again, or all, from a checkpoint.
+/// Starts rank 1 again, or all ranks, from a checkpoint.
 async fn restart(one: bool) -> Result<()> {
     let client = Client::init().await?;
     let me = client.me().clone();
@@ -254,7 +259,7 @@ async fn restart(one: bool) -> Result<()> {
                 "rank 0: restart: {}",
                 done.map_or_else(|error| error.to_string(), |_| "done".to_owned())
             );
-            // A server may answer before it is done.
+            // The server may answer before the restart is complete.
             let fresh = [Info::new(key::PMIX_GET_REFRESH_CACHE, Value::Bool(true))];
             while client.get(&target, FROM, &fresh).await.ok() != Some(Value::string("seven")) {}
             println!("rank 0: the new rank 1 goes on from there");
@@ -267,7 +272,7 @@ async fn restart(one: bool) -> Result<()> {
     Ok(client.finalize().await?)
 }
 
-/// Meets the others, in a new fence as long as somebody starts again.
+/// Waits for the other procs. Calls a new fence if a proc of the previous one was started again.
 async fn meet(client: &Client) -> Result<()> {
     loop {
         match client.fence(&[], &[]).await {
@@ -280,7 +285,7 @@ async fn meet(client: &Client) -> Result<()> {
     }
 }
 
-/// The program is gone when rank 1 is to be started again.
+/// Checks the error if the program is gone when rank 1 is to be started again.
 async fn restart_nothing() -> Result<()> {
     let client = Client::init().await?;
     let me = client.me().clone();
@@ -293,10 +298,10 @@ async fn restart_nothing() -> Result<()> {
     fs::remove_file(
         std::env::args()
             .nth(2)
-            .context("say where the program is")?,
+            .context("missing argument: the path of the program")?,
     )?;
     let checkpoint = [Info::new(key::PMIX_JOB_CTRL_RESTART, Value::string(""))];
-    // Whether it is told now or later, it is.
+    // The failure is reported by this call or later.
     let _ = client
         .job_control(&[Proc::new(me.nspace.clone(), Rank(1))], &checkpoint)
         .await;

@@ -1,5 +1,5 @@
-//! A first PMIx program with Peal's own client: each proc leaves a greeting, reads that of its neighbour, and the first one
-//! raises an event that the others hear. The counterpart of `tests/c/hello.c`.
+//! A first PMIx program with Peal's own client. Each proc puts a greeting and reads that of its
+//! neighbor. The first proc raises an event for the others. The counterpart of `tests/c/hello.c`.
 //!
 //! `peal run -n 4 -- target/debug/peal-example`
 use anyhow::{Context, Result};
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 const GREETING: KeyName = KeyName("hello.greeting");
 const NEWS: KeyName = KeyName("hello.news");
-/// The first code that is free for users, less one: the base itself belongs to nobody in particular.
+/// First code that users may choose, less one: the base itself is not theirs.
 const GOOD_NEWS: Status = Status(code::PMIX_EXTERNAL_ERR_BASE.0 - 1);
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ async fn main() -> Result<()> {
             .as_ref()
             .map(|source| source.rank.to_string())
             .unwrap_or_default();
-        // The program may have left already.
+        // The program may have ended already.
         let _ = tell.send(source);
         HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
@@ -56,7 +56,7 @@ async fn main() -> Result<()> {
             .notify(GOOD_NEWS, Range::Namespace, vec![info])
             .await?;
     }
-    let source = told.recv().await.context("no news were heard")?;
+    let source = told.recv().await.context("no event was received")?;
     println!("rank {}: heard good news from rank {source}", me.rank);
     client.fence(&[], &[]).await?;
     client.finalize().await?;

@@ -1,7 +1,9 @@
-//! What a server answers to Peal's client, whoever wrote it: each call once, one line for what came of it. Or what it tells of
-//! another proc's end.
+//! Results of Peal's client under any PMIx server: either each call once, with one line for its
+//! result, or the events about another proc's end.
 //!
-//! `mpirun -n 2 target/debug/peal-foreign calls`, `prterun -n 2 target/debug/peal-foreign hears killed`
+//! `mpirun -n 2 target/debug/peal-foreign calls`
+//!
+//! `prterun -n 2 target/debug/peal-foreign hears killed`
 use anyhow::{Context, Result, bail};
 use peal_client::{
     ClassFilter, Client, ClientError, ConstructOptions, Handler, HandlerOutcome, MonitorRequest,
@@ -11,14 +13,14 @@ use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
 use tokio::{sync::mpsc, time::timeout};
 
-/// How long a server has for a call: one that answers does so at once.
+/// Time limit of a call. A server that answers does so at once.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long we listen for what it tells of an end, which it does at once.
+/// Time to wait for events about an end, which come at once.
 const SILENCE: Duration = Duration::from_secs(5);
-/// How long a heartbeat may be missing until that is told, and then some.
+/// Time until a missing heartbeat is reported, with a margin.
 const MISSED: Duration = Duration::from_secs(8);
 const NEWS: Status = Status(-3501);
-/// By what a host may say that a proc has ended.
+/// Codes by which a host environment may report the end of a proc.
 const ENDS: [Status; 10] = [
     code::PMIX_ERR_PROC_ABORTED,
     code::PMIX_ERR_PROC_ABORTING,
@@ -46,7 +48,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// One line for a call.
+/// Prints one line for a call.
 fn said<T>(what: &str, outcome: Result<T, ClientError>) {
     match outcome {
         Ok(_) => println!("{what}: ok"),
@@ -183,13 +185,14 @@ async fn calls() -> Result<()> {
     Ok(())
 }
 
-/// The first rank raises an event of this range, after which some servers answer nothing more: nothing is asked of them then.
+/// Raises an event of this range from the first rank. Some servers answer nothing after that, so no
+/// further request is sent.
 async fn notifies(range: &str) -> Result<()> {
     let client = Client::init().await?;
     let me = client.me().clone();
     let (tell, mut hear) = mpsc::unbounded_channel();
     let handler = Handler::non_blocking(move |_| {
-        // We may have ended.
+        // The program may have ended already.
         let _ = tell.send(());
         HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
@@ -246,19 +249,19 @@ fn told(event: &Event) -> String {
     )
 }
 
-/// The last rank ends so, and the others say what they hear of it.
+/// Ends the last rank in this way. The other ranks print the events that they receive.
 async fn hears(end: &str) -> Result<()> {
     let client = Client::init().await?;
     let (tell, mut hear) = mpsc::unbounded_channel();
     let handler = Handler::non_blocking(move |call| {
-        // We may have heard enough.
+        // The program may have received enough.
         let _ = tell.send(told(call.event()));
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client
         .register(&[], &ClassFilter::Both.directives(), handler.clone())
         .await?;
-    // Some hosts raise these for those alone who ask for them by name.
+    // Some host environments raise these only for clients that name them.
     client
         .register(&ENDS, &ClassFilter::Both.directives(), handler.clone())
         .await?;
@@ -271,7 +274,7 @@ async fn hears(end: &str) -> Result<()> {
             "killed" => kill_process(getpid(), Signal::KILL)?,
             "exits" => std::process::exit(3),
             "aborts" => std::process::abort(),
-            // It wants to be watched and gives no sign of life.
+            // The proc requests a monitor and sends no heartbeat.
             "silent" => drop(
                 client
                     .watch(MonitorRequest::heartbeat(Duration::from_secs(1), 1))

@@ -1,5 +1,6 @@
-//! What `tests/c/invite.c` does, with Peal's own client: rank 0 invites the others to a group, and each prints what came of it. Procs of
-//! both programs are in one job. With `stay`, all form a group and stay in it. With `bootstrap`, it is added to a group that others form.
+//! `tests/c/invite.c` with Peal's own client: rank 0 invites the others to a group, and each prints
+//! the result. Procs of both programs are in one job. With `stay`, all form a group and stay in it.
+//! With `bootstrap`, the proc is added to a group that others form.
 //!
 //! `peal run -n 4 -- target/debug/peal-grouped accept`
 use anyhow::{Context, Result, bail};
@@ -15,13 +16,13 @@ use tokio::{
 };
 
 const GROUP: &str = "crew";
-/// For what must come; reached only when something is broken.
+/// Time limit of things that must happen. It passes only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 struct Program {
     client: Client,
     what: String,
-    /// Who does not accept.
+    /// Rank that does not accept.
     other: Option<Rank>,
     heard: UnboundedReceiver<Status>,
 }
@@ -62,7 +63,7 @@ async fn main() -> Result<()> {
     Ok(program.client.finalize().await?)
 }
 
-/// Forms a group of all and one of rank 0, and stays in them.
+/// Forms a group of all procs and one of rank 0, and stays in them.
 async fn stay(client: &Client) -> Result<()> {
     let me = client.me().clone();
     if me.rank == Rank(0) {
@@ -76,7 +77,7 @@ async fn stay(client: &Client) -> Result<()> {
     std::future::pending().await
 }
 
-/// Is added to the group of `tests/c/group.c` by procs that it does not know.
+/// Waits to be added to the group of `tests/c/group.c` by procs that it does not know.
 async fn be_added(client: Client) -> Result<()> {
     let group = client
         .group_construct("ours", ConstructOptions::added())
@@ -92,7 +93,7 @@ fn say(client: &Client, what: &str) {
     println!("rank {}: {what}", client.me().rank);
 }
 
-/// What becomes of groups.
+/// Registers a handler for the events about groups, and returns their codes.
 async fn listen(client: &Client) -> Result<UnboundedReceiver<Status>> {
     let (tell, heard) = mpsc::unbounded_channel();
     let handler = Handler::non_blocking(move |call| {
@@ -133,7 +134,7 @@ impl Program {
             other => bail!("{other:?} is nothing that can be done here"),
         }
         client.fence(&[], &[]).await?;
-        // The others meet there between the first invitation and the second.
+        // The other procs call this fence between the first invitation and the second.
         let meets = async {
             if fence_of_job {
                 client.fence(&[], &[]).await
@@ -187,7 +188,7 @@ impl Program {
         }
     }
 
-    /// Says how it ended, and which event said the same.
+    /// Prints the result, and the event that reported the same.
     async fn tell(
         &mut self,
         what: &str,

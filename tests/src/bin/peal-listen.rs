@@ -1,4 +1,4 @@
-//! Waits for one event of a code and says from whom it came.
+//! Waits for one event of a code, and prints its source.
 use anyhow::{Context, Result};
 use peal_client::{ClassFilter, Client, Handler, HandlerOutcome};
 use peal_model::{Status, code};
@@ -6,11 +6,16 @@ use tokio::sync::mpsc;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let wanted = Status(std::env::args().nth(1).context("say which code")?.parse()?);
+    let wanted = Status(
+        std::env::args()
+            .nth(1)
+            .context("missing argument: the code of the event")?
+            .parse()?,
+    );
     let client = Client::init().await?;
     let (tell, mut told) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
-        // Once is enough.
+        // The first event is enough.
         let _ = tell.send(call.event().source.clone());
         HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });

@@ -1,5 +1,5 @@
-//! A program that has as many procs of a shell started as its argument says, each of which ends at once, and tells what came of it and what
-//! of such a request its server honours.
+//! Spawns as many procs of a shell as its argument says, each of which ends at once. Prints the
+//! result, and the directives for spawn that its server supports.
 //!
 //! `peal run -n 1 -- target/debug/peal-spawner 2`
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 async fn main() -> Result<()> {
     let procs = std::env::args()
         .nth(1)
-        .context("say how many procs")?
+        .context("missing argument: the number of procs")?
         .parse()
         .context("that is no number of procs")?;
     let client = Client::init().await?;
@@ -21,7 +21,7 @@ async fn main() -> Result<()> {
             Some(Value::Status(status)) => *status,
             _ => code::PMIX_ERR_NOT_FOUND,
         };
-        // The other end is there as long as the program is.
+        // The receiver exists as long as the program does.
         let _ = tell.send(status);
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });

@@ -1,6 +1,8 @@
-//! A proc that saves its state when it is told to by an event, can be preempted, and says on standard output what it is told.
+//! A proc that saves its state when an event requests that, can be preempted, and prints the events
+//! that it receives.
 //!
-//! `peal run -n 2 -- target/debug/peal-test-checkpoint [never]`; with `never` it never says that it has saved anything.
+//! `peal run -n 2 -- target/debug/peal-test-checkpoint [never]`; with `never` it never reports that
+//! its state is saved.
 use anyhow::Result;
 use peal_client::{CheckpointMethod, Client, Control, Handler, HandlerOutcome};
 use peal_model::{Range, code};

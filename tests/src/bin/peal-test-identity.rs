@@ -1,4 +1,5 @@
-//! Claims to be the proc that its environment names, by Peal's own client, and says how that went; leaves when its input ends.
+//! Claims to be the proc that its environment names, with Peal's own client, and prints the result.
+//! Ends at the end of its standard input.
 use peal_client::Client;
 use std::io::Read;
 

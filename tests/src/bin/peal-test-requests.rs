@@ -1,5 +1,6 @@
-//! A program that wants something from its server: a line logged to its job's output, and the end of a job that is not its
-//! own. It tells what came of it. With the address of a server it is a tool there, and wants the end of the job only.
+//! A program that sends two requests to its server: to log a line to its job's output, and to end a
+//! job other than its own. It prints the results. With the address of a server it is a tool there,
+//! and only requests the end of the job.
 //!
 //! `peal run -n 1 --config docs/demo.toml -- target/debug/peal-test-requests`
 use anyhow::{Context, Result};

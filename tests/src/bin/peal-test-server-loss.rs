@@ -1,4 +1,4 @@
-//! A proc that waits for the loss of its server, and tells somebody at a TCP address what it sees.
+//! A proc that waits for the loss of its server, and reports what it sees to a TCP address.
 //!
 //! `peal run -n 1 -- target/debug/peal-test-server-loss ADDRESS`
 use anyhow::{Context, Result};
@@ -17,7 +17,8 @@ async fn main() -> Result<()> {
         .nth(1)
         .context("usage: peal-test-server-loss ADDRESS")?;
     let told = Arc::new(Mutex::new(TcpStream::connect(address)?));
-    let tell = move |line: String| writeln!(told.lock().expect("nobody panics with it"), "{line}");
+    let tell =
+        move |line: String| writeln!(told.lock().expect("the lock is never poisoned"), "{line}");
     let client = Client::init().await?;
     let server = client.server();
     let (heard, mut hear) = mpsc::unbounded_channel();
@@ -30,7 +31,7 @@ async fn main() -> Result<()> {
         .register(&[code::PMIX_ERR_LOST_CONNECTION], &[], handler)
         .await?;
     tell("ready".to_owned())?;
-    // Nobody puts it.
+    // No proc puts this key.
     let patience = [Info::new(key::PMIX_TIMEOUT, Value::Int(600))];
     let open = client
         .get(client.me(), KeyName("test.never"), &patience)

@@ -1,4 +1,5 @@
-//! The admin socket: who may call, what is understood, what is recorded; and what is counted, as people and Prometheus see it.
+//! The admin socket: permitted callers, accepted requests, audit records, and the metrics as users
+//! and Prometheus see them.
 use peal_needs::needs;
 use peal_tests::{
     daemon::{Daemon, Place},
@@ -14,11 +15,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A user whom nobody knows, and one whom every machine has.
+/// User without a name or a permission.
 const STRANGER: u32 = 65_533;
 const NOBODY: u32 = 65_534;
 
-/// Lets everybody reach the socket and what lies beside it, so that only who calls decides.
+/// Gives all users access to the socket and its directory, so that only the caller's identity
+/// decides.
 fn open_to_all(place: &Place) {
     for (path, mode) in [
         (place.path(""), 0o755),
@@ -29,17 +31,17 @@ fn open_to_all(place: &Place) {
     }
 }
 
-/// A verb as another user.
+/// Returns a command that runs as another user.
 fn as_user(daemon: &Daemon, uid: u32, args: &[&str]) -> Command {
     let mut command = daemon.verb(args);
     command.uid(uid).gid(uid).current_dir("/");
     command
 }
 
-/// Says something on the socket, and reads what comes back.
+/// Sends bytes to the socket, and returns the answer.
 fn say(socket: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
-    // Whoever is refused early is not read to the end.
+    // The server may refuse before it has read everything.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     let mut reply = String::new();
@@ -77,7 +79,7 @@ fn other_users_are_refused_and_counted_with_any_file_mode() {
         .find(|line| line.contains(" admin_callers_refused "))
         .unwrap();
     assert!(counted.trim_start().starts_with("10 "), "{counted}");
-    // Nothing that they asked for was done, and they fill no disk.
+    // None of the requests was carried out or recorded, so these callers cannot fill a disk.
     assert_eq!(daemon.tell(&["job", "list"]).lines().count(), 1);
     daemon.tell(&["stop", "--wait"]);
     daemon.ends().expect_status(0);
@@ -96,7 +98,7 @@ fn other_users_are_refused_and_counted_with_any_file_mode() {
 #[needs(prepared, root, nogroup)]
 #[test]
 fn admin_group_members_may_register_own_jobs_only() {
-    let group = group_of(NOBODY).expect("its group has a name, as `#[needs(nogroup)]` says");
+    let group = group_of(NOBODY).expect("the group has a name, as `#[needs(nogroup)]` requires");
     let place = Place::new();
     place.configure(&format!(
         "[admin]\ngroup = {group:?}\n[store]\npath = \"peal.db\"\n"
@@ -110,7 +112,7 @@ fn admin_group_members_may_register_own_jobs_only() {
         ),
         (0o660, NOBODY)
     );
-    // The directory is for all to pass, the socket for the group alone.
+    // All users may pass the directories. Only the group may use the socket.
     for path in [place.path(""), place.path("run")] {
         fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
     }
@@ -149,7 +151,7 @@ fn admin_group_members_may_register_own_jobs_only() {
             done.stderr
         );
     }
-    // Root may register for anybody.
+    // Root may register jobs for any user.
     daemon.tell(&["job", "register", "for-nobody", "--uid", "65534"]);
     daemon.tell(&[
         "job",
@@ -215,7 +217,7 @@ fn admin_group_members_may_register_own_jobs_only() {
     assert_eq!(call("stop").outcome, "done");
 }
 
-/// The name of a group.
+/// Returns the name of a group.
 fn group_of(gid: u32) -> Option<String> {
     let groups = fs::read_to_string("/etc/group").unwrap();
     let mut lines = groups
@@ -284,7 +286,7 @@ fn invalid_requests_are_refused_and_server_continues() {
             "{shown}: {reply}"
         );
     }
-    // Those who say nothing take no seat from others for good; and a caller may leave whenever it likes.
+    // Silent callers do not occupy the connections for ever, and a caller may leave at any time.
     let silent: Vec<UnixStream> = (0..15)
         .map(|_| UnixStream::connect(place.socket()).unwrap())
         .collect();
@@ -309,7 +311,8 @@ fn invalid_requests_are_refused_and_server_continues() {
     );
 }
 
-/// Reads the text that Prometheus reads, strictly: each family's help, type and unit before its samples, no name twice.
+/// Parses the text for Prometheus strictly: help, type and unit of each family precede its samples,
+/// and no name occurs twice.
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
     let mut families: BTreeMap<&str, (&str, Option<&str>)> = BTreeMap::new();
@@ -508,7 +511,7 @@ fn a_server_of_any_user_is_found_where_it_usually_is() {
     assert!(socket.exists());
     let mut verb = peal(["stop", "--wait"]);
     theirs(&mut verb);
-    // Root finds it if told where, and may as well.
+    // Root finds the socket if its path is given, and may use it.
     assert!(
         run(peal(["status"]).arg("--socket").arg(&socket))
             .expect_status(0)

@@ -1,4 +1,5 @@
-//! `peal attach`: programs run as ever with handlers before them, whoever started them; and the handlers see what comes.
+//! `peal attach`: programs run under any launcher as before, with handlers in between that see the
+//! events.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_needs::needs;
 use peal_tests::{
@@ -15,7 +16,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A configuration of `peal attach`: whoever is silent is logged, and killed.
+/// Configuration of `peal attach` whose handler logs and kills procs without heartbeats.
 const WATCHDOG: &str = "[[module]]\nname = \"watchdog\"\npath = \"FILE\"\n\
                         grants = [\"logging\", \"clock\", \"job-control\", \"log-request\", \"resource-usage\"]\n\
                         config = { action = \"kill\", log = \"stderr\" }\n";
@@ -24,14 +25,15 @@ fn words(text: &[&str]) -> Vec<OsString> {
     text.iter().map(OsString::from).collect()
 }
 
-/// What procs said, in whatever order they did.
+/// Returns the lines of the procs in a fixed order.
 fn sorted(done: &Done) -> Vec<String> {
     let mut lines: Vec<String> = done.stdout.lines().map(str::to_owned).collect();
     lines.sort();
     lines
 }
 
-/// Those that take an event of a job from procs: `mpirun` of Open MPI 4.1 answers nothing more after one.
+/// Returns the launchers that accept an event of a job from procs. `mpirun` of Open MPI 4.1 stops
+/// answering after one.
 fn launchers() -> [Launcher; 3] {
     [Launcher::Peal, Launcher::c_server(), Launcher::prterun()]
 }
@@ -52,7 +54,7 @@ fn programs_run_as_without_it() {
                 "{launcher:?}, {program:?}: {}",
                 attached.stderr
             );
-            // Each proc but the one that raises it hears one event.
+            // Each proc but the source receives one event.
             assert_eq!(
                 attached.stderr.matches("report answers").count(),
                 2,
@@ -74,12 +76,13 @@ fn mpi_programs_run_as_without_it() {
             let attached =
                 run(&mut launcher.job(4, &[], attach(&["report"], &[], &program))).expect_status(0);
             assert_eq!(sorted(&attached), sorted(&plain), "{launcher:?}");
-            assert!(!attached.stdout.is_empty(), "it says something");
+            assert!(!attached.stdout.is_empty(), "the output is not empty");
         }
     }
 }
 
-/// What procs heard, the last of them having ended so, with this handler before them.
+/// Runs procs of which the last ends in this way, with this handler attached. Returns the events
+/// that the procs received.
 fn heard(launcher: &Launcher, options: &[&str], end: &str, handler: &str) -> Done {
     let program = vec![program("peal-foreign").into(), "hears".into(), end.into()];
     let done = run(&mut launcher.job(3, options, attach(&[handler], &["--events"], &program)));
@@ -91,7 +94,8 @@ fn heard(launcher: &Launcher, options: &[&str], end: &str, handler: &str) -> Don
     done
 }
 
-/// An event that comes to two procs: a handler sees it before each, and it goes on with what that returned or, if it is complete, not.
+/// Checks an event for two procs. A handler receives it before each proc. The proc gets it with the
+/// handler's result, or not at all if the handler completes the event.
 fn is_handled(launcher: &Launcher, options: &[&str], end: &str, event: &str) {
     let seen = heard(launcher, options, end, "report");
     assert_eq!(
@@ -113,11 +117,11 @@ fn is_handled(launcher: &Launcher, options: &[&str], end: &str, event: &str) {
         .lines()
         .filter(|line| line.contains(event))
         .collect();
-    // Each has two handlers for it, one of which is for every code.
+    // Each proc has two handlers for the event, one of which is registered for every code.
     assert_eq!(heard_of.len(), 4, "{}", seen.stdout);
     assert!(
         heard_of.iter().all(|line| line.contains("\"report\"")),
-        "with what the handler returned: {heard_of:?}"
+        "with the handler's results: {heard_of:?}"
     );
 
     let stopped = heard(launcher, options, end, "complete");
@@ -174,7 +178,7 @@ fn events_raised_by_handlers_reach_the_program() {
     ];
     let done =
         run(&mut server.job(2, &[], attach(&["event-echo"], &[], &program))).expect_status(0);
-    // Rank 0 hears the alert, and raises another event, of which the source is itself.
+    // Rank 0 receives the alert, and raises another event with itself as the source.
     let raised: Vec<&str> = done
         .stdout
         .lines()
@@ -211,7 +215,7 @@ fn handler_logs_and_control_pass_channels_and_policies() {
         "silent".into(),
     ];
     let attached = attach(&[], &["--config", own.to_str().unwrap()], &program);
-    // A proc that others have ended is no failure of the job.
+    // A proc that other procs ended is no failure of the job.
     let done = run(&mut Launcher::Peal.job(3, &["--config", &site], attached)).expect_status(0);
     assert_eq!(
         done.stdout.matches("nothing more").count(),
@@ -225,8 +229,8 @@ fn handler_logs_and_control_pass_channels_and_policies() {
         done.stderr
     );
     let board = std::fs::read_to_string(place.path("board")).unwrap();
-    // Each proc has handlers of its own, the silent one, too; each is told as the proc that it is before. Whether that of the silent
-    // one writes before another has ended it is left to chance.
+    // Each proc has handlers of its own, also the silent one, and they act as that proc. The silent
+    // proc may be ended before its handler writes.
     for rank in 0..3 {
         let by = format!(",{rank}] ");
         let lines = board.lines().filter(|line| {
@@ -240,7 +244,8 @@ fn handler_logs_and_control_pass_channels_and_policies() {
     }
 }
 
-/// In a PMIx environment in which no server answers: enough for a program that asks for none.
+/// Returns a command in a PMIx environment without a server, which is enough for a program that
+/// sends no request.
 fn lonely(arguments: &[OsString]) -> Command {
     let mut command = peal(arguments.get(1..).unwrap());
     command

@@ -1,4 +1,5 @@
-//! `peal chain show`: the order in force, owner by owner, and why each handler stands where it does or is passed over.
+//! `peal chain show`: the order in force by owner, and the reason for each handler's place or
+//! omission.
 use peal_needs::needs;
 use peal_tests::{
     daemon::{Daemon, Place},
@@ -6,7 +7,7 @@ use peal_tests::{
 };
 use serde_json::Value;
 
-/// Who is affected by an event: then it is about jobs.
+/// Info that names an affected proc, which makes an event job-specific.
 const AFFECTED: &str = "PMIX_EVENT_AFFECTED_PROC=other:0";
 
 const MODULES: [&str; 6] = [
@@ -35,7 +36,7 @@ fn show(daemon: &Daemon, more: &[&str]) -> Vec<Value> {
     serde_json::from_str(&printed).unwrap()
 }
 
-/// What is said of each handler under this name.
+/// Returns the rows of each handler under this name.
 fn all(rows: &[Value], of: &str) -> Vec<String> {
     rows.iter()
         .map(|row| {
@@ -137,7 +138,7 @@ fn skipped_handlers_of_an_event_are_shown_with_reason() {
     );
 }
 
-/// Of an event without infos nobody has said whether it is about a job.
+/// The class of an event without infos is not known.
 #[needs(prepared)]
 #[test]
 fn class_of_an_event_without_infos_is_left_open() {

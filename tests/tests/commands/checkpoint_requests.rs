@@ -1,9 +1,10 @@
-//! `peal ctl` with requests that take their time: procs that save their state and make room, and what is told of that until it has ended.
+//! `peal ctl` with requests that take time: procs save their state and can be preempted. The
+//! command prints the progress until the request has ended.
 use peal_needs::needs;
 use peal_tests::{program, shell_job::ShellJob};
 use serde_json::Value;
 
-/// Two procs that save their state when they are told to.
+/// Starts two procs that save their state on request.
 fn savers(more: &[&str]) -> ShellJob {
     let script = format!(
         "exec {} {}",
@@ -58,7 +59,7 @@ fn a_checkpoint_is_done_when_all_have_saved() {
         table.starts_with("request  state  action") && table.contains("night    done   "),
         "{table}"
     );
-    // Who gives no name is told one.
+    // A request without a checkpoint name gets one.
     let accepted = job
         .ask(&["ctl", "checkpoint", "n.2", &name])
         .expect_status(0)
@@ -92,7 +93,7 @@ fn checkpoint_not_made_in_time_has_failed() {
         failed.stderr
     );
     assert_eq!(status(&job, "x")["procs"].as_array().map(Vec::len), Some(2));
-    // Nobody knows how sleep saves its state.
+    // The program `sleep` cannot save its state.
     let sleeps = ShellJob::asleep(1, &[]);
     let refused = sleeps
         .ask(&["ctl", "checkpoint", "n.1", &sleeps.nspace()])

@@ -1,4 +1,4 @@
-//! The command line as its user meets it, bad input included.
+//! The command line as a user sees it, including invalid input.
 use peal_client::Client;
 use peal_model::{Nspace, Range, Status};
 use peal_needs::needs;
@@ -132,7 +132,7 @@ fn inspect_shows_exports_and_imports_of_module() {
     assert_eq!(
         spin["capabilities"].as_array().unwrap().len(),
         0,
-        "a module asks for no more than it uses"
+        "a module has no unused capabilities"
     );
 }
 
@@ -174,7 +174,7 @@ fn completion_reader_closing_early_is_no_error() {
 #[needs(prepared)]
 #[test]
 fn requested_trace_filter_is_applied_or_an_error() {
-    // There is something to warn of.
+    // The configuration produces a warning.
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     let traced = |filter: &str| {
@@ -195,9 +195,9 @@ fn requested_trace_filter_is_applied_or_an_error() {
             .expect_status(0)
             .stderr
             .contains("compiled code cache disabled"),
-        "an empty one says nothing"
+        "an empty value disables the cache without a message"
     );
-    // On a busy machine it says that it compiles, which is no line of the trace.
+    // On a busy machine the command prints that it compiles, which is no line of the trace.
     let untraced = traced("off").expect_status(0).stderr;
     assert!(
         !untraced.contains("compiled code cache disabled"),
@@ -221,7 +221,8 @@ fn without_components_there_is_no_engine() {
     assert!(handled.contains("peal-epoch"), "{handled}");
 }
 
-/// No test but the program of the next one: more events than may wait for a terminal, which itself takes the lines of some.
+/// Not a test, but the program of the next one. It raises more events than may wait for a terminal,
+/// which itself accepts some lines.
 #[test]
 #[ignore = "the program of another test"]
 fn raises_events_where_it_is_a_proc() {
@@ -267,7 +268,7 @@ fn a_terminal_that_takes_nothing_keeps_nothing_from_the_record() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Nobody reads the other end of standard error before all events are raised.
+    // The test does not read standard error before all events are raised.
     let mut said = BufReader::new(child.stdout.take().unwrap())
         .lines()
         .map(Result::unwrap);

@@ -1,4 +1,4 @@
-//! `peal config` and what the other verbs do with a configuration, as an admin meets it.
+//! `peal config`, and the use of configurations by the other commands, as an admin sees them.
 use peal_needs::needs;
 use peal_tests::{Done, guest, peal, root, run, text_form};
 use std::{
@@ -8,7 +8,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A directory with a `peal.toml`.
+/// Creates a directory with a `peal.toml`.
 fn site(text: &str) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("peal.toml");
@@ -20,7 +20,7 @@ fn check(file: &Path) -> Done {
     run(peal(["config", "check"]).arg(file))
 }
 
-/// What a run under this configuration is refused with; `peal config check` says the same.
+/// Returns the error of a run under this configuration, which is also that of `peal config check`.
 #[track_caller]
 fn refused(text: &str) -> String {
     let (dir, file) = site(text);
@@ -107,7 +107,7 @@ fn component_must_match_its_settings() {
         text.starts_with("peal: peal.toml:3:1: module m: not WebAssembly"),
         "{text}"
     );
-    // Each of these belongs to another kind of module, and would do nothing.
+    // Each of these settings belongs to another kind of module, and would have no effect.
     let misplaced = refused(&module(
         "grants = [\"logging\"]\non_failure = \"pass\"\nchannels = [\"stdout\"]\nsinks = [\"stdout\"]\nmax_state_bytes = 1\n",
     ));
@@ -194,7 +194,7 @@ fn errors_of_next_start_are_all_reported_at_once() {
     run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(0);
 }
 
-/// A module that registers one handler itself.
+/// Returns a module that registers one handler itself.
 fn registers_itself() -> Vec<u8> {
     text_form::of_sandbox("managed.wat")
 }
@@ -212,7 +212,8 @@ fn ignored_handler_settings_are_reported() {
         run(peal(["run", "--config"]).arg(&file).args(["--", "true"]))
     };
     start("").expect_status(0);
-    // What it is called in the chain is known only when it runs, so that the check must not say that nobody is.
+    // Its name in the chain is known only at run time, so the check must not report that there is
+    // no such handler.
     let beside = format!(
         "[[module]]\nname = \"n\"\npath = {:?}\ncodes = [-1, -2]\n",
         guest("noop")
@@ -269,7 +270,7 @@ fn impossible_retention_is_refused_with_valid_values() {
         assert!(told.contains(wanted), "{given}: {told}");
         assert_eq!(told.lines().count(), 1, "{told}");
     }
-    // Where records are kept for less than a week, decisions are.
+    // If records are kept for less than a week, decisions are, too.
     let (_dir, file) = site("[audit]\nkeep_days = 3\n");
     check(&file).expect_status(0);
 }
@@ -317,7 +318,8 @@ fn config_check_tells_mistakes_of_all_kinds_at_once() {
     ] {
         assert_eq!(told.matches(wanted).count(), 1, "{wanted}: {told}");
     }
-    // Whether `other` is in the file that is no TOML nobody knows, and what is wrong with b has been told.
+    // It is not known if the file with invalid TOML defines `other`. The error of b was already
+    // reported.
     assert_eq!(told.lines().count(), 8, "{told}");
     let json = run(peal(["config", "check", "--json"]).arg(&file)).expect_status(1);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
@@ -371,13 +373,13 @@ fn site_component_must_be_writable_by_its_owner_only() {
     fs::copy(guest("report"), &component).unwrap();
     check(&file).expect_status(0);
     fs::set_permissions(&component, fs::Permissions::from_mode(0o666)).unwrap();
-    // Only a server of root asks who may write.
+    // Only a server of root checks the permissions of its files.
     let exposed = check(&file).expect_status(1).stderr;
     assert!(
         exposed.contains("peal.toml:3:1: ") && exposed.contains("has owner 0 and mode 666"),
         "{exposed}"
     );
-    // Known byte by byte, it may come from anywhere.
+    // A file with a fixed hash may be writable by others.
     let json = run(peal(["module", "inspect", "--json"]).arg(&component))
         .expect_status(0)
         .stdout;
@@ -404,7 +406,7 @@ fn site_component_must_be_writable_by_its_owner_only() {
 
 #[needs(prepared)]
 #[test]
-fn a_right_configuration_is_told_to_be_so() {
+fn valid_configuration_is_reported_as_valid() {
     let module = format!(
         "name = \"m\"\npath = {:?}\ngrants = [\"logging\"]\n",
         guest("report")

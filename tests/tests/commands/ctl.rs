@@ -1,11 +1,11 @@
-//! `peal ctl` against running jobs: what is asked for happens to those who are named and nobody else, and what is not done is said with the
-//! reason.
+//! `peal ctl` against running jobs. A request affects exactly the named procs, and a request that
+//! was not carried out is reported with the reason.
 use peal_needs::needs;
 use peal_tests::{daemon::Place, peal, run, shell_job::ShellJob};
 use serde_json::Value;
 use std::process::Command;
 
-/// Procs that say when they are told something, and go on.
+/// Script of procs that print a line at SIGUSR1, and go on.
 const TELLS: &str = "trap 'echo told' USR1; echo ready; while :; do sleep 1000; done";
 
 #[needs(prepared)]
@@ -36,7 +36,7 @@ fn kill_ends_only_named_procs() {
         (Some(0), "")
     );
     assert_eq!(job.states(), ["running", "killed", "running"]);
-    // What is ended already can be ended.
+    // Terminating a job that has ended succeeds.
     let again = job
         .ask(&["ctl", "kill", &format!("{name}:0-1")])
         .expect_status(0);
@@ -179,7 +179,7 @@ fn timed_out_command_reports_pending_request() {
         "late"
     );
     assert_eq!(job.states(), ["running"]);
-    // A terminal is shown what is waited for, and for how long; then that is gone.
+    // On a terminal, the command shows its progress and the time, and removes them at the end.
     let screen = on_a_terminal(&job, &["ctl", "terminate", &target, "--timeout", "2s"]);
     let wheel = screen
         .find("\r\u{1b}[2K\u{1b}[36m")
@@ -196,7 +196,7 @@ fn timed_out_command_reports_pending_request() {
     job.ends();
 }
 
-/// What a verb shows on a terminal, which `script` makes.
+/// Returns the output of a command on a terminal, which `script` provides.
 fn on_a_terminal(job: &ShellJob, args: &[&str]) -> String {
     let verb = job.verb(args);
     let words: Vec<String> = std::iter::once(verb.get_program())
@@ -219,7 +219,7 @@ fn on_a_terminal(job: &ShellJob, args: &[&str]) -> String {
 fn the_end_of_a_whole_job_is_no_accident() {
     let job = ShellJob::asleep(2, &["--events"]);
     let name = job.nspace();
-    // The server goes with its job: whether it answers before is a matter of luck.
+    // The server ends with its job, so it may or may not answer before.
     let mut command = job.verb(&["ctl", "terminate", &name]);
     let ended = std::thread::spawn(move || run(&mut command));
     let done = job.ends();
@@ -230,7 +230,7 @@ fn the_end_of_a_whole_job_is_no_accident() {
 
 #[needs(prepared)]
 #[test]
-fn requests_are_asked_about_by_name() {
+fn ctl_status_finds_requests_by_name() {
     let place = Place::new();
     let daemon = place.start();
     let ctl = |args: &[&str]| {

@@ -1,5 +1,5 @@
-//! `peal event notify` and `peal event watch` against running servers: what is raised is heard, with what handlers answered where
-//! that can be known, and whoever watches ends as one should.
+//! `peal event notify` and `peal event watch` against running servers. Watchers receive raised
+//! events, with the handlers' results if these can be known, and end with the proper status.
 use peal_client::{AttachTarget, Tool, ToolSettings};
 use peal_model::{Infos, Range, Status, key};
 use peal_needs::needs;
@@ -20,10 +20,10 @@ use std::{
     time::Duration,
 };
 
-/// How long a line may be in coming before the event is raised again; none takes a tenth of it.
+/// Time to wait for a line before the event is raised again; a line takes less than a tenth of it.
 const SOON: Duration = Duration::from_secs(2);
 
-/// A server with two handlers, of which the second ends the chain.
+/// Starts a server with two handlers, of which the second ends the chain.
 fn site() -> (Place, Daemon) {
     let place = Place::new();
     place.configure(&format!(
@@ -35,7 +35,7 @@ fn site() -> (Place, Daemon) {
     (place, daemon)
 }
 
-/// `peal event`, where tools find this place's servers.
+/// Returns `peal event`, which finds the servers of this directory.
 fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
     let mut command = daemon.verb(&[&["event"], args].concat());
     command
@@ -49,7 +49,7 @@ fn raise(place: &Place, daemon: &Daemon, args: &[&str]) -> Done {
     run(&mut event(place, daemon, &[&["notify"], args].concat()))
 }
 
-/// Somebody who watches, and the lines that he prints.
+/// Running `peal event watch`, and the lines that it prints.
 struct Watch {
     child: Child,
     lines: mpsc::Receiver<String>,
@@ -68,7 +68,7 @@ impl Watch {
         Watch { child, lines }
     }
 
-    /// Raises an event until the watcher, who may still be on his way to the server, has seen one.
+    /// Raises an event until the watcher, which may not be connected yet, has printed one.
     fn sees(&self, raise: impl Fn()) -> String {
         for _ in 0..20 {
             raise();
@@ -129,7 +129,7 @@ fn administrator_sees_answer_of_each_handler() {
         (&"report".into(), &"ends".into())
     );
     assert_eq!(results[1]["status"]["name"], "PMIX_EVENT_ACTION_COMPLETE");
-    // Not of another code.
+    // The code is not the watched one.
     raise(&place, &daemon, &["-3002"]).expect_status(0);
     raise_one();
     let next: Value = serde_json::from_str(&watch.lines.recv_timeout(SOON).unwrap()).unwrap();
@@ -173,7 +173,7 @@ fn event_without_recipient_is_an_error() {
 
 #[needs(prepared)]
 #[test]
-fn a_line_says_it_all_and_enough_is_enough() {
+fn event_watch_prints_full_lines_and_ends_at_count() {
     let (place, daemon) = site();
     let watch = Watch::start(event(&place, &daemon, &["watch", "--count", "1"]));
     let line = watch.sees(|| {
@@ -244,7 +244,7 @@ fn tool_hears_events_without_answers_and_loss_of_server() {
 
 #[needs(prepared)]
 #[test]
-fn at_a_run_one_watches_as_a_tool_and_is_told_so_once() {
+fn event_watch_on_a_run_is_a_tool_and_reports_it_once() {
     let place = Place::new();
     let other = place.start();
     let mut command = peal(["run", "-n", "1", "--", "sh", "-c", "echo ready; exec cat"]);
@@ -422,7 +422,7 @@ fn refusal_is_reported_with_reason() {
     );
 }
 
-/// A watcher on the admin socket, who has not read anything but that he watches.
+/// Returns a watcher on the admin socket that has read only the confirmation.
 fn watcher(place: &Place) -> (BufReader<UnixStream>, String) {
     let mut stream = UnixStream::connect(place.socket()).unwrap();
     stream

@@ -1,4 +1,5 @@
-//! A server of which a part panics answers nobody any more, and tells whoever runs it; one that answers tells the service manager.
+//! A server with a panic in one part stops answering, and reports it to the admin. A server that
+//! works reports itself to the service manager.
 use peal_model::Proc;
 use peal_needs::needs;
 use peal_server::{HostEnvironment, InProcessTransport, ServerSettings};
@@ -9,7 +10,7 @@ use peal_tests::{
 };
 use std::sync::Arc;
 
-/// A host environment with a mistake.
+/// Host environment that panics.
 struct PanickingHost;
 
 impl HostEnvironment for PanickingHost {
@@ -37,8 +38,8 @@ async fn panic_in_the_state_fails_the_server() {
             .await
             .is_none()
     );
-    soon("the server says that it failed", failure).await;
-    assert!(!soon("the server answers nobody", handle.answers()).await);
+    soon("the server reports that it failed", failure).await;
+    assert!(!soon("the server stops answering", handle.answers()).await);
     assert!(
         RawClient::connect(&node)
             .await

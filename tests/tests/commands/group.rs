@@ -78,7 +78,7 @@ fn groups_and_their_members_stand_in_tables_or_json() {
         assert_eq!((missing.stdout.as_str(), missing.stderr), ("", expected));
     }
 
-    // Whoever dies is in them no more.
+    // A proc that dies is removed from its groups.
     job.ask(&["ctl", "kill", &format!("{name}:0")])
         .expect_status(0);
     let told = job.ask(&["group", "list"]).expect_status(0).stdout;

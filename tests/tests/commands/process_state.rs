@@ -1,10 +1,11 @@
-//! `peal ctl`, `peal ps` and `peal monitor` with all that the server can do: procs pause and go on, start again, and are watched.
+//! `peal ctl`, `peal ps` and `peal monitor` with all capabilities of the server: procs pause and
+//! resume, restart, and are monitored.
 use peal_needs::needs;
 use peal_tests::{finish, shell_job::ShellJob, until};
 use serde_json::Value;
 use std::process::Stdio;
 
-/// How long a process has run, in ticks.
+/// Returns the CPU time of a process in ticks.
 fn ticks(pid: u64) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat
@@ -26,7 +27,7 @@ fn paused_procs_use_no_time_until_they_are_resumed() {
     let (before, other) = (ticks(pids[1]), ticks(pids[0]));
     until("the other runs on", || ticks(pids[0]) > other + 20);
     assert_eq!(ticks(pids[1]), before);
-    // Whether it was stopped by a signal or frozen with its control group.
+    // The state is the same for a stop by signal and for a frozen control group.
     assert_eq!(job.states(), ["running", "stopped"]);
     job.ask(&["ctl", "pause", &name]).expect_status(0);
     job.ask(&["ctl", "resume", &name]).expect_status(0);
@@ -119,10 +120,7 @@ fn usage_includes_ended_children_of_proc() {
         "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); sleep 1000 & echo ready; wait";
     let job = ShellJob::start(1, &[], works);
     let told = &job.job()["procs"][0]["usage"];
-    assert_eq!(
-        told["tree_processes"], 2,
-        "the shell and what it waits for: {told}"
-    );
+    assert_eq!(told["tree_processes"], 2, "the shell and its child: {told}");
     let (all, own) = (
         told["tree_cpu_seconds"].as_f64().unwrap(),
         told["cpu_seconds"].as_f64().unwrap(),

@@ -1,5 +1,5 @@
-//! `peal ps` and `peal monitor` against running jobs: what is there is shown, again and again where that is wanted, and whoever looks ends as
-//! one should.
+//! `peal ps` and `peal monitor` against running jobs: the listing, its repetition on request, and
+//! the exit status.
 use peal_needs::needs;
 use peal_tests::{finish, peal, run, shell_job::ShellJob, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +13,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// A listing without what each proc uses, which changes from one look to the next.
+/// Returns a listing without the resource usage of each proc, which changes between two listings.
 fn at_rest(listing: &Value) -> Value {
     let mut listing = listing.clone();
     for job in listing.as_array_mut().unwrap() {
@@ -50,7 +50,7 @@ fn jobs_and_procs_stand_in_a_table_or_json() {
             (&"running".into(), &"sh".into())
         );
         let pid = proc["pid"].as_u64().unwrap();
-        // It is ready before it has become another program.
+        // The proc prints that it is ready before it has become another program.
         until("the proc sleeps", || {
             std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == b"sleep\n")
         });
@@ -193,7 +193,7 @@ fn several_servers_are_listed_and_named_by_pid() {
     assert_eq!(jobs.as_array().map(Vec::len), Some(2), "{jobs}");
     let table = first.ask(&["ps"]).expect_status(0).stdout;
     assert_eq!(table.lines().count(), 3, "{table}");
-    // Elsewhere one of them must be named.
+    // Other commands require that one of the servers is named.
     let refused = first.ask(&["ctl", "status"]).expect_status(125).stderr;
     for pid in [first.pid(), second.id()] {
         assert!(

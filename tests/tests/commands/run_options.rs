@@ -1,4 +1,5 @@
-//! What can be said to `peal run` of a job: its applications and their environment, what its procs read, and where what they write goes.
+//! Options of `peal run` for a job: applications and their environment, standard input of procs,
+//! and destinations of their output.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use peal_needs::needs;
@@ -11,14 +12,15 @@ use std::{
     process::{Child, Stdio},
 };
 
-/// The lines on standard output in the order of the alphabet: those of several procs come as they come.
+/// Returns the lines on standard output in alphabetical order, since the order between procs is not
+/// fixed.
 fn sorted(done: &Done) -> Vec<&str> {
     let mut lines: Vec<&str> = done.stdout.lines().collect();
     lines.sort_unstable();
     lines
 }
 
-/// Runs a job that reads this.
+/// Runs a job with this standard input.
 fn fed(args: &[&str], input: &[u8]) -> Done {
     let mut command = peal(args);
     command
@@ -27,7 +29,7 @@ fn fed(args: &[&str], input: &[u8]) -> Done {
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
-    // Who does not read it misses it.
+    // The input is lost if no proc reads it.
     std::thread::spawn(move || stdin.write_all(&input));
     finish(child)
 }
@@ -198,7 +200,7 @@ fn invalid_options_are_refused_before_start() {
     );
 }
 
-/// A job that is read line by line while it runs.
+/// Running job whose output is read line by line.
 struct Read {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -253,12 +255,13 @@ fn an_interrupt_ends_all_applications() {
     assert_eq!(job.child.wait().unwrap().code(), Some(130));
 }
 
-/// A program of the real `libpmix` that pulls, and pushes by callback (without one, 4.2.2 never returns).
+/// A program of the real `libpmix` that pulls, and pushes by callback. Without a callback, 4.2.2
+/// never returns.
 #[needs(prepared, libpmix)]
 #[test]
 fn procs_read_and_write_pipes_of_other_programs() {
     let program = c_program("forward");
-    // Nothing comes from here, and no end of it.
+    // This sends nothing, and no end of input.
     let mut command = peal(["run", "-n", "3", "--stdin", "2"]);
     let mut child = command
         .arg(program)

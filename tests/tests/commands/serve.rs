@@ -1,4 +1,5 @@
-//! `peal serve` from its start to its end: readiness, jobs that others start, reload, drain, and sudden death.
+//! `peal serve` from its start to its end: readiness, jobs that others start, reload, drain, and
+//! sudden death.
 use peal_model::{Nspace, Proc, Rank, code};
 use peal_needs::needs;
 use peal_tests::{
@@ -26,7 +27,7 @@ fn run_job(daemon: &Daemon, job: &str, size: u32, program: &std::path::Path) -> 
         .collect()
 }
 
-/// A proc that is connected, and leaves when its input is closed.
+/// Starts a connected proc, which finalizes when its input is closed.
 fn connected(daemon: &Daemon, job: &str, rank: u32) -> Child {
     let mut child = daemon
         .proc(job, rank, &program("peal-test-identity"))
@@ -131,7 +132,7 @@ fn libpmix_programs_are_served_and_hear_of_server_death() {
         );
     }
     assert_eq!(daemon.ends().status, None);
-    // Nothing that is left behind is in the way.
+    // The files that a server left behind do not prevent a new start.
     assert!(place.socket().exists());
     daemon = place.start();
     daemon.tell(&["job", "register", "hello", "-n", "2"]);
@@ -180,7 +181,7 @@ async fn death_of_a_registered_proc_reaches_its_peers() {
     let client = daemon.client("job", 0).await;
     let (handler, mut heard) = listener();
     client.register(&[], &[], handler).await.unwrap();
-    // One that leaves in order is not told of, nor what becomes of its process then.
+    // A proc that finalizes is not reported, and neither is the later end of its process.
     lets_go(connected(&daemon, "job", 1));
     for rank in [2, 3] {
         let mut child = connected(&daemon, "job", rank);
@@ -251,7 +252,7 @@ fn registered_job_is_recorded_from_registration_to_end() {
     daemon.tell(&["job", "deregister", "demo"]);
     let ended = recorded().ended.unwrap();
     assert!(ended.0 >= begun.started && ended.1 == 0, "{ended:?}");
-    // A name that is used again is another job, and who did not leave in order is not forgotten.
+    // A reused name is another job. A proc that did not finalize stays on record.
     daemon.tell(&["job", "register", "demo", "-n", "1"]);
     let mut proc = connected(&daemon, "demo", 0);
     proc.kill().unwrap();
@@ -276,7 +277,7 @@ fn second_server_on_socket_is_refused_without_harm() {
     states.set_nonblocking(true).unwrap();
     assert!(
         states.recv(&mut [0; 64]).is_err(),
-        "it said that it was ready"
+        "the server reported that it was ready"
     );
     assert!(
         daemon
@@ -327,7 +328,7 @@ fn errors_are_reported_before_serving() {
         states.set_nonblocking(true).unwrap();
         assert!(
             states.recv(&mut [0; 64]).is_err(),
-            "{config}: it said that it was ready"
+            "{config}: the server reported that it was ready"
         );
         std::fs::remove_file(place.path("states")).unwrap();
         assert!(!place.socket().exists());
@@ -372,7 +373,7 @@ fn draining_server_waits_for_clients_and_refuses_new_ones() {
             .unwrap(),
     );
     assert!(late.stdout.starts_with("refused: "), "{late:?}");
-    // It is still served, and the server ends with it.
+    // The server still serves it, and ends after it.
     lets_go(proc);
     assert!(daemon.state().contains("STOPPING=1"));
     finish(waits).expect_status(0);
@@ -384,7 +385,7 @@ fn draining_server_waits_for_clients_and_refuses_new_ones() {
 #[test]
 fn a_signal_lets_clients_finish_and_a_second_one_does_not() {
     let place = Place::new();
-    // With nobody connected, one is enough.
+    // Without connected clients, one signal is enough.
     for signal in [Signal::TERM, Signal::INT] {
         let daemon = place.start();
         daemon.signal(signal);
@@ -406,7 +407,7 @@ fn a_signal_lets_clients_finish_and_a_second_one_does_not() {
     );
 }
 
-/// What it tells its manager while it reads its configuration again.
+/// Reads the messages that a server sends to its manager during a reload.
 fn reloads(daemon: &mut Daemon) {
     let told = daemon.state();
     assert!(
@@ -424,7 +425,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
     daemon.tell(&["job", "register", "job", "-n", "2"]);
     assert_eq!(daemon.tell(&["reload"]), "nothing has changed\n");
     reloads(&mut daemon);
-    // A port that is free now.
+    // The port is free now.
     let address = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -467,7 +468,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         answer.contains("\npeal_connections_refused_total 1\n"),
         "{answer}"
     );
-    // One that is wrong changes nothing.
+    // An invalid configuration changes nothing.
     place.configure("[metrics]\nlissten = \"127.0.0.1:1\"\n");
     let refused = daemon.ask(&["reload"]).expect_status(125);
     reloads(&mut daemon);
@@ -478,7 +479,8 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         refused.stderr
     );
     TcpStream::connect(address).unwrap();
-    // By signal the same happens; what holds already is not named again, what does not hold yet is.
+    // A reload by signal has the same effect. Settings already in force are not reported again;
+    // settings not yet in force are.
     place.configure(&format!(
         "{outbox}{filter}[[module]]\nname = \"m\"\npath = \"none.wasm\"\n"
     ));
@@ -499,7 +501,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         "the configuration is not taken, the old one holds:",
         "none.wasm",
         "changed: policy.connection.default, metrics.listen; at the next start: server.max_outbox_messages\n",
-        // From when the filter held, administrators' calls are traced.
+        // Calls of administrators are traced from the moment when the filter is in force.
         "admin request answered",
     ] {
         assert!(done.stderr.contains(wanted), "{wanted}: {}", done.stderr);

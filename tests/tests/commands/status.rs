@@ -1,4 +1,5 @@
-//! What is wrong with a server that serves all the same: `peal status` tells it, and the commands on that server go on.
+//! Faults of a server that still serves: `peal status` reports them, and other commands go on
+//! working.
 use peal_model::{Range, Status};
 use peal_needs::needs;
 use peal_tests::{
@@ -12,7 +13,7 @@ use std::{fs, path::Path, process::Command};
 
 const NEWS: Status = Status(-3101);
 
-/// What is wrong with a server, by its status in JSON.
+/// Returns the faults of a server from its status in JSON.
 fn troubles(done: &Done) -> Vec<(String, String)> {
     let status: Value = serde_json::from_str(&done.stdout).unwrap();
     let text = |trouble: &Value, of: &str| trouble[of].as_str().unwrap().to_owned();
@@ -24,7 +25,8 @@ fn troubles(done: &Done) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Tells whether a status in words says that the audit trail fails, or failed just before smaller records were written.
+/// Returns true if the status text reports that the audit trail fails, or failed before smaller
+/// records were written.
 fn tells_of_audit(status: &str) -> bool {
     [
         "cannot be written",
@@ -34,7 +36,7 @@ fn tells_of_audit(status: &str) -> bool {
     .any(|when| status.contains(&format!("\nTROUBLE      audit: it {when}: ")))
 }
 
-/// A component with a custom section of two million bytes, which means nothing.
+/// Returns a component with an unused custom section of two million bytes.
 fn large(component: &Path) -> Vec<u8> {
     let mut bytes = fs::read(component).unwrap();
     let body = [&[1, b'v'][..], &vec![0; 2_000_000]].concat();
@@ -49,7 +51,8 @@ fn large(component: &Path) -> Vec<u8> {
     bytes
 }
 
-/// What a call refers to is larger than the whole trail may be, so that no call can be recorded.
+/// The data of a call are larger than the maximum size of the trail, so that no call can be
+/// recorded.
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn status_of_full_trail_shows_consequence_once() {
@@ -89,7 +92,7 @@ async fn status_of_full_trail_shows_consequence_once() {
     assert_eq!(said.matches("audit trail not written").count(), 1, "{said}");
 }
 
-/// A server that alone sees a small file system on this directory.
+/// Starts a server that alone sees a small file system on this directory.
 fn serve_on_small_disk(place: &Place, small: &Path) -> Daemon {
     place.start_under(|serve| {
         let mut command = Command::new("unshare");
@@ -124,7 +127,7 @@ fn full_disk_is_told_in_one_line_of_each_kind() {
     );
     let pid = server.pid().to_string();
     let mut refusals = 0;
-    // A full disk still takes a small record where a page has room for it.
+    // A full disk still takes a small record if a page has room for it.
     until("six tools are refused", || {
         let mut notify = peal(["event", "notify", "-3001", "--pid", &pid]);
         notify
@@ -213,7 +216,7 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
     );
     let unknown = ask(&["job", "record", "nobody"]).expect_status(125).stderr;
     assert!(unknown.contains("no record of job \"nobody\""), "{unknown}");
-    // What is wrong with what a command needs is told.
+    // A command reports faults in the configuration sections that it needs.
     let sections = [("admin", "status"), ("audit", "audit"), ("store", "job")];
     for (section, verb) in sections {
         let wrong = place.path("wrong.toml");

@@ -1,4 +1,5 @@
-//! Wrong command lines, readers that leave, errors and their causes, names that a shell would misread.
+//! Invalid command lines, readers that close early, errors and their causes, and names that a shell
+//! would misread.
 use peal_needs::needs;
 use peal_tests::{
     daemon::{Daemon, Place},
@@ -10,7 +11,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Runs a command whose reader has left before it prints anything. Its exit status and what it says on standard error.
+/// Runs a command whose output is closed before it prints anything. Returns its exit status and its
+/// standard error.
 fn unread(command: &mut Command) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -48,7 +50,7 @@ fn commands_without_reader_end_quietly() {
     }
 }
 
-/// What a command does is done whole, though nobody reads what it prints.
+/// A command completes its work even if its output is closed.
 #[needs(prepared)]
 #[test]
 fn command_without_reader_finishes_its_work() {
@@ -214,11 +216,11 @@ fn options_stand_on_either_side_of_the_verb() {
         ]),
         "--config\n"
     );
-    // One that the verb does not know is refused, not left out.
+    // An option that the command does not know is refused, not ignored.
     run(&mut peal(["--config", file, "completions", "bash"])).expect_status(2);
 }
 
-/// What is told twice in a line of errors, if anything.
+/// Returns a text that occurs twice in an error line, if there is one.
 fn repeated(line: &str) -> Option<&str> {
     let mut told = BTreeSet::new();
     line.split(": ")
@@ -325,7 +327,7 @@ fn job_environment_prints_nothing_a_shell_misreads() {
         .unwrap();
     std::io::Write::write_all(&mut shell.stdin.take().unwrap(), told.as_bytes()).unwrap();
     assert_eq!(finish(shell).expect_status(0).stdout, told);
-    // Whoever speaks with the socket directly is told the same.
+    // Direct requests on the socket get the same error.
     for name in ["a\nLD_PRELOAD=/evil.so", "a/b", "", "..", "\u{1b}[2J"] {
         let call = serde_json::json!({ "peal": 1, "call": { "verb": "register", "nspace": name, "size": 1 } });
         let reply = said_by_socket(&place, &call.to_string());

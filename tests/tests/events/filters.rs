@@ -1,4 +1,5 @@
-//! Which events a handler of `peal-client` hears, by their class and their source (DESIGN 4), and what it is given with them.
+//! Events that a handler of `peal-client` receives by class and source (RFC 0002), and the infos
+//! passed with them.
 use peal_client::{Handler, HandlerOutcome};
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use peal_server::ServerSettings;
@@ -6,7 +7,8 @@ use peal_tests::in_process::{Node, everything, listener, next, soon};
 use tokio::sync::mpsc;
 
 const NEWS: Status = Status(-3801);
-/// Is raised behind what a test raises: whoever hears it has heard that.
+/// Code of an event that follows the events of a test: a handler that receives it has received the
+/// others.
 const END: Status = Status(-3899);
 
 fn affected(proc: Proc) -> Vec<Info> {
@@ -64,14 +66,17 @@ async fn every_pair_of_level_words_chooses_its_classes() {
             .await
             .unwrap();
         let mut heard = Vec::new();
-        while let Some((heard_range, pair)) = soon("the end is heard", told.recv()).await.unwrap() {
+        while let Some((heard_range, pair)) = soon("the last event is received", told.recv())
+            .await
+            .unwrap()
+        {
             assert_eq!(heard_range, range);
             heard.push(pair);
         }
         let hears = |(job, environment): &(Option<bool>, Option<bool>)| match (job, environment) {
-            // Neither given: about jobs only.
+            // Without a level: job-specific events only.
             (None, None) => is_job_specific,
-            // One alone: if true that class only, if false that class not.
+            // One level alone: true for only that class, false for all but that class.
             (Some(wanted), None) => *wanted == is_job_specific,
             (None, Some(wanted)) => *wanted != is_job_specific,
             (Some(job), Some(environment)) => {
@@ -232,7 +237,8 @@ async fn a_handler_is_given_its_object_and_may_wait_for_its_server() {
     let (runtime, own) = (tokio::runtime::Handle::current(), client.clone());
     let waits = Handler::native(move |call| {
         let named = (call.name().to_owned(), call.object().cloned());
-        // Not on the task that reads what the server sends: each of these is answered.
+        // This does not run on the task that reads the server's messages, so each of these requests
+        // is answered.
         runtime.block_on(async {
             own.fence(&[own.me().clone()], &[]).await.unwrap();
             own.notify(END, Range::Namespace, Vec::new()).await.unwrap();

@@ -1,4 +1,5 @@
-//! Handlers of `peal-client` that complete later, as by the completion function of RFC 0002: the chain waits for them, so long.
+//! Handlers of `peal-client` that complete later, as by the completion function of RFC 0002. The
+//! chain waits for them, with a time limit.
 use peal_client::{Client, ClientSettings, Handler, HandlerOutcome};
 use peal_model::{DataArray, Event, Info, Infos, Key, KeyName, Range, Status, Value, code, key};
 use peal_server::ServerSettings;
@@ -11,7 +12,7 @@ const NOTE: KeyName = KeyName("test.note");
 
 type Complete = oneshot::Sender<HandlerOutcome>;
 
-/// A handler whose answers the test gives, and how it learns of events.
+/// Returns a handler whose results the test provides, and a queue of the events that it receives.
 fn completed_by_test() -> (Handler, mpsc::UnboundedReceiver<(Event, Complete)>) {
     let (tell, told) = mpsc::unbounded_channel();
     let handler = Handler::deferred(move |call| {
@@ -34,7 +35,7 @@ fn named(name: &str) -> Vec<Info> {
     vec![Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string(name))]
 }
 
-/// A handler that tells the results of those before it.
+/// Returns a handler, and a queue of the results of the handlers before it.
 fn last() -> (Handler, mpsc::UnboundedReceiver<Vec<Info>>) {
     let (tell, told) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
@@ -89,7 +90,7 @@ async fn chain_goes_on_when_a_deferred_handler_completes() {
     for number in 0..2 {
         let (event, complete) = soon("the handler is called", begun.recv()).await.unwrap();
         assert_eq!(event.infos.value_of(NOTE), Some(&Value::Uint32(number)));
-        // Nothing else of the client waits for it, but the handlers behind and the events behind.
+        // Only the handlers and events after it wait for it; other calls of the client do not.
         client.commit().await.unwrap();
         assert!(told.try_recv().is_err() && begun.try_recv().is_err());
         complete
@@ -122,7 +123,7 @@ async fn action_deferred_is_a_result_like_others() {
         .register(&[NEWS], &named("queued"), status)
         .await
         .unwrap();
-    // One without a name.
+    // This handler has no name.
     client.register(&[NEWS], &[], deferred).await.unwrap();
     client.register(&[], &[], last).await.unwrap();
     other
@@ -191,5 +192,5 @@ async fn deferred_handler_that_never_completes_times_out() {
         results,
         [result("never", Status::PEAL_ERR_MODULE_TIMEOUT, &[])]
     );
-    soon("nobody waits for it any more", complete.closed()).await;
+    soon("the client no longer waits for it", complete.closed()).await;
 }

@@ -1,5 +1,6 @@
-//! Handlers that fail, in each way there is: a result with a status of Peal's own in its chain, hosted or a client's. Those
-//! after it run and see it, and the module that failed handles the next event.
+//! Handlers that fail, in every possible way: the chain has a result with a status of Peal's own,
+//! for hosted handlers and for those of a client. Later handlers run and see it, and the failed
+//! module handles the next event.
 use peal_client::{Client, Handler, HandlerOutcome};
 use peal_core::{
     class::ClassFilter,
@@ -24,7 +25,7 @@ use peal_tests::{
 use std::{fs, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
-/// An event that every module here handles well.
+/// Event that every module here handles without failure.
 const HEALTHY: Status = Status(-100);
 
 const TRAPPED: Status = Status::PEAL_ERR_MODULE_TRAPPED;
@@ -33,15 +34,15 @@ const MEMORY: Status = Status::PEAL_ERR_MODULE_MEMORY;
 const OUTPUT: Status = Status::PEAL_ERR_MODULE_OUTPUT;
 const HOST_CALLS: Status = Status::PEAL_ERR_MODULE_HOST_CALLS;
 
-/// A module, and in which ways it fails.
+/// Module, and the ways in which it fails.
 struct Failing {
     name: &'static str,
     limits: ModuleLimits,
-    /// What each is, the code of the event that leads to it, and the status that it has.
+    /// Name of each way, the code of the event that causes it, and the resulting status.
     ways: &'static [(&'static str, i32, Status)],
 }
 
-/// Limits of which the test does not wish to know how fast the machine is.
+/// Returns limits that do not depend on the speed of the machine.
 fn patient() -> ModuleLimits {
     let minute = Duration::from_secs(60);
     ModuleLimits {
@@ -107,7 +108,7 @@ fn all() -> Vec<Failing> {
             },
             ways: &[
                 ("an array that is not there", -5, TRAPPED),
-                ("a value that nobody gave", -6, TRAPPED),
+                ("a value that was never lent", -6, TRAPPED),
                 ("an array of mixed types", -7, TRAPPED),
                 ("arrays within arrays", -8, OUTPUT),
                 ("an array again and again", -9, OUTPUT),
@@ -132,7 +133,7 @@ fn module(name: &str, bytes: &[u8], limits: ModuleLimits) -> Arc<Module> {
     )
 }
 
-/// A component in text form.
+/// Returns a component in text form.
 fn in_text(name: &str, limits: ModuleLimits) -> Arc<Module> {
     let bytes = match name {
         "generous" => assemble(include_str!("../../wat/generous.wat")),
@@ -141,12 +142,14 @@ fn in_text(name: &str, limits: ModuleLimits) -> Arc<Module> {
     module(name, &bytes, limits)
 }
 
-/// It ends the chain, and says who ran before it and what that answered.
+/// Returns a module that ends the chain, and reports the names and results of the handlers before
+/// it.
 fn complete() -> Arc<Module> {
     module("complete", &fs::read(guest("complete")).unwrap(), patient())
 }
 
-/// What `complete` says where so many ran before it, and the last of these answered this.
+/// Returns the infos of `complete` after this number of handlers, of which the last had this name
+/// and status.
 fn seen(before: u32, last: &str, status: Status) -> Vec<Info> {
     vec![
         Info::new(KeyName("peal.complete.seen"), Value::Uint32(before)),
@@ -155,7 +158,8 @@ fn seen(before: u32, last: &str, status: Status) -> Vec<Info> {
     ]
 }
 
-/// A server whose site has these handlers, for all events, and who watches them.
+/// Starts a server whose site has these handlers for all events. Returns a listener for their
+/// results.
 async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
     let mut chains = HostedChains::default();
     for module in handlers {
@@ -189,7 +193,7 @@ async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
     (node, passed)
 }
 
-/// Raises an event and returns what the handlers of the site answered.
+/// Raises an event and returns the results of the site's handlers.
 async fn steps(node: &Node, passed: &mut Listener, code: Status) -> Vec<ChainResult> {
     node.server.handle().notify(Event {
         code,
@@ -225,7 +229,7 @@ async fn failed_module_handler_has_result_and_chain_continues() {
                 "{what}"
             );
             assert_eq!(complete.infos, seen(1, name, *status), "{what}");
-            // By an instance that knows nothing of what was.
+            // A new instance, without the state of the failed one, handled it.
             assert_eq!(
                 steps(&node, &mut passed, HEALTHY).await,
                 healthy,
@@ -240,7 +244,7 @@ async fn failed_module_handler_has_result_and_chain_continues() {
 async fn handler_unable_to_run_has_result_and_runs_later() {
     let managed = in_text("managed", patient());
     let (node, mut passed) = site([managed.clone(), complete()]).await;
-    // It has not been told its settings.
+    // The new instance was not initialized with its settings.
     let found = steps(&node, &mut passed, HEALTHY).await;
     let unavailable = Status::PEAL_ERR_MODULE_UNAVAILABLE;
     assert_eq!(
@@ -263,7 +267,7 @@ fn called(name: &str) -> Vec<Info> {
     .concat()
 }
 
-/// The result of a handler in the RFC's form.
+/// Returns the result of a handler in the form of RFC 0002.
 fn result(name: &str, status: Status, infos: impl IntoIterator<Item = Info>) -> Info {
     let key = Key::new(name).unwrap();
     let first = Info::new(key.clone(), Value::Status(status));
@@ -275,7 +279,7 @@ fn result(name: &str, status: Status, infos: impl IntoIterator<Item = Info>) -> 
 
 const NOTE: KeyName = KeyName("test.note");
 
-/// What a native handler passes on.
+/// Returns the infos that a native handler passes on.
 fn noted() -> Vec<Info> {
     let inner = Value::DataArray(DataArray::infos([Info::new(
         NOTE,
@@ -287,8 +291,8 @@ fn noted() -> Vec<Info> {
     ]
 }
 
-/// A client of a job of two, and the other proc. Its chain: a native handler, these components, and a native one that tells what
-/// it sees of those before it.
+/// Registers the chain of a client in a job of two procs: a native handler, these components, and a
+/// native handler that returns the results before it. Returns the other proc, too.
 async fn chain(
     node: &Node,
     components: &[Arc<Module>],
@@ -300,7 +304,7 @@ async fn chain(
         infos: noted(),
     });
     let last = Handler::native(move |call| {
-        // The test may have seen enough.
+        // The test may have received enough.
         let _ = tell.send(call.results());
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
@@ -319,7 +323,7 @@ async fn chain(
     (client, other, told)
 }
 
-/// Raises an event and returns what the last handler sees.
+/// Raises an event and returns the results that the last handler sees.
 async fn results(
     other: &Client,
     told: &mut mpsc::UnboundedReceiver<Vec<Info>>,
@@ -359,7 +363,7 @@ async fn results_pass_between_native_handlers_and_components() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let components = [in_text("echo", patient()), in_text("generous", patient())];
     let (_client, other, mut told) = chain(&node, &components).await;
-    // On this event `echo` pushes of each step before it the name, the status and the infos.
+    // On this event `echo` pushes the name, the status and the infos of each earlier result.
     let found = results(&other, &mut told, Status(-3)).await;
     let echoed = |value| Info::new(KeyName("test.echo"), value);
     let partial = code::PMIX_EVENT_PARTIAL_ACTION_TAKEN;

@@ -1,5 +1,6 @@
-//! Handlers of `peal-client` that register when events have come already (RFC 0002, "PMIx Server Registrations"): each hears what
-//! an earlier handler was told or a filter dropped, once, and before anything new.
+//! Handlers of `peal-client` that register after events have come (RFC 0002, "PMIx Server
+//! Registrations"). Each receives the events that an earlier handler received or a filter dropped:
+//! once, and before any new event.
 use peal_client::{Client, ClientSettings, Handler, HandlerOutcome};
 use peal_model::{Event, Info, Infos, KeyName, Range, Status, Value, code, key};
 use peal_server::ServerSettings;
@@ -7,7 +8,7 @@ use peal_tests::in_process::{Node, everything, gate, listener, next, soon};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 const NEWS: Status = Status(-3001);
-/// Is raised behind what a test raises.
+/// Code of an event that follows the events of a test.
 const END: Status = Status(-3099);
 const NUMBER: KeyName = KeyName("test.number");
 
@@ -38,7 +39,8 @@ fn number(event: &Event) -> u64 {
         .unwrap()
 }
 
-/// The numbers of what a listener for all codes has heard when the last event comes.
+/// Raises the last event, and returns the numbers of the events that a listener for all codes
+/// received before it.
 async fn numbers(raises: &Client, heard: &mut UnboundedReceiver<Event>) -> Vec<u64> {
     raises
         .notify(END, Range::Session, Vec::new())
@@ -87,7 +89,8 @@ async fn late_handler_hears_recent_events_before_new_ones() {
     let (busy, go, mut begun) = gate();
     client.register(&[NEWS], everything(), busy).await.unwrap();
     raise(&other, Range::Session, 0..3, &[]).await;
-    // The first handler is at its first event, the others wait: the second handler hears all of them, in order.
+    // The first handler processes its first event, and the others wait. The second handler receives
+    // all of them, in order.
     soon("an event is being handled", begun.recv())
         .await
         .unwrap();

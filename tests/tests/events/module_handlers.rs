@@ -1,16 +1,17 @@
-//! Hosted handler components under a real job: what they see, in which order, and what happens when they fail.
+//! Hosted handler components under a real job: the events that they see, their order, and the
+//! effects of failures.
 use peal_needs::needs;
 use peal_tests::{Done, c_program, guest, peal, run};
 use std::path::Path;
 
-/// An event of the transcript and what each handler of one chain answered to it.
+/// Event of the transcript, and the result of each handler of one chain.
 #[derive(Debug)]
 struct Handled {
     headline: String,
     answers: Vec<String>,
 }
 
-/// The events that passed a chain, from the transcript on standard error.
+/// Returns the events that passed a chain, from the transcript on standard error.
 fn handled(done: &Done) -> Vec<Handled> {
     let mut all: Vec<Handled> = Vec::new();
     for line in done
@@ -44,7 +45,7 @@ fn handlers_see_events_leaving_the_process_and_earlier_results() {
     let program = c_program("job");
     let done = job(&program, &["report", "complete", "loop-forever"], &[]).expect_status(0);
     let events = handled(&done);
-    // What is about the environment nobody asked for.
+    // No handler is registered for events of the environment.
     for (range, number) in [
         ("LOCAL", 0),
         ("GLOBAL", 0),
@@ -70,7 +71,8 @@ fn handlers_see_events_leaving_the_process_and_earlier_results() {
             .any(|event| event.headline.contains("range PMIX_RANGE_NAMESPACE,"))
     );
     for event in &events {
-        // `loop-forever` would never return; it is not called, because the one before it ends the chain.
+        // `loop-forever` would never return. It is not called, because the handler before it ends
+        // the chain.
         let [report, complete] = &event.answers[..] else {
             panic!("{event:?}")
         };
@@ -127,7 +129,7 @@ fn looping_or_trapping_handler_is_stopped_and_job_unaffected() {
             "{event:?}"
         );
     }
-    // The trace tells where, in the guest's own names.
+    // The trace has the location with the guest's own function names.
     assert!(
         done.stderr.contains("asked to fail on event"),
         "{}",
@@ -170,7 +172,7 @@ fn site_precedes_job_and_completion_ends_own_chain_only() {
          [[module]]\nname = \"never\"\npath = {report:?}\ngrants = [\"logging\"]\ncodes = [-3999]\n",
         report = guest("report")
     );
-    // AFTER a name that is not there yet is an error that says so.
+    // AFTER a name that does not exist is an error that names it.
     std::fs::write(&config, &text).unwrap();
     let config_arg = config.to_str().unwrap();
     let program = peal_tests::program("peal-example");
@@ -199,7 +201,7 @@ fn site_precedes_job_and_completion_ends_own_chain_only() {
         site.answers[0].starts_with("ends answers") && site.answers.len() == 1,
         "{site:?}"
     );
-    // The tenant does not see what the site's handlers returned.
+    // A tenant does not see the results of the site's handlers.
     assert!(
         jobs.answers[0].starts_with("report answers")
             && jobs.answers[0].contains("peal.report.seen=0"),

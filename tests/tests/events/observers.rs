@@ -1,4 +1,5 @@
-//! Observers: what a server tells of an event's way, before its first handler and behind its last chain.
+//! Observers: the notices of a server before the first handler of an event and after its last
+//! chain.
 use peal_core::{
     class::ClassFilter,
     owner::Owner,
@@ -21,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 const HANDLED: Status = Status(-3001);
 const PASSED_BY: Status = Status(-3002);
 
-/// A handler that ends its chain.
+/// Returns a handler that ends its chain.
 fn complete() -> HostedHandler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let limits = ModuleLimits {
@@ -45,7 +46,7 @@ fn is_of_events(notice: &Notice) -> bool {
 }
 
 async fn next(listener: &mut Listener) -> Notice {
-    match soon("something is told", listener.recv()).await.unwrap() {
+    match soon("a notice comes", listener.recv()).await.unwrap() {
         ListenerItem::Notice(notice) => notice,
         ListenerItem::Missed(missed) => panic!("{missed} notices are missed"),
     }
@@ -93,10 +94,10 @@ async fn event_is_observed_before_first_handler_and_after_last_chain() {
         });
         for listener in [&mut first, &mut second] {
             let Notice::EventEntered(raised) = next(listener).await else {
-                panic!("it is not told before its handlers")
+                panic!("no notice before the handlers")
             };
             let Notice::Passed { event, results, .. } = next(listener).await else {
-                panic!("it is told twice")
+                panic!("no notice after the last chain")
             };
             assert!(Arc::ptr_eq(&raised, &event) && event.code == code);
             assert_eq!(

@@ -1,5 +1,6 @@
-//! In which order, and whether, the handlers of a `peal-client` program hear an event (RFC 0002, DESIGN 3.2): what the C
-//! library got wrong in some release is here, end to end. All events are about the job, so that every handler asks for them.
+//! Order and selection of the handlers of a `peal-client` program for an event (RFC 0002). The
+//! tests cover, end to end, the faults of C library releases. All events are job-specific, so that
+//! every handler receives them.
 use peal_client::{Client, ClientError, Handler, HandlerOutcome};
 use peal_core::registration::{Category, RegistrationError, RegistrationId};
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Range, Rank, Status, Value, code, key};
@@ -9,11 +10,12 @@ use tokio::sync::mpsc;
 
 const A: Status = Status(-3701);
 const B: Status = Status(-3702);
-/// Is raised behind what a test raises: whoever hears it has heard that.
+/// Code of an event that follows the events of a test: a handler that receives it has received the
+/// others.
 const END: Status = Status(-3799);
 const NOTE: KeyName = KeyName("test.note");
 
-/// The codes by which a registration is of each category. All of them have `A`.
+/// Codes that give a registration each category. All of them include `A`.
 const CATEGORIES: [(Category, &[Status]); 3] = [
     (Category::Single, &[A]),
     (Category::Multi, &[A, B]),
@@ -50,7 +52,7 @@ impl Pair {
         pair
     }
 
-    /// Registers a handler that tells its name, and the event's note if that has one.
+    /// Registers a handler that records its name, and the event's note if there is one.
     async fn register(
         &self,
         name: &str,
@@ -61,7 +63,7 @@ impl Pair {
             .await
     }
 
-    /// The same of one that answers this to all events but the one that ends what a test raises.
+    /// Registers such a handler with this outcome for all events but the last one of a test.
     async fn register_with(
         &self,
         name: &str,
@@ -84,14 +86,15 @@ impl Pair {
         self.listener.register(codes, &directives, handler).await
     }
 
-    /// Registers handlers of these names, codes and directives, which must work.
+    /// Registers handlers with these names, codes and directives. All registrations must succeed.
     async fn register_all(&self, handlers: &[(&str, &[Status], &[Info])]) {
         for (name, codes, more) in handlers {
             self.register(name, codes, more).await.unwrap();
         }
     }
 
-    /// Who hears an event, in which order. Handlers that register later do not.
+    /// Raises an event, and returns the names of its handlers in their order. Handlers that
+    /// register later do not receive it.
     async fn chain(&mut self, code: Status, mut infos: Vec<Info>) -> Vec<String> {
         infos.push(yes(key::PMIX_EVENT_DO_NOT_CACHE));
         self.raiser
@@ -101,7 +104,7 @@ impl Pair {
         self.heard().await
     }
 
-    /// What was heard since last time.
+    /// Returns the names that were recorded since the last call.
     async fn heard(&mut self) -> Vec<String> {
         self.raiser
             .notify(END, Range::Namespace, Vec::new())
@@ -109,7 +112,7 @@ impl Pair {
             .unwrap();
         let mut heard = Vec::new();
         loop {
-            match soon("the last event is heard", self.told.recv())
+            match soon("the last event is received", self.told.recv())
                 .await
                 .unwrap()
             {
@@ -119,7 +122,8 @@ impl Pair {
         }
     }
 
-    /// That it is about these procs of the job, or that only events about them are wanted.
+    /// Returns an info with these procs of the job: the affected procs of an event, or a filter for
+    /// them.
     fn affected(&self, ranks: &[u32]) -> Info {
         Info::new(
             key::PMIX_EVENT_AFFECTED_PROCS,
@@ -276,7 +280,7 @@ async fn before_and_after_mean_the_first_of_a_name_that_is_there() {
             "{error} is not {wrong}"
         );
     }
-    // Who was refused is nowhere.
+    // A refused handler is not in the chain.
     assert_eq!(pair.chain(A, Vec::new()).await, chain);
 }
 
@@ -298,7 +302,7 @@ async fn no_category_is_passed_over_behind_a_first_of_any_kind() {
             ["first", "s", "m", "d", "last"],
             "{category}"
         );
-        // A category of which nobody matches hides none behind it.
+        // A category without a matching handler does not hide the ones after it.
         let others: &[&str] = match category {
             Category::Single => &["m", "d"],
             Category::Multi | Category::Default => &["first", "m", "d", "last"],
@@ -362,7 +366,7 @@ async fn filters_by_affected_procs_hold_at_every_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_ends_with_the_first_that_says_so_wherever_it_stands() {
+async fn first_complete_action_ends_chain_at_any_position() {
     let complete = code::PMIX_EVENT_ACTION_COMPLETE;
     for (category, codes) in CATEGORIES {
         let mut pair = Pair::start().await;
@@ -440,7 +444,7 @@ async fn each_handler_hears_cached_events_once_and_in_order() {
     assert_eq!(pair.heard().await, ["a 1", "a 3"]);
     pair.register("again", &[A], &[]).await.unwrap();
     assert_eq!(pair.heard().await, ["again 1", "again 3"]);
-    // What came to the process comes first, then what the server has kept.
+    // Events that came to the process come first, then those that the server has retained.
     pair.register("both", &[A, B], &[]).await.unwrap();
     assert_eq!(pair.heard().await, ["both 1", "both 3", "both 2", "both 4"]);
     pair.register("all", &[], &[]).await.unwrap();

@@ -1,5 +1,5 @@
-//! What becomes of a job after the abnormal end of a proc: the termination wishes of the handlers, and `run.on_abort` where
-//! they have none.
+//! Continuation of a job after the abnormal end of a proc: the termination requests of the
+//! handlers, and `run.on_abort` if there are none.
 use peal_core::{
     owner::Owner,
     registration::{EventCodes, Registration},
@@ -32,10 +32,11 @@ const SPARED: &str = "wants no termination";
 const WANTED: &str = "wants termination";
 const KILLED: &str = "is being ended: PMIX_ERR_PROC_ABORTED_BY_SIG (-402)";
 
-/// What procs do that are to see what becomes of the job: where none is left, nothing is to be decided.
+/// Script of procs that stay until the flag exists. Without a running proc there would be nothing
+/// to decide.
 const WAIT: &str = "until test -e $FLAG; do :; done";
 
-/// What a job is run with, and a flag that its procs can wait for.
+/// Options of a job, and a flag that its procs can wait for.
 struct Place {
     dir: tempfile::TempDir,
     config: String,
@@ -55,7 +56,7 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// A component that wants the termination of every job.
+    /// Returns a component that requests the termination of every job.
     fn wants_termination(&self) -> PathBuf {
         let file = self.path("wants.wasm");
         fs::write(
@@ -66,20 +67,20 @@ impl Place {
         file
     }
 
-    /// With this in the configuration.
+    /// Adds this text to the configuration.
     fn configured(mut self, text: &str) -> Place {
         self.config.push_str(text);
         self
     }
 
-    /// With a module of the site.
+    /// Adds a module of the site.
     fn site(self, name: &str, path: PathBuf, more: &str) -> Place {
         self.configured(&format!(
             "[[module]]\nname = \"{name}\"\npath = {path:?}\n{more}\n"
         ))
     }
 
-    /// With handlers of the job, in this order.
+    /// Adds handlers of the job, in this order.
     fn handlers(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Place {
         for path in paths {
             self.arguments
@@ -94,8 +95,8 @@ impl Place {
         self
     }
 
-    /// Runs three procs: the first kills itself, what the others do is said by `script`. When the transcript says
-    /// `until`, the flag is there.
+    /// Runs three procs: the first kills itself, the others run `script`. The flag is created when
+    /// the transcript contains `until`.
     fn run(self, script: &str, until: &str) -> Done {
         let (config, flag) = (self.path("peal.toml"), self.path("flag"));
         fs::write(&config, &self.config).unwrap();
@@ -128,7 +129,8 @@ impl Place {
         }
     }
 
-    /// The others live until the flag is there, to see whether they still do then.
+    /// Runs the job. The other procs live until the flag exists, which shows that they were not
+    /// ended.
     fn goes_on(self, until: &str) -> Done {
         let done = self.run(WAIT, until).expect_status(137);
         assert!(done.stderr.contains(until), "{}", done.stderr);
@@ -143,7 +145,7 @@ impl Place {
         done
     }
 
-    /// The others live until they are ended.
+    /// Runs the job. The other procs live until they are ended.
     fn ends(self) -> Done {
         let done = self.run("exec sleep 1000", KILLED).expect_status(137);
         assert!(done.stderr.contains(KILLED), "{}", done.stderr);
@@ -191,7 +193,7 @@ fn restarted_proc_is_no_failure_and_knows_its_restart() {
         guest("restart")
     );
     fs::write(&config, module + "config = { checkpoint = \"step-5\" }\n").unwrap();
-    // The others live until rank 1 is back.
+    // The other procs live until rank 1 is back.
     let script = format!(
         "case $PMIX_RANK,$PEAL_CHECKPOINT in 1,) kill -KILL $$ ;; 1,*) echo $PEAL_CHECKPOINT >$FLAG ;; *) {WAIT} ;; esac"
     );
@@ -250,7 +252,7 @@ fn the_site_outranks_the_job() {
 
 #[needs(prepared)]
 #[test]
-fn the_last_handler_of_a_chain_that_says_anything_counts() {
+fn last_termination_request_of_a_chain_counts() {
     let place = Place::new();
     let wants = place.wants_termination();
     place
@@ -265,7 +267,7 @@ fn the_last_handler_of_a_chain_that_says_anything_counts() {
 
 #[needs(prepared)]
 #[test]
-fn a_handler_that_fails_has_said_nothing() {
+fn failed_handler_makes_no_termination_request() {
     let spun = "loop-forever answers PEAL_ERR_MODULE_TIMEOUT";
     Place::new()
         .on_abort("continue")
@@ -273,7 +275,7 @@ fn a_handler_that_fails_has_said_nothing() {
         .goes_on(spun);
     let done = Place::new().handlers([guest("loop-forever")]).ends();
     assert!(!done.stderr.contains(WANTED), "{}", done.stderr);
-    // Whoever comes after it is heard.
+    // The handlers after it run, and their requests count.
     Place::new()
         .site("loop-forever", guest("loop-forever"), "")
         .handlers([guest("continue-on-abort")])
@@ -365,7 +367,7 @@ fn event_shows_intended_action_and_waiting_time() {
     );
 }
 
-/// A handler that may take two seconds for a call.
+/// Returns a handler with a time limit of two seconds for a call.
 fn hosted(name: &str) -> HostedHandler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let limits = ModuleLimits {
@@ -384,7 +386,7 @@ fn hosted(name: &str) -> HostedHandler {
     HostedHandler::new(Arc::new(module.unwrap()))
 }
 
-/// A server with these handlers, each of its owner and for all events.
+/// Starts a server with these handlers, each of its owner and for all events.
 async fn node(handlers: &[(Owner, &str)], settings: ServerSettings, notices: &Notices) -> Node {
     let mut chains = HostedChains::default();
     for (owner, name) in handlers {
@@ -433,7 +435,9 @@ async fn site_request_is_known_before_chains_of_others_end() {
         .server
         .handle()
         .proc_ended_abnormally(node.proc(0), SIGNAL, Vec::new());
-    let wished = soon("the site has spoken", wished).await.unwrap();
+    let wished = soon("the site's verdict has been given", wished)
+        .await
+        .unwrap();
     assert_eq!(
         (wished.wish, wished.owner, &*wished.handler),
         (
@@ -447,7 +451,7 @@ async fn site_request_is_known_before_chains_of_others_end() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_that_cannot_keep_up_has_said_nothing() {
+async fn lagging_chain_makes_no_termination_request() {
     let no_room = ChainSettings {
         queue_bytes: 1,
         ..ChainSettings::default()
@@ -466,7 +470,10 @@ async fn a_chain_that_cannot_keep_up_has_said_nothing() {
         .server
         .handle()
         .proc_ended_abnormally(node.proc(0), SIGNAL, Vec::new());
-    assert_eq!(soon("nobody is asked", wished).await, None);
+    assert_eq!(
+        soon("the job continues without a decision", wished).await,
+        None
+    );
     assert_eq!(node.server.counters().chain_events_dropped.get(), 1);
 }
 
@@ -482,5 +489,8 @@ async fn stopping_server_delays_no_one() {
     let (handle, proc) = (node.server.handle(), node.proc(0));
     soon("the server stops", node.server.shutdown()).await;
     let wished = handle.proc_ended_abnormally(proc, SIGNAL, Vec::new());
-    assert_eq!(soon("nobody is asked", wished).await, None);
+    assert_eq!(
+        soon("the job continues without a decision", wished).await,
+        None
+    );
 }

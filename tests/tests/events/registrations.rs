@@ -1,4 +1,5 @@
-//! Registrations as policies judge them, as modules change them, and as servers pass them on to the host environment.
+//! Registrations: decisions of policies, changes by modules, and forwarding by servers to the host
+//! environment.
 use peal_client::{ClassFilter, ClientError, Handler, HandlerOutcome};
 use peal_core::{
     owner::Owner,
@@ -27,12 +28,14 @@ use std::{
 
 const NEWS: Status = Status(-3001);
 
-/// Codes in the order in which they are raised, and which step of `reregister` each is; only those in their turn are heard.
+/// Codes in the order in which they are raised, and the step of `reregister` of each. Only those in
+/// their turn are handled.
 const ROW: [i32; 6] = [-3001, -3001, -3003, -3002, -3003, -3002];
 const STEPS: [Option<u64>; 6] = [Some(0), None, None, Some(1), Some(2), None];
 const STEP: KeyName = KeyName("peal.follow.step");
 
-/// A shipped module of which the test does not wish to know how fast it is, and what it wishes to be registered for.
+/// Loads a shipped module with limits that do not depend on the speed of the machine. Returns the
+/// registrations that it requests, too.
 fn module(name: &str) -> (Arc<Module>, Vec<ModuleRegistration>) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let limits = ModuleLimits {
@@ -95,9 +98,9 @@ async fn module_handler_ends_own_registration_and_makes_another() {
             infos: affects(&node),
         });
         let Some(ListenerItem::Notice(Notice::Passed { results, .. })) =
-            soon("it has passed", told.recv()).await
+            soon("the event has passed", told.recv()).await
         else {
-            panic!("nothing is told")
+            panic!("no notice")
         };
         let step = results
             .first()
@@ -107,7 +110,7 @@ async fn module_handler_ends_own_registration_and_makes_another() {
     assert_eq!(steps, STEPS);
 }
 
-/// A registration of the shipped `echo`, which returns every info of an event.
+/// Returns a registration of the shipped `echo`, which returns every info of an event.
 fn echo_wish(directives: Vec<Info>) -> (Arc<Module>, ModuleRegistration) {
     let wish = ModuleRegistration {
         tag: 0,
@@ -154,9 +157,9 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
     .await;
     let mut passed = async || {
         let Some(ListenerItem::Notice(Notice::Passed { event, results, .. })) =
-            soon("it has passed", told.recv()).await
+            soon("the event has passed", told.recv()).await
         else {
-            panic!("nothing is told")
+            panic!("no notice")
         };
         (
             event,
@@ -178,7 +181,7 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
         (event.code, event.range, owners),
         (NEWS, Range::Rm, vec![Owner::Site])
     );
-    // So does what a client does against the protocol.
+    // The same holds for a client that violates the protocol.
     let mut peer = Peer::connect(&node, 1).await;
     peer.say(200, vec![2, 250]).await;
     let (event, owners) = passed().await;
@@ -223,16 +226,16 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
         .await
         .unwrap();
     client.register(&[], &[], last).await.unwrap();
-    // What the raiser says under that key is nobody's object.
+    // An info under that key from the event's source is not the handler's object.
     let foreign = Info::new(key::PMIX_EVENT_RETURN_OBJECT, Value::Uint64(1));
     other
         .notify(NEWS, Range::Namespace, vec![foreign])
         .await
         .unwrap();
     let Some(ListenerItem::Notice(Notice::Passed { results, .. })) =
-        soon("it has passed", told.recv()).await
+        soon("the event has passed", told.recv()).await
     else {
-        panic!("nothing is told")
+        panic!("no notice")
     };
     let of_client = soon("the last handler is called", results_of_client.recv())
         .await
@@ -256,7 +259,7 @@ fn affects(node: &Node) -> Vec<Info> {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn so_does_one_in_a_client() {
+async fn client_module_ends_own_registration_and_makes_another() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (follow, _) = module("reregister");
@@ -276,7 +279,7 @@ async fn so_does_one_in_a_client() {
     });
     client.register(&[], &[], last).await.unwrap();
     let mut steps = Vec::new();
-    // A registration of a client hears recent events, too: here there are none.
+    // A registration of a client receives recent events, too; here there are none.
     let once = vec![Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true))];
     for code in ROW {
         other
@@ -342,7 +345,7 @@ async fn policy_narrows_and_annotates_events_and_refuses_handlers() {
     }
 }
 
-/// A host environment that has events of its own, and notes what it is asked for and told.
+/// Host environment that has events of its own, and records requests and registrations.
 #[derive(Default)]
 struct Environment {
     asked: Mutex<Vec<(&'static str, Vec<Status>)>>,
@@ -352,7 +355,7 @@ struct Environment {
 impl HostEnvironment for Environment {
     fn register_events(&self, codes: Vec<Status>) -> UpcallFuture<'_, ()> {
         self.asked.lock().unwrap().push(("register", codes.clone()));
-        // Not at once, as a host that asks others.
+        // It does not answer at once, like a host environment that asks others.
         Box::pin(async move {
             tokio::task::yield_now().await;
             if codes == [Status(-3666)] {
@@ -374,7 +377,7 @@ impl HostEnvironment for Environment {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_is_asked_at_first_demand_and_told_at_last_end() {
+async fn host_gets_first_registration_and_last_deregistration() {
     let host = Arc::new(Environment::default());
     let node = Node::under(
         host.clone(),
@@ -450,7 +453,7 @@ async fn host_is_asked_at_first_demand_and_told_at_last_end() {
     assert_eq!(given_back(&asked), [-3002, -3001]);
 }
 
-/// A host environment that never answers a registration, and notes what is taken back.
+/// Host environment that never answers a registration, and records those that are taken back.
 #[derive(Default)]
 struct Silent(Mutex<Vec<Vec<Status>>>);
 
@@ -522,11 +525,11 @@ async fn protocol_violation_is_reported_to_registered_host() {
     .await;
     let garbled = async |rank, expected: &[Status]| {
         let mut peer = Peer::connect(&node, rank).await;
-        // A command that nobody knows.
+        // The command is unknown.
         peer.say(200, vec![2, 250]).await;
         soon("it is answered", peer.next()).await.unwrap();
-        // The peer's answer and the host's event leave the server side by side.
-        soon("the host is told", async {
+        // The peer's answer and the host environment's notification leave the server independently.
+        soon("the host environment is notified", async {
             while host.told.lock().unwrap().len() < expected.len() {
                 tokio::task::yield_now().await;
             }

@@ -1,5 +1,5 @@
-//! What is kept of events for those who register late (RFC 0002, "PMIx Server Registrations"), as programs of the C library
-//! see it. A million of them is `cargo xtask soak`'s.
+//! Events retained for handlers that register late (RFC 0002, "PMIx Server Registrations"), as
+//! programs of the C library see them. `cargo xtask soak` repeats this with a million events.
 use peal_model::{Info, Infos, KeyName, Range, Status, Value};
 use peal_needs::needs;
 use peal_server::ServerSettings;
@@ -14,17 +14,17 @@ const NEWS: Status = Status(-3101);
 const NUMBER: KeyName = KeyName("test.number");
 const TEXT: KeyName = KeyName("test.text");
 
-/// What a server may take whatever is raised before somebody comes, in KiB.
+/// Maximum memory of a server in KiB, for any number of events before the first handler.
 const MOST: u64 = 256 << 10;
 
-/// How many events the flood is of: so many that a test is quick, unless a soak wants more.
+/// Returns the number of events of the flood: few in tests, more in a soak.
 fn flood() -> u32 {
     std::env::var("PEAL_FLOOD").map_or(20_000, |count| {
         count.parse().expect("PEAL_FLOOD is a number")
     })
 }
 
-/// What a late proc is told of so many events, when it waits for so many of them.
+/// Returns the output of a late proc that waits for this number of events.
 fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<&Path>) -> String {
     let program = c_program("late");
     let mut command = peal(["run", "-n", "2"]);
@@ -52,7 +52,7 @@ fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<
 #[needs(prepared, libpmix)]
 #[test]
 fn late_registration_gets_every_event_of_its_job_in_order() {
-    // Much more than the memory for them, too.
+    // Also use far more than the memory limit of retained events.
     for settings in [&[][..], &["events.max_memory_bytes=10000"]] {
         let heard = late(settings, "namespace", 2000, 2000, None);
         assert_eq!(
@@ -95,7 +95,7 @@ fn newest_environment_events_are_told_with_number_missed() {
     );
 }
 
-/// More than one file of them.
+/// The events need more than one file.
 #[tokio::test(flavor = "multi_thread")]
 async fn spilled_events_come_back_whole_and_in_order() {
     const MANY: u32 = 20_000;

@@ -1,9 +1,10 @@
-//! Groups of Peal's own client and programs of the C library in one job: who invites is one and who is invited the other.
+//! Groups of Peal's own client and programs of the C library in one job: the inviting proc uses one
+//! library, the invited procs the other.
 use peal_needs::needs;
 use peal_tests::{c_program, comparison::ProgramComparison, libpmix::Release, peal, program, run};
 use std::process::Command;
 
-/// The lines of one rank.
+/// Returns the lines of one rank.
 fn of_rank(lines: &[String], rank: u32) -> Vec<&str> {
     let prefix = format!("rank {rank}: ");
     lines
@@ -12,8 +13,9 @@ fn of_rank(lines: &[String], rank: u32) -> Vec<&str> {
         .collect()
 }
 
-/// Runs four procs under Peal's server, of which the given one is Peal's and the others are the C library's, and checks what that one says.
-/// The others say the same as where all four are the C library's.
+/// Runs four procs under Peal's server. The given rank uses Peal's client, the others the C
+/// library. Checks the output of that rank. The others must print the same as in a job of the C
+/// library alone.
 #[track_caller]
 fn with_one_of_peals(invite: &'static str, rank: u32, exit_status: i32, says: &[&str]) {
     with_one_of_peals_under(
@@ -25,7 +27,7 @@ fn with_one_of_peals(invite: &'static str, rank: u32, exit_status: i32, says: &[
     );
 }
 
-/// The same under this server.
+/// Runs the same under this server.
 #[track_caller]
 fn with_one_of_peals_under(
     mut server: Command,
@@ -45,7 +47,7 @@ fn with_one_of_peals_under(
         c.display()
     );
     let done = run(server.args(["/bin/sh", "-c"]).arg(&script));
-    // Peal's client says to which group an answer is, as the Standard wants; the library does not.
+    // Peal's client names the group of an answer, as the Standard requires; the library does not.
     let as_the_library = |line: String| line.replace("hears -162 crew by", "hears -162 by");
     let mixed: Vec<String> = done
         .expect_status(exit_status)
@@ -137,7 +139,8 @@ fn both_invite_each_other_under_the_c_librarys_server_too() {
     }
 }
 
-/// No release that is here calls construct without naming a proc, so that the proc that is added is Peal's.
+/// No installed release can call construct without naming a proc, so that the added proc uses
+/// Peal's client.
 #[needs(prepared, libpmix, openmpi5)]
 #[test]
 fn c_programs_lead_by_bootstrap_and_add_peals_client() {
@@ -181,10 +184,10 @@ fn c_programs_lead_by_bootstrap_and_add_peals_client() {
     }
 }
 
-/// Only 5.0 and later return who is in it.
+/// Only 5.0 and later return the membership.
 #[needs(prepared, libpmix, openmpi5)]
 #[test]
-fn members_stand_as_the_program_named_them() {
+fn group_members_are_returned_as_named_by_the_program() {
     let (c, newer) = (c_program("group"), Release::newer());
     let mut ours = peal(["run", "-n", "3", "-x", &newer.variable().unwrap(), "--"]);
     let mut host = Command::new(c_program("host"));
@@ -200,7 +203,8 @@ fn members_stand_as_the_program_named_them() {
     );
 }
 
-/// Two releases answer differently for one construct; the C library's own server knows the form of its release only.
+/// Two releases answer one construct in different forms. The C library's own server knows only that
+/// of its release.
 #[needs(prepared, libpmix, openmpi5)]
 #[test]
 fn programs_of_two_releases_form_groups_with_each_other() {
@@ -221,7 +225,7 @@ fn programs_of_two_releases_form_groups_with_each_other() {
             .arg(&program)
             .arg(arguments);
         let mixed = run(&mut command).expect_status(0).by_rank();
-        // What a status is called changed between them.
+        // The name of a status changed between the releases.
         let plain = |lines: &[String]| {
             lines
                 .iter()

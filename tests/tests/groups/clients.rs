@@ -1,5 +1,5 @@
-//! Groups of Peal's own clients, of several jobs of one server: collective, by bootstrap, with members that are added, and what becomes
-//! of them when somebody is late, dies or leaves.
+//! Groups of Peal's own clients of several jobs of one server: collective, by bootstrap, and with
+//! added members. The tests also cover members that are late, die or leave.
 use peal_client::{ClientError, ConstructOptions};
 use peal_model::{Info, Infos, Scope, Value, code, key};
 use peal_tests::{
@@ -43,7 +43,7 @@ async fn group_of_two_jobs_shares_infos_and_puts() {
         last.get(&everybody[0], NOTE, &[]).await.unwrap(),
         Value::string("put by the first")
     );
-    // Whoever is not told by the answer to the construct asks the server.
+    // Members that did not get the values with the construct request them from the server.
     let refresh = Info::new(key::PMIX_GET_REFRESH_CACHE, Value::Bool(true));
     let asked = last
         .get(&everybody[2], NOTE, &[qualifier, refresh])
@@ -115,7 +115,7 @@ async fn members_of_one_server_see_remote_puts_of_others() {
 async fn bootstrap_leaders_and_added_members_need_no_names() {
     let (_node, clients) = two_jobs().await;
     let everybody = procs_of(&clients);
-    // Two lead, one of each job; each adds the other of its own job.
+    // There are two leaders, one of each job. Each adds the other proc of its own job.
     let calls = vec![
         (
             &clients[0],
@@ -145,7 +145,7 @@ async fn bootstrap_leaders_and_added_members_need_no_names() {
     assert_eq!(said, Value::string("said by left:0"));
     destruct("crew", &clients).await;
 
-    // Three lead; the order is what one of them wants.
+    // There are three leaders. One of them requests the order.
     let order: Vec<_> = everybody[..3].iter().rev().cloned().collect();
     let calls = vec![
         (&clients[0], ConstructOptions::bootstrap(3)),
@@ -232,7 +232,7 @@ async fn death_before_call_ends_construct_alike_or_shrinks_group() {
         .map(|client| (client, of_all(|construct| construct)))
         .collect();
     let dies = async {
-        // The others may have called or not: it comes to the same.
+        // The other procs may or may not have called by now; the result is the same.
         drop(dead);
         Ok::<(), ()>(())
     };

@@ -1,4 +1,5 @@
-//! Procs of two jobs that connect: unmodified `libpmix` programs at one server, and what becomes of a connect where one of them goes.
+//! Connected procs of two jobs: unmodified `libpmix` programs at one server, and the effects on a
+//! connect if one of them goes.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -38,7 +39,7 @@ fn both() -> [Proc; 2] {
     JOBS.map(all)
 }
 
-/// Where two jobs are.
+/// Placement of two jobs.
 #[derive(Clone, Copy, Debug)]
 enum At {
     OneServer,
@@ -48,7 +49,7 @@ enum At {
 impl At {
     const ALL: [At; 2] = [At::OneServer, At::TwoServers];
 
-    /// The servers, and the address of each job's.
+    /// Starts the servers. Returns them and the address of each job's server.
     async fn start(self) -> (Vec<Node>, [String; 2]) {
         let nodes = match self {
             At::OneServer => vec![node().await],
@@ -59,7 +60,7 @@ impl At {
     }
 }
 
-/// A job of two at each of two servers.
+/// Starts two servers with a job of two procs each.
 async fn two_nodes() -> Vec<Node> {
     let (fabric, mut nodes) = (InProcessTransport::new(), Vec::new());
     for job in JOBS {
@@ -68,7 +69,7 @@ async fn two_nodes() -> Vec<Node> {
     nodes
 }
 
-/// What each proc of two jobs of two prints, each job with its release.
+/// Returns the output of each proc of two jobs of two procs, each job with its release.
 async fn connected(at: At, releases: [&Release; 2], args: &[&str]) -> Vec<(String, Done)> {
     let program = c_program("connect");
     let (_nodes, uris) = at.start().await;
@@ -97,7 +98,7 @@ async fn connected(at: At, releases: [&Release; 2], args: &[&str]) -> Vec<(Strin
     tokio::task::block_in_place(|| ended.collect())
 }
 
-/// Without the rank, and in the words of release 4.2.
+/// Returns the output without the rank, with the names of release 4.2.
 fn printed(done: &Done) -> String {
     let said = done.stdout.replace("PMIX_SUCCESS", "SUCCESS");
     said.lines()
@@ -119,7 +120,7 @@ const PARTED: &str = "disconnect: SUCCESS (0)\nfinalize: SUCCESS (0)\n";
 #[tokio::test(flavor = "multi_thread")]
 async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
     let releases = Release::both();
-    // All with each release, and a job with the first and one with the last.
+    // The runs use each release alone, and one job with the first and one with the last release.
     let together = releases
         .iter()
         .map(|one| [one, one])
@@ -180,7 +181,7 @@ async fn connect_with_gone_unknown_or_absent_proc_does_not_wait() {
     assert_eq!(refused(&one, &pair, &timeout).await, code::PMIX_ERR_TIMEOUT);
     let (waits, named) = (one.clone(), pair.clone());
     let waits = begin(async move { refused(&waits, &named, &[]).await }).await;
-    // Its next request is behind that.
+    // The next request of this client follows the earlier ones, so those were processed.
     two.connect_procs(&[two.me().clone()], &[]).await.unwrap();
     two.finalize().await.unwrap();
     assert_eq!(
@@ -266,7 +267,7 @@ async fn connect_is_independent_of_fences_and_ends_at_disconnect() {
     );
 }
 
-/// A job of two at each of two servers, and a client for each proc.
+/// Starts two servers with a job of two procs each, and a client for each proc.
 async fn across() -> (Vec<Node>, Vec<Client>) {
     let (nodes, mut clients) = (two_nodes().await, Vec::new());
     for (node, job) in nodes.iter().zip(JOBS) {
@@ -277,7 +278,7 @@ async fn across() -> (Vec<Node>, Vec<Client>) {
     (nodes, clients)
 }
 
-/// All of them connect or disconnect.
+/// Connects or disconnects all of them.
 async fn all_of(clients: &[Client], purpose: Purpose) {
     let calls = clients.iter().cloned().map(|client| async move {
         match purpose {
@@ -345,7 +346,7 @@ async fn procs_of_two_servers_know_each_other_until_disconnect() {
     one.register(&[code::PMIX_ERR_PROC_TERM_WO_SYNC], everything(), handler)
         .await
         .unwrap();
-    // Who leaves in order is missed by nobody.
+    // A client that finalizes causes no event.
     two.clone().finalize().await.unwrap();
     nodes[1].server.handle().proc_ended(dies.me().clone(), None);
     let event = next(&mut hears).await;
@@ -382,7 +383,7 @@ async fn connect_with_gone_proc_of_another_server_does_not_wait() {
         let named = [one.me().clone(), gone.me().clone()];
         let waits = one.clone();
         let waits = begin(async move { refused(&waits, &named, &[]).await }).await;
-        // Its next request is behind that.
+        // The next request of this client follows the earlier ones, so those were processed.
         one.connect_procs(&[one.me().clone()], &[]).await.unwrap();
         if dies {
             nodes[1].server.handle().proc_ended(gone.me().clone(), None);

@@ -1,5 +1,5 @@
-//! Invitations to groups among Peal's own clients, of several jobs of one server: who comes, who does not, and what is decided about
-//! those.
+//! Invitations to groups among Peal's own clients, of several jobs of one server: acceptance,
+//! absence, and decisions about absent procs.
 use peal_client::{
     Absence, AbsenceDecision, Client, ClientError, Group, Handler, HandlerOutcome, Invite, Invited,
     Join, NotFormed,
@@ -73,7 +73,7 @@ async fn invited_proc_may_wait_inside_its_handler() {
     destruct("crew", &clients).await;
 }
 
-/// Somebody who answers every invitation by declining.
+/// Makes a client decline every invitation.
 async fn declines(client: &Client) {
     let handler = Handler::non_blocking(|call| {
         call.decline(&Invited::of(call.event()).unwrap());
@@ -85,7 +85,7 @@ async fn declines(client: &Client) {
         .unwrap();
 }
 
-/// Somebody who hears of invitations and does nothing about them.
+/// Makes a client receive invitations without answering. Returns the events.
 async fn hesitates(client: &Client) -> UnboundedReceiver<peal_model::Event> {
     let (handler, heard) = listener();
     client
@@ -95,7 +95,8 @@ async fn hesitates(client: &Client) -> UnboundedReceiver<peal_model::Event> {
     heard
 }
 
-/// Whoever leads decides so about everybody who does not come. Tells about whom it was asked.
+/// Makes the leader decide in this way about every absent proc. Returns the procs that it decides
+/// about.
 async fn decides(leader: &Client, decision: AbsenceDecision) -> UnboundedReceiver<Proc> {
     let (tell, told) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
@@ -121,7 +122,7 @@ fn absent(ended: Result<Group, ClientError>) -> Vec<(Proc, Absence)> {
     }
 }
 
-/// With what a join ended that came to nothing.
+/// Returns the status with which a failed join ended.
 async fn status(joined: &mut UnboundedReceiver<Result<Group, ClientError>>) -> Status {
     soon("a join ends", joined.recv())
         .await
@@ -262,7 +263,7 @@ async fn leader_cancels_when_asked_or_by_leaving() {
     inviting.abort();
     assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);
 
-    // Whoever accepts then comes too late.
+    // An acceptance at that time is too late.
     let late = Invited {
         group: "other".to_owned(),
         leader: proc("left", 0),
@@ -322,12 +323,12 @@ async fn accepted_member_hears_of_leader_death() {
         tokio::spawn(async move { leader.group_invite("crew", &invited, Invite::new()).await });
     next(&mut silent).await;
     next(&mut acceptance).await;
-    // Its process has ended before it could call it off.
+    // Its process has ended before it could call the invitation off.
     node.server.handle().proc_ended(proc("left", 0), None);
     assert_eq!(status(&mut joined).await, code::PMIX_GROUP_LEADER_FAILED);
 }
 
-/// With what status an event says that a construct ended.
+/// Returns the status with which a construct ended, from an event.
 fn status_in(event: &peal_model::Event) -> Option<Status> {
     match event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS) {
         Some(Value::Status(status)) => Some(*status),
@@ -389,7 +390,7 @@ async fn leader_hears_final_status_of_construct() {
     }
 }
 
-/// What one proc brings to a group, of all of these infos, under a key.
+/// Returns the infos that one proc contributed to a group under a key.
 fn brought(infos: &[Info], whose: &Client, under: KeyName) -> Vec<Info> {
     let arrays = infos
         .iter()
@@ -435,7 +436,7 @@ async fn invitation_and_answers_carry_infos_of_procs() {
         .optional()
         .timeout(Duration::from_secs(20))
         .saying([note("said by the leader")]);
-    // The name of the group is not the caller's to give again.
+    // The caller must not pass the name of the group again.
     let wrong = Info::new(key::PMIX_GROUP_ID, Value::string("other"));
     let invite = invite.with(Info::new(EXTRA, Value::Uint32(7))).with(wrong);
     let invited = procs_of(&clients[1..2]);
@@ -494,7 +495,7 @@ async fn invitation_and_answers_carry_infos_of_procs() {
     }
 }
 
-/// Somebody whose component answers invitations by these rules.
+/// Makes a client answer invitations by a component with these rules.
 async fn goes_by(client: &Client, rules: &str) {
     let bytes = std::fs::read(guest("join-by-rule")).unwrap();
     let engine = Engine::new(&EngineSettings::default()).unwrap();
@@ -545,7 +546,7 @@ async fn a_component_in_a_client_has_it_come_or_decline_by_rule() {
     destruct("crew-1", &clients).await;
 
     let ended = soon(
-        "nobody comes",
+        "no proc accepts",
         clients[0].group_invite("others", &invited[..1], Invite::new()),
     )
     .await;
@@ -564,9 +565,10 @@ async fn procs_ended_or_left_before_invitation_are_missing_at_once() {
         .await
         .unwrap();
     drop(died);
-    // Its end is to be known before.
+    // The end must be known before.
     next(&mut hears).await;
-    // The first who is missed ends an invitation; that it is called off must not end the next one to the same group.
+    // The first absent proc ends an invitation. The cancellation must not end the next invitation
+    // to the same group.
     for absent_one in absentees {
         let invited =
             clients[0].group_invite("crew", std::slice::from_ref(&absent_one), Invite::new());

@@ -1,9 +1,10 @@
-//! Groups of unmodified `libpmix` programs: collective and by invitation, and what becomes of them when somebody is late, dies or
-//! leaves. What the C library's own server supports is printed the same under both.
+//! Groups of unmodified `libpmix` programs: collective and by invitation. The tests also cover
+//! members that are late, die or leave. Where the C library's own server supports a feature, both
+//! print the same.
 use peal_needs::needs;
 use peal_tests::comparison::ProgramComparison;
 
-/// Groups that all who are named form, each of whom calls.
+/// Groups that all named procs form, each by its own call.
 const COLLECTIVE: [ProgramComparison; 4] = [
     ProgramComparison::new("group whole", "4", 0, 92),
     ProgramComparison::new("group part", "4", 0, 16),
@@ -11,8 +12,8 @@ const COLLECTIVE: [ProgramComparison; 4] = [
     ProgramComparison::new("group mistakes", "4", 0, 28),
 ];
 
-/// Groups to which one invites the others. Whatever is decided here the library of whoever leads decides, which ends only what all
-/// accept.
+/// Groups to which one proc invites the others. The leader's library makes the decisions here; it
+/// ends only constructs that all accept.
 const INVITED: [ProgramComparison; 7] = [
     ProgramComparison::new("invite accept", "4", 0, 23),
     ProgramComparison::new("invite decline 2", "4", 0, 12),
@@ -40,7 +41,8 @@ fn group_invitation_is_equal_under_both_servers() {
     INVITED.iter().for_each(compare);
 }
 
-/// What is printed under Peal alone: by the proc that is not like the others, and by each of those.
+/// Checks the output under Peal alone: of the proc that differs from the others, and of each of the
+/// others.
 #[track_caller]
 fn expect(program: &'static str, exit_status: i32, other: u32, by_it: &[&str], by_others: &[&str]) {
     let printed = ProgramComparison::new(program, "4", exit_status, 0).under_peal();
@@ -55,7 +57,7 @@ fn expect(program: &'static str, exit_status: i32, other: u32, by_it: &[&str], b
     assert_eq!(printed, expected, "{program}");
 }
 
-/// 4.2.2 arms a timer for one thing and takes it for another: its server is stuck when that has run out.
+/// 4.2.2 arms a timer for one purpose and uses it for another: its server hangs when it expires.
 #[needs(prepared, libpmix)]
 #[test]
 fn timed_out_and_late_callers_get_status_and_group_forms_later() {
@@ -79,7 +81,7 @@ const LEFT: [&str; 2] = [
 ];
 const END: [&str; 2] = ["destruct left: SUCCESS (0)", "finalize: SUCCESS (0)"];
 
-/// The server of 4.2.2 waits for the dead.
+/// The server of 4.2.2 waits for the dead proc.
 #[needs(prepared, libpmix)]
 #[test]
 fn death_before_call_fails_for_all_and_rest_form_another() {
@@ -93,7 +95,7 @@ fn death_before_call_fails_for_all_and_rest_form_another() {
     );
 }
 
-/// The same.
+/// The server of 4.2.2 waits for the dead proc.
 #[needs(prepared, libpmix)]
 #[test]
 fn fault_tolerant_group_is_formed_without_dead_proc() {
@@ -117,7 +119,7 @@ const GONE: [&str; 3] = [
     "finalize: SUCCESS (0)",
 ];
 
-/// The server of 4.2.2 tells nobody.
+/// The server of 4.2.2 notifies no proc.
 #[needs(prepared, libpmix)]
 #[test]
 fn death_of_member_is_told_on_request_and_group_may_end() {
@@ -131,7 +133,7 @@ fn death_of_member_is_told_on_request_and_group_may_end() {
     );
 }
 
-/// To the server of 4.2.2 that is an unknown command.
+/// The server of 4.2.2 does not know the command.
 #[needs(prepared, libpmix)]
 #[test]
 fn leaving_member_is_removed_and_others_are_told() {
@@ -150,7 +152,7 @@ fn leaving_member_is_removed_and_others_are_told() {
     );
 }
 
-/// The C library raises the event itself from 7.0 on; here the program does.
+/// The C library raises the event itself from 7.0 on. Here the program does.
 #[needs(prepared, libpmix)]
 #[test]
 fn departure_by_an_event_is_told_to_each_member_once() {
@@ -165,7 +167,7 @@ fn departure_by_an_event_is_told_to_each_member_once() {
     );
 }
 
-/// What procs print under Peal that lead or follow; the server of 4.2.2 knows no leader.
+/// Checks the output of procs that lead or follow under Peal; the server of 4.2.2 knows no leader.
 #[track_caller]
 fn expect_by_rank(program: &'static str, exit_status: i32, by_rank: [&[&str]; 4]) {
     let printed = ProgramComparison::new(program, "4", exit_status, 0).under_peal();
@@ -200,7 +202,8 @@ fn another_proc_leads_when_the_leader_dies() {
     expect_by_rank("group leaderless", 137, [&["dies"], &early, &early, &late]);
 }
 
-/// The C library has its own client put members in the place of a group, where it knows them; its server does not.
+/// The C library's own client replaces a group by its members if it knows them; its server does
+/// not.
 #[needs(prepared, libpmix)]
 #[test]
 fn group_name_stands_for_members_in_control_and_event_range() {

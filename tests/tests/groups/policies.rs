@@ -1,5 +1,5 @@
-//! Policies for groups in a running server, with unmodified `libpmix` programs: whoever is refused a part in a group is told, and so are all
-//! who wait for it.
+//! Policies for groups in a running server, with unmodified `libpmix` programs. A denied
+//! participant and all procs that wait for it get the denial.
 use peal_needs::needs;
 use peal_tests::{
     Done, c_program,
@@ -8,7 +8,7 @@ use peal_tests::{
 };
 use std::process::{Child, Command, Stdio};
 
-/// A configuration with `group-rule` and these settings.
+/// Returns a configuration with `group-rule` and these settings.
 fn rule(settings: &str) -> String {
     format!(
         "[[module]]\nname = \"group-rule\"\npath = {:?}\nconfig = {{ {settings} }}\n",
@@ -16,7 +16,8 @@ fn rule(settings: &str) -> String {
     )
 }
 
-/// What a job of so many procs of this program prints under a server with that rule.
+/// Returns the output of a job of this number of procs of this program under a server with that
+/// rule.
 #[track_caller]
 fn printed(settings: &str, program: &str, procs: &str) -> Vec<String> {
     let mut words = program.split(' ');
@@ -32,7 +33,7 @@ fn printed(settings: &str, program: &str, procs: &str) -> Vec<String> {
     run(&mut command).expect_status(0).by_rank()
 }
 
-/// A server on which the procs of `team`, and of no other job, may be in groups.
+/// Starts a server on which only the procs of `team` may be in groups.
 fn two_jobs(procs_of_other: &str) -> (Place, Daemon) {
     let place = Place::new();
     place.configure(&rule("namespaces = \"team*\", because = \"ask ops\""));
@@ -61,7 +62,7 @@ fn lines(procs: impl IntoIterator<Item = Child>) -> Vec<String> {
         .collect()
 }
 
-/// The same for each of these ranks.
+/// Returns these lines for each of these ranks.
 fn each(ranks: std::ops::Range<u32>, said: &[&str]) -> Vec<String> {
     ranks
         .flat_map(|rank| said.iter().map(move |line| format!("rank {rank}: {line}")))
@@ -92,7 +93,8 @@ fn denied_construct_fails_for_all_including_late_callers() {
 #[test]
 fn denied_procs_of_one_job_end_construct_of_permitted_job() {
     let why = "because procs of \"other\" may be in no group (ask ops)";
-    // Whoever is first: its own are told, or those of the other job.
+    // In either order of arrival, the procs of the denied job and those of the other one get the
+    // denial.
     for first in ["team", "other"] {
         let (_place, server) = two_jobs("1");
         let team = || {

@@ -1,4 +1,5 @@
-//! Process sets that the host defines, and who is where: what procs hear of them, and what they are told.
+//! Process sets that the host environment defines, and locations of procs: the events and query
+//! results that procs receive.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_client::{Client, ClientError};
 use peal_core::psets::PsetError;
@@ -156,7 +157,8 @@ async fn procs_are_told_node_of_each_proc() {
     }
 }
 
-/// What a proc of either release prints that asks where the procs of its job and of another one are.
+/// Output of a proc of either release that resolves the locations of the procs of its own job and
+/// of another one.
 const WHERE: &str = "rank 0: peers: SUCCESS (0)
 rank 0: own:0 is there
 rank 0: own:1 is there
@@ -170,7 +172,7 @@ rank 0: job size: 2
 rank 0: finalize: SUCCESS (0)
 ";
 
-/// Release 4.2 asks nobody, and does not know other jobs.
+/// Release 4.2 sends no request, and does not know other jobs.
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unmodified_program_of_libpmix_5_is_told_where_procs_are() {

@@ -1,5 +1,5 @@
-//! Groups over several servers that the embedded fabric joins: unmodified `libpmix` programs of one job at each, and what becomes of
-//! a group when a server goes.
+//! Groups across several servers of one in-process transport: one job of unmodified `libpmix`
+//! programs at each, and the effects on a group if a server goes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_client::{Absence, Client, ClientError, ConstructOptions, Invite, NotFormed};
 use peal_model::{Infos, KeyName, Scope, Value, code, key};
@@ -12,7 +12,7 @@ use peal_tests::{
 };
 use std::process::Child;
 
-/// What each of two procs prints of a job of two that it forms a group with.
+/// Output of each of two procs that form a group with a job of two procs.
 const KNOWN: &str = "construct across: SUCCESS (0)
 construct across: it has a number
 pmix.job.size of the job: uint32 2
@@ -25,7 +25,7 @@ test.note of 1: \"rank 1 was here\"
 fence across: SUCCESS (0)
 ";
 
-/// A job of two procs at each of two servers.
+/// Starts a job of two procs at each of two servers.
 async fn across(args: &[&str]) -> Vec<(String, Done)> {
     let program = c_program("across");
     let fabric = InProcessTransport::new();
@@ -55,7 +55,7 @@ async fn across(args: &[&str]) -> Vec<(String, Done)> {
     tokio::task::block_in_place(|| ended.collect())
 }
 
-/// What a proc printed, without its name.
+/// Returns the output of a proc without its name.
 fn printed(done: &Done) -> String {
     done.stdout
         .lines()
@@ -63,7 +63,7 @@ fn printed(done: &Done) -> String {
         .collect()
 }
 
-/// What a proc hears of an event of the first job's first proc.
+/// Returns the line that a proc prints for an event of the first job's first proc.
 fn called(proc: &str) -> &'static str {
     match proc {
         "one:0" => "",
@@ -113,7 +113,7 @@ async fn death_at_one_server_is_told_at_other_and_group_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_server_leaves_groups_and_waiting_ones_end() {
-    // The first server coordinates; when that goes, the next one takes over.
+    // The first server is the coordinator. If it goes, the next one takes over.
     for goes in [2, 0] {
         let fabric = InProcessTransport::new();
         let mut nodes = Vec::new();
@@ -157,7 +157,7 @@ async fn lost_server_leaves_groups_and_waiting_ones_end() {
             };
             waits.push(begin(call).await);
         }
-        // What they ask for next is answered behind that.
+        // The answers to their next requests come after that.
         for client in &left {
             assert_eq!(client.group_members("before").await.unwrap(), everybody);
         }
@@ -287,7 +287,7 @@ async fn inviter_hears_of_lost_remote_procs_and_servers() {
             drop(invited);
             None
         };
-        let ended = soon("whoever invites is told", call).await.unwrap();
+        let ended = soon("the inviting proc is notified", call).await.unwrap();
         let Err(ClientError::NotFormed {
             why: NotFormed::Absent(absent),
             ..

@@ -1,5 +1,5 @@
-//! Peal's client under the C library's server: what a proc and a tool of it ask for, how a tool finds its server, and what
-//! follows when the server is killed.
+//! Peal's client under the C library's server: requests of a proc and a tool, the search of a tool
+//! for its server, and the effects of a killed server.
 use peal_client::{
     AttachTarget, Client, ClientError, ClientSettings, ConstructOptions, Environment, Places, Tool,
     ToolSettings,
@@ -19,7 +19,7 @@ use tokio::{
     process::Command,
 };
 
-/// The codes of two events.
+/// Codes of two events.
 #[derive(Clone, Copy)]
 struct Codes {
     news: Status,
@@ -30,7 +30,7 @@ const FIRST: Codes = Codes {
     news: Status(-3401),
     other: Status(-3402),
 };
-/// Others, since the server keeps the first ones for whoever registers later.
+/// Other codes, since the server keeps earlier events for handlers that register later.
 const SECOND: Codes = Codes {
     news: Status(-3403),
     other: Status(-3404),
@@ -47,7 +47,7 @@ fn text(info: &Info) -> (&str, &str) {
     (info.key.as_str(), info.value.as_str().unwrap_or_default())
 }
 
-/// What both kinds of client do with a server, and what they hear from another one.
+/// Makes every call that both kinds of client have, and checks the events from another client.
 async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer, codes: Codes) {
     let me = client.me().to_string();
     let directives = [Info::new(
@@ -59,7 +59,7 @@ async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer,
         Value::string("all is well"),
     )];
     client.log(&data, &directives).await.unwrap();
-    // The server adds the source and, as it was asked for, the time.
+    // The server adds the source, and the time because it was requested.
     server
         .says(&format!(
             "{me} logs pmix.log.jrec=all is well with 3 directives"
@@ -112,7 +112,7 @@ async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer,
             .await
             .unwrap();
     }
-    // The server still sends what the second wants.
+    // The server still sends the events of the second registration.
     let event = next(&mut second_hears).await;
     assert_eq!(
         (event.code, event.source.as_ref()),
@@ -163,7 +163,7 @@ async fn a_proc_forms_groups_in_the_words_of_the_servers_release() {
     client.finalize().await.unwrap();
 }
 
-/// Settings of a tool that nobody started.
+/// Returns settings of a tool that no launcher started.
 fn settings(server: &CServer, attach: AttachTarget) -> ToolSettings {
     ToolSettings {
         attach,
@@ -264,7 +264,7 @@ async fn tool_of_killed_server_attaches_to_another_with_its_handlers() {
     assert_eq!((tool.server(), tool.servers()), (None, Vec::new()));
     let error = tool.query(&[query(&["test.question"])]).await.unwrap_err();
     assert!(matches!(error, ClientError::Lost { .. }), "{error}");
-    // The files of the dead one are still there.
+    // The files of the dead server still exist.
     let error = tool.attach(&AttachTarget::System).await.unwrap_err();
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
 
@@ -354,7 +354,7 @@ async fn proc_of_killed_server_is_told_and_no_call_hangs() {
         let (stream, _) = soon("the witness comes", listener.accept()).await.unwrap();
         let mut said = BufReader::new(stream).lines();
         let mut say = async || {
-            soon("the witness says something", said.next_line())
+            soon("the witness prints a line", said.next_line())
                 .await
                 .unwrap()
         };
@@ -371,7 +371,7 @@ async fn proc_of_killed_server_is_told_and_no_call_hangs() {
     }
 }
 
-/// The error of a tool that looks for a server in this directory.
+/// Returns the error of a tool that looks for a server in this directory.
 async fn fails_to_attach(directory: &Path, attach: AttachTarget) -> ClientError {
     let places = Places {
         host: "node".to_owned(),
@@ -393,7 +393,8 @@ async fn fails_to_attach(directory: &Path, attach: AttachTarget) -> ClientError 
     .unwrap()
 }
 
-/// The rendezvous file of a server at a port that nobody listens on: the way to the file is what is tested.
+/// Returns the rendezvous file of a server at a closed port. The test is about the search for the
+/// file.
 fn closed(name: &str) -> String {
     format!("{name}.0;tcp4://127.0.0.1:1\n4.2.2\n")
 }
@@ -441,7 +442,7 @@ async fn missing_or_ambiguous_server_is_reported() {
         matches!(&error, ClientError::SeveralServers { found, .. } if found.len() == 2),
         "{error}"
     );
-    // The system's server is asked for first, but it is not there.
+    // The tool looks for the system's server first, which does not exist.
     assert!(matches!(
         fails(AttachTarget::SystemFirst).await,
         ClientError::SeveralServers { .. }
@@ -472,7 +473,7 @@ async fn missing_or_ambiguous_server_is_reported() {
         "{error}"
     );
 
-    // Links lead astray.
+    // Symbolic links are not followed.
     std::os::unix::fs::symlink(
         directory.path().join("below/pmix.node.tool.12"),
         directory.path().join("pmix.node.tool.7"),

@@ -1,9 +1,10 @@
-//! Checkpoints of unmodified `libpmix` programs under `peal run`: how procs are told, and what becomes of the request.
+//! Checkpoints of unmodified `libpmix` programs under `peal run`: the notification of procs, and
+//! the result of the request.
 use peal_needs::needs;
 use peal_tests::{Done, c_program, peal, run};
 use std::collections::BTreeSet;
 
-/// Runs the program in this way as a job of three procs.
+/// Runs the program with this argument as a job of three procs.
 fn checkpoint(how: &str) -> Vec<String> {
     let program = c_program("checkpoint");
     let done: Done = run(peal(["run", "-n", "3", "--"]).arg(program).arg(how)).expect_status(0);
@@ -12,7 +13,7 @@ fn checkpoint(how: &str) -> Vec<String> {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn procs_are_told_by_signals_and_events_and_all_have_made_it() {
+fn all_procs_checkpoint_on_signals_and_events() {
     for how in ["both", "older", "example"] {
         let lines = checkpoint(how);
         let expected: BTreeSet<&str> = [

@@ -1,4 +1,5 @@
-//! What procs have registered is removed when they have ended, of jobs that the host starts and of those that it adopts.
+//! Removal of the files that procs registered, after the end of the procs. The jobs are started by
+//! the host environment or adopted by it.
 use peal_client::{CleanupRequest, Control};
 use peal_core::choice::ControlGroups;
 use peal_core::{
@@ -97,7 +98,7 @@ async fn adopted_job_is_cleaned_up_at_disconnection_or_its_removal() {
     );
 
     soon("it leaves", one.finalize()).await.unwrap();
-    soon("what it left is gone", async {
+    soon("its registered files are gone", async {
         while at("first").exists() {
             tokio::task::yield_now().await
         }
@@ -165,7 +166,8 @@ async fn paths_that_a_client_registers_are_all_removed() {
     .await;
 }
 
-/// The only test of this process that starts processes: the host takes all children for its own.
+/// The only test of this process that starts processes: the host environment adopts all children of
+/// the process.
 #[tokio::test(flavor = "multi_thread")]
 async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -247,7 +249,7 @@ async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
         .unwrap(),
         vec![]
     );
-    until("what it left is gone", || !at("killed").exists());
+    until("its registered files are gone", || !at("killed").exists());
     assert!(
         at("own").exists() && at("shared/sub/2").exists(),
         "the others go on"
@@ -269,10 +271,10 @@ async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
     assert_eq!(done, vec![]);
     until("it runs again", || started(0) == 2);
     assert_eq!(fs::read_to_string(at("started-0")).unwrap(), "\none\n");
-    assert!(at("own").exists(), "who starts again has not ended");
+    assert!(at("own").exists(), "a restarted proc has not ended");
 
     fs::write(at("go-0"), "").unwrap();
-    until("what is its own is gone", || !at("own").exists());
+    until("the proc's own files are gone", || !at("own").exists());
     assert!(
         at("shared/sub/0").exists(),
         "the other one may still need it"

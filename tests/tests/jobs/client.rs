@@ -1,5 +1,5 @@
-//! Peal's client end to end: a program of it under Peal's server and under the C library's, and its calls one by one
-//! under a server in this process.
+//! Peal's client end to end: a program of it under Peal's server and under the C library's, and its
+//! calls one by one under a server in this process.
 use peal_client::{Client, ClientError, Handler, HandlerOutcome};
 use peal_core::registration::RegistrationError;
 use peal_model::{
@@ -25,7 +25,8 @@ const OTHER: Status = Status(-3202);
 const MARK: Status = Status(-3203);
 const NOTE: KeyName = KeyName("test.note");
 
-/// Whether four procs said what the example says, in whatever order: a handler may be called before the greeting is read.
+/// Returns true if four procs printed the lines of the example in any order: a handler may be
+/// called before the greeting is read.
 fn all_were_greeted(done: Done) {
     let said = done.expect_status(0).stdout;
     let mut said: Vec<&str> = said.lines().collect();
@@ -53,7 +54,7 @@ fn a_program_of_it_runs_under_peal_and_under_the_c_library() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn it_and_the_c_library_serve_procs_of_one_job() {
+fn client_and_c_library_work_in_one_job_under_both_servers() {
     let (host, hello) = (c_program("host"), c_program("hello"));
     let mixed = format!(
         "case $PMIX_RANK in 0|3) exec {};; *) exec {};; esac",
@@ -85,7 +86,7 @@ fn noted(event: &Event) -> (Status, &str) {
     )
 }
 
-/// A module of which the test does not wish to know how fast it is.
+/// Returns a handler of a module with limits that do not depend on the speed of the machine.
 fn component(name: &str, bytes: &[u8]) -> Handler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let limits = ModuleLimits {
@@ -105,7 +106,7 @@ fn component(name: &str, bytes: &[u8]) -> Handler {
     ))
 }
 
-/// The result of a handler in the RFC's form.
+/// Returns the result of a handler in the form of RFC 0002.
 fn result(name: &str, status: Status, infos: impl IntoIterator<Item = Info>) -> Info {
     let key = Key::new(name).unwrap();
     let first = Info::new(key.clone(), Value::Status(status));
@@ -170,7 +171,7 @@ async fn native_handlers_and_components_share_a_chain_with_results() {
         result("report", code::PMIX_EVENT_NO_ACTION_TAKEN, [seen]),
     ];
     assert_eq!(results, expected);
-    // The complete action ended the chain: the handler behind it first hears something else.
+    // The complete action ended the chain: the first event of the handler after it is a later one.
     other
         .notify(OTHER, Range::Namespace, Vec::new())
         .await
@@ -232,7 +233,7 @@ async fn panicking_handler_has_failed_and_chain_continues() {
     }
 }
 
-/// A component that raises event -4000 twice for each event it sees.
+/// Returns a component that raises event -4000 twice for each event that it handles.
 fn raises() -> Vec<u8> {
     let read =
         |file| std::fs::read_to_string(root().join("host/sandbox/tests/wat").join(file)).unwrap();
@@ -245,14 +246,15 @@ fn raises() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handler_raising_events_never_waits_for_itself() {
-    // More than a client reads ahead of its handlers, so that answers lie behind events that it has not read.
+    // The number exceeds the client's read-ahead for its handlers, so that answers follow events
+    // that it has not read.
     const MANY: u32 = 5000;
     let node = Node::alone(ServerSettings::default(), 2).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (go, wait) = mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let gate = Handler::native(move |_| {
-        // An error says that the flood is over.
+        // An error means that the flood is over.
         let _ = wait.lock().unwrap().recv();
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
@@ -292,7 +294,7 @@ async fn an_event_of_range_proc_local_never_leaves_its_process() {
         .await
         .unwrap();
     assert_eq!(noted(&next(&mut heard).await), (NEWS, "private"));
-    // Our own handlers see what we raise for all.
+    // The client's own handlers receive events that it raises for all procs.
     assert_eq!(noted(&next(&mut heard).await), (NEWS, "public"));
     assert_eq!(noted(&next(&mut heard_elsewhere).await), (NEWS, "public"));
 }
@@ -316,7 +318,7 @@ async fn late_registration_hears_earlier_events_once() {
         .await
         .unwrap();
     assert_eq!(noted(&next(&mut heard).await), (NEWS, "early"));
-    // So does each handler that registers later, and none of them twice.
+    // Each handler that registers later receives it, too, and none of them twice.
     let second = client
         .register(&[NEWS], &[], handler.clone())
         .await
@@ -352,7 +354,7 @@ async fn a_handler_that_is_deregistered_or_spent_hears_nothing_more() {
     assert_eq!(noted(&next(&mut briefly).await).1, "1");
     assert_eq!(noted(&next(&mut heard_once).await).1, "1");
     client.deregister(id).await.unwrap();
-    // Nobody holds these handlers any more, so nothing can call them.
+    // The handlers are dropped, so they can never be called again.
     assert_eq!(soon("the handler is dropped", briefly.recv()).await, None);
     assert_eq!(
         soon("the spent handler is dropped", heard_once.recv()).await,
@@ -378,7 +380,8 @@ async fn get_waits_for_later_commit() {
     other.commit().await.unwrap();
     let waiting = client.get(other.me(), late, &[]);
     let meanwhile = async {
-        // Asked after the one that waits, on the same connection: when it is answered, the other one is being held.
+        // This request follows the get on the same connection. When it is answered, the server
+        // holds the get.
         assert_eq!(
             client.get(other.me(), early, &[]).await.unwrap(),
             Value::Uint32(1)
@@ -526,7 +529,7 @@ async fn a_lost_server_is_an_event_and_the_end_of_open_requests() {
     let patience = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(600))];
     let open = client.get(&other, KeyName("test.never"), &patience);
     let lose = async {
-        // Committed behind the get, which therefore is open by now.
+        // This commit follows the get, so the get is pending by now.
         client.commit().await.unwrap();
         node.server.shutdown().await;
     };
@@ -550,13 +553,13 @@ async fn a_lost_server_is_an_event_and_the_end_of_open_requests() {
         .await
         .unwrap_err();
     assert_eq!(error.status(), lost);
-    // What stays in the process needs no server.
+    // Events that stay in the process need no server.
     client
         .notify(MARK, Range::ProcLocal, Vec::new())
         .await
         .unwrap();
     assert_eq!(next(&mut heard).await.code, MARK);
-    // Who asked for all events hears of the loss once.
+    // A handler for all events receives the loss once.
     for code in [lost, NEWS, MARK] {
         assert_eq!(next(&mut heard_by_default).await.code, code);
     }
@@ -613,7 +616,7 @@ async fn between_two_servers_an_event_goes_as_far_as_its_range() {
         assert_eq!(event.source.as_ref(), Some(client.me()));
     }
     assert_eq!(next(&mut heard_far).await.code, MARK);
-    // And back.
+    // The same holds in the other direction.
     foreigner
         .notify(OTHER, Range::Global, Vec::new())
         .await

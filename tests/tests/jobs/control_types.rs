@@ -1,4 +1,5 @@
-//! Job control and monitoring of Peal's own client in types: what goes over the wire, what is made of the answers, and heartbeats.
+//! Job control and monitoring of Peal's own client with typed arguments: messages on the wire,
+//! interpretation of the answers, and heartbeats.
 use peal_client::{
     CheckpointMethod, CleanupRequest, Client, ClientError, ClientSettings, Control, ControlRequest,
     ControlState, Depth, FileSign, MonitorRequest, Preemption, RequestSelector, TopDirectory,
@@ -38,7 +39,7 @@ fn text(key: KeyName, text: &str) -> Info {
     Info::new(key, Value::string(text))
 }
 
-/// What a server is asked while a client does this, and what the client makes of the reply.
+/// Runs a call of a client. Returns the request that the server received, and the client's result.
 async fn heard<T>(
     server: &mut FakeServer,
     reply: Reply,
@@ -170,7 +171,7 @@ async fn each_request_is_said_with_the_keys_and_types_of_the_standard() {
     );
 }
 
-/// Infos with their keys and types.
+/// Formats infos with their keys and types.
 fn said(infos: &[Info]) -> String {
     let value = |value: &Value| match value {
         Value::String(None) => "None".to_owned(),
@@ -243,7 +244,7 @@ async fn answer_names_procs_left_out() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn how_far_requests_are_is_asked_by_name_or_for_all() {
+async fn control_status_is_queried_by_name_or_for_all() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let request = |id: &str, state: &str| {
         infos(
@@ -426,7 +427,7 @@ async fn monitor_requests_use_keys_and_types_of_the_standard() {
     );
 }
 
-/// The next frame of a client, which must be a heartbeat.
+/// Waits for the next frame of a client, which must be a heartbeat.
 async fn beaten(server: &mut FakeServer) {
     let frame = soon("a frame comes", server.frame())
         .await
@@ -444,7 +445,7 @@ async fn a_heart_beats_until_it_is_dropped_or_its_client_is_gone() {
         beaten(&mut server).await;
     }
     drop(heart);
-    // What was on its way comes before the next request, and behind that there is silence.
+    // Heartbeats on their way come before the next request. None follows it.
     let fence = async {
         loop {
             let frame = soon("a frame comes", server.frame()).await.unwrap();
@@ -463,7 +464,7 @@ async fn a_heart_beats_until_it_is_dropped_or_its_client_is_gone() {
     let (request, _) = heard(&mut server, granted(), client.log(&[], &[])).await;
     assert_eq!(request.command(), CommandCode::Log);
 
-    // It keeps no connection open.
+    // The heartbeat task keeps no connection open.
     let heart = client.heartbeats(Duration::from_millis(1));
     drop(client);
     soon("the connection is closed", async {
@@ -473,7 +474,7 @@ async fn a_heart_beats_until_it_is_dropped_or_its_client_is_gone() {
     drop(heart);
 }
 
-/// A host that does everything but to rank 1.
+/// Host environment that carries out every request except for rank 1.
 #[derive(Default)]
 struct Obedient(Mutex<Vec<JobControl>>);
 
@@ -542,7 +543,8 @@ async fn a_real_server_understands_it_and_bears_heartbeats() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn beating_proc_is_not_silent_and_monitored_again_after_silence() {
-    /// Twenty heartbeats, so that nobody is called silent whose process waits for a core.
+    /// Time of twenty heartbeats, so that a process that waits for a core is not reported as
+    /// silent.
     const WATCH: Duration = Duration::from_secs(2);
     let node = Node::alone(ServerSettings::default(), 2).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
@@ -559,7 +561,8 @@ async fn beating_proc_is_not_silent_and_monitored_again_after_silence() {
     )
     .await
     .unwrap();
-    // The last two times by connections of the proc's clones, which leave, one by word and one without.
+    // The last two rounds use connections of the proc's clones. One clone finalizes, the other only
+    // closes its connection.
     for round in 0..4 {
         let clone = if round < 2 {
             None
@@ -580,10 +583,11 @@ async fn beating_proc_is_not_silent_and_monitored_again_after_silence() {
             clone => drop(clone),
         }
         next(&mut alerts).await;
-        // Its last heartbeat may have been so long ago; the time is that of the watch.
+        // The last heartbeat may be older than the drop by one period. The monitor's time is the
+        // bound.
         let silence = silence.elapsed() + period;
         assert!(silence >= WATCH, "after {silence:?} in round {round}");
     }
     sleep(WATCH * 3 / 2).await;
-    assert!(alerts.try_recv().is_err(), "a silence is told once");
+    assert!(alerts.try_recv().is_err(), "a silence is reported once");
 }

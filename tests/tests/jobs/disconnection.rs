@@ -1,4 +1,5 @@
-//! The edges of Peal's client: who leaves early, gives up half-way or loses one of several servers, and files that lead nowhere.
+//! Edge cases of Peal's client: early finalization, abandoned calls, the loss of one of several
+//! servers, and invalid rendezvous files.
 use peal_client::{AttachTarget, Client, ClientError, ClientSettings, Tool, ToolSettings};
 use peal_model::{
     CommandCode, Event, Info, KeyName, Range, Reply, Request, Scope, Status, Value, code, key,
@@ -26,7 +27,7 @@ fn news() -> Event {
     }
 }
 
-/// Runs a test on one thread, which it may block only by being wrong.
+/// Runs a test on one thread. A correct client never blocks the thread.
 fn on_one_thread(test: impl Future<Output = ()> + Send + 'static) {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -41,7 +42,7 @@ fn on_one_thread(test: impl Future<Output = ()> + Send + 'static) {
         .expect("the runtime is blocked, or the test failed");
 }
 
-/// A client on whose handlers' thread a handler waits for what the test holds.
+/// Returns a client whose handler thread is blocked until the test drops the sender.
 async fn held_up() -> (Client, FakeServer, mpsc::Sender<()>) {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let (gate, go, mut told) = gate();
@@ -52,7 +53,7 @@ async fn held_up() -> (Client, FakeServer, mpsc::Sender<()>) {
     (client, server, go)
 }
 
-/// Whatever else is to be done on this thread is done meanwhile.
+/// Lets all other tasks of this thread run.
 async fn let_all_run() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -116,19 +117,19 @@ async fn refreshing_get_asks_for_known_value() {
     assert_eq!(
         get(&[refresh.clone(), optional]).await,
         Value::Uint32(1),
-        "the server must not be asked"
+        "the server must get no request"
     );
     assert_eq!(get(&[refresh]).await, Value::Uint32(2));
     assert_eq!(get(&[]).await, Value::Uint32(2));
 }
 
-/// A tool's way to a false server, and what that says of job data.
+/// Returns a listener for a fake server, and its URI for tools.
 async fn place() -> (TcpListener, ServerUri) {
     let (listener, environment) = listen().await;
     (listener, environment.server)
 }
 
-/// Welcomes a tool, and grants it so many requests.
+/// Completes the handshake of a tool, and grants it this number of requests.
 async fn welcome(listener: &TcpListener, grants: usize) -> FakeServer {
     let mut server = FakeServer::welcome(listener).await;
     for _ in 0..grants {
@@ -179,7 +180,7 @@ async fn a_server_that_was_attached_to_in_vain_is_none() {
         Some((_, Request::RegisterEvents { .. }))
     ));
     assert_eq!(soon("the connection is closed", second.next()).await, None);
-    // Refused, and closed at once: neither is a loss.
+    // A refused and closed connection is no loss.
     let refuse = async {
         let mut third = welcome(&listener, 1).await;
         let (tag, _) = third.hear().await;
@@ -197,7 +198,10 @@ async fn a_server_that_was_attached_to_in_vain_is_none() {
     attached.unwrap_err();
     server.send(&news()).await;
     assert_eq!(
-        soon("an event is heard", heard.recv()).await.unwrap().code,
+        soon("an event is received", heard.recv())
+            .await
+            .unwrap()
+            .code,
         NEWS
     );
 }
@@ -215,7 +219,7 @@ async fn loss_is_heard_by_departed_tool_and_other_servers_get_all() {
     first.send(&news()).await;
     assert_eq!(soon("the handler is called", told.recv()).await, Some(NEWS));
     drop(first);
-    // It is known before any handler has heard of it.
+    // The call reports the loss before any handler has received it.
     let lost = soon("the call ends", tool.fence(&[], &[])).await;
     assert!(matches!(lost, Err(ClientError::Lost { .. })), "{lost:?}");
     let (listener, uri) = place().await;
@@ -226,15 +230,16 @@ async fn loss_is_heard_by_departed_tool_and_other_servers_get_all() {
     .await;
     attached.unwrap();
     drop(go);
-    assert_eq!(soon("the loss is heard", told.recv()).await, Some(LOST));
+    assert_eq!(soon("the loss is received", told.recv()).await, Some(LOST));
     let (attached, mut third) = soon("it attaches", async {
         tokio::join!(tool.attach(&attach), welcome(&listener, 2))
     })
     .await;
     attached.unwrap();
     drop(second);
-    assert_eq!(soon("the loss is heard", told.recv()).await, Some(LOST));
-    // Calls still go to the second, which is gone; the third must hear what is no longer wanted.
+    assert_eq!(soon("the loss is received", told.recv()).await, Some(LOST));
+    // Calls still go to the second server, which is gone. The third must receive the
+    // deregistration.
     tool.deregister(gate).await.unwrap();
     let (_, told) = third.hear().await;
     assert!(matches!(told, Request::DeregisterEvents { .. }), "{told:?}");
@@ -243,7 +248,8 @@ async fn loss_is_heard_by_departed_tool_and_other_servers_get_all() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_are_lost_together_are_one_event() {
-    // Long: that the test reaches its end says that nobody waits for the window when nobody is left.
+    // The window is longer than the test, whose end shows that the client does not wait for the
+    // window after the last loss.
     let settings = ClientSettings {
         loss_window: Duration::from_secs(3600),
         ..ClientSettings::default()
@@ -271,7 +277,7 @@ async fn servers_that_are_lost_together_are_one_event() {
     while tool.servers().len() > 1 {
         tokio::task::yield_now().await;
     }
-    // Whatever else comes ends the row.
+    // Any other event ends the series of losses.
     last.send(&news()).await;
     let lost = next(&mut heard).await;
     assert_eq!((lost.code, lost.affected().len()), (LOST, 2), "{lost:?}");
@@ -281,7 +287,7 @@ async fn servers_that_are_lost_together_are_one_event() {
     assert_eq!((lost.code, lost.affected().len()), (LOST, 1), "{lost:?}");
 }
 
-/// What a tool is told that looks for its server in this way.
+/// Returns the error of a tool that looks for its server in this way.
 async fn fails(directory: &Path, attach: AttachTarget) -> ClientError {
     let mut settings = ToolSettings::from(|_| None).unwrap();
     settings.places.directory = directory.to_owned();

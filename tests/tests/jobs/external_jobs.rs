@@ -1,4 +1,5 @@
-//! `peal ps` and `peal ctl` about jobs that others start: their procs are known by the processes that connected, and reached by them.
+//! `peal ps` and `peal ctl` for jobs of other launchers. The server knows their procs by the
+//! processes that connected, and signals these.
 use peal_needs::needs;
 use peal_tests::{
     Done, c_program,
@@ -14,7 +15,7 @@ use std::{
     process::{Child, Command},
 };
 
-/// A verb on a server, as a tool that finds it by its file.
+/// Runs a command as a tool that finds the server by its rendezvous file.
 fn ask(place: &Place, daemon: &Daemon, args: &[&str]) -> Done {
     let mut command = daemon.verb(args);
     run(command
@@ -22,7 +23,7 @@ fn ask(place: &Place, daemon: &Daemon, args: &[&str]) -> Done {
         .env_remove("PMIX_SERVER_URI41"))
 }
 
-/// A proc of a registered job that has connected.
+/// Starts a proc of a registered job, and waits until it is connected.
 fn connected(daemon: &Daemon, job: &str, rank: u32, program: &Path) -> Child {
     let mut child = daemon.proc(job, rank, program).spawn().unwrap();
     let mut line = String::new();
@@ -36,7 +37,7 @@ fn connected(daemon: &Daemon, job: &str, rank: u32, program: &Path) -> Child {
     child
 }
 
-/// The procs of a job, as `peal ps` tells of them.
+/// Returns the procs of a job as `peal ps` lists them.
 fn procs(place: &Place, daemon: &Daemon, job: &str) -> Vec<Value> {
     let told = ask(place, daemon, &["ps", job, "--json"])
         .expect_status(0)
@@ -45,7 +46,7 @@ fn procs(place: &Place, daemon: &Daemon, job: &str) -> Vec<Value> {
     told[0]["procs"].as_array().unwrap().clone()
 }
 
-/// The letter by which the kernel tells how a process is.
+/// Returns the letter of the process state in `/proc`.
 fn state(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?
@@ -147,7 +148,7 @@ fn registered_programs_of_libpmix_are_controlled() {
     assert_eq!(proc.wait().unwrap().signal(), Some(9));
 }
 
-/// The procs of a job that have ended without leaving in order.
+/// Returns the number of procs of a job that ended without finalizing.
 fn lost(daemon: &Daemon, job: &str) -> u64 {
     let jobs: Value = serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
     let job = jobs
@@ -179,7 +180,7 @@ fn named_processes_are_controlled_before_they_connect() {
     assert_eq!(absent.wait().unwrap().signal(), Some(9));
     until("its end is noticed", || lost(&daemon, "ours") == 1);
 
-    // One that is named and leaves in order is not lost.
+    // A named proc that finalizes is not lost.
     let mut orderly = daemon
         .proc("ours", 1, &program("peal-test-identity"))
         .spawn()
@@ -230,7 +231,7 @@ fn processes_that_cannot_be_procs_are_refused() {
         let mut command = daemon.verb(&["job", "started"]);
         run(command.args(wrong)).expect_status(2);
     }
-    // So many processes may be one proc, and no more.
+    // This number of processes may be one proc, and no more.
     let mut many: Vec<_> = (0..17)
         .map(|_| Command::new("sleep").arg("1000").spawn().unwrap())
         .collect();
@@ -274,7 +275,7 @@ fn process_of_another_user_is_no_proc() {
     );
 }
 
-/// A user that nobody needs.
+/// User that has no processes.
 const NOBODY: u32 = 65_534;
 
 #[needs(prepared, root)]
@@ -299,7 +300,7 @@ fn jobs_of_all_users_are_shown_to_root() {
         shown.stdout
     );
     assert_eq!(shown.stderr, "");
-    // What may be seen may not be controlled for that.
+    // Permission to see a proc does not include permission to control it.
     let refused = ask(&place, &daemon, &["ctl", "kill", "theirs"]).expect_status(1);
     assert!(
         refused.stderr.contains("belongs to user 65534") && !refused.stderr.contains("Some("),
@@ -309,7 +310,7 @@ fn jobs_of_all_users_are_shown_to_root() {
 
 #[needs(prepared)]
 #[test]
-fn refusals_are_told_in_words() {
+fn refusals_have_a_reason_in_text() {
     let place = Place::new();
     place.configure("[policy]\nquery.default = \"deny\"\n");
     let daemon = place.start();

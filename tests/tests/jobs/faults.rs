@@ -237,7 +237,8 @@ fn orphans_that_end_during_the_job_are_reaped() {
     shell("1", &[], script).expect_status(0);
 }
 
-/// Starts `peal` by a shell command and reads the line that its proc prints when it is ready.
+/// Starts `peal` by a shell command, and waits for the line by which its proc reports that it is
+/// ready.
 fn ready(script: &str) -> (Child, Pid) {
     let mut command = Command::new("bash");
     command

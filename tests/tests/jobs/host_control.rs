@@ -1,4 +1,5 @@
-//! Control and monitoring of Peal's own client where it depends on the host environment: errors of the host, who monitors, files.
+//! Control and monitoring of Peal's own client in combination with the host environment: errors of
+//! the host environment, choice of the monitor, and files.
 use peal_client::{Control, FileSign, MonitorRequest};
 use peal_core::{
     job_control::{JobControl, NotDone},
@@ -13,7 +14,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A host environment that can do nothing to procs.
+/// Host environment that cannot control procs.
 struct Unable;
 
 impl HostEnvironment for Unable {
@@ -108,7 +109,7 @@ async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
             "{said:?}"
         );
     }
-    // Where the host offers nothing of the kind, the server monitors.
+    // If the host environment has no monitors, the server monitors.
     let node = Node::alone(ServerSettings::default(), 1).await;
     let client = node.client(0).await;
     soon(
@@ -120,7 +121,7 @@ async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn file_shows_life_by_the_sign_that_was_asked_for() {
+async fn file_monitor_uses_the_requested_sign_of_life() {
     let file = tempfile::NamedTempFile::new().unwrap();
     type SetTime = fn(FileTimes, SystemTime) -> FileTimes;
     let touch: [(FileSign, SetTime); 2] = [
@@ -141,9 +142,9 @@ async fn file_shows_life_by_the_sign_that_was_asked_for() {
         assert_eq!(
             alert.source,
             Some(node.proc(0)),
-            "of the proc whose file it is, which hears it, too"
+            "the source is the monitored proc, which receives the event, too"
         );
-        // It is told of again only if it has shown life in between.
+        // It is reported again only if it has shown life in between.
         let later = SystemTime::now() + Duration::from_secs(10);
         file.as_file()
             .set_times(set(FileTimes::new(), later))

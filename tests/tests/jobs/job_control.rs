@@ -1,4 +1,5 @@
-//! `PMIx_Job_control` of an unmodified `libpmix` program under `peal run`, and what really happens to the procs.
+//! `PMIx_Job_control` of an unmodified `libpmix` program under `peal run`, and its effects on the
+//! procs.
 use peal_needs::needs;
 use peal_tests::{Done, c_program, peal, run};
 
@@ -31,7 +32,8 @@ fn signal_reaches_the_procs_that_are_named_and_no_other() {
 #[test]
 fn terminate_is_answered_at_exit_without_abnormal_end() {
     let done = control(&[], &["terminate", "1"]);
-    // The others are neither ended with it, nor is the exit status that of an accident. Rank 2 left in order before.
+    // The other procs are not ended with it, and the exit status is not that of a failure. Rank 2
+    // finalized before.
     let done = done.expect_status(0);
     assert_eq!(
         done.by_rank(),
@@ -157,6 +159,6 @@ fn paths_of_several_infos_are_all_removed() {
     assert_eq!(
         left,
         ["dir5", "file7"],
-        "what was not registered stays, and nothing else"
+        "exactly the files that were not registered stay"
     );
 }

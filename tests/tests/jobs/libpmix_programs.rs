@@ -1,4 +1,5 @@
-//! What programs that others wrote rely on, each by a small program with the C library of every release that is here.
+//! Features that existing programs rely on, each tested by a small program with the C library of
+//! every installed release.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 use peal_model::{CommandCode, Nspace, Proc, Rank, Request, code, key};
 use peal_needs::needs;
@@ -15,14 +16,14 @@ use peal_tests::{
 use peal_wire::{Encoding, Hello};
 use std::{path::Path, process::Command};
 
-/// `peal run` of so many procs, with more options.
+/// Runs `peal run` with this number of procs and these options.
 fn job(release: &Release, procs: u32, options: &[&str], program: &Path, words: &[&str]) -> Done {
     let procs = procs.to_string();
     let mut command = peal(["run", "-n", procs.as_str()].iter().chain(options));
     run(release.of(command.arg("--").arg(program).args(words)))
 }
 
-/// The name of a status, as releases before 5.0 print it.
+/// Replaces the names of statuses by those of releases before 5.0.
 fn plain(lines: &[String]) -> Vec<String> {
     lines
         .iter()
@@ -35,7 +36,8 @@ fn plain(lines: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The library of the wheel's 5.0.11 fails an assertion of its own (hwloc) when a process finalizes for the second time.
+/// The library of the wheel's 5.0.11 fails an assertion of its own (hwloc) when a process finalizes
+/// for the second time.
 #[needs(prepared, libpmix)]
 #[test]
 fn procs_initialize_fence_and_finalize_again_and_again() {
@@ -86,7 +88,7 @@ fn job_data_contain_keys_read_by_programs() {
         ("own:pmix.locstr", "nothing"),
         ("own:pmix.reinc", "uint32 0"),
         ("own:pmix.ppid", "own pid"),
-        // There are no directories for sessions, and no waiting for one.
+        // Peal has no session directories, and the get does not wait for one.
         ("own:pmix.pdir", "NOT FOUND"),
     ];
     for release in Release::both() {
@@ -118,7 +120,7 @@ fn job_data_contain_keys_read_by_programs() {
 fn proc_that_exits_without_finalizing_fails_its_job() {
     let leaves = c_program("leaves");
     for release in Release::both() {
-        // Those that are told to end at once write nothing more; those that are given time do.
+        // Procs that are ended at once print nothing more; procs that get time do.
         for (delay, last_lines) in [("0", 0), ("10000", 2)] {
             let options = ["--set", &format!("run.termination_delay_ms={delay}")];
             let wait = if last_lines == 0 { "60000" } else { "300" };
@@ -138,7 +140,8 @@ fn proc_that_exits_without_finalizing_fails_its_job() {
     }
 }
 
-/// What a program in job `one` prints, which is told about job `two` and asks these.
+/// Returns the output of a program in job `one` that gets the facts of job `two` and requests these
+/// keys.
 async fn about_another_job(release: &Release, facts: &Path, words: &[&str]) -> Vec<String> {
     let node = Node::alone(peal_server::ServerSettings::default(), 1).await;
     node.add_job("two", 2).await;
@@ -201,7 +204,8 @@ fn tool_inside_a_job_may_bring_its_own_name() {
             "{}: {done:?}",
             release.name
         );
-        // Not that of a job, of which it would be a proc.
+        // A name in the namespace of a job is not granted, since the tool would be a proc of the
+        // job.
         let taken = job(&release, 1, &[], &tool, &["peal-tool-7"]);
         assert!(
             taken.stdout.starts_with("I am peal-tool-7\n"),
@@ -211,7 +215,7 @@ fn tool_inside_a_job_may_bring_its_own_name() {
     }
 }
 
-/// A client of 7.0 does not say that it wants such keys at once or not at all.
+/// A client of 7.0 does not send a flag for such keys that the server should answer at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn unset_reserved_key_delays_no_get() {
     let settings = peal_server::ServerSettings::default();
@@ -241,7 +245,7 @@ async fn unset_reserved_key_delays_no_get() {
     assert_eq!(reply.status(), code::PMIX_ERR_NOT_FOUND);
 }
 
-/// Programs of 6.1 and 7.0 that nobody started, by the first that they say.
+/// Singletons of 6.1 and 7.0, by their handshakes.
 mod singletons {
     use super::*;
     use peal_model::{JobEntry, Kval, Reply, Value};
@@ -249,7 +253,7 @@ mod singletons {
     use peal_tests::raw_client::encoded;
     use peal_wire::{Credential, PeerKind};
 
-    /// What a singleton of a release says first that looks for its job data there.
+    /// Returns the handshake of a singleton of a release with this module for its job data.
     fn singleton(release: &str, gds: &str) -> Hello {
         let proc = Proc::new(Nspace::new("singleton.node.7").unwrap(), Rank(0));
         let as_client = hello(proc.clone());
@@ -278,7 +282,7 @@ mod singletons {
                 "{release}"
             );
         }
-        // The libraries of these ask for none.
+        // The libraries of these releases do not request job data.
         for release in ["5.0.11", "6.0.0"] {
             let peer = RawClient::connect(&node)
                 .await

@@ -1,7 +1,9 @@
-//! The tools that ship with the C library, against `peal run` and `peal serve`: how they find them, and what they print.
+//! The tools that ship with the C library, against `peal run` and `peal serve`: their search for a
+//! server, and their output.
 //!
-//! `pquery` and `plookup` of release 4.2.2 die by themselves, at whatever server: of SIGFPE before it connects, and of SIGSEGV behind
-//! its handshake. Under PRRTE of Open MPI 5.0.11 `pattrs` dies, too; `pps` prints the same.
+//! `pquery` and `plookup` of release 4.2.2 crash under any server: with SIGFPE before they connect,
+//! and with SIGSEGV after the handshake. Under PRRTE of Open MPI 5.0.11 `pattrs` crashes, too;
+//! `pps` prints the same.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_needs::needs;
 use peal_tests::{Done, daemon::Place, finish, program, provided, run, shell_job::ShellJob};
@@ -12,13 +14,13 @@ use std::{
     process::Command,
 };
 
-/// A tool.
+/// Returns the path of an installed tool.
 #[track_caller]
 fn installed(name: &str) -> PathBuf {
     provided(Path::new("/usr/bin").join(name))
 }
 
-/// What a tool prints that finds servers by the files in this directory alone.
+/// Runs a tool that finds servers by the files in this directory alone.
 fn tool(program: &Path, dir: &Path, args: &[&str]) -> Done {
     let mut command = Command::new(program);
     command
@@ -28,7 +30,7 @@ fn tool(program: &Path, dir: &Path, args: &[&str]) -> Done {
     run(&mut command)
 }
 
-/// The rendezvous files below a directory.
+/// Returns the rendezvous files below a directory.
 fn rendezvous(dir: &Path) -> Vec<PathBuf> {
     let session = dir.join(format!("peal-{}", rustix::process::geteuid().as_raw()));
     let files = session
@@ -68,7 +70,7 @@ fn pps_lists_the_jobs_of_a_server() {
     }
 }
 
-/// `pps` of this release takes any server, whatever it is told.
+/// `pps` of this release connects to any server, regardless of its options.
 #[needs(prepared, libpmix_bin)]
 #[test]
 fn pattrs_finds_one_of_two_servers_by_process_namespace_and_uri() {
@@ -78,7 +80,7 @@ fn pattrs_finds_one_of_two_servers_by_process_namespace_and_uri() {
     let (pid, job) = (second.pid().to_string(), second.nspace());
     let files = rendezvous(second.dir());
     let there = rendezvous(first.dir());
-    // A tool that finds no such server takes the only one that there is.
+    // A tool that does not find the requested server uses the only other one.
     for file in &files {
         fs::copy(file, there[0].with_file_name(file.file_name().unwrap())).unwrap();
     }
@@ -107,7 +109,7 @@ fn pevent_raises_an_event_that_a_handler_of_the_job_hears() {
     let pevent = installed("pevent");
     let listen = program("peal-listen");
     let mut running = ShellJob::start(1, &[], &format!("exec {} -3100", listen.display()));
-    // Range 5: the session.
+    // Range 5 is the session.
     tool(&pevent, running.dir(), &["--event=-3100", "--range", "5"]).expect_status(0);
     let heard = running.line();
     let from = format!("from peal-{}-", running.pid());
@@ -141,7 +143,8 @@ fn pattrs_prints_which_attributes_are_honoured_in_which_calls() {
         &["--host", "PMIx_Publish,PMIx_Fence"],
     )
     .expect_status(0);
-    // Of the types this release prints others than it was told: it reads what it writes unsigned as signed.
+    // This release prints some types with other values than it received: it reads as signed what it
+    // writes as unsigned.
     let told = done.stderr.lines().filter(|line| line.starts_with("PMI"));
     let told: Vec<Vec<&str>> = told.map(|line| line.split_whitespace().collect()).collect();
     let told: Vec<(&str, &str)> = told
@@ -169,7 +172,7 @@ fn pattrs_prints_which_attributes_are_honoured_in_which_calls() {
 
 #[needs(prepared, libpmix_bin)]
 #[test]
-fn the_daemon_is_found_and_serves_them_too() {
+fn libpmix_tools_find_and_use_peal_serve() {
     let (pps, pevent, pattrs) = (installed("pps"), installed("pevent"), installed("pattrs"));
     let place = Place::new();
     let daemon = place.start();

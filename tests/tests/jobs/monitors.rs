@@ -1,4 +1,5 @@
-//! `PMIx_Process_monitor` of unmodified `libpmix` programs under `peal run`: who is told that somebody is silent, and when.
+//! `PMIx_Process_monitor` of unmodified `libpmix` programs under `peal run`: the recipients of an
+//! alert, and its time.
 use peal_needs::needs;
 use peal_tests::{Done, c_program, daemon::Place, guest, peal, run};
 use std::{
@@ -20,7 +21,7 @@ fn monitor(more: &[&str], action: &[&str]) -> Done {
         .args(action))
 }
 
-/// Runs the example of the RFC with this in its environment.
+/// Runs the example of the RFC with these variables in its environment.
 fn example(procs: &str, environment: &[&str]) -> Done {
     let program = c_program("rfc_monitor");
     let mut command = peal(["run", "-n", procs, "--"]);
@@ -80,7 +81,8 @@ fn with_its_heartbeat_stopped_the_alert_arrives_in_its_window() {
     );
 }
 
-/// A node whose watchdog kills whoever is silent, and that keeps records.
+/// Writes the configuration of a server whose watchdog kills silent procs, and that keeps job
+/// records.
 fn watched(place: &Place) -> String {
     place.configure(&format!(
         "[store]\npath = \"{store}\"\n\
@@ -144,7 +146,7 @@ fn watchdog_ends_silent_program_and_records_it() {
     ] {
         assert!(record.contains(words), "{words} should be in {record}");
     }
-    // Who wants to see to it itself is left alone, and hears of it all the same.
+    // If the application handles the alert itself, it is not ended, but still notified.
     let spared = run_with(&["RFC_APP_CONTROL"]).expect_status(0);
     assert!(
         spared.stdout.contains("which the application controls"),
@@ -221,7 +223,7 @@ fn cancelled_monitor_tells_nothing() {
         "{lines:?}"
     );
     let alerts = lines.iter().filter(|line| line.contains("alert")).count();
-    assert_eq!(alerts, 2, "each rank hears of one: {lines:?}");
+    assert_eq!(alerts, 2, "each rank receives one alert: {lines:?}");
     assert!(
         !lines.iter().any(|line| line.contains("of hasty")),
         "{lines:?}"
@@ -320,7 +322,7 @@ fn a_server_that_does_not_monitor_asks_its_host_environment() {
     let config = configured(dir.path(), "[server]\nmonitoring = false\n");
     let done = monitor(&["--config", &config], &["mistakes"]);
     let lines = done.expect_status(0).by_rank();
-    // The embedded one monitors nothing.
+    // The embedded host environment monitors nothing.
     assert!(
         lines
             .iter()
@@ -329,7 +331,7 @@ fn a_server_that_does_not_monitor_asks_its_host_environment() {
     );
 }
 
-/// The user and group of somebody who is not us.
+/// User and group other than those of the tests.
 const SOMEBODY: u32 = 54_321;
 
 #[needs(prepared, root, libpmix)]
@@ -338,7 +340,7 @@ fn confined_root_server_checks_files_as_requester() {
     let program = c_program("monitor");
     let (place, theirs) = (Place::new(), tempfile::tempdir().unwrap());
     chown(theirs.path(), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
-    // The program goes where they may run it.
+    // The program is copied to a place where that user may run it.
     let own = theirs.path().join("monitor");
     fs::copy(program, &own).unwrap();
     fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();

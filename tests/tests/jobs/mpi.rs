@@ -1,5 +1,5 @@
-//! Open MPI programs of 4.1 and 5.0, unmodified, under `peal run`: what they print and how they end is what it is under the launcher of
-//! their own release.
+//! Unmodified Open MPI programs of 4.1 and 5.0 under `peal run`: output and exit status are the
+//! same as under the launcher of their own release.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// What the program does, on how many ranks, and the exit status.
+/// Argument of the program, number of ranks, and exit status.
 const TABLE: [(&str, u32, i32); 10] = [
     ("hello", 1, 0),
     ("hello", 3, 0),
@@ -34,7 +34,8 @@ const TABLE: [(&str, u32, i32); 10] = [
     ("die", 3, 137),
 ];
 
-/// The same on more ranks, which the other launchers may take minutes for where there are two cores: what is printed, in how many lines.
+/// Runs with more ranks, which take other launchers minutes on two cores: expected text, and number
+/// of lines with it.
 const WIDE: [(&str, u32, usize, &str); 4] = [
     ("hello", 32, 32, "hello from 31 of 32"),
     ("ring", 16, 1, "ring of 16: 120"),
@@ -86,7 +87,7 @@ fn many_ranks_find_each_other() {
     }
 }
 
-/// Whether all is tried that takes minutes (`cargo xtask soak`).
+/// Returns true if tests that take minutes run, too (`cargo xtask soak`).
 fn all_is_tried() -> bool {
     std::env::var_os("PEAL_MPI_WHOLE").is_some()
 }
@@ -113,10 +114,12 @@ fn starts_in_a_row_hang_never() {
     }
 }
 
-/// The time that a suite may take: ranks wait by asking again and again, so that on busy cores each message costs a turn.
+/// Time limit of a suite. Ranks wait by polling, so that on busy cores each message costs a
+/// scheduling turn.
 const SUITE: Duration = Duration::from_secs(400);
 
-/// Runs tests of `mpi4py` under Peal and under the launcher of that release, and compares what passes and what fails.
+/// Runs tests of `mpi4py` under Peal and under the launcher of that release. Compares the passed
+/// and the failed tests.
 fn compare_suite(mpi: &OpenMpi, modules: &str, procs: u32) {
     let suite = mpi4py(modules);
     let ours = run_within(SUITE, &mut mpi.under_peal(procs, &[], &suite)).expect_status(0);
@@ -134,10 +137,11 @@ fn compare_suite(mpi: &OpenMpi, modules: &str, procs: u32) {
     );
 }
 
-/// How often a launcher may hang before that counts as a failure.
+/// Number of attempts after which a hanging launcher counts as a failure.
 const ATTEMPTS: usize = 3;
 
-/// The same under the release's own launcher, tried again where that hangs, as these do at times on few cores.
+/// Runs the program under the release's own launcher. Tries again if that hangs, as these launchers
+/// sometimes do on few cores.
 fn theirs(mpi: &OpenMpi, procs: u32, program: &[PathBuf]) -> Done {
     let command = mpi.under_its_own(procs, program);
     let mut bounded = Command::new("timeout");
@@ -162,7 +166,8 @@ fn theirs(mpi: &OpenMpi, procs: u32, program: &[PathBuf]) -> Done {
     })
 }
 
-/// How many tests each rank ran and skipped. All pass, or the exit status says so. What ranks write mixes within lines.
+/// Returns the numbers of tests that each rank ran and skipped. A failed test would change the exit
+/// status. Lines of different ranks may be mixed.
 fn counted(done: &Done) -> BTreeSet<(&'static str, &str)> {
     let mut counts = BTreeSet::new();
     for what in ["Ran ", "skipped="] {
@@ -197,7 +202,8 @@ fn mpi4py_tests_pass_as_under_own_launcher() {
     }
 }
 
-/// With Open MPI 4.1 these hang under its own `mpirun`, and pass under Peal. Each starts procs, which takes a second.
+/// With Open MPI 4.1 these hang under its own `mpirun`, and pass under Peal. Each starts procs,
+/// which takes a second.
 #[needs(prepared, openmpi4, openmpi5, mpi4py)]
 #[test]
 fn the_tests_of_mpi4py_about_spawning_pass() {
@@ -240,8 +246,9 @@ fn aborting_child_job_ends_its_parent() {
     }
 }
 
-/// The MPI job of which the last rank dies while the others work for so many seconds, with a component that logs it and says what follows.
-/// What ends a rank of Open MPI 4.1, which is to hear of such events, is kept from it.
+/// Runs an MPI job of which the last rank dies while the others work for this number of seconds. A
+/// component logs the death and decides about the job. The event that would end a rank of Open MPI
+/// 4.1 is withheld from the ranks.
 fn mourned(mpi: &OpenMpi, job: &str, on_abort: &str, seconds: &str) -> Done {
     let doing = doing(&format!("die {seconds}"));
     let place = tempfile::tempdir().unwrap();
@@ -337,7 +344,7 @@ fn nothing_is_left_behind_a_rank_that_is_killed() {
         let done = run(&mut command).expect_status(137);
         assert_eq!(
             done.stdout, "last words of 3\n",
-            "{}: the output of who dies is not lost",
+            "{}: the output of the dead rank is not lost",
             mpi.name
         );
         let left: Vec<_> = fs::read_dir("/proc")

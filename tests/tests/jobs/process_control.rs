@@ -1,4 +1,5 @@
-//! What job control really does to processes: they stop and go on, end with all that they started, and start again as who they were.
+//! Effects of job control on processes: they pause and resume, end with their process trees, and
+//! start again as the same procs.
 use peal_needs::needs;
 use peal_tests::{Done, peal, program, run};
 use std::{fs, path::Path};
@@ -19,8 +20,8 @@ fn job(settings: &str, what: &str) -> Done {
 const WITHOUT_GROUPS: &str = "control_groups = \"off\"";
 const WITH_GROUPS: &str = "control_groups = \"try\"";
 
-/// Has procs pause and go on. Where there are control groups, processes are frozen there and do not see it themselves; else they are
-/// stopped by signals.
+/// Pauses and resumes procs. With control groups, processes are frozen and do not notice it.
+/// Otherwise they are stopped by signals.
 fn pauses(settings: &str, stopped: &str) {
     let done = job(settings, "pause").expect_status(0);
     let lines: Vec<&str> = done.stdout.lines().collect();

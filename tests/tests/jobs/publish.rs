@@ -1,4 +1,5 @@
-//! Publish, lookup and unpublish under the embedded host: who sees what, who waits for it, and how long it stays.
+//! Publish, lookup and unpublish under the embedded host environment: visibility, waiting lookups,
+//! and persistence of data.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_client::{Client, ClientError};
 use peal_model::{Info, Key, KeyName, Persistence, Range, Status, Value, code, key};
@@ -29,7 +30,7 @@ fn keys(names: &[KeyName]) -> Vec<Key> {
     names.iter().map(|name| (*name).into()).collect()
 }
 
-/// The values of these keys, in the order of the keys, or why there are none.
+/// Returns the values of these keys in the order of the keys, or the status of the failure.
 async fn look_up(client: &Client, names: &[KeyName], infos: &[Info]) -> Result<Vec<u64>, Status> {
     match soon("lookup is answered", client.lookup(&keys(names), infos)).await {
         Ok(found) => Ok(found
@@ -71,7 +72,7 @@ async fn lookup_waits_for_its_keys_until_timeout() {
         let lookup = async move { look_up(&two, &[PORT, OTHER], &[wait(wanted)]).await };
         waits.push((begin(lookup).await, found));
     }
-    // What it asks for next is answered behind these.
+    // The next request of this client is answered after these.
     assert_eq!(
         look_up(&two, &[PORT], &[]).await,
         Err(code::PMIX_ERR_NOT_FOUND)
@@ -106,7 +107,7 @@ async fn published_data_persist_as_requested() {
         assert_eq!(there().await, after_proc, "{persistence}");
         let handle = node.server.handle();
         handle.remove_job(peal_model::Nspace::new("one").unwrap());
-        // It is carried out behind that.
+        // This request is carried out after the removal.
         assert_eq!(handle.life(proc).await, None);
         assert_eq!(there().await, after_job, "{persistence}");
     }

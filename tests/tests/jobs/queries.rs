@@ -1,4 +1,5 @@
-//! What a tool of the C library is told of jobs, their procs and the server (`PMIx_Query_info`), as `docs/src/run/queries.md` says.
+//! Answers to a tool of the C library about jobs, their procs and the server (`PMIx_Query_info`),
+//! as described in `docs/src/run/queries.md`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 use peal_client::ToolSettings;
 use peal_model::{KeyName, UserIdentity, key};
@@ -7,10 +8,10 @@ use peal_tests::{c_program, daemon::Place, run, shell_job::ShellJob};
 use rustix::process::{getegid, geteuid};
 use std::{fs, path::Path, process::Command};
 
-/// A proc that does not end when it is asked to.
+/// Script of a proc that ignores SIGTERM.
 const STUBBORN: &str = "trap 'echo told' TERM; echo ready; while :; do sleep 1000 & wait; done";
 
-/// What it prints that asks the server whose files are in this directory.
+/// Returns the output of a tool that queries the server whose files are in this directory.
 #[track_caller]
 fn told(dir: &Path, asked: &[KeyName], qualifiers: &[&str]) -> Vec<String> {
     let mut command = Command::new(c_program("query"));
@@ -33,7 +34,7 @@ fn of_job(job: &str) -> String {
     format!("{}={job}", key::PMIX_NSPACE.0)
 }
 
-/// The numbers that are printed behind a key.
+/// Returns the numbers that are printed after a key.
 fn numbers(lines: &[String], behind: KeyName) -> Vec<f64> {
     let is_meant = |line: &&String| line.contains(&format!("{}: ", behind.0));
     lines
@@ -67,7 +68,7 @@ fn a_job_runs_until_it_is_being_ended() {
         told(running.dir(), &[asked], &[&of_job("nobody")]),
         ["query: NOT-FOUND"]
     );
-    // Who says it again does not wait for the grace to be over.
+    // A second request does not wait for the end of the grace period.
     running.interrupt();
 }
 
@@ -82,7 +83,8 @@ fn the_table_of_procs_says_how_those_ended_that_have() {
         .ask(&["ctl", "terminate", &format!("{job}:4")])
         .expect_status(0);
     let state = |rank: u32, state: u8| format!("{} {rank}: state {state}", asked.0);
-    // As the Standard counts: it runs, it has ended, with another status than zero, by a signal, as somebody wanted it.
+    // States by the Standard's numbers: running, terminated, terminated with a status other than
+    // zero, by a signal, on request.
     let wanted = [
         state(0, 5),
         state(1, 20),
@@ -92,7 +94,7 @@ fn the_table_of_procs_says_how_those_ended_that_have() {
     ];
     let table = || told(running.dir(), &[asked], &[&of_job(&job)]);
     let mut lines = table();
-    // When a process has ended nobody waits for but the server.
+    // Only the server waits for the end of a process.
     for _ in 0..100 {
         if lines[2..] == wanted {
             break;
@@ -189,7 +191,8 @@ fn debugger_support_is_reported_by_launching_server_only() {
     );
 }
 
-/// Both libraries look for themselves; the C library's has to find exactly one server before it does so.
+/// Both libraries look for themselves. The C library's has to find exactly one server before it
+/// does so.
 #[needs(prepared, libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_are_found_by_files_without_connection() {
@@ -230,7 +233,7 @@ async fn servers_are_found_by_files_without_connection() {
         "{server:?}"
     );
 
-    // The files of the other one beside them, and a torn one.
+    // Beside the files of this server are those of another one, and an incomplete file.
     let session = format!("peal-{}", own.uid);
     for entry in servers[1]
         .dir()

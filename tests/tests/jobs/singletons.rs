@@ -1,4 +1,4 @@
-//! Programs that nobody started as part of a job: they come to the server of the system where there is one, or are alone.
+//! Singletons: they connect to the system's server if there is one, or run without a server.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_client::{Client, ClientError, ClientSettings, ConstructOptions, Environment, Places};
 use peal_model::{Info, KeyName, Nspace, Proc, Range, Scope, Status, Value, code, key};
@@ -16,7 +16,7 @@ use std::{
 
 const NEWS: Status = Status(-3601);
 
-/// A server of the system, and where its file is.
+/// Starts a system server. Returns it and the directory of its rendezvous file.
 fn of_the_system() -> (Place, Daemon) {
     let place = Place::new();
     place.configure("[tools]\nsystem_server = true\n");
@@ -31,7 +31,8 @@ fn places(directory: &Path) -> Places {
     }
 }
 
-/// The libraries that the C program is run with: that which it was linked with, and that of Open MPI 5.0.
+/// Returns the library paths for the C program: the release that it was linked with, and that of
+/// Open MPI 5.0.
 fn libraries() -> [PathBuf; 2] {
     let newer = peers().join("ompi5/lib/openmpi");
     provided(newer.join("libpmix.so.2"));
@@ -104,7 +105,7 @@ async fn a_program_of_peals_client_comes_to_the_server_of_the_system() {
         Value::string("here"),
     );
     client.commit().await.unwrap();
-    soon("it waits for nobody", client.fence(&[], &[]))
+    soon("it does not wait", client.fence(&[], &[]))
         .await
         .unwrap();
     daemon.tell(&["job", "register", "demo", "-n", "1"]);

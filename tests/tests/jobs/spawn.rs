@@ -1,4 +1,5 @@
-//! What procs have spawned where there is no policy, by unmodified `libpmix` programs: all that the embedded host honours.
+//! Spawn without a policy, by unmodified `libpmix` programs: all directives that the embedded host
+//! environment supports.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_needs::needs;
 use peal_tests::{
@@ -69,7 +70,7 @@ fn variables_are_set_added_to_and_taken_away() {
 #[needs(prepared, libpmix)]
 #[test]
 fn spawning_proc_hears_how_job_ended() {
-    // Else the end of what it spawned would be its own.
+    // Otherwise the end of the spawned job would end the parent.
     let place = Place::new();
     place.configure("[run]\non_abort = \"continue\"\n");
     for (child, status, code) in [
@@ -231,7 +232,7 @@ fn pipe(path: &Path) {
     .unwrap();
 }
 
-/// The next line that the parent has not printed.
+/// Returns the next line that the parent has not printed.
 fn of_child(running: &mut ShellJob) -> String {
     loop {
         let line = running.line();
@@ -241,7 +242,7 @@ fn of_child(running: &mut ShellJob) -> String {
     }
 }
 
-/// What becomes of a job whose parent ends.
+/// Expected state of a job whose parent ends.
 enum Child {
     GoesOn,
     Ends,
@@ -263,7 +264,7 @@ fn spawned_job_outlives_its_parent_or_ends_with_it() {
         let (to_parent, to_child) = (dir.path().join("parent"), dir.path().join("child"));
         pipe(&to_parent);
         pipe(&to_child);
-        // One that is not told gives up some time: then the test fails.
+        // If it is not notified, it gives up after a time, and the test fails.
         let waits = format!(
             "trap 'echo told; exit 0' TERM; echo up; timeout 20 head -n 1 <>{} >&2 & wait $!; echo goes on",
             to_child.display()
@@ -284,7 +285,8 @@ fn spawned_job_outlives_its_parent_or_ends_with_it() {
         match child {
             Child::Ends => assert_eq!(of_child(&mut running), "told", "{words}"),
             Child::GoesOn => {
-                // Whoever would be ended with the parent has been told so when the parent's job is gone.
+                // By the time when the parent's job is gone, all procs that end with it have been
+                // notified.
                 let is_alone = || {
                     let told = running.ask(&["ps", "--json"]).expect_status(0).stdout;
                     serde_json::from_str::<Value>(&told)
@@ -315,7 +317,7 @@ fn failed_child_ends_parent_unless_separated() {
         let to_parent = place.path("parent");
         pipe(&to_parent);
         if goes_on > 0 {
-            // It waits for whoever reads there.
+            // The write waits for a reader.
             let to_parent = to_parent.clone();
             std::thread::spawn(move || fs::write(to_parent, "end\n"));
         }
@@ -331,7 +333,7 @@ fn failed_child_ends_parent_unless_separated() {
     }
 }
 
-/// A tool has as many pulls as it may, and none is left of what was not started.
+/// A tool has as many pulls as the limit allows. A failed start leaves none behind.
 #[needs(prepared, libpmix)]
 #[test]
 fn tool_gets_output_of_its_spawned_job() {
@@ -361,7 +363,7 @@ fn tool_gets_output_of_its_spawned_job() {
     running.interrupt();
 }
 
-/// A tool that pulls, not started yet.
+/// Returns a tool that pulls, not started yet.
 fn puller(running: &ShellJob, program: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program);
     command
@@ -379,7 +381,7 @@ fn puller(running: &ShellJob, program: &Path, words: &[&str]) -> Command {
 #[test]
 fn late_pull_gets_last_output_first() {
     let program = c_program("pull");
-    // Of one of them that is all that will ever come.
+    // One of the procs writes nothing after that.
     let script = "echo ready; [ $PMIX_RANK = 1 ] && exec sleep 1000 >&-; exec sleep 1000";
     let running = ShellJob::start(2, &[], script);
     let done = run(&mut puller(&running, &program, &["3"])).expect_status(0);

@@ -1,4 +1,5 @@
-//! What procs have spawned where a policy is asked, by unmodified `libpmix` programs: what it denies, amends and lets pass.
+//! Spawn with a policy, by unmodified `libpmix` programs: requests that the policy denies, changes
+//! and grants.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 use peal_model::key;
 use peal_needs::needs;
@@ -16,7 +17,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A configuration with `spawn-limit` and these settings.
+/// Returns a configuration with `spawn-limit` and these settings.
 fn limited(settings: &str) -> Place {
     let place = Place::new();
     let path = guest("spawn-limit");
@@ -26,7 +27,7 @@ fn limited(settings: &str) -> Place {
     place
 }
 
-/// A program that leaves something behind when it runs: what was denied must not have.
+/// Returns a program that creates a file when it runs. A denied program must not have created it.
 fn witness(place: &Place) -> String {
     let (script, trace) = (place.path("witness"), place.path("trace"));
     fs::write(&script, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
@@ -73,7 +74,7 @@ fn denied_spawn_starts_nothing_and_returns_policy_status() {
         );
     }
     assert!(!Path::new(&place.path("trace")).exists(), "it ran");
-    // It would have left its trace.
+    // A granted program creates the file.
     spawned(&unpoliced(), &format!("notify -- 1 {witness}")).expect_status(0);
     assert!(Path::new(&place.path("trace")).exists(), "it leaves none");
 }
@@ -96,7 +97,7 @@ fn granted_spawn_starts_as_amended_by_policy() {
     }
     assert!(
         done.stdout.contains(DONE[2]),
-        "what it was asked beside that stays: {}",
+        "the other directives are unchanged: {}",
         done.stdout
     );
     let own = spawned(&place, "-- 1 wdir=/tmp @ child");
@@ -126,7 +127,7 @@ fn each_user_may_have_so_many_jobs_spawned_in_a_minute() {
     }
 }
 
-/// A server of others' jobs starts none, but asks as well.
+/// A server of jobs of other launchers spawns none, but calls the policy, too.
 #[needs(prepared, libpmix)]
 #[test]
 fn server_without_launcher_asks_policies_before_refusing() {

@@ -15,7 +15,7 @@ use tokio::{
 
 const NEWS: Status = Status(-3501);
 
-/// `peal run` with a proc that does nothing, and ends when its server does.
+/// Starts `peal run` with a proc that does nothing, and ends when its server does.
 async fn server(directory: &Path) -> Child {
     let mut command = Command::from(peal([
         "run",
@@ -95,7 +95,7 @@ async fn a_tool_chooses_among_servers_and_goes_on_when_one_is_killed() {
         (lost.code, lost.affected()),
         (code::PMIX_ERR_LOST_CONNECTION, vec![old.clone()])
     );
-    // Calls go to the dead one until another one is set.
+    // Calls go to the dead server until another one is set.
     let error = tool.log(&[], &[]).await.unwrap_err();
     assert_eq!(error.status(), code::PMIX_ERR_LOST_CONNECTION, "{error}");
     assert!(matches!(
@@ -105,7 +105,7 @@ async fn a_tool_chooses_among_servers_and_goes_on_when_one_is_killed() {
     tool.set_server(&new).unwrap();
     assert_eq!(namespaces(&tool).await, of_second);
 
-    // The other server knows what the tool listens to.
+    // The other server knows the tool's registrations.
     let other = self::tool(&directory, AttachTarget::Nspace(new.nspace.clone()))
         .await
         .unwrap();

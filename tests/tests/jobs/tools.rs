@@ -1,4 +1,4 @@
-//! Tools (`pmix-wire.md`, sections 1.4 and 2.3): how they find a server, who may attach one, and what they are told.
+//! Tools: their search for a server, the permission to attach, and the answers that they get.
 use peal_client::{AttachTarget, Tool, ToolSettings};
 use peal_model::{
     CommandCode, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value,
@@ -23,14 +23,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// `peal run` with a directory of its own for files of the system.
+/// Running `peal run` with a directory of its own for system rendezvous files.
 struct ShellJob {
     dir: TempDir,
     peal: Child,
 }
 
 impl ShellJob {
-    /// Starts a job and waits until one of its procs has said that it is ready.
+    /// Starts a job and waits until one of its procs has printed that it is ready.
     fn start(dir: TempDir, args: &[&str]) -> ShellJob {
         let mut command = peal(["run"]);
         command
@@ -57,7 +57,7 @@ impl ShellJob {
         )
     }
 
-    /// A tool that finds this server and no other.
+    /// Returns a tool that finds this server and no other.
     fn tool(&self, program: impl Into<PathBuf>, args: &[&str]) -> Command {
         let mut command = Command::new(program.into());
         command
@@ -67,7 +67,7 @@ impl ShellJob {
         command
     }
 
-    /// The files by which it is found.
+    /// Returns its rendezvous files.
     fn files(&self) -> Vec<String> {
         files(&self.dir)
     }
@@ -155,7 +155,7 @@ async fn tool_of_peal_finds_server_by_process_and_returns() {
             "attempt {attempt}: {}",
             tool.me()
         );
-        // The next time it brings the name that it was given.
+        // The next time, the tool sends the name that it was given.
         settings.me = Some(tool.me().clone());
         names.push(tool.me().clone());
         soon("a tool leaves", tool.finalize()).await.unwrap();
@@ -185,14 +185,14 @@ fn files_of_killed_server_are_removed_by_next_one() {
     let mut left = running.files();
     assert_eq!(left.len(), 3, "{left:?}");
     let dir = running.ends(Signal::KILL);
-    assert_eq!(files(&dir).len(), 3, "nobody was there to remove them");
+    assert_eq!(files(&dir).len(), 3, "a killed server removes no files");
     let next = ShellJob::start(dir, &["--", "sh", "-c", "echo ready; exec sleep 1000"]);
     left.retain(|name| next.files().contains(name));
     assert_eq!((left, next.files().len()), (Vec::new(), 3));
     assert_eq!(files(&next.ends(Signal::TERM)), Vec::<String>::new());
 }
 
-/// What a tool says first; it is this user's.
+/// Returns the handshake of a tool of this user.
 fn greeting(kind: impl FnOnce(ClaimedUser) -> PeerKind) -> Hello {
     let user = ClaimedUser {
         uid: rustix::process::geteuid().as_raw(),
@@ -231,7 +231,7 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
     };
     let own = |name: &str| ToolIdentifier::Own(proc(name, 3));
     let started = || ToolIdentifier::Started(node.proc(1));
-    // One that a proc of a job started says the same of a name that it brings.
+    // A tool with a name of its own sends the same identifier as one that a proc of a job started.
     let stray = || ToolIdentifier::Started(proc("a.stray", 3));
     let kinds: [(Hello, Option<Proc>); 7] = [
         (
@@ -257,7 +257,7 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
         assert_eq!(peer.welcome, welcome(name), "{:?}", hello.peer);
         connected.push(peer);
     }
-    // The last two are clones of a rank, and have its data; the others have their own.
+    // The last two are clones of a rank, and have its data. The others have their own.
     for (at, nspace) in [
         "server-tool-1",
         "server-tool-2",
@@ -282,7 +282,7 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
+async fn tool_receives_and_raises_events_and_finalizes() {
     let node = Node::alone(ServerSettings::default(), 1).await;
     let client = node.client(0).await;
     let (handler, mut heard) = listener();
@@ -329,14 +329,14 @@ async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
         tool.codec.decode_event(&event.payload).unwrap().source,
         Some(node.proc(0))
     );
-    // What the embedded host does not know is not found, and what nobody serves is said so.
+    // The embedded host environment does not know this key, so the status is "not found".
     let queries = vec![Query {
         keys: vec![Some(key::PMIX_QUERY_QUEUE_LIST.0.into())],
         qualifiers: Vec::new(),
     }];
     tool.request(103, &Request::Query { queries }).await;
     assert_eq!(tool.status(103).await, code::PMIX_ERR_NOT_FOUND);
-    // It is alone, and waits for nobody.
+    // The tool is the only participant, so the fence does not wait.
     tool.request(
         104,
         &Request::Fence {
@@ -384,7 +384,7 @@ async fn names_are_taken_once_and_tools_are_counted() {
     soon("the name is free again", again).await;
 }
 
-/// Says these bytes to a port as another user, and prints how many bytes came back.
+/// Sends these bytes to a port as another user, and prints the number of bytes in the answer.
 fn answer_to(user: u32, port: u16, bytes: &[u8]) -> Done {
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat >&3; head -c 4 <&3 | wc -c");
     let mut command = Command::new("bash");

@@ -1,4 +1,5 @@
-//! Calls of components in four languages, recorded under load, are the same when they are replayed.
+//! Calls of components in four languages that were recorded under load have the same results when
+//! they are replayed.
 use peal_audit::{
     AuditSettings, AuditTrail, Destinations, ModuleFacts, ReplayResult, Replayer, Secrets,
     TrailRetention, TrailSource, kind,
@@ -22,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many calls in all.
+/// Total number of calls.
 const CALLS: u64 = 10_000;
 const THREADS: u64 = 4;
 
@@ -34,7 +35,7 @@ fn settings(dir: &Path) -> AuditSettings {
         durability: DatabaseDurability::Process,
         on_failure: RecordFailurePolicy::Deny,
         retention: TrailRetention::default(),
-        // So that none is left out: how many would be is another test's matter.
+        // The queue is large enough that no entry is left out; another test is about gaps.
         queue: 100_000,
         refusal_interval: Duration::from_secs(1),
         secrets: Secrets::default(),
@@ -99,7 +100,7 @@ fn info(key: &str, value: Value) -> Info {
     Info::new(Key::new(key).unwrap(), value)
 }
 
-/// What is hard to carry, and different each time.
+/// Returns infos whose values are hard to serialize, and differ for each number.
 fn infos(number: u64) -> Vec<Info> {
     let inner = DataArray::new(
         data_type::PMIX_DOUBLE,
@@ -185,7 +186,8 @@ fn ask(module: &Module, number: u64) {
     });
 }
 
-/// The trail once it has ended: modules that want to know are told on another thread that they are no longer needed.
+/// Opens the trail once it has ended. Modules learn on another thread that they are no longer
+/// needed.
 fn ended(dir: &Path) -> TrailSource {
     let patience = Instant::now() + Duration::from_secs(120);
     while Instant::now() < patience {

@@ -1,4 +1,4 @@
-//! `peal audit report`: the page of a real server's trail, as a browser shows it.
+//! `peal audit report`: the page for a real server's trail, as a browser shows it.
 use peal_model::{Info, Nspace, Proc, Range, Rank, Status, Value, key};
 use peal_needs::needs;
 use peal_tests::{
@@ -9,10 +9,10 @@ use peal_tests::{
 use std::{path::Path, process::Command};
 
 const NEWS: Status = Status(-3101);
-/// A job whose owner means whoever reads the page ill.
+/// Name of a job whose owner attacks readers of the page.
 const JOB: &str = "\"><script>document.title='taken'<img>'";
 
-/// A server that did something of each kind, and ended.
+/// Runs a server with at least one entry of each kind in its trail, until it has ended.
 async fn served(place: &Place) -> Daemon {
     let dir = place.path("").display().to_string();
     let module = |name: &str, rest: &str| {
@@ -31,7 +31,7 @@ async fn served(place: &Place) -> Daemon {
     server
 }
 
-/// The page of this trail, in a file.
+/// Returns the page for this trail, in a file.
 fn report(place: &Place, name: &str, args: &[&str]) -> String {
     let html = place.path(name).display().to_string();
     let config = place.path("peal.toml").display().to_string();
@@ -39,7 +39,7 @@ fn report(place: &Place, name: &str, args: &[&str]) -> String {
         run(peal(["audit", "report", "--config", &config, "--html", &html]).args(args))
     };
     report(args).expect_status(0);
-    // It is not written over one that is there.
+    // An existing file is not overwritten.
     report(args).expect_status(125);
     html
 }
@@ -80,7 +80,7 @@ async fn report_page_shows_server_activity_and_runs_none_of_it() {
     let browser = browser();
     let net = place.path("net.json");
     let shown = shown(&browser, &file, &net, place.path("profile").as_path());
-    // The whole document as it became: what the browser made of it, not what was written.
+    // This is the resulting document, as the browser parsed it, not the source text.
     assert!(
         shown.stdout.contains("<title>Audit report</title>"),
         "{}",
@@ -112,7 +112,7 @@ async fn report_page_shows_server_activity_and_runs_none_of_it() {
     let log = std::fs::read_to_string(net).unwrap();
     assert!(
         log.contains("\"events\""),
-        "this is no log of what a browser asks of the network"
+        "this is no network log of a browser"
     );
     assert!(!log.contains("\"url\":\"http"), "{log}");
 }

@@ -1,4 +1,5 @@
-//! A running server's audit trail: what is in it, what `peal audit` makes of it, and what a sudden end leaves of it.
+//! A running server's audit trail: its entries, the output of `peal audit`, and the state after a
+//! sudden end.
 use peal_audit::{AuditEntry, DecisionKind, GapReason, TrailSource, verify};
 use peal_client::Client;
 use peal_model::{Info, KeyName, Range, Status, Value, key};
@@ -21,7 +22,7 @@ const NEWS: Status = Status(-3101);
 const NUMBER: KeyName = KeyName("test.number");
 const SECRET: &str = "correct horse battery staple";
 
-/// A policy for events, and a handler.
+/// Configures a policy for events, and a handler.
 fn configure(place: &Place) {
     let dir = place.path("").display().to_string();
     let (policy, handler) = (
@@ -52,7 +53,7 @@ async fn raise(client: &Client, number: u64) -> bool {
     client.notify(NEWS, Range::Namespace, infos).await.is_ok()
 }
 
-/// The numbers of the events that were granted.
+/// Returns the numbers of the granted events.
 fn granted(entries: &[AuditEntry]) -> BTreeSet<u64> {
     let number = |entry: &AuditEntry| {
         let AuditEntry::Decision(decision) = entry else {
@@ -94,7 +95,7 @@ async fn trail_of_server_is_listed_verified_and_replayed() {
     for number in 0..20 {
         assert!(raise(&client, number).await);
     }
-    // A set that is refused, and one that is not.
+    // One of these module sets is refused, the other is not.
     let config = std::fs::read_to_string(place.path("peal.toml")).unwrap();
     place.configure(&format!(
         "{config}\n[[module]]\nname = \"none\"\npath = \"none.wasm\"\n"
@@ -176,7 +177,7 @@ async fn trail_of_server_is_listed_verified_and_replayed() {
             .stdout
             .contains("same-user: pass")
     );
-    // All of it elsewhere, without a server or a configuration.
+    // The whole trail is exported and read elsewhere, without a server or a configuration.
     let exported = place.path("trail.jsonl").display().to_string();
     audit(&["export", "-o", &exported]).expect_status(0);
     audit(&["export", "-o", &exported]).expect_status(125);
@@ -210,7 +211,7 @@ async fn trail_records_behaviour_on_write_failure() {
     let checked = run(peal_tests::peal(["config", "check"]).arg(place.path("peal.toml")))
         .expect_status(1)
         .stderr;
-    assert_eq!(checked, said, "what `serve` refuses is told before");
+    assert_eq!(checked, said, "`config check` reports the error of `serve`");
     assert!(
         checked.contains("peal.toml:2:1: audit.on_failure"),
         "{checked}"
@@ -307,7 +308,8 @@ async fn journal_written_by_others_is_reported_and_not_taken_over() {
     place.start();
 }
 
-/// How often servers are killed: a few times in the tests, and as often as `PEAL_KILLS` says in a soak.
+/// Returns the number of times that servers are killed: a few in the tests, and `PEAL_KILLS` in a
+/// soak.
 fn kills() -> u32 {
     std::env::var("PEAL_KILLS").map_or(5, |kills| kills.parse().unwrap())
 }
@@ -325,7 +327,8 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
         (BTreeSet::new(), 0, SplitMix64(seed()), 0);
     for round in 0..kills() {
         let server = place.start();
-        // What the one before told is in the trail, the last of it out of the journal.
+        // All grants of the previous server are in the trail. The last of them come from the
+        // journal.
         let found = entries(&place);
         let missing: Vec<u64> = told.difference(&granted(&found)).copied().collect();
         assert!(
@@ -347,7 +350,7 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
         killer.await.unwrap();
         told.extend((first..first + raised.0).chain(second..second + raised.1));
         next += 2_000_000;
-        // The next server takes over what is in the journal, and tells of the gap.
+        // The next server recovers the journal, and records the gap.
         let source = TrailSource::open(&place.path("audit.db")).unwrap();
         let last = source
             .last(&Filter::default(), 1)
@@ -365,7 +368,7 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
     let found = entries(&place);
     assert!(
         told.is_subset(&granted(&found)) && !told.is_empty(),
-        "{} were told",
+        "{} were granted",
         told.len()
     );
     let gaps = found
@@ -391,7 +394,7 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
     );
 }
 
-/// Raises events until the server is gone: how many were accepted.
+/// Raises events until the server is gone. Returns the number of accepted events.
 async fn until_the_end(client: &Client, first: u64) -> u64 {
     for number in 0.. {
         if !soon(

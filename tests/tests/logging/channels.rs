@@ -1,4 +1,5 @@
-//! `PMIx_Log`: through a channel component to where the output of the requester's job goes, and off everybody else's path.
+//! `PMIx_Log` through a channel component to the output of the requester's job, without delay of
+//! other requests.
 use peal_client::{Client, ClientError, Environment};
 use peal_core::registration::ChainPlacement;
 use peal_launcher::EmbeddedHostEnvironment;
@@ -30,11 +31,11 @@ use std::{
 
 const BOARD: KeyName = KeyName("site.log.board");
 
-/// Where a channel of a test writes to.
+/// Destination of a test's channel.
 #[derive(Default)]
 struct Paper {
     written: Mutex<Vec<String>>,
-    /// Whether there is ink; who writes without waits for it.
+    /// True if writes complete; otherwise they wait until it is set.
     ink: Mutex<bool>,
     filled: Condvar,
     refuses: Option<Status>,
@@ -82,7 +83,7 @@ impl Sink for Paper {
     }
 }
 
-/// A host environment that logs to a board, and nothing else.
+/// Host environment that writes to one log channel, and records the requests.
 #[derive(Default)]
 struct Board(Mutex<Vec<Vec<Info>>>);
 
@@ -107,7 +108,8 @@ impl HostEnvironment for Board {
     }
 }
 
-/// A server with the channels stdout and stderr on these papers, and a job of two procs.
+/// Starts a server with the channels stdout and stderr on these destinations, and a job of two
+/// procs.
 async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (Node, Arc<Board>) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let (out, err): (Arc<dyn Sink>, Arc<dyn Sink>) = (out.clone(), err.clone());
@@ -212,7 +214,7 @@ async fn channel_components_write_and_host_gets_other_channels() {
         log(&[required, fine.clone()]).await,
         code::PMIX_ERR_OPERATION_FAILED
     );
-    assert_eq!(out.written().len(), 3, "what could be written was");
+    assert_eq!(out.written().len(), 3, "the writable channels were written");
     let missing = Info {
         flags: InfoFlags::REQUIRED,
         ..text(KeyName("pmix.log.nowhere"), "lost")
@@ -230,7 +232,7 @@ async fn channel_components_write_and_host_gets_other_channels() {
     assert_eq!(
         *host.0.lock().unwrap(),
         [vec![board, payload]],
-        "what is for others is not for the host"
+        "data for other channels do not go to the host environment"
     );
     assert_eq!(
         log(&[text(KeyName("pmix.log.nowhere"), "lost")]).await,
@@ -248,7 +250,7 @@ async fn channel_components_write_and_host_gets_other_channels() {
 async fn equal_lines_of_many_procs_are_logged_once_with_count() {
     let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
     let mut settings = ServerSettings::default();
-    // Longer than the test: the time of all is over when the server stops.
+    // The window is longer than the test: the aggregated requests are logged when the server stops.
     settings.channels.log.aggregation.window = Duration::from_secs(3600);
     let (node, _) = node(settings, &out, &err).await;
     let alike = [
@@ -286,7 +288,7 @@ async fn a_window_is_over_by_itself() {
         text(key::PMIX_LOG_KEY, "help.txt"),
         text(key::PMIX_LOG_VAL, "no-route"),
     ];
-    soon("it is told how many there were", async {
+    soon("the count is logged", async {
         while !out
             .written()
             .iter()
@@ -337,7 +339,7 @@ async fn lines_of_channel_without_clock_have_arrival_time() {
     assert_eq!(out.written().len(), 1);
 }
 
-/// What a query for the log channels answers.
+/// Returns the answer to a query for the log channels.
 async fn channels(client: &Client) -> String {
     let keys = vec![Some(key::PMIX_QUERY_LOG_CHANNELS.0.into())];
     let found = soon(
@@ -360,9 +362,9 @@ async fn channels(client: &Client) -> String {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_channels_that_there_are_can_be_asked_for() {
+async fn query_returns_the_available_log_channels() {
     let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
-    // This host answers no questions.
+    // This host environment answers no queries.
     let (node, _) = node(ServerSettings::default(), &out, &err).await;
     assert_eq!(
         channels(&node.client(0).await).await,
@@ -370,7 +372,7 @@ async fn the_channels_that_there_are_can_be_asked_for() {
     );
 }
 
-/// A host environment that never answers.
+/// Host environment that never answers.
 #[derive(Debug, Default)]
 struct Mute(AtomicUsize);
 
@@ -390,7 +392,7 @@ impl HostEnvironment for Mute {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn one_request_does_not_hold_up_others_for_longer_than_it_may() {
+async fn request_delays_others_no_longer_than_its_time_limit() {
     let host = Arc::new(Mute::default());
     let mut settings = ServerSettings::default();
     settings.channels.host_timeout = Duration::from_millis(20);
@@ -406,7 +408,7 @@ async fn one_request_does_not_hold_up_others_for_longer_than_it_may() {
         .collect();
     let told = status(soon("a log request is answered", client.log(&data, &[])).await);
     assert_eq!(told, code::PMIX_ERROR);
-    // Each had its time, but the last.
+    // Each channel but the last used its time limit.
     assert!(
         (1..=4).contains(&host.0.load(Ordering::SeqCst)),
         "{host:?} channels were tried"
@@ -436,7 +438,7 @@ async fn slow_channel_delays_nothing_else_and_excess_is_refused() {
             )
         };
         let others = async {
-            // One is being written, one waits, and the third is one too many.
+            // One request is being written and one waits, so the third is refused.
             while node.server.counters().log_requests_refused.get() == 0 {
                 tokio::task::yield_now().await;
             }
@@ -463,7 +465,7 @@ async fn slow_channel_delays_nothing_else_and_excess_is_refused() {
         )
     })
     .await;
-    // The worker may have taken the first before or after the second came.
+    // The worker may have taken the first request before or after the second came.
     assert!(refused >= 1 && refused + done == 3, "{refused} and {done}");
     assert_eq!(dry.written().len(), done);
 }
@@ -541,7 +543,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
         troubles: Box::new(Vec::new),
     };
     let socket = dir.path().join("admin.sock");
-    // Nobody carries out what concerns the process as a whole.
+    // Requests that concern the process as a whole are not carried out here.
     let (_channel, _) = AdminChannel::start(SocketClaim::new(&socket).unwrap(), parts).unwrap();
     let ask = async |call: AdminRequest| {
         let socket = socket.clone();
@@ -578,7 +580,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
         "pmix.log.stdout,pmix.log.stderr",
         "the host is these, without any module"
     );
-    // Nobody has registered the other job: whoever has should say where its output goes.
+    // The other job has no registration, which would define the destination of its output.
     let other = node.client(0).await;
     assert_eq!(channels(&other).await, "");
     assert_eq!(
@@ -615,7 +617,7 @@ fn libpmix_log_appears_with_output_of_its_job() {
     );
     std::fs::write(&config, text).unwrap();
     let config = config.to_str().unwrap();
-    // With the component, and with nothing but the host environment.
+    // The channel is the component in the first round, and the host environment in the second.
     for more in [&["--config", config][..], &[]] {
         let done = log(more);
         let (out, err) = (sorted(&done.stdout), sorted(&done.stderr));

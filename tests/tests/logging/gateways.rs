@@ -1,6 +1,6 @@
-//! Gateways: servers that write to log channels for those that cannot. Three things can become of a request that a server has no
-//! module for: a gateway writes it, the host environment does, or the requester is told that nobody can (RFC "Logging extension").
-//! None goes round in circles.
+//! Gateways: servers that write to log channels for other servers. A request without a module at
+//! its server has three possible results: a gateway writes it, the host environment writes it, or
+//! the requester gets an error (RFC "Logging extension"). No request is forwarded in a circle.
 use peal_client::Client;
 use peal_core::registration::ChainPlacement;
 use peal_model::{Info, Infos, Key, KeyName, LogRequest, Proc, Query, Status, Value, code, key};
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 const BOARD: KeyName = KeyName("site.log.board");
 const FUTURE: KeyName = KeyName("pmix.log.future");
 
-/// What was written, and by whom it had been logged.
+/// Record of what was written, and of the source of each request.
 #[derive(Default)]
 struct Paper(Mutex<Vec<String>>);
 
@@ -44,7 +44,7 @@ impl Sink for Paper {
     }
 }
 
-/// A host environment that knows one channel, or none, and remembers all that it was asked.
+/// Host environment that knows at most one channel, and records all requests.
 #[derive(Default)]
 struct Above {
     knows: Option<KeyName>,
@@ -80,7 +80,7 @@ impl Above {
     }
 }
 
-/// Adds a channel component on this paper.
+/// Adds a channel component with this destination.
 fn channel(
     channels: &mut HostedChannels,
     name: &str,
@@ -124,7 +124,8 @@ fn channel(
         .unwrap();
 }
 
-/// Standard output and error on this paper, and a board where there is a sink for one.
+/// Returns the channels stdout and stderr with this destination, and further ones if there is a
+/// sink for them.
 fn channels(paper: &Arc<Paper>, more: &[KeyName]) -> HostedChannels {
     let mut channels = HostedChannels::default();
     channel(
@@ -140,7 +141,7 @@ fn channels(paper: &Arc<Paper>, more: &[KeyName]) -> HostedChannels {
     channels
 }
 
-/// A server with a client.
+/// Server with a client.
 struct Site {
     node: Node,
     client: Client,
@@ -173,7 +174,7 @@ fn text(key: KeyName) -> Info {
     Info::new(key, Value::string("text"))
 }
 
-/// What becomes of a request of a client, and of one of the host environment.
+/// Returns the status of a client's request, and that of a request of the host environment.
 async fn log(Site { node, client }: &Site, key: KeyName) -> (Status, Status) {
     let asked = soon("a request is answered", client.log(&[text(key)], &[])).await;
     let status = asked.map_or_else(|error| error.status(), |_| code::PMIX_SUCCESS);
@@ -199,7 +200,8 @@ async fn gateway_writes_for_servers_without_channel_and_for_stdout() {
     let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
     let node = server(channels(&near, &[]), &own, ServerKind::Node, &fabric, "one").await;
 
-    // Without a gateway: what is there is written here, and the host is asked about the rest, but not about what is its own.
+    // Without a gateway, channels of this server are written here. Other requests go to the host
+    // environment, except for those that it made itself.
     assert_eq!(log(&node, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
     assert_eq!(near.lines(), ["one:0: text", "the host: text"]);
     assert_eq!(log(&node, FUTURE).await, (NOBODY, NOBODY));
@@ -215,20 +217,20 @@ async fn gateway_writes_for_servers_without_channel_and_for_stdout() {
     .await;
     assert_eq!(log(&node, FUTURE).await, (FINE, FINE));
     assert_eq!(far.lines(), ["one:0: text", "the host: text"]);
-    // Standard output appears on the gateway, though there is a module here.
+    // Standard output appears on the gateway, although there is a module here.
     assert_eq!(log(&node, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
     assert_eq!((near.lines(), far.lines().len()), (vec![], 2));
-    // The gateway writes its own itself.
+    // The gateway writes its own requests itself.
     assert_eq!(log(&gateway, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
     assert_eq!(far.lines(), ["two:0: text", "the host: text"]);
     assert_eq!(
         (own.asked(), other.asked()),
         (vec![], vec![]),
-        "nobody above was needed"
+        "no host environment got a request"
     );
 }
 
-/// The three channels of syslog on a server that has one sink of two.
+/// Returns the three channels of syslog on a server that has one sink of the two kinds.
 fn syslog(sink: &str, paper: &Arc<Paper>) -> HostedChannels {
     let mut channels = HostedChannels::default();
     let keys = [
@@ -240,7 +242,7 @@ fn syslog(sink: &str, paper: &Arc<Paper>) -> HostedChannels {
     channels
 }
 
-/// The log channels that a client is told of.
+/// Returns the log channels that a query of a client reports.
 async fn listed(Site { client, .. }: &Site) -> String {
     let keys = vec![Some(key::PMIX_QUERY_LOG_CHANNELS.0.into())];
     let found = soon(
@@ -280,14 +282,14 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
     assert_eq!(
         listed(&node).await,
         "pmix.log.lsys,pmix.log.syslog",
-        "what cannot be written to is not listed"
+        "channels that cannot be written are not listed"
     );
     assert_eq!(
         written(),
         (0, 0),
         "nor is anything written to find that out"
     );
-    // Without a gateway only the host could have a global one.
+    // Without a gateway, only the host environment could have a global channel.
     assert_eq!(
         log(&node, key::PMIX_LOG_GLOBAL_SYSLOG).await,
         (NOBODY, NOBODY)
@@ -349,7 +351,8 @@ async fn unknown_channel_goes_up_once_per_side_and_never_back() {
         "two",
     )
     .await;
-    // A second one is asked by nobody: neither by servers, which ask the first, nor by the first.
+    // A second gateway gets no requests: neither from servers, which use the first, nor from the
+    // first.
     let second = server(
         HostedChannels::default(),
         &third,
@@ -397,7 +400,7 @@ async fn host_environment_writes_known_channels_here_or_at_gateway() {
         "two",
     )
     .await;
-    // What the host of one server says goes to the host of no other.
+    // A request of one server's host environment goes to no other host environment.
     assert_eq!(log(&node, FUTURE).await, (FINE, NOBODY));
     assert_eq!((knowing.asked().len(), ignorant.asked().len()), (1, 0));
     let alone = server(

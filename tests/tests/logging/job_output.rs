@@ -1,5 +1,5 @@
-//! Where lines go that a job logs to stdout and stderr: where goes what its procs write there. Without any module: the host environment
-//! itself is these channels.
+//! Destinations of the lines that a job logs to stdout and stderr: the same as for the output of
+//! its procs. There is no module: the host environment itself provides these channels.
 use peal_needs::needs;
 use peal_tests::{c_program, finish, peal, run, shell_job::ShellJob};
 use std::{
@@ -105,7 +105,7 @@ fn logged_lines_reach_tools_that_pull_stdout() {
         ["rank 0: app.progress: 5", "rank 0: logged to stdout"]
     );
     finish(pulling).expect_status(0);
-    // Whoever pulls later gets it as well.
+    // A later pull gets the lines, too.
     let late = run(&mut puller("1")).expect_status(0).stdout;
     assert!(
         late.contains("rank 0: ready\napp.progress: 5\nlogged to stdout\n"),

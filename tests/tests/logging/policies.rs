@@ -1,4 +1,4 @@
-//! Policies for logging in a running server: `log-limit`, which ships, before the channel `stdio`.
+//! Policies for logging in a running server: the shipped `log-limit`, before the channel `stdio`.
 use peal_client::ClientError;
 use peal_core::{policy::OnFailure, registration::ChainPlacement};
 use peal_launcher::EmbeddedHostEnvironment;
@@ -23,7 +23,7 @@ use std::{
 
 const TOKEN: KeyName = KeyName("site.token");
 
-/// Where the channel of a test writes to.
+/// Destination of a test's channel.
 #[derive(Default)]
 struct Paper(Mutex<String>);
 
@@ -57,7 +57,8 @@ fn load(engine: &Engine, name: &str, grants: &[Capability], services: Services) 
     Arc::new(Module::load(engine, name, &bytes, &grants, limits, services).unwrap())
 }
 
-/// A server with this policy, the channels stdout and stderr on these papers, and a job of two procs.
+/// Starts a server with this policy, the channels stdout and stderr on these destinations, and a
+/// job of two procs.
 async fn node(settings: &[Info]) -> (Node, Arc<Paper>, Arc<Paper>) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let (out, err) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
@@ -161,7 +162,7 @@ async fn log_request_is_written_as_amended_by_policy() {
         (String::new(), "as it is\n".to_owned())
     );
     assert_eq!(node.server.counters().decisions.get(), 2);
-    // What makes no sense still makes none.
+    // An invalid request is still invalid.
     assert_eq!(log(&[]).await, code::PMIX_ERR_BAD_PARAM);
 }
 
@@ -179,7 +180,7 @@ async fn excessive_log_requests_are_denied_and_not_written() {
         status(soon("it is answered", one.log(&data("1\n2"), &[])).await),
         code::PMIX_SUCCESS
     );
-    // They are of one user.
+    // Both procs have the same user.
     let denied = status(soon("it is answered", two.log(&data("3\n4\n5"), &[])).await);
     assert_eq!(denied, code::PMIX_ERR_RESOURCE_BUSY);
     assert_eq!(node.server.counters().requests_denied.get(), 1);
@@ -190,7 +191,7 @@ async fn excessive_log_requests_are_denied_and_not_written() {
     assert_eq!(out.taken(), "1\n2\n3\n");
 }
 
-/// Nothing where there is no `libpmix`.
+/// This part of the test is empty without `libpmix`.
 #[needs(prepared, libpmix)]
 #[test]
 fn libpmix_log_goes_to_destination_of_policy() {

@@ -1,10 +1,10 @@
-//! `peal audit replay` of what is not there: an error that says what is.
+//! `peal audit replay` of calls that do not exist: the error lists those that do.
 use peal_needs::needs;
 use peal_tests::{Done, guest, peal, program, run};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
-/// The trail of a job with a handler.
+/// Returns the trail of a job with a handler.
 fn trail() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");

@@ -1,4 +1,5 @@
-//! What is logged arrives at what a site has: a real rsyslog, a real mail server, a file; once, also across the server's death.
+//! Log requests arrive at a real rsyslog, a real mail server and a file of a site; each once, even
+//! if the server dies.
 #[path = "../../../host/sinks/tests/support/mod.rs"]
 mod peers;
 
@@ -13,7 +14,7 @@ use peers::{
 use rustix::process::Signal;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-/// A site with all that can be logged to.
+/// Site with every kind of sink.
 struct Site {
     place: Place,
     syslog: Rsyslog,
@@ -21,7 +22,8 @@ struct Site {
 }
 
 impl Site {
-    /// Syslog by TLS and in the old way on this machine, mail by STARTTLS with a password.
+    /// Creates the site: syslog by TLS and by the old protocol on this machine, mail by STARTTLS
+    /// with a password.
     fn new() -> Site {
         let (place, syslog) = (Place::new(), Rsyslog::started());
         let mail = MailServer::new(
@@ -131,7 +133,7 @@ config = {{ sink = "board" }}
         )
     }
 
-    /// `peal log` at its server, which is the only one that this test looks for.
+    /// Runs `peal log` with its server, which is the only one that the tool finds.
     fn log(&self, server: u32, args: &[&str]) -> Done {
         let mut command = peal(["log", "--pid", &server.to_string()]);
         command
@@ -140,7 +142,7 @@ config = {{ sink = "board" }}
         run(&mut command)
     }
 
-    /// What is behind the time in each line of the board.
+    /// Returns the text after the time in each line of the board.
     fn board(&self) -> Vec<String> {
         let text = fs::read_to_string(self.place.path("board.log")).unwrap_or_default();
         text.lines()
@@ -153,7 +155,7 @@ config = {{ sink = "board" }}
     }
 }
 
-/// The last part of a line of rsyslog's, and the first.
+/// Returns the last part of an rsyslog line, and the first.
 fn ends(line: &str) -> (String, String) {
     let parts: Vec<&str> = line.splitn(8, '|').collect();
     (parts[0].to_owned(), parts[7].trim_start().to_owned())
@@ -240,7 +242,7 @@ fn message_reaches_each_named_channel_and_forges_nothing() {
     assert!(mail.text.contains("one\n<13>1 - forged"), "{}", mail.text);
     assert!(mail.text.contains("\n.\nSubject: three"), "{}", mail.text);
 
-    // What a requester may choose the admin says; what makes no sense is refused, and said.
+    // The admin chooses what requesters may set. An invalid value is refused with an error.
     let subject = [
         "--channel",
         "email",
@@ -313,7 +315,7 @@ fn message_reaches_each_named_channel_and_forges_nothing() {
         let done = site.log(pid, args).expect_status(status);
         assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
     }
-    // What became of each channel is told where not all went well.
+    // The result of each channel is reported if not all succeeded.
     let partly = site
         .log(
             pid,
@@ -403,14 +405,14 @@ fn mail_and_syslog_pending_at_server_kill_arrive_once() {
         )
         .expect_status(0);
     }
-    // Neither of them is there, and nobody waited for them.
+    // Neither sink is running, and no request waited for them.
     assert_eq!(site.board().len(), 5);
     daemon.signal(Signal::KILL);
     daemon.ends();
     site.mail.start();
     site.syslog.start();
     let daemon = site.place.start();
-    until("all is there", || {
+    until("all parts are present", || {
         site.mail.received().len() >= 5 && site.syslog.lines("tls").len() >= 5
     });
     site.log(
@@ -426,7 +428,7 @@ fn mail_and_syslog_pending_at_server_kill_arrive_once() {
         ],
     )
     .expect_status(0);
-    // An orderly end delivers what there is.
+    // An orderly stop delivers all queued messages.
     daemon.tell(&["stop"]);
     assert_eq!(daemon.ends().status, Some(0));
     let mut subjects = site.mail.subjects();
@@ -449,7 +451,7 @@ fn mail_and_syslog_pending_at_server_kill_arrive_once() {
     assert_eq!(texts, wanted);
 }
 
-/// `peal run` with a program of the C library at this site.
+/// Runs `peal run` with a program of the C library at this site.
 fn at(site: &Site, how: &str) -> Done {
     let program = c_program("logs");
     let mut command = peal(["run", "--config"]);
@@ -583,7 +585,7 @@ fn libpmix_program_logs_to_every_channel_with_every_directive() {
     }
 }
 
-/// The name of a job, as `peal run --events` tells it.
+/// Returns the name of a job as `peal run --events` prints it.
 fn job_of(done: &Done) -> String {
     let line = done
         .stderr
@@ -593,7 +595,7 @@ fn job_of(done: &Done) -> String {
     line.split(' ').next().unwrap().to_owned()
 }
 
-/// The time of each entry, and what stands behind it.
+/// Returns the time and the text of each entry.
 fn record(site: &Site, job: &str) -> Vec<(String, String)> {
     let mut command = peal(["job", "record", job, "--config"]);
     let printed = run(command.arg(site.place.path("peal.toml")))
@@ -624,7 +626,7 @@ fn job_record_lists_events_and_logs_in_time_order() {
         .map(|entry| &entry.0)
         .filter(|time| !time.is_empty())
         .collect();
-    // The ends of a job are known to the second.
+    // The start and end of a job are known to the second.
     let inner = &times[1..times.len() - 1];
     assert!(inner.is_sorted(), "{times:?}");
     let texts: Vec<&str> = entries.iter().map(|entry| &*entry.1).collect();
@@ -740,7 +742,7 @@ fn launcher_logs_of_its_job_as_requested() {
     .expect_status(0);
     assert!(
         site.board()[3].ends_with("ended with exit status 0"),
-        "who ends in order is no failure"
+        "an orderly end is no failure"
     );
     run_with(&[&["--log", "procs"][..], &to_board].concat(), "true").expect_status(0);
     assert!(
@@ -749,13 +751,13 @@ fn launcher_logs_of_its_job_as_requested() {
         site.board()
     );
     assert_eq!(site.board().len(), 5);
-    // Whoever is to get mail the site says.
+    // The site chooses the recipients of mail.
     let done =
         run_with(&["--log", "completion", "--log-channel", "email"], "true").expect_status(0);
     assert!(
         done.stderr
             .contains("job report not written to all log channels"),
-        "nobody is to get it: {}",
+        "the mail has no recipients: {}",
         done.stderr
     );
     let refused = run_with(&["--log", "all"], "true").expect_status(2).stderr;

@@ -1,5 +1,6 @@
-//! Modules that change while their server runs: what is dropped into its directory decides next, what is wrong is refused as a
-//! whole, and nobody who asks meanwhile is failed, kept waiting, or judged by halves.
+//! Modules that change while their server runs. A file that is dropped into its directory decides
+//! from the next request on. A set with an error is refused as a whole. Meanwhile no request fails,
+//! waits, or is decided by parts of two sets.
 use peal_model::{Event, Infos, KeyName, Range, Status, Value};
 use peal_needs::needs;
 use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleState, ShadowReport, ask};
@@ -22,17 +23,18 @@ use std::{
 const NEWS: Status = Status(-3001);
 const END: Status = Status(-3002);
 
-/// The keys under which the two policies mark what they let pass.
+/// Keys under which the two policies mark the events that they grant.
 const MARKS: [KeyName; 2] = [KeyName("mark.one"), KeyName("mark.two")];
 
-/// A component that is another one by its bytes: with a custom section more, which means nothing.
+/// Returns a component with the same behavior and other bytes: it has one more custom section
+/// without meaning.
 fn variant(component: &[u8], number: u8) -> Vec<u8> {
     let mut bytes = component.to_vec();
     bytes.extend([0, 3, 1, b'v', number]);
     bytes
 }
 
-/// Two policies that mark events with their version, one after the other.
+/// Returns two policies that mark events with their version, one after the other.
 fn tallies(place: &Place, version: u64) -> String {
     let module = |name: &str| {
         format!(
@@ -56,7 +58,7 @@ fn marks(event: &Event) -> [Option<i64>; 2] {
     })
 }
 
-/// The memory that a process has, in KiB.
+/// Returns the memory of a process in KiB.
 fn memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
@@ -130,7 +132,7 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
         else {
             panic!()
         };
-        // The server may have seen the files itself.
+        // The server may have noticed the files itself.
         assert!(
             reloaded.modules.len() == 2 || reloaded.modules.is_empty(),
             "{reloaded:?}"
@@ -149,7 +151,7 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
         .notify(END, Range::Namespace, Vec::new())
         .await
         .unwrap();
-    let (seen, versions) = soon("the end is heard", checked).await.unwrap();
+    let (seen, versions) = soon("the last event is received", checked).await.unwrap();
     let raised = raised.load(Ordering::Relaxed);
     assert_eq!(seen, raised, "an event was accepted and not delivered");
     assert!(
@@ -174,7 +176,7 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
             .get("calls")
             .unwrap()
             .unwrap();
-        // The one that says that it is over was judged as well.
+        // The policies decided about the last event, too.
         assert_eq!(
             u64::from_le_bytes(calls.try_into().unwrap()),
             raised + 1,
@@ -183,7 +185,7 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
     }
 }
 
-/// A server whose modules are looked for in `modules.d`.
+/// Starts a server that watches the directory `modules.d`.
 fn watching(place: &Place) -> (Daemon, PathBuf) {
     let drop_ins = place.path("modules.d");
     fs::create_dir(&drop_ins).unwrap();
@@ -194,7 +196,8 @@ fn watching(place: &Place) -> (Daemon, PathBuf) {
     (place.start(), drop_ins)
 }
 
-/// The settings of a module. Its calls may take long: a shadow runs at the lowest priority, behind all else on a busy machine.
+/// Returns the settings of a module. Its calls may take long: a shadow runs at the lowest priority,
+/// after all other work on a busy machine.
 fn module(name: &str, rest: &str) -> String {
     format!(
         "name = {name:?}\npath = {:?}\nlimits.call_time_ms = 60000\n{rest}\n",
@@ -202,7 +205,7 @@ fn module(name: &str, rest: &str) -> String {
     )
 }
 
-/// Waits until the modules that run have these names.
+/// Waits until the running modules have these names.
 fn runs(place: &Place, names: &[&str]) {
     until(&format!("{names:?} run"), || {
         place
@@ -230,7 +233,7 @@ async fn component_dropped_into_directory_decides_without_reload() {
         )
         .await
         .unwrap();
-    // Nobody objects yet.
+    // No policy denies this yet.
     let first = daemon.client("job", 1).await;
     first.register(&[], &[], listener().0).await.unwrap();
     put(
@@ -257,7 +260,7 @@ async fn component_dropped_into_directory_decides_without_reload() {
         .to_string();
     assert!(refused.contains("PMIX_ERR_NO_PERMISSIONS"), "{refused}");
 
-    // Anything wrong anywhere: all stays as it is.
+    // With one error anywhere, everything stays unchanged.
     put(&drop_ins.join("same-user.toml"), module("same-user", ""));
     runs(&place, &["namespace-only", "same-user"]);
     assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_DEPLOYED);
@@ -275,7 +278,7 @@ async fn component_dropped_into_directory_decides_without_reload() {
     assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_REFUSED);
     fs::remove_file(drop_ins.join("wrong.toml")).unwrap();
 
-    // And gone again.
+    // The module is removed again.
     fs::remove_file(drop_ins.join("namespace-only.toml")).unwrap();
     runs(&place, &["same-user"]);
     let third = daemon.client("job", 3).await;
@@ -387,7 +390,7 @@ async fn modules_are_disabled_enabled_rolled_back_across_restarts() {
 async fn server_starts_with_last_set_if_files_are_invalid() {
     let place = Place::new();
     let (daemon, drop_ins) = watching(&place);
-    // The component is gone as well when it is needed.
+    // The component is missing when it is needed.
     put(
         &place.path("kept.wasm"),
         fs::read(guest("namespace-only")).unwrap(),
@@ -411,7 +414,7 @@ async fn server_starts_with_last_set_if_files_are_invalid() {
         "{said}"
     );
 
-    // Without a store there is nothing else.
+    // Without a store there is no other version.
     place.configure("");
     let (mut command, _states) = place.serve("alone");
     let refused = peal_tests::run(&mut command).expect_status(125).stderr;
@@ -464,13 +467,13 @@ async fn retained_handler_keeps_its_registrations() {
             tokio::task::yield_now().await;
         }
     };
-    soon("the new one stands", stands).await;
+    soon("the new handler is registered", stands).await;
     assert_eq!(
         handlers(),
         [("report".to_owned(), 2)],
-        "what was called once is not called again because of another"
+        "a one-shot handler is not registered again because of another one"
     );
-    // Its own settings are others: it begins anew.
+    // Its own settings have changed, so it starts anew.
     put(
         &drop_ins.join("a.toml"),
         module("complete", "oneshot = true\nplacement = \"first\""),
@@ -538,10 +541,18 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
             tokio::task::yield_now().await;
         }
     };
-    soon("the policy has looked on", differed("namespace-only", 1)).await;
-    soon("the handler has looked on", differed("complete", 1)).await;
+    soon(
+        "the shadow policy has been called",
+        differed("namespace-only", 1),
+    )
+    .await;
+    soon(
+        "the shadow handler has been called",
+        differed("complete", 1),
+    )
+    .await;
     let shadow = &diff("namespace-only")[0];
-    // It was asked about the registration, too, and had nothing against it.
+    // The policy decided about the registration, too, and granted it.
     assert_eq!(
         (shadow.differed, shadow.failed, shadow.missed),
         (1, 0, 0),
@@ -599,7 +610,7 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
         .await
         .unwrap();
     assert_eq!(next(&mut heard).await.range, Range::Namespace);
-    // Another component of that name looks on again.
+    // Another component of that name becomes a shadow again.
     put(
         &place.path("other.wasm"),
         variant(&fs::read(guest("namespace-only")).unwrap(), 1),
@@ -614,7 +625,7 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
             tokio::task::yield_now().await;
         }
     };
-    soon("the other one looks on", demoted).await;
+    soon("the other shadow has been called", demoted).await;
     put(
         &drop_ins.join("d.toml"),
         module(

@@ -1,5 +1,6 @@
-//! The exceptions of guests: in each language, type and text with file and line of the author's own code are told by `peal module test` and
-//! `bench`, in the trace of `peal run` and in the audit trail. The modules are granted nothing.
+//! Exceptions of guests in each language: type and text, with file and line of the author's code.
+//! They are shown by `peal module test` and `bench`, in the trace of `peal run`, and in the audit
+//! trail. The modules have no grants.
 use peal_needs::needs;
 use peal_tests::{
     peal, program,
@@ -8,7 +9,7 @@ use peal_tests::{
 };
 use std::{fs, path::Path};
 
-/// What an author writes, and how a failure tells of it, in these parts.
+/// Code that throws, and the parts of the resulting report.
 struct Throwing {
     language: &'static str,
     code: &'static str,
@@ -119,7 +120,7 @@ fn exception_is_told_everywhere(throwing: &Throwing) {
         &["got trapped: the call failed: "],
         "peal module test",
     );
-    // Which compiles it anew.
+    // The test is compiled again.
     if *language != "python" {
         let benched = run_within(COMPILING, &mut project.module(&["bench", "--calls", "3"]))
             .expect_status(1)

@@ -1,5 +1,5 @@
-//! Components in Rust, C, Python, JavaScript and text form: what comes back of what they are handed, one chain of all of them, and how
-//! soon they answer after a start.
+//! Components in Rust, C, Python, JavaScript and text form: the values that they return, one chain
+//! of all of them, and the delay of their first answer after a start.
 use peal_model::{
     ChainResult, DataArray, Info, InfoFlags, Nspace, Proc, Range, Rank, Status, Value,
     data_type as dt,
@@ -30,7 +30,7 @@ fn proc(rank: u32) -> Proc {
     Proc::new(Nspace::new("job").unwrap(), Rank(rank))
 }
 
-/// What every language gives back as it was.
+/// Returns values that every language returns unchanged.
 fn exact() -> Vec<Info> {
     let deepest = infos(vec![info(
         "deep",
@@ -96,7 +96,8 @@ fn exact() -> Vec<Info> {
     ]
 }
 
-/// What it said beside what it was handed: who ran before it, and its count.
+/// Splits a result: the input that it returns unchanged, and its own infos with the earlier
+/// handlers and its count.
 fn echoed(result: &peal_sandbox::HandlerResult, handed: usize) -> (&[Info], &[Info]) {
     assert!(result.failure.is_none(), "{:?}", result.failure);
     assert_eq!(result.status, Status(-331));
@@ -110,7 +111,7 @@ fn each_language_returns_its_input_unchanged() {
         let module = load(language, &fs::read(file).unwrap());
         assert!(
             module.inspection().capabilities.is_empty(),
-            "{language} asks for nothing"
+            "{language} needs no capabilities"
         );
         assert!(
             module.inspection().unknown_imports.is_empty(),
@@ -164,7 +165,8 @@ fn nan_is_not_a_number_in_any_language() {
     }
 }
 
-/// JavaScript has them as numbers, so they come back as the nearest that those can be. `sdk/js/peal.d.ts` and the README say so.
+/// JavaScript has numbers only, so it returns the nearest representable number. `sdk/js/peal.d.ts`
+/// and the README document this.
 #[needs(prepared, c_tools, python_tools, js_tools)]
 #[test]
 fn integers_above_2_to_the_53_are_exact_except_in_javascript() {
@@ -214,7 +216,7 @@ fn handlers_see_earlier_results_across_languages() {
     }
 }
 
-/// Under the real command, with one in text form at the end.
+/// The chain runs under the real command, with a handler in text form at its end.
 #[needs(prepared, c_tools, python_tools, js_tools)]
 #[test]
 fn one_chain_of_all_languages_runs_under_a_job() {
@@ -247,7 +249,8 @@ fn one_chain_of_all_languages_runs_under_a_job() {
     assert!(done.stderr.contains("last answers"), "{}", done.stderr);
 }
 
-/// With compiled code on disk, as a daemon finds it when it starts again. The figures are printed; what is asserted is what must be.
+/// Compiled code is on disk, as for a restarted server. The figures are printed; only the required
+/// bounds are asserted.
 #[needs(prepared, c_tools, python_tools, js_tools)]
 #[test]
 fn the_first_call_after_a_start_is_soon() {

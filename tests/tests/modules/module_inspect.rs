@@ -1,4 +1,5 @@
-//! `peal module inspect`: what it says of the components that ship, of those that nobody should load, and to a pipeline.
+//! `peal module inspect`: its output for the components that ship, for invalid components, and for
+//! pipelines.
 use peal_needs::needs;
 use peal_tests::{guest, peal, root, run};
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ fn put(dir: &tempfile::TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf 
     path
 }
 
-/// A component of nothing but its imports.
+/// Returns a component that consists of these imports only.
 fn importing(imports: &str) -> Vec<u8> {
     wat::parse_str(format!("(component {imports})")).unwrap()
 }
@@ -113,7 +114,7 @@ fn each_interface_is_shown_with_functions_and_its_rule() {
         pair("always", "linked for every module")
     );
 
-    // A ceiling, and what a [[module]] says below it.
+    // The tenant's bound on grants, and the grants of a `[[module]]` within it.
     let dir = tempfile::tempdir().unwrap();
     let configured = |text: &str| {
         let file = put(
@@ -144,7 +145,7 @@ fn each_interface_is_shown_with_functions_and_its_rule() {
         pair("denied", "tenant.grants does not have it")
     );
 
-    // As a module that is not there yet.
+    // The component is not a configured module.
     let (user, _) = inspect(&["--scope", "user"], &guest("quota"));
     assert_eq!(
         terms(&user, "state"),

@@ -1,5 +1,5 @@
-//! Guests that are written to do harm, in a real server beside others: each is cut off by the limit that is meant for it, which
-//! is named, and nobody else notices.
+//! Guests written to do harm, in a real server beside others. Each is interrupted by the intended
+//! limit, which is reported, and no other module or client is affected.
 use peal_client::{ClassFilter, Client};
 use peal_model::{Range, Status};
 use peal_needs::needs;
@@ -10,10 +10,10 @@ use peal_tests::{
     until,
 };
 
-/// An event of the environment, which no bomb hears of.
+/// Event of the environment, for which no harmful handler is registered.
 const CALM: Status = Status(-9000);
 
-/// Which bomb it is, what the call answers, the limit's name and what the trace says of it.
+/// Code of the event, status of the call, name of the limit, and text in the trace.
 const BOMBS: [(i32, &str, &str, &str); 8] = [
     (
         -9001,
@@ -65,7 +65,7 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
     ),
 ];
 
-/// A configuration with a bomb that belongs to a job, and what else is said of it.
+/// Writes a configuration with a harmful handler that belongs to a job, and further settings.
 fn configure(place: &Place, more: &str) {
     let file = place.path("bomb.wasm");
     std::fs::write(&file, assemble(include_str!("../../wat/bomb.wat"))).unwrap();
@@ -75,18 +75,18 @@ fn configure(place: &Place, more: &str) {
     place.configure(&(head + more));
 }
 
-/// The only proc of a job, connected.
+/// Returns the only proc of a job, connected.
 async fn proc(daemon: &Daemon, job: &str) -> Client {
     daemon.tell(&["job", "register", job, "-n", "1"]);
     daemon.client(job, 0).await
 }
 
-/// Waits until so many calls of the bomb are over: what the stats say then.
+/// Waits until this number of calls of the handler are over. Returns the stats then.
 fn after(daemon: &Daemon, calls: usize) -> String {
     let is_it = |line: &str| line.contains("module_calls") && line.contains("module=\"bomb\"");
     let wanted = format!("{calls} ");
     let mut stats = String::new();
-    until("the bomb has been called", || {
+    until("the harmful handler has been called", || {
         stats = daemon.tell(&["stats"]);
         stats
             .lines()
@@ -114,7 +114,7 @@ async fn each_harmful_guest_is_stopped_by_named_limit_and_others_run() {
         mine.notify(Status(*code), Range::Namespace, Vec::new())
             .await
             .unwrap();
-        // Raised while the bomb goes off.
+        // The event is raised while the harmful handler runs.
         mine.notify(CALM, Range::Session, Vec::new()).await.unwrap();
         next(&mut heard).await;
         after(&daemon, number + 1);
@@ -158,7 +158,7 @@ async fn a_module_that_keeps_failing_is_called_no_more() {
         .find(|line| line.contains("limit=\"failures\""))
         .unwrap_or_else(|| panic!("{stats}"));
     assert!(quarantined.trim_start().starts_with("3 "), "{quarantined}");
-    // Other settings are no reason to call it again; an administrator is.
+    // Changed limits do not end the quarantine; an administrator's reset does.
     let state = || daemon.tell(&["module", "list"]).contains("quarantined");
     assert!(state());
     let told = daemon.ask(&["status"]).expect_status(1).stdout;
@@ -177,7 +177,7 @@ async fn a_module_that_keeps_failing_is_called_no_more() {
     let list = daemon.tell(&["module", "list"]);
     assert!(
         !list.contains("failed"),
-        "what is forgotten is not told: {list}"
+        "forgotten failures are not listed: {list}"
     );
     daemon.ask(&["status"]).expect_status(0);
     drop(mine);

@@ -1,5 +1,6 @@
-//! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
-//! into the directory of a running server, where it decides.
+//! Work of a module author: a new project outside of the repository is changed, built with the
+//! language's own tools, and tested. It is dropped into the directory of a running server, where it
+//! decides.
 use peal_model::{
     Amendment, Application, ConnectionKind, GroupOperationKind, Hook, Info, Key, LogRequest,
     PeerInfo, PolicyOutcome, PolicyRequest, PolicySubject, Provision, Range, Status, UserIdentity,
@@ -24,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-/// The line that its author changes, and what in it.
+/// File, line and replacement of the author's change.
 const EDIT: [&str; 3] = [
     "not so loud",
     "PMIX_ERR_NO_PERMISSIONS",
@@ -54,8 +55,8 @@ fn edit(file: &Path) {
     fs::write(file, edited).unwrap();
 }
 
-/// Where its author puts what reaches for the capabilities that no new project has: before which line, instead of which, and the
-/// code itself.
+/// Returns the author's changes for capabilities that no new project has: the line before which the
+/// code goes, the line to replace, its replacement, and the code.
 fn probe(language: &str) -> Option<[&'static str; 4]> {
     Some(match language {
         "c" => [
@@ -80,7 +81,7 @@ fn probe(language: &str) -> Option<[&'static str; 4]> {
     })
 }
 
-/// Has a project ask for more than a new one does.
+/// Makes a project use more capabilities than a new one does.
 fn reach(project: &Path, language: &str, name: &str) {
     let Some([before, old, new, code]) = probe(language) else {
         return;
@@ -103,11 +104,11 @@ fn reach(project: &Path, language: &str, name: &str) {
     assert_eq!(
         replace("peal-module.toml", &[("[\"sink\"]", all)]),
         language != "c",
-        "C asks for what it uses"
+        "components in C have no unused imports"
     );
 }
 
-/// What a site does with a project: it copies two files of it, and says nothing to its server.
+/// Uses a project as a site does: copies two of its files, and sends nothing to the server.
 async fn decides_for_a_running_server(project: &Path, name: &str) {
     let place = Place::new();
     let drop_ins = place.path("modules.d");
@@ -119,7 +120,7 @@ async fn decides_for_a_running_server(project: &Path, name: &str) {
     let loud = || client.notify(Status(-3001), Range::Global, Vec::new());
     loud()
         .await
-        .unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
+        .unwrap_or_else(|error| panic!("no policy denies it yet: {error}"));
 
     for file in [format!("{name}.wasm"), format!("{name}.toml")] {
         fs::copy(project.join(&file), drop_ins.join(&file)).unwrap();
@@ -136,7 +137,7 @@ async fn decides_for_a_running_server(project: &Path, name: &str) {
     daemon.tell(&["stop", "--wait"]);
 }
 
-/// What a log channel wrote.
+/// Output of a log channel.
 #[derive(Default)]
 struct Written(Mutex<Vec<u8>>);
 
@@ -195,7 +196,7 @@ fn ask_to_log(module: &Module, infos: Vec<Info>) -> PolicyResult {
     )
 }
 
-/// One of nobody, about nothing.
+/// Returns a request without a requester and targets.
 fn request(matter: PolicySubject) -> PolicyRequest {
     PolicyRequest {
         matter,
@@ -222,7 +223,7 @@ fn decide(module: &Module, request: PolicyRequest) -> PolicyResult {
     })
 }
 
-/// What the texts of a new project say, by its functions for each role.
+/// Checks the behavior that the texts of a new project describe, by its functions for each role.
 fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Written) {
     let refused = |result: PolicyResult, status, reason: &str| {
         let denial = PolicyOutcome::Deny(status);
@@ -403,7 +404,8 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
     );
 }
 
-/// One project with every role: what is in it for a role is the same in a project with that role alone.
+/// Tests one project with every role. Its text for a role is the same as in a project with that
+/// role alone.
 async fn a_project_with_every_role_decides(language: &str) {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("my-{language}");
@@ -486,7 +488,7 @@ async fn a_new_project_in_javascript_decides() {
     a_project_with_every_role_decides("js").await;
 }
 
-/// In the languages that build in no time.
+/// These are the languages that build quickly.
 #[needs(prepared, c_tools, js_tools)]
 #[test]
 fn each_role_alone_makes_a_project_that_builds_and_loads() {
@@ -523,7 +525,8 @@ fn each_role_alone_makes_a_project_that_builds_and_loads() {
     }
 }
 
-/// The functions of a new project can be tested without building a component, and look as their language's formatter wants it.
+/// The functions of a new project can be tested without building a component, and have the format
+/// of their language's formatter.
 #[needs(prepared)]
 #[test]
 fn the_functions_of_a_new_project_are_tested_natively() {
@@ -667,7 +670,7 @@ fn failed_creation_or_build_is_reported_with_remedy() {
     }
 }
 
-/// What the author wrote wrongly is told in the language's words, and nothing of the tool's.
+/// An author's mistake is reported by the language's own error, without internals of the tool.
 #[needs(prepared, python_tools, js_tools)]
 #[test]
 fn build_error_is_the_authors_own_and_comes_first() {
@@ -706,7 +709,7 @@ fn build_error_is_the_authors_own_and_comes_first() {
             .collect::<Vec<_>>()
             .join("\n");
         told.iter()
-            .for_each(|part| assert!(words.contains(part), "{part:?} is not in {said}"));
+            .for_each(|part| assert!(words.contains(part), "{part:?} is missing in {said}"));
         assert!(
             !said.contains("backtrace") && !said.contains("Traceback") && said.lines().count() < 12,
             "{said}"

@@ -1,4 +1,5 @@
-//! Modules of the configuration that belong to a user or a job: whose events they see, and as whom they act.
+//! Modules of the configuration that belong to a user or a job: the events that they receive, and
+//! the principal of their requests.
 use peal_model::{Info, KeyName, Nspace, Range, Status, Value, rank};
 use peal_needs::needs;
 use peal_store::{StateScope, Store, StoreSettings};
@@ -14,7 +15,8 @@ use std::sync::Arc;
 const ASKED: Status = Status(-3001);
 const RAISED: Status = Status(-4000);
 
-/// A component in text form that raises two events for each that it handles, as a file.
+/// Writes a component in text form that raises two events for each that it handles. Returns the
+/// file.
 fn raiser(place: &Place) -> std::path::PathBuf {
     let file = place.path("raiser.wasm");
     std::fs::write(&file, text_form::of_sandbox("notify.wat")).unwrap();
@@ -30,7 +32,7 @@ async fn job_handler_sees_own_job_only_and_raises_events_as_that_job() {
         raiser(&place)
     ));
     let daemon = place.start();
-    // The job comes after its handler.
+    // The job is registered after its handler.
     for job in ["other", "mine"] {
         daemon.tell(&["job", "register", job, "-n", "1"]);
     }

@@ -1,4 +1,4 @@
-//! `peal module test` and `peal module bench`: cases in, what came out and what that took out.
+//! `peal module test` and `peal module bench`: the results of cases, and the cost of calls.
 use peal_needs::needs;
 use peal_tests::{
     Done,
@@ -23,7 +23,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A directory with a file of cases.
+/// Creates a directory with a file of cases.
 fn cases(cases: &str) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("cases.toml");
@@ -31,7 +31,7 @@ fn cases(cases: &str) -> (TempDir, PathBuf) {
     (dir, file)
 }
 
-/// What comes of these cases of a guest.
+/// Runs these cases of a guest.
 fn try_guest(name: &str, text_of: &str) -> Done {
     let (_dir, file) = cases(text_of);
     module(&["test", text(&guest(name)), text(&file)])
@@ -240,7 +240,7 @@ fn invalid_case_is_reported_with_position_and_valid_input() {
     }
 }
 
-/// Every value that a case can hold goes through a component and comes back as it was.
+/// Every value that a case can hold passes through a component unchanged.
 #[needs(prepared)]
 #[test]
 fn values_round_trip_and_output_can_be_expected() {
@@ -279,7 +279,7 @@ fn values_round_trip_and_output_can_be_expected() {
         "nothing is without a form"
     );
     module(&["test", text(&echo), text(&written)]).expect_status(0);
-    // What was given is what came back, in the words of a case.
+    // The input equals the output, in the notation of cases.
     let mut same = table.clone();
     same["case"][0]["expect"]["infos"] = given.clone();
     fs::write(&written, same.to_string()).unwrap();
@@ -320,7 +320,7 @@ fn the_cases_of_a_project_are_found() {
     );
 }
 
-/// What a server told a watcher is run again, and compared with what the module said then.
+/// A recording of a server's watcher is run again, and compared with the recorded results.
 #[needs(prepared)]
 #[test]
 fn a_recording_is_run_again() {
@@ -340,7 +340,7 @@ fn a_recording_is_run_again() {
         done.stdout
     );
 
-    // Another module under that name says other things.
+    // Another module under that name has other results.
     let done =
         module(&["test", text(&report), "--name", "ends", text(&recording)]).expect_status(1);
     assert!(
@@ -349,7 +349,8 @@ fn a_recording_is_run_again() {
         "{}",
         done.stdout
     );
-    // One that was not there is run, and nothing is expected of it; what it does can be.
+    // A module that was not in the chain runs without expectations; its results can be written as
+    // such.
     let written = place.path("night.toml");
     module(&[
         "test",
@@ -375,7 +376,7 @@ fn a_recording_is_run_again() {
     );
 }
 
-/// Watches until one event came by, and raises it until then.
+/// Watches until one event was printed, and raises it until then.
 fn record(place: &Place, daemon: &Daemon, to: &Path) {
     let event = |args: &[&str]| {
         let mut command = daemon.verb(&[&["event"], args].concat());
@@ -595,7 +596,7 @@ fn cases_that_check_nothing_are_not_counted_as_ok() {
     }
 }
 
-/// Whoever waits for an interpreter to be compiled is told so, once.
+/// The command reports once that an interpreter is being compiled.
 #[needs(prepared, python_tools)]
 #[test]
 fn cold_python_module_is_told_while_it_compiles() {
@@ -617,7 +618,7 @@ fn cold_python_module_is_told_while_it_compiles() {
     );
 }
 
-/// The same work takes the same fuel, whenever and wherever it is done.
+/// The same work takes the same fuel in every run and on every machine.
 #[needs(prepared)]
 #[test]
 fn fuel_is_the_same_every_time() {

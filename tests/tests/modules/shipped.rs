@@ -24,7 +24,8 @@ const EVENT: PolicySubject = PolicySubject::Event {
     range: Range::Session,
 };
 
-/// A guest that has what it is granted and no more, and of which the test does not wish to know how fast it is.
+/// Loads a guest with exactly these grants, and with limits that do not depend on the speed of the
+/// machine.
 fn module(name: &str, grants: &[Capability], services: Services) -> Module {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let limits = ModuleLimits {
@@ -58,7 +59,7 @@ fn target(nspace: &str, owner: Option<u32>) -> TargetProc {
     }
 }
 
-/// What the user 1000, as proc 0 of "mine", asks about these.
+/// Returns a request of user 1000, as proc 0 of "mine", about these targets.
 fn request(matter: PolicySubject, targets: Vec<TargetProc>) -> PolicyRequest {
     PolicyRequest {
         matter,
@@ -77,7 +78,7 @@ fn request(matter: PolicySubject, targets: Vec<TargetProc>) -> PolicyRequest {
     }
 }
 
-/// What a policy says, and why.
+/// Returns the outcome of a policy and its reason.
 fn decide(module: &Module, request: PolicyRequest) -> (PolicyOutcome, String) {
     let result = module.decide(&PolicyCall {
         number: 0,
@@ -203,11 +204,7 @@ fn same_user_passes_events_that_claim_no_other_source() {
     };
     let passed = (PolicyOutcome::Pass, String::new());
     let foreign = refused("mine:0 claims that another is the source of its event");
-    assert_eq!(
-        ask(None),
-        passed,
-        "to whom it is delivered is up to the default"
-    );
+    assert_eq!(ask(None), passed, "the default rule chooses the recipients");
     assert_eq!(ask(Some(Value::Proc(proc("mine", 0)))), passed);
     assert_eq!(ask(Some(Value::Proc(proc("mine", 1)))), foreign);
     assert_eq!(ask(Some(Value::Bool(true))), foreign);
@@ -335,7 +332,7 @@ fn guests_import_only_capabilities_in_use() {
     }
 }
 
-/// Keeps what is written to it.
+/// Destination that keeps the text written to it.
 #[derive(Default)]
 struct Page(Mutex<String>);
 
@@ -378,7 +375,8 @@ impl Stdio {
         }
     }
 
-    /// What becomes of a request for this channel, and what it wrote to stdout and stderr.
+    /// Returns the result of a request for this channel, and the text that it wrote to stdout and
+    /// stderr.
     fn log(
         &self,
         channel: KeyName,

@@ -1,4 +1,4 @@
-//! Guests that ship, under a real server: what their cases say offline holds there, too.
+//! Guests that ship, under a real server: the results of their offline cases hold there, too.
 use peal_needs::needs;
 use peal_tests::{
     Done,
@@ -8,7 +8,7 @@ use peal_tests::{
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// `peal event`, where tools find this place's servers.
+/// Returns `peal event`, which finds the servers of this directory.
 fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
     let mut command = daemon.verb(&[&["event"], args].concat());
     command
@@ -41,11 +41,7 @@ fn quota_holds_for_all_users_and_after_restart() {
     drop(daemon);
     let daemon = place.start();
     let refused = notify(&place, &daemon);
-    assert_ne!(
-        refused.status,
-        Some(0),
-        "what was counted is kept: {refused:?}"
-    );
+    assert_ne!(refused.status, Some(0), "the counts are kept: {refused:?}");
 }
 
 #[needs(prepared)]
@@ -86,7 +82,7 @@ fn connections_during_maintenance_are_refused_unless_exempt() {
 
 #[needs(prepared)]
 #[test]
-fn the_same_event_again_and_again_becomes_another_one() {
+fn repeated_event_raises_the_configured_event() {
     let place = Place::new();
     place.configure(&format!(
         "[[module]]\nname = \"escalate\"\npath = {:?}\ngrants = [\"clock\", \"notify\"]\n\
@@ -101,8 +97,8 @@ fn the_same_event_again_and_again_becomes_another_one() {
     )
     .spawn()
     .unwrap();
-    // Whoever watches may still be on the way: then the next three are seen.
-    until("three events become another", || {
+    // The watcher may not be connected yet. If so, it receives the next three events.
+    until("three events cause another one", || {
         notify(&place, &daemon).expect_status(0);
         watch.try_wait().unwrap().is_some()
     });
@@ -123,7 +119,7 @@ fn the_same_event_again_and_again_becomes_another_one() {
     );
 }
 
-/// The example of each, as its documentation has it, starts.
+/// The example in the documentation of each guest can be started.
 #[needs(prepared)]
 #[test]
 fn the_settings_that_are_documented_can_be_used() {

@@ -1,4 +1,5 @@
-//! Signatures of modules: the commands that make and check them, and servers that load nothing else, whoever brings it.
+//! Signatures of modules: the commands that make and check them, and servers that load signed
+//! modules only, from any source.
 use peal_client::{Client, Environment};
 use peal_model::Status;
 use peal_needs::needs;
@@ -15,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A pair of keys without a password, called so: the public one.
+/// Makes a pair of keys with this name, without a password. Returns the public key.
 fn keygen(place: &Place, name: &str) -> String {
     run(peal(["module", "keygen", "--no-password"]).arg(place.path(name))).expect_status(0);
     fs::read_to_string(place.path(&format!("{name}.pub")))
@@ -51,7 +52,8 @@ fn list(place: &Place) -> ModuleList {
     list
 }
 
-/// The site's module `namespace-only` in a file of its own, with these settings of all modules. Nothing is watched.
+/// Writes the site's module `namespace-only` to a file of its own, with these settings of all
+/// modules. The directory is not watched.
 fn site(place: &Place, modules: &str) -> PathBuf {
     let component = place.path("namespace-only.wasm");
     fs::copy(guest("namespace-only"), &component).unwrap();
@@ -157,7 +159,7 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
             .contains("its signature should be minisign")
     );
 
-    // One that others could have read signs nothing.
+    // A key that other users could have read is not used.
     fs::set_permissions(place.path("site.key"), Permissions::from_mode(0o640)).unwrap();
     let exposed = run(peal(["module", "sign", "--key"])
         .arg(place.path("site.key"))
@@ -168,7 +170,7 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
         "{exposed:?}"
     );
 
-    // With a password.
+    // This key has a password.
     fs::write(place.path("password"), "open sesame\n").unwrap();
     fs::set_permissions(place.path("password"), Permissions::from_mode(0o600)).unwrap();
     let file = place.path("password");
@@ -194,7 +196,7 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
     run(locked().arg("--password-file").arg(&file)).expect_status(0);
     verify(place.path("locked.pub").to_str().unwrap()).expect_status(0);
 
-    // What is no component is not signed, and a key of minisign -W signs here, too.
+    // Files that are no components are not signed. A key of minisign -W can sign.
     let core = place.path("core.wasm");
     fs::write(&core, b"\0asm\x01\0\0\0").unwrap();
     run(peal(["module", "sign", "--key"])
@@ -248,10 +250,10 @@ async fn unsigned_site_module_is_refused_and_old_set_stays() {
     };
     flip(&component);
     refuses("is of other bytes: the file, the signature or the comment in it was changed").await;
-    // The signature of another file.
+    // The signature belongs to another file.
     fs::write(&component, &replacement).unwrap();
     refuses("is of other bytes").await;
-    // A key that is trusted for others only.
+    // The key is trusted for other owners only.
     sign(&place, "other", &component);
     refuses("which is not trusted (modules.trusted_keys)").await;
     fs::remove_file(signature(&component)).unwrap();
@@ -269,7 +271,8 @@ async fn unsigned_site_module_is_refused_and_old_set_stays() {
     daemon.tell(&["module", "reload"]);
     assert_ne!(list(&place).modules[0].sha256, before.modules[0].sha256);
 
-    // What ran is started with where the files make no sense, but not if nobody who is trusted has signed it.
+    // The server starts with the modules that ran last if the files are invalid, but not if no
+    // trusted key signed these.
     daemon.tell(&["stop", "--wait"]);
     drop(daemon);
     fs::write(&component, &good).unwrap();
@@ -303,7 +306,7 @@ async fn reload_changes_rules_and_keys_also_for_rollback() {
     let component = site(&place, "");
     let daemon = place.start();
     assert_eq!(list(&place).modules[0].signer, None);
-    // Nothing may be unsigned from now on, and this is.
+    // From now on modules must be signed, and this one is not.
     configure(
         &place,
         &format!("require_signature = [\"site\"]\ntrusted_keys = [{old:?}]"),
@@ -325,7 +328,7 @@ async fn reload_changes_rules_and_keys_also_for_rollback() {
     fs::copy(guest("same-user"), &component).unwrap();
     sign(&place, "old", &component);
     daemon.tell(&["module", "reload"]);
-    // Another key: it may be signed anew and goes on running.
+    // With another key, the module can be signed again and goes on running.
     configure(
         &place,
         &format!("require_signature = [\"site\"]\ntrusted_keys = [{new:?}]"),
@@ -341,7 +344,8 @@ async fn reload_changes_rules_and_keys_also_for_rollback() {
     daemon.tell(&["module", "reload"]);
     let second = list(&place).modules[0].signer.clone().unwrap();
     assert_ne!(first.key, second.key);
-    // It is loaded again with the signature of now, and what only the old key signed is not.
+    // It is loaded again with the current signature. A version that only the old key signed is
+    // refused.
     daemon.tell(&["module", "disable", "namespace-only"]);
     daemon.tell(&["module", "enable", "namespace-only"]);
     let refused = daemon
@@ -391,17 +395,17 @@ async fn user_modules_need_signatures_by_setting_and_own_keys() {
             .map(|module| module.name)
             .collect::<Vec<_>>()
     };
-    // What users install is read and compiled while the server goes on.
+    // Modules of users are read and compiled while the server goes on.
     let runs = || {
         let is_active = |list: &ModuleList| {
             list.modules
                 .first()
                 .is_some_and(|module| module.state == ModuleState::Active)
         };
-        until("what the user installed runs", || is_active(&list(&place)));
+        until("the user's module runs", || is_active(&list(&place)));
         assert_eq!(names(), [format!("{uid}/report")]);
     };
-    // Only the site's must be signed.
+    // Only the site's modules must be signed.
     runs();
     daemon.tell(&["stop", "--wait"]);
     drop(daemon);
@@ -409,7 +413,7 @@ async fn user_modules_need_signatures_by_setting_and_own_keys() {
     configure("[\"site\", \"user\"]");
     let daemon = place.start();
     daemon.tell(&["module", "reload"]);
-    until("what the user installed is refused", || {
+    until("the user's module is refused", || {
         !list(&place).refused.is_empty()
     });
     let refused = list(&place).refused;
@@ -421,7 +425,7 @@ async fn user_modules_need_signatures_by_setting_and_own_keys() {
         "{refused:?}"
     );
     for key in ["user", "site"] {
-        // Elsewhere, as they do it at home.
+        // The user signs elsewhere, as in a home directory.
         let component = place.path("report.wasm");
         fs::copy(guest("report"), &component).unwrap();
         sign(&place, key, &component);

@@ -1,9 +1,9 @@
-//! What users and jobs may have of modules: how many, what these are granted, and what they may use.
+//! Modules of users and jobs: bounds on their number, grants and resources.
 use peal_needs::needs;
 use peal_tests::{daemon::Place, guest, peal, program, run, text_form};
 use std::path::Path;
 
-/// What is said of a configuration that is not right.
+/// Returns the error of an invalid configuration.
 fn said(place: &Place, text: &str) -> String {
     place.configure(text);
     run(peal(["config", "check"]).arg(place.path("peal.toml")))

@@ -1,5 +1,5 @@
-//! Modules of users and of jobs: what a user installs for all of their jobs, what comes and goes with jobs of some names, and what
-//! neither may have.
+//! Modules of users and of jobs: modules that a user installs for all of their jobs, modules for
+//! jobs of certain names, and the bounds on both.
 use peal_needs::needs;
 use peal_server::admin::{ChainOwner, ModuleList};
 use peal_tests::{
@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A user who is not root; where the tests are not root's, whoever runs them.
+/// Returns a user that is not root; without root, the user of the tests.
 fn user() -> u32 {
     let me = rustix::process::geteuid();
     if me.is_root() { 1234 } else { me.as_raw() }
@@ -22,7 +22,7 @@ fn give(path: &Path) {
     chown(path, Some(user()), None).unwrap();
 }
 
-/// A server with a place for users to install modules, and that of one user.
+/// Starts a server with a directory in which users install modules. Returns that of one user, too.
 fn installing(place: &Place) -> (Daemon, PathBuf) {
     let (below, own) = (place.path("users"), place.path("users/own"));
     fs::create_dir(&below).unwrap();
@@ -35,7 +35,7 @@ fn installing(place: &Place) -> (Daemon, PathBuf) {
     (place.start(), own)
 }
 
-/// Puts a file there as its user would.
+/// Writes a file there as its user.
 fn put(path: &Path, bytes: impl AsRef<[u8]>) {
     let new = path.with_extension("new");
     fs::write(&new, bytes).unwrap();
@@ -44,7 +44,7 @@ fn put(path: &Path, bytes: impl AsRef<[u8]>) {
     fs::rename(new, path).unwrap();
 }
 
-/// Waits until this is said of the modules.
+/// Waits until this holds for the list of modules.
 fn shows(place: &Place, what: &str, holds: impl Fn(&ModuleList) -> bool) -> ModuleList {
     let mut list = place.modules();
     until(what, || {
@@ -54,7 +54,7 @@ fn shows(place: &Place, what: &str, holds: impl Fn(&ModuleList) -> bool) -> Modu
     list
 }
 
-/// Names, states and owners.
+/// Returns names, states and owners.
 fn shown(list: &ModuleList) -> Vec<(String, String, ChainOwner)> {
     list.modules
         .iter()
@@ -128,11 +128,7 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
                 .any(|refused| refused.uid == user() && refused.why.contains(why))
         };
         let list = shows(&place, why, told);
-        assert_eq!(
-            list.modules.len(),
-            1,
-            "what they had before stays: {list:?}"
-        );
+        assert_eq!(list.modules.len(), 1, "the previous modules stay: {list:?}");
     }
     let shown_all = daemon.tell(&["module", "list"]);
     let refused = format!("modules of user {} refused", user());
@@ -148,7 +144,7 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
         "{status}"
     );
 
-    // No more than tenant.max_modules.
+    // There are no more modules than tenant.max_modules.
     put(&own.join("zz.toml"), other(""));
     shows(&place, "there are two", |list| list.modules.len() == 2);
     put(
@@ -163,14 +159,18 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
         })
     });
     fs::remove_file(own.join("zzz.toml")).unwrap();
-    // What others can write is not looked at.
+    // Files that other users can write are ignored.
     fs::set_permissions(own.join("zz.toml"), Permissions::from_mode(0o666)).unwrap();
     let exposed = |list: &ModuleList| {
         list.refused
             .iter()
             .any(|refused| refused.why.contains("be writable by them alone"))
     };
-    shows(&place, "what others can write is refused", exposed);
+    shows(
+        &place,
+        "files that other users can write are refused",
+        exposed,
+    );
     fs::remove_file(own.join("zz.toml")).unwrap();
     shows(&place, "one is left", |list| {
         list.modules.len() == 1 && list.refused.is_empty()

@@ -1,5 +1,5 @@
-//! The house itself (design, section 1): which room may know which, that the contract explains itself, and the habits that
-//! a reader relies on.
+//! Rules of the workspace: the permitted dependencies between crates, doc comments of the contract,
+//! and conventions that a reader relies on.
 use peal_needs::needs;
 use peal_tests::root;
 use std::{
@@ -12,8 +12,9 @@ use wit_parser::{Docs, Resolve, Type, TypeDef, TypeDefKind};
 
 type Names = BTreeSet<String>;
 
-/// The rooms that each room builds on: every arrow points down. `cli` stands on top and may know all.
-const ARROWS: [(&str, &[&str]); 17] = [
+/// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
+/// all.
+const DEPENDENCIES: [(&str, &[&str]); 17] = [
     ("build", &[]),
     ("confinement", &[]),
     ("model", &[]),
@@ -46,14 +47,14 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("devtools", &["build", "config", "core", "model", "sandbox"]),
 ];
 
-fn manifest(room: &str) -> toml::Table {
-    fs::read_to_string(root().join("host").join(room).join("Cargo.toml"))
+fn manifest(crate_name: &str) -> toml::Table {
+    fs::read_to_string(root().join("host").join(crate_name).join("Cargo.toml"))
         .unwrap()
         .parse()
         .unwrap()
 }
 
-/// What a crate depends on, for whatever purpose.
+/// Returns the dependencies of a crate, of all kinds.
 fn dependencies(manifest: &toml::Table) -> Names {
     let tables = ["dependencies", "dev-dependencies", "build-dependencies"];
     tables
@@ -63,7 +64,7 @@ fn dependencies(manifest: &toml::Table) -> Names {
         .collect()
 }
 
-/// All that comes with a crate, from the lock file.
+/// Returns all transitive dependencies of a crate, from the lock file.
 fn closure(package: &str) -> Names {
     let lock: toml::Table = fs::read_to_string(root().join("Cargo.lock"))
         .unwrap()
@@ -76,7 +77,7 @@ fn closure(package: &str) -> Names {
             .and_then(toml::Value::as_array)
             .into_iter()
             .flatten();
-        // Where there are several versions of a crate, the version follows its name.
+        // If there are several versions of a crate, the version follows its name.
         let names = names.map(|name| name.as_str().unwrap().split(' ').next().unwrap().to_owned());
         needs
             .entry(package["name"].as_str().unwrap())
@@ -94,29 +95,33 @@ fn closure(package: &str) -> Names {
 }
 
 #[test]
-fn arrows_point_one_way() {
-    let mut rooms: Names = fs::read_dir(root().join("host"))
+fn crate_dependencies_point_one_way() {
+    let mut crates: Names = fs::read_dir(root().join("host"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert!(rooms.remove("cli"));
+    assert!(crates.remove("cli"));
     assert_eq!(
-        rooms,
-        ARROWS.iter().map(|arrow| arrow.0.to_owned()).collect(),
-        "a room without a place in the house"
+        crates,
+        DEPENDENCIES
+            .iter()
+            .map(|entry| entry.0.to_owned())
+            .collect(),
+        "each crate of host/ must be listed in DEPENDENCIES"
     );
-    for (room, allowed) in ARROWS {
-        let manifest = manifest(room);
+    for (crate_name, allowed) in DEPENDENCIES {
+        let manifest = manifest(crate_name);
         assert_eq!(
             manifest["package"]["name"].as_str(),
-            Some(format!("peal-{room}").as_str())
+            Some(format!("peal-{crate_name}").as_str())
         );
         let known = dependencies(&manifest);
-        // A room may name itself, to test what one of its features adds; the attribute of tests is no room.
+        // A crate may depend on itself, to test what one of its features adds. The attribute of
+        // tests does not count.
         let known = known.iter().filter_map(|name| name.strip_prefix("peal-"));
-        let known = known.filter(|name| *name != room && *name != "needs");
+        let known = known.filter(|name| *name != crate_name && *name != "needs");
         let known: Vec<&str> = known.collect();
-        assert_eq!(known, allowed, "what peal-{room} builds on");
+        assert_eq!(known, allowed, "dependencies of peal-{crate_name}");
     }
 }
 
@@ -126,17 +131,20 @@ fn state_machines_and_the_wire_know_neither_runtime_nor_engine() {
         closure("peal-server")
             .is_superset(&Names::from(["tokio".to_owned(), "wasmtime".to_owned()]))
     );
-    for room in ["model", "wire", "core", "proxy"] {
-        let all = closure(&format!("peal-{room}"));
+    for crate_name in ["model", "wire", "core", "proxy"] {
+        let all = closure(&format!("peal-{crate_name}"));
         let strange: Vec<&String> = all
             .iter()
             .filter(|name| name.starts_with("tokio") || name.starts_with("wasmtime"))
             .collect();
-        assert!(strange.is_empty(), "peal-{room} needs {strange:?}");
+        assert!(
+            strange.is_empty(),
+            "peal-{crate_name} must not depend on {strange:?}"
+        );
     }
 }
 
-/// What lacks a doc comment.
+/// Returns the items without a doc comment.
 fn unexplained(wit: &Resolve) -> Vec<String> {
     let mut missing = Vec::new();
     let mut check = |name: String, docs: &Docs| {
@@ -171,7 +179,7 @@ fn unexplained(wit: &Resolve) -> Vec<String> {
     missing
 }
 
-/// Whether a type is there by `use`, and explained elsewhere.
+/// Returns true if a type comes from another interface by `use`, and is documented there.
 fn is_use(wit: &Resolve, item: &TypeDef) -> bool {
     matches!(item.kind, TypeDefKind::Type(Type::Id(other)) if wit.types[other].owner != item.owner)
 }
@@ -228,10 +236,10 @@ fn the_contract_explains_every_item() {
     assert_eq!(unexplained(&contract), Vec::<String>::new());
 }
 
-/// The files of the repository, those included that are about to become so.
+/// Returns the files of the repository, including untracked ones that are not ignored.
 fn files() -> Vec<PathBuf> {
     let mut git = Command::new("git");
-    // Whose it is does not matter for reading.
+    // The owner of the repository does not matter for reading.
     git.arg("-C").arg(root()).args([
         "-c",
         "safe.directory=*",
@@ -271,8 +279,8 @@ pub(super) fn source_files() -> impl Iterator<Item = (PathBuf, String)> {
 
 #[needs(git)]
 #[test]
-fn the_repository_stands_by_itself() {
-    // Put together here, or this file would refer to it.
+fn repository_refers_to_no_outside_files() {
+    // The text is assembled here, since otherwise this file would contain the reference.
     let outside = ["..", "shared"].join("/");
     for file in files() {
         let text = String::from_utf8_lossy(&fs::read(root().join(&file)).unwrap()).into_owned();
@@ -297,7 +305,8 @@ fn every_source_file_begins_with_its_contents() {
     }
 }
 
-/// Checks that the tests that a document names exist, as `file::test`, and that each line that claims something names one.
+/// Checks that the tests that a document names as `file::test` exist, and that each claiming line
+/// names one.
 fn check_named_tests(document: &str, is_claim: impl Fn(&str) -> bool) {
     let text = fs::read_to_string(root().join(document)).unwrap();
     let shown: Vec<(&str, &str)> = text
@@ -307,7 +316,7 @@ fn check_named_tests(document: &str, is_claim: impl Fn(&str) -> bool) {
     assert!(shown.len() > 40, "{document}: {shown:?}");
     for (file, test) in shown {
         let file = root().join(file).with_extension("rs");
-        // A test may stand in a module of its file.
+        // A test may be in a module of its file.
         let test = test.rsplit("::").next().unwrap();
         let text =
             fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -337,7 +346,7 @@ fn check_named_tests(document: &str, is_claim: impl Fn(&str) -> bool) {
     }
 }
 
-/// Whether a line is a row of a table, but not its head.
+/// Returns true if a line is a row of a table, but not its head.
 fn is_row(line: &str) -> bool {
     line.starts_with("| ") && !line.ends_with("| shown by |")
 }
@@ -362,8 +371,8 @@ fn each_invariant_names_tests_that_exist() {
     assert!(text.lines().count() < 300, "a reader has an end of it");
 }
 
-/// The lines in which a test may end without having tried anything, or says that it has: `return` without a value in a function marked
-/// `#[test]`, and words about skipping.
+/// Returns the lines in which a test may end without having tested anything, or that announce it:
+/// `return` without a value in a function marked `#[test]`, and words about skipping.
 fn silent_ends(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -375,7 +384,8 @@ fn silent_ends(text: &str) -> Vec<String> {
         if !(code.starts_with("#[test]") || code.starts_with("#[tokio::test")) {
             continue;
         }
-        // Sources are formatted: what ends a function stands below its beginning.
+        // Sources are formatted, so the end of a function has the same indentation as its
+        // beginning.
         let end = format!("{}}}", &line[..line.len() - code.len()]);
         let body = lines[at..]
             .iter()
@@ -418,7 +428,7 @@ fn tests_that_cannot_run_are_ignored_and_never_pass() {
         let ends = silent_ends(&text);
         assert!(
             ends.is_empty(),
-            "{}: a test says what it needs by `#[needs(..)]`, not by {ends:#?}",
+            "{}: a test must declare its needs by `#[needs(..)]`, not by {ends:#?}",
             file.display()
         );
     }

@@ -1,18 +1,20 @@
-//! The commands of the book's pages, run as they are written. Those of README.md are in `readme.rs`.
+//! The commands of the book's pages, run as they are written. Those of README.md are in
+//! `readme.rs`.
 //!
-//! A page's blocks (```` ```sh ````) run in one shell, in the order of the page. Two comments are for tests alone:
-//! `<!-- test: COMMANDS -->` adds commands that readers do not see, `<!-- test ignores: REASON -->` leaves out the next block.
+//! A page's blocks (```` ```sh ````) run in one shell, in the order of the page. Two comments are
+//! for tests alone. `<!-- test: COMMANDS -->` adds commands that readers do not see. `<!-- test
+//! ignores: REASON -->` leaves out the next block.
 use peal_needs::needs;
 use peal_tests::{root, run_within, shell::Shell};
 use std::{fs, path::Path, time::Duration};
 
-/// The time that a page may take, where a module is compiled for the first time.
+/// Time limit of a page on which a module is compiled for the first time.
 const LONGEST_PAGE: Duration = Duration::from_secs(600);
 
 const HIDDEN: &str = "<!-- test: ";
 const IGNORES: &str = "<!-- test ignores: ";
 
-/// The commands of a page, and how many blocks they are of.
+/// Returns the commands of a page, and their number of blocks.
 fn commands(page: &str) -> (String, usize) {
     let (mut commands, mut blocks) = (String::new(), 0);
     let (mut is_ignored, mut is_inside, mut is_run) = (false, false, false);
@@ -59,7 +61,7 @@ fn run_page(name: &str) {
     );
 }
 
-/// Makes a test of each page, and the list of all.
+/// Defines a test for each page, and the list of all pages.
 macro_rules! pages {
     ($($test:ident: $page:literal,)*) => {
         $(
@@ -92,7 +94,7 @@ pages! {
     commands_about_audit_run: "audit/trail.md",
 }
 
-/// The pages below a directory, relative to the sources of the book.
+/// Returns the pages below a directory, relative to the sources of the book.
 fn pages_below(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {

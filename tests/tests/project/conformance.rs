@@ -1,4 +1,5 @@
-//! The same unmodified C programs under Peal and under a host on the C library's own server: what both print is compared.
+//! The same unmodified C programs under Peal and under a host environment on the C library's own
+//! server, and a comparison of their output.
 use peal_needs::needs;
 use peal_tests::{c_program, comparison::ProgramComparison, daemon::Place, finish, root};
 use rustix::process::Signal;
@@ -9,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// What `tests/c/differences.toml` allows.
+/// Differences that `tests/c/differences.toml` permits.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
@@ -17,7 +18,7 @@ struct Allowed {
     unsupported: Vec<Unsupported>,
 }
 
-/// A difference that is allowed, and why.
+/// Permitted difference, and its reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Difference {
@@ -27,7 +28,8 @@ struct Difference {
     reason: String,
 }
 
-/// What the C server does not survive or never answers, what is seen under Peal, and why it is so.
+/// Program that crashes the C server or gets no answer from it, its output under Peal, and the
+/// reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unsupported {
@@ -43,7 +45,7 @@ const JOBS: [ProgramComparison; 4] = [
     ProgramComparison::new("job --die 2", "4", 137, 40),
 ];
 
-/// Scenarios of what C programs see of events.
+/// Scenarios of events that C programs receive.
 const EVENTS: [ProgramComparison; 16] = [
     ProgramComparison::new("registrations", "2", 0, 35),
     ProgramComparison::new("ranges", "4", 0, 130),
@@ -83,7 +85,7 @@ fn allowed() -> Allowed {
     all
 }
 
-/// Compares what both printed. Each difference that is allowed to the program must be there.
+/// Compares both outputs. Each difference that the program is permitted must occur.
 fn compare_lines(program: &str, ours: &[String], theirs: Vec<String>) {
     let differences: Vec<Difference> = allowed()
         .difference
@@ -117,7 +119,7 @@ fn compare_lines(program: &str, ours: &[String], theirs: Vec<String>) {
     for (difference, seen) in differences.iter().zip(seen) {
         assert!(
             seen,
-            "{program}: nobody needs this difference any more: {}",
+            "{program}: this permitted difference no longer occurs: {}",
             difference.libpmix
         );
     }
@@ -178,19 +180,22 @@ fn differences_table_covers_only_programs_run() {
         .chain([LOST])
         .collect();
     for Difference { program, .. } in difference {
-        assert!(compared.contains(&&*program), "nobody compares {program}");
+        assert!(
+            compared.contains(&&*program),
+            "{program} is not compared by any test"
+        );
     }
     for Unsupported { program, .. } in unsupported {
         assert!(
             UNSUPPORTED.iter().any(|run| run.program == program),
-            "nobody runs {program}"
+            "{program} is not run by any test"
         );
     }
 }
 
 const LOST: &str = "lost";
 
-/// Waits until so many procs have said on this output that they are ready.
+/// Waits until this number of procs have printed on this output that they are ready.
 fn wait_until_ready(process: &mut Child, procs: usize) {
     let mut lines = vec![0; "rank 0: ready\n".len() * procs];
     process
@@ -205,7 +210,8 @@ fn wait_until_ready(process: &mut Child, procs: usize) {
     );
 }
 
-/// `peal run` reads what procs print, so that nothing of them is seen when it is gone: they are started here.
+/// Starts the procs itself: `peal run` reads the output of procs, so that nothing of it is seen
+/// when `peal run` is gone.
 fn lose_peal(program: &Path) -> Vec<String> {
     let place = Place::new();
     let daemon = place.start();

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// Starts a server of the configuration `$PEAL_CONFIG` and waits until it answers.
+/// Commands that start a server of the configuration `$PEAL_CONFIG` and wait until it answers.
 const SERVE: &str = "peal serve & wait_for_server\n";
 
 fn copy_dir(from: &Path, to: &Path) {
@@ -17,7 +17,7 @@ fn copy_dir(from: &Path, to: &Path) {
         let entry = entry.unwrap();
         let (from, to) = (entry.path(), to.join(entry.file_name()));
         if from.is_dir() {
-            // What was built where the example stands is of no use elsewhere.
+            // Build results of the example's own directory are of no use elsewhere.
             if !from.ends_with("target") {
                 copy_dir(&from, &to);
             }
@@ -27,7 +27,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Builds a module and runs its cases, in a copy, beside copies of what it refers to.
+/// Builds a module and runs its cases, in a copy, beside copies of the files that it refers to.
 #[track_caller]
 fn build_and_test(name: &str) {
     let shell = Shell::new();
@@ -45,7 +45,8 @@ fn build_and_test(name: &str) {
     assert!(done.stdout.contains("0 FAILED"), "{}", done.stdout);
 }
 
-/// Checks a configuration and runs commands under it, with its directories moved to where tests may write.
+/// Checks a configuration and runs commands under it, with its directories moved to where tests may
+/// write.
 #[track_caller]
 fn run_under(name: &str, commands: &str) -> String {
     let shell = Shell::new();
@@ -63,7 +64,8 @@ fn run_under(name: &str, commands: &str) -> String {
     done.expect_status(0).stdout
 }
 
-/// In a new project, which has the SDK: that of the repository belongs to the workspace of the guests.
+/// The example runs in a new project, which has the SDK. The repository's SDK belongs to the
+/// workspace of the guests.
 #[needs(prepared)]
 #[test]
 fn module_in_rust_builds_and_passes_its_cases() {
@@ -176,7 +178,7 @@ fn failed_rank_is_restarted_three_times() {
         "restart-failed-ranks.toml",
         "peal run -n 2 -- sh -c 'echo started; [ $PMIX_RANK = 0 ] || exec sleep 30; kill -KILL $$' || test $? = 137",
     );
-    // Rank 0 four times, and rank 1 once.
+    // Rank 0 started four times, and rank 1 once.
     assert_eq!(shown.matches("started").count(), 5, "{shown}");
 }
 
@@ -186,7 +188,7 @@ fn user_modules_are_served() {
     run_under("user-modules.toml", &format!("{SERVE}peal module list"));
 }
 
-/// The names in a directory of the examples.
+/// Returns the names in a directory of the examples.
 fn names(dir: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(root().join("examples").join(dir)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

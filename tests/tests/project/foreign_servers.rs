@@ -1,4 +1,5 @@
-//! What Peal's client gets from servers that others wrote, compared with the tables in `docs/src/run/foreign-servers.md`.
+//! Results of Peal's client under servers of other projects, compared with the tables in
+//! `docs/src/run/foreign-servers.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -21,10 +22,10 @@ use std::{
     thread,
 };
 
-/// A row of a table: what was done, and what came of it under each server.
+/// Rows of a table: the operation, and its result under each server.
 type Rows = Vec<(String, Vec<String>)>;
 
-/// The table below this heading.
+/// Returns the table below this heading.
 fn table(heading: &str) -> Rows {
     let text = fs::read_to_string(root().join("docs/src/run/foreign-servers.md")).unwrap();
     let below = text.split(&format!("\n## {heading}\n")).nth(1).unwrap();
@@ -44,7 +45,7 @@ fn table(heading: &str) -> Rows {
         .collect()
 }
 
-/// All of them, with their columns.
+/// Returns all servers with their columns.
 fn servers() -> impl Iterator<Item = (usize, Launcher)> {
     [
         Launcher::c_server(),
@@ -69,7 +70,8 @@ fn done(server: &Launcher, options: &[&str], words: &[&str]) -> Done {
     ))
 }
 
-/// The same command, killed after longer than its procs take: `mpirun` may be stuck by what one of them has done.
+/// Returns the same command, killed after more time than its procs take: a proc's action may make
+/// `mpirun` hang.
 fn cut_short(command: &Command) -> Command {
     let mut cut = Command::new("timeout");
     cut.args(["--signal=KILL", "12"])
@@ -91,7 +93,7 @@ fn every_call_ends_as_it_is_written_down() {
     let table = table("Calls");
     for (column, server) in servers() {
         let done = done(&server, &[], &["calls"]);
-        // Statuses stand with their numbers.
+        // Statuses are printed with their numbers.
         let outcome = |line: &str| {
             let (call, outcome) = line.split_once(": ")?;
             let outcome = outcome.split(" (").next().unwrap_or_default();
@@ -103,13 +105,13 @@ fn every_call_ends_as_it_is_written_down() {
             Some((call.clone(), outcomes[column].clone()))
         };
         let mut wanted: BTreeMap<String, String> = table.iter().filter_map(column).collect();
-        // What cannot be done for want of what is before it stands empty.
+        // A cell is empty if the operation depends on an earlier one that failed.
         wanted.retain(|_, outcome| !outcome.is_empty());
         assert_eq!(came, wanted, "{server:?}: {}", done.stderr);
     }
 }
 
-/// Each of these at the same time, since jobs mostly wait.
+/// Runs a function for each of these at the same time, since jobs mostly wait.
 fn together<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
     thread::scope(|scope| all.iter().for_each(|one| drop(scope.spawn(|| each(one)))));
 }
@@ -147,7 +149,8 @@ fn events_of_every_range_match_documented_answers() {
     }
 }
 
-/// What a proc does, as the table calls it, and the options with which `mpirun` and `prterun` let the job go on.
+/// Operation of a proc as the table names it, its argument, and the options with which `mpirun` and
+/// `prterun` let the job go on.
 const ENDS: [(&str, &str, &[&str], &[&str]); 4] = [
     (
         "the same, the job goes on",
@@ -210,11 +213,11 @@ fn exit_events_of_hosts_match_documented_ones() {
     }
 }
 
-/// What handlers of two procs want of a server when a third is silent.
+/// Request of two procs' handlers to a server when a third proc is silent.
 enum Want {
-    /// A line about it, and its end.
+    /// Log line about the proc, and its end.
     Watchdog,
-    /// Another event, of this range, which the handler's settings call so.
+    /// Another event with this range, and the range's name in the handler's settings.
     Event(Range, &'static str),
 }
 
@@ -226,7 +229,7 @@ const WANTS: [Want; 4] = [
 ];
 
 impl Want {
-    /// The configuration of a handler that wants it.
+    /// Returns the configuration of a handler with this request.
     fn configuration(&self) -> String {
         let (name, grants, config) = match self {
             Want::Watchdog => (
@@ -248,7 +251,7 @@ impl Want {
         )
     }
 
-    /// What came of it, by the rows of the table.
+    /// Returns the results by rows of the table.
     fn came_of(&self, done: &Done) -> Vec<(String, String)> {
         match self {
             Want::Watchdog => {

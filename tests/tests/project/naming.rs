@@ -1,4 +1,4 @@
-//! Names and doc comments of the workspace: rules that a reader relies on and a tool can check.
+//! Rules for names and doc comments of the workspace that a tool can check.
 use super::architecture::source_files;
 use peal_needs::needs;
 use std::{
@@ -6,19 +6,20 @@ use std::{
     path::Path,
 };
 
-/// The bound on the length of the name of a test.
+/// Maximum length of the name of a test.
 const MAX_TEST_NAME: usize = 60;
 
-/// Public types whose names are not unique yet. Whoever renames one removes it here.
+/// Public types whose names are not unique yet. Remove a name here when its type is renamed.
 const DUPLICATE_TYPES: &[&str] = &["Registration"];
 
-/// Directories whose doc comments begin as they should. Grows until it can be replaced by the whole repository.
+/// Directories whose doc comments follow the rule about openings. To be replaced by the whole
+/// repository once all of it does.
 const CLEAN_DIRECTORIES: &[&str] = &["guests/patterns", "tests/fuzz", "tests/needs"];
 
-/// The beginnings of a doc comment that does not say what its item is or does.
+/// Forbidden first words of a doc comment: such a comment does not describe its item.
 const OPENINGS: [&str; 5] = ["What", "Who", "Whose", "As whom", "How"];
 
-/// The functions marked `#[test]`, of whichever runtime, in a formatted source.
+/// Returns the functions marked `#[test]`, of any runtime, in a formatted source.
 fn tests_in(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut lines = text.lines().map(str::trim_start);
@@ -31,19 +32,19 @@ fn tests_in(text: &str) -> Vec<&str> {
     names
 }
 
-/// The types that a source declares public.
+/// Returns the types that a source declares public.
 fn public_types(text: &str) -> impl Iterator<Item = &str> {
     let kinds = ["struct ", "enum ", "union ", "trait ", "type "];
     text.lines().filter_map(move |line| {
         let item = line.trim_start().strip_prefix("pub ")?;
         let rest = kinds.iter().find_map(|kind| item.strip_prefix(kind))?;
         let name = rest.split(|next: char| !(next.is_alphanumeric() || next == '_'));
-        // A macro has a variable in the place of a name.
+        // In a macro, a variable takes the place of the name.
         name.into_iter().next().filter(|name| !name.is_empty())
     })
 }
 
-/// The first lines of doc comments that begin with one of `OPENINGS`.
+/// Returns the first lines of doc comments that begin with one of `OPENINGS`.
 fn bad_openings(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut before = "";
@@ -67,7 +68,7 @@ fn bad_openings(text: &str) -> Vec<&str> {
     found
 }
 
-/// The crate of a source of the host or the SDK.
+/// Returns the crate of a source of the host or the SDK.
 fn crate_of(file: &Path) -> Option<&str> {
     let file = file.to_str()?;
     if let Some(rest) = file.strip_prefix("host/") {
@@ -119,7 +120,7 @@ fn public_type_names_are_unique_in_the_workspace() {
         }
     }
     assert!(homes.len() > 200, "these are not all: {homes:?}");
-    // The SDK has the words of the contract, which are those of the model.
+    // The SDK has the names of the contract, which are those of the model.
     let duplicates: BTreeSet<&str> = homes
         .iter()
         .filter(|(_, homes)| homes.len() > 1)

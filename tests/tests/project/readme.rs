@@ -3,10 +3,11 @@ use peal_needs::needs;
 use peal_tests::{root, run, run_within};
 use std::{fs, path::Path, process::Command, sync::OnceLock, time::Duration};
 
-/// What the commands build may be built for the first time, and waits where the other test of this file builds.
+/// Time limit of a block of commands: it may build programs for the first time, and waits while the
+/// other test of this file builds.
 const LONGEST_BUILD: Duration = Duration::from_secs(900);
 
-/// The blocks of shell commands, in their order, without those that tests ignore.
+/// Returns the blocks of shell commands in their order, without those that tests ignore.
 fn blocks() -> Vec<String> {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let parts: Vec<&str> = readme.split("```sh\n").collect();
@@ -32,14 +33,14 @@ fn shell(commands: &str, dir: &Path) -> String {
 }
 
 #[test]
-fn the_two_commands_come_first_and_ci_runs_the_one_for_tests() {
+fn readme_begins_with_two_commands_and_ci_runs_the_test_one() {
     let blocks = blocks();
     assert_eq!(blocks[..2], ["cargo xtask demo\n", "cargo xtask test\n"]);
     let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
     assert!(ci.lines().any(|line| line == "cargo xtask test"), "{ci}");
 }
 
-/// The transcript of the demo, which runs once.
+/// Returns the transcript of the demo, which runs once.
 fn demo() -> &'static str {
     static SHOWN: OnceLock<String> = OnceLock::new();
     SHOWN.get_or_init(|| shell(&blocks()[0], &root()))
@@ -63,7 +64,7 @@ fn demo_shows_job_events_and_answers_of_handlers() {
         shown.contains("the other job stays: PMIx_Job_control") && shown.contains("same-user"),
         "{shown}"
     );
-    // What cargo says of its work beside that differs: the other tests of this file build as well.
+    // The lines of cargo differ, because the other tests of this file build as well.
     let of_cargo = ["Blocking ", "Compiling ", "Finished ", "Running "];
     let transcript = shown.lines().filter(|line| {
         !of_cargo
@@ -78,7 +79,7 @@ fn demo_shows_job_events_and_answers_of_handlers() {
 #[test]
 fn demo_shows_how_mpi_jobs_end_as_handlers_decide() {
     let shown = demo();
-    // The output of who dies is not lost, and the verdicts of the handlers differ.
+    // The output of the dying proc is not lost, and the verdicts of the handlers differ.
     assert_eq!(shown.matches("\nlast words of 3\n").count(), 2, "{shown}");
     assert!(
         shown.contains(":3 has ended abnormally (exit status 137): the others are to go on\n"),
@@ -97,7 +98,8 @@ fn demo_shows_how_mpi_jobs_end_as_handlers_decide() {
     );
 }
 
-/// In a copy of the sources, so that the handler is not left in ours; what is built is shared.
+/// The commands run in a copy of the sources, so that the handler is not left in the repository.
+/// The build results are shared.
 #[needs(git)]
 #[test]
 fn the_first_handler_is_built_and_answers_as_the_text_says() {

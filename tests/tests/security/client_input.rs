@@ -1,5 +1,5 @@
-//! Bad input (design, section 9): whatever a connection does, it is refused or answered, it is counted, and the
-//! well-behaved clients of the same server do not notice.
+//! Invalid input of clients. The server refuses or answers every connection, and counts it. The
+//! well-behaved clients of the same server do not notice it.
 use peal_client::Client;
 use peal_model::{
     CommandCode, Commit, DataArray, Info, Infos, KeyName, Kval, Proc, Range, Rank, Request, Scope,
@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How a field of one value begins.
+/// First byte of a field with one value.
 const ONE: u8 = 2;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +89,8 @@ async fn oversized_handshake_is_refused_and_longest_is_served() {
     ]) {
         let mut raw = RawClient::connect(&flooded.node).await;
         raw.say(&header).await;
-        // Nothing follows, and the connection stays open: it is the header that is refused.
+        // No payload follows and the connection stays open, so the server refuses the header
+        // itself.
         assert!(raw.is_closed_without_a_byte().await, "{header:?}");
         assert_eq!(flooded.refused(), at);
     }
@@ -200,7 +201,7 @@ async fn unknown_peer_is_refused_without_a_byte() {
     }
     flooded.is_withstood().await;
 
-    // A proc that was lost is not one that may come back.
+    // A proc that was lost cannot connect again.
     drop(Peer::connect(&flooded.node, ATTACKER).await);
     let lost = async {
         while flooded.node.server.handle().life(me.clone()).await
@@ -265,7 +266,8 @@ async fn malformed_request_gets_status_and_connection_continues() {
     let mut seeded = SplitMix64(2);
     let mut tag = 101;
     while tag < 400 {
-        // Without sense from the first byte on, or one value of any command, or of one that exists; arguments without sense.
+        // The payload is random from the first byte on, or is one value of any command, or of an
+        // existing command with random arguments.
         let mut payload = seeded.bytes(120);
         match (tag % 3, payload.as_mut_slice()) {
             (1, [count, _, ..]) => *count = ONE,
@@ -304,7 +306,7 @@ async fn malformed_request_gets_status_and_connection_continues() {
         unknown + 1
     );
 
-    // Arrays in arrays, beyond what anybody may nest.
+    // Arrays are nested beyond the limit.
     let nested = (0..100).fold(Value::Bool(true), |inner, _| {
         Value::DataArray(DataArray::infos([Info::new(ROUND, inner)]))
     });
@@ -329,16 +331,17 @@ async fn malformed_request_gets_status_and_connection_continues() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_protocol_has_no_status_none_is_sent() {
+async fn malformed_request_without_status_reply_gets_none() {
     let mut flooded = FloodedServer::begin(FloodedServer::settings()).await;
     let mut peer = Peer::connect(&flooded.node, ATTACKER).await;
     let garbled = |command: CommandCode| vec![ONE, command.number(), 0xff, 0xff];
-    // Nobody waits for an answer to this request, whatever it says.
+    // This request has no answer, so its arguments do not matter.
     peer.say(101, garbled(CommandCode::DeregisterEvents)).await;
     peer.request(102, &Request::Commit(Vec::new())).await;
     assert_eq!(peer.status(102).await, code::PMIX_SUCCESS);
     assert_eq!(flooded.malformed(), 1);
-    // An answer to this one begins with no status: only the end of the connection can say that something is wrong.
+    // The answer to this request begins without a status, so only a closed connection can report an
+    // error.
     peer.say(103, garbled(CommandCode::JobData)).await;
     assert_eq!(peer.next().await, None);
     assert_eq!(flooded.malformed(), 2);
@@ -402,7 +405,7 @@ async fn requests_beyond_all_measure_are_answered_with_a_status() {
     }
     assert!((1..10).contains(&refused), "{refused} refused");
 
-    // A time-out of half an eternity must not overflow anybody's clock.
+    // A time-out near the maximum must not overflow.
     let infos = vec![Info::new(key::PMIX_TIMEOUT, Value::Uint64(u64::MAX))];
     for tag in 101..=111 {
         let get = Request::Get {
@@ -455,7 +458,8 @@ async fn a_client_with_too_many_open_requests_is_cut_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn flooding_client_not_reading_is_paused_then_gets_all_events() {
-    // Many more than may be open, and more answers than are sent to somebody who does not read.
+    // The number exceeds the limit of open requests, and that of answers for a client that does not
+    // read.
     const MANY: u32 = 20_000;
     let mut flooded = FloodedServer::begin(ServerSettings {
         max_open_requests: 64,
@@ -484,20 +488,20 @@ async fn flooding_client_not_reading_is_paused_then_gets_all_events() {
     );
 }
 
-/// The bytes of a text that is too large for many of them to lie in the system's buffers.
+/// Size of a text in bytes, of which few fit in the system's buffers.
 const LOAD: usize = 256 * 1024;
 
-/// Such a text.
+/// Returns a text of that size.
 fn load() -> Value {
     Value::string(&"x".repeat(LOAD))
 }
 
-/// An event of that size.
+/// Raises an event of that size.
 async fn flood(from: &Client, number: u32) {
     flood_of(from, number, LOAD).await;
 }
 
-/// An event with a text of so many bytes.
+/// Raises an event with a text of this number of bytes.
 async fn flood_of(from: &Client, number: u32, size: usize) {
     let load = Value::string(&"x".repeat(size));
     let infos = vec![
@@ -514,7 +518,7 @@ async fn flood_of(from: &Client, number: u32, size: usize) {
 
 const NUMBER: KeyName = KeyName("test.number");
 
-/// A client that has asked for the flood and reads no further.
+/// Returns a client that registered for the flood and stops reading.
 async fn deaf(node: &Node, rank: u32) -> Peer {
     let mut peer = Peer::connect(node, rank).await;
     peer.request(
@@ -542,7 +546,7 @@ async fn client_not_reading_delays_none_and_gets_all_later() {
     };
     small.core.retention.memory = 4 << 20;
     for (settings, spills) in [(few, false), (small, true)] {
-        // Nobody else is owed what it does not read.
+        // No other client has unread events.
         let mut flooded = FloodedServer::of_size(settings, ATTACKER + 1).await;
         let mut deaf = deaf(&flooded.node, ATTACKER).await;
         for number in 0..MANY {
@@ -557,7 +561,7 @@ async fn client_not_reading_delays_none_and_gets_all_later() {
             let event = deaf.codec.decode_event(&frame.payload).unwrap();
             assert_eq!(event.infos.value_of(NUMBER), Some(&Value::Uint32(number)));
         }
-        // It is told at once again, and nothing is left.
+        // It receives new events at once again, and no retained one is left.
         flood(&flooded.first, MANY).await;
         let frame = deaf.next().await.unwrap();
         let event = deaf.codec.decode_event(&frame.payload).unwrap();
@@ -583,8 +587,9 @@ async fn batch_behind_the_last_one_waits_until_that_is_written() {
     settings.core.event_batch_bytes = 16 * MIB;
     settings.core.max_event_bytes = 16 * MIB;
     let mut flooded = FloodedServer::of_size(settings, ATTACKER + 1).await;
-    // The first two are owed to it and come as one batch, of which the system does not take the first as a whole. All that is raised
-    // then has no room behind what is left of that batch.
+    // The first two events are retained for the client and come as one batch. The system does not
+    // take the first event as a whole. All later events find no room until the rest of that batch
+    // is sent.
     for (number, size) in (0..).zip([8 * MIB, 6 * MIB]) {
         flood_of(&flooded.first, number, size).await;
         assert_eq!(next(&mut flooded.heard).await.code, FLOOD);
@@ -628,7 +633,7 @@ async fn a_client_that_asks_and_does_not_read_is_cut_off() {
     for tag in 1000..1200 {
         deaf.request(tag, &get).await;
     }
-    // It need not read for that.
+    // The client need not read for that.
     soon("its connection is closed", async {
         while open() > others {
             tokio::task::yield_now().await;
@@ -655,8 +660,8 @@ async fn connections_above_limit_are_refused_until_one_ends() {
     .await;
     let third = Peer::connect(&flooded.node, ATTACKER).await;
     let silent = RawClient::connect(&flooded.node).await;
-    // The kernel is asked about several connections at once: they have their places in any order.
-    until("the silent one has its place", || {
+    // The kernel is queried about several connections at once, so they are counted in any order.
+    until("the silent connection is counted", || {
         flooded.connections() == 4
     });
     for refused in 1..=3 {
@@ -678,7 +683,7 @@ async fn connections_above_limit_are_refused_until_one_ends() {
             }
         }
     };
-    let fourth = soon("a seat is free again", seat).await;
+    let fourth = soon("a connection is free again", seat).await;
     flooded.is_withstood().await;
     drop((silent, fourth));
 }
@@ -728,7 +733,8 @@ async fn shutdown_waits_for_no_client() {
     drop(deaf);
 }
 
-/// Says what comes in on standard input to a port, in a process of this user, and prints how many bytes came back, at most 8.
+/// Sends standard input to a port in a process of this user, and prints the number of bytes in the
+/// answer, at most 8.
 fn answered_to(user: u32, port: u16, bytes: &[u8]) -> String {
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat >&3; head -c 8 <&3 | wc -c");
     let mut command = Command::new("bash");

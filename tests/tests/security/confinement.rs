@@ -1,4 +1,4 @@
-//! The wall around `peal serve`: what a running server cannot reach though its user could.
+//! Confinement of `peal serve`: resources that a running server cannot use although its user could.
 use peal_needs::needs;
 use peal_tests::{
     daemon::{Daemon, Place},
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The lines of each thread's status that tell of a filter of system calls, and of rights that it cannot gain.
+/// Returns the lines of each thread's status about system call filters and new privileges.
 fn threads(daemon: &Daemon) -> Vec<(String, String)> {
     let tasks = PathBuf::from(format!("/proc/{}/task", daemon.pid()));
     let of = |status: &str, key: &str| {
@@ -45,7 +45,7 @@ fn all_threads_of_server_reach_only_configured_paths() {
     let component = elsewhere.path().join("late.wasm");
     fs::copy(guest("namespace-only"), &component).unwrap();
     fs::copy(guest("namespace-only"), known.path().join("known.wasm")).unwrap();
-    // Not the system's directory for temporary files, below which all of this lies.
+    // The directory is not below the system's directory for temporary files, which is permitted.
     let base = format!(
         "[deploy]\nwatch = false\n[events]\nspill_dir = {:?}\n[tools]\nsystem_dir = {:?}\n[confinement]\nmode = \"require\"\n\
          inaccessible_paths = [{:?}]\n",
@@ -93,7 +93,7 @@ fn all_threads_of_server_reach_only_configured_paths() {
     ));
     reload(&place).expect_status(0);
 
-    // What we do not see beforehand the kernel does, for root as well.
+    // Accesses that the server does not foresee are denied by the kernel, also for root.
     fs::write(elsewhere.path().join("out.toml"), "").unwrap();
     fs::create_dir(place.path("modules.d")).unwrap();
     symlink(

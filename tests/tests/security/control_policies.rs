@@ -1,5 +1,5 @@
-//! Who may control the jobs of others, in a running server: nobody by default, members of a group where `admin-group` says so, and the
-//! site's own `watchdog`. All of it is on record.
+//! Permission to control jobs of other users in a running server: no user by default, members of a
+//! group if `admin-group` names it, and the site's own `watchdog`. All decisions are recorded.
 use peal_audit::{AuditEntry, DecisionKind, TrailSource};
 use peal_core::{
     job::JobSpec,
@@ -35,11 +35,11 @@ use std::{
     time::Duration,
 };
 
-/// A user and a group that nobody needs.
+/// User and group without processes.
 const NOBODY: u32 = 65_534;
 const OPERATORS: u32 = 5001;
 
-/// A server with a job of nobody's and one of root's, which nobody wants to end.
+/// Starts a server with a job of that user and one of root, neither of which is to end.
 fn server(policy: &str) -> (Place, Daemon) {
     let place = Place::new();
     let dir = place.path("").display().to_string();
@@ -55,7 +55,7 @@ fn server(policy: &str) -> (Place, Daemon) {
     (place, server)
 }
 
-/// What nobody's tool says, which is in these groups beside its own.
+/// Returns the output of that user's tool, which is in these groups beside its own.
 fn tool_says(server: &Daemon, groups: &str) -> String {
     let (_, uri) = server
         .environment("mine", 0)
@@ -77,7 +77,7 @@ fn tool_says(server: &Daemon, groups: &str) -> String {
     run(&mut command).expect_status(0).stdout
 }
 
-/// What `peal audit` prints of the trail.
+/// Returns the output of `peal audit` for the trail.
 fn audit(place: &Place, args: &[&str]) -> String {
     run(peal(["audit"])
         .args(args)
@@ -113,7 +113,7 @@ fn foreign_jobs_are_denied_by_default_and_attempts_recorded() {
     tool_says(&server, "5001");
     server.tell(&["stop"]);
     server.ends();
-    // Each tool has a namespace of its own, and all the same it is one row.
+    // Each tool has a namespace of its own, but there is one row.
     let page = report(&place);
     let row =
         "<td>65534</td><td>NAMES</td><td>job-control of somebody-else</td><td>the default</td>";
@@ -176,12 +176,12 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
     assert!(others.contains("belongs to user 0"), "{others}");
     let nobody = tool_says(&server, "");
     assert!(nobody.contains("belongs to user 0"), "{nobody}");
-    // What the host makes of it is its business: it did not start that job.
+    // The result depends on the host environment, which did not start that job.
     let member = tool_says(&server, "5002,5001");
     assert!(!member.contains("belongs to user"), "{member}");
     server.tell(&["stop"]);
     server.ends();
-    // What was decided is not denied once more.
+    // A decision is not recorded as a denial once more.
     assert!(
         !entries(&place)
             .iter()
@@ -231,7 +231,7 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
     );
 }
 
-/// A host environment that does what it is asked, and remembers it.
+/// Host environment that carries out every request, and records it.
 #[derive(Default)]
 struct Obedient(Mutex<Vec<(Option<Proc>, JobControl)>>);
 
@@ -246,7 +246,7 @@ impl HostEnvironment for Obedient {
     }
 }
 
-/// Where the record of jobs is written to.
+/// Destination of the job record.
 #[derive(Default)]
 struct Paper(Mutex<String>);
 
@@ -260,7 +260,7 @@ impl Sink for Paper {
     }
 }
 
-/// Every proc uses the same.
+/// Resource usage that is the same for every proc.
 struct Same;
 
 impl ProcUsage for Same {
@@ -283,7 +283,8 @@ fn load(engine: &Engine, name: &str, services: Services) -> Arc<Module> {
     Arc::new(Module::load(engine, name, &bytes, &Grants::all(), limits, services).unwrap())
 }
 
-/// A server with a job of ours and one of somebody else's, `watchdog` of this owner, and the job record.
+/// Starts a server with a job of the test's user and one of another user, `watchdog` with this
+/// owner, and the job record.
 async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>, Arc<Paper>) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let paper = Arc::new(Paper::default());
@@ -356,7 +357,7 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
     (node, host, paper)
 }
 
-/// The alert that this proc sends no heartbeat.
+/// Raises the alert that this proc sends no heartbeat.
 fn alert(node: &Node, job: &str, more: Option<Info>) {
     let silent = Proc::new(Nspace::new(job).unwrap(), Rank(0));
     let infos = [Info::new(
@@ -439,7 +440,7 @@ async fn the_watchdog_of_a_job_acts_upon_that_job_only() {
     let mine = Nspace::new("job").unwrap();
     let (node, host, paper) =
         watched(Owner::Namespace(mine.clone()), HostedPolicies::default()).await;
-    // Of the session, so that it is told of both.
+    // The range is the session, so that the watchdog receives both.
     alert(&node, "theirs", None);
     alert(&node, "job", None);
     until("its own proc is killed", || {

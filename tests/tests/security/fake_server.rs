@@ -1,5 +1,6 @@
-//! Bad input to Peal's client: a server that refuses, answers nonsense, late or never, floods or breaks off costs the client no
-//! more than the request or the connection, and becomes an internal event where nobody asked (design, section 4).
+//! Invalid input to Peal's client. A server refuses, sends invalid, late or no answers, floods, or
+//! disconnects. The client loses at most the request or the connection, and raises an internal
+//! event if no request is concerned.
 use peal_client::{Call, Client, ClientError, ClientSettings, Handler, HandlerOutcome};
 use peal_model::{
     CommandCode, Event, Info, KeyName, Proc, Query, Range, RankData, Reply, Request, Scope, Status,
@@ -97,7 +98,7 @@ async fn an_answer_without_sense_fails_its_request_alone() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let serve = async {
         let (tag, request) = server.hear().await;
-        // One that nobody waits for is passed over.
+        // An answer without an open request is ignored.
         server.say(Tag(999), vec![0xff; 40]).await;
         server.say(tag, vec![0xff; 40]).await;
         server.grant().await;
@@ -143,7 +144,7 @@ async fn an_answer_to_another_question_fails_its_request_alone() {
         ],
     };
     let serve = async {
-        // What belongs to a query goes to others, and what belongs to a get to the query.
+        // Data of a query are sent to other requests, and data of a get to the query.
         for reply in [&infos, &infos, &data] {
             let (tag, _) = server.hear().await;
             let as_if = if *reply == infos {
@@ -242,7 +243,7 @@ async fn late_answer_is_given_to_no_other_call() {
     let serve = async {
         let (tag, request) = server.hear().await;
         assert_ne!(tag, late, "its tag is still in use");
-        // The late one first, as an error; then the right one; then both again.
+        // The late answer comes first, as an error; then the correct one; then both again.
         server
             .answer(
                 late,
@@ -269,7 +270,8 @@ async fn late_answer_is_given_to_no_other_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_ends_when_its_time_is_over() {
-    // The job data are waited for so long as well, by which the server that answers may be delayed on a busy machine.
+    // The limit also applies to the job data, and the server that answers may be slow on a busy
+    // machine.
     let limit = Duration::from_millis(500);
     let settings = ClientSettings {
         answer_timeout: limit,
@@ -304,7 +306,7 @@ async fn every_call_ends_when_its_time_is_over() {
             );
             assert!(error.to_string().contains(&named), "{error}");
         }
-        // Here the server is to keep the time, and has all of it.
+        // Here the server keeps the time, and has all of it.
         let start = Instant::now();
         let asked = client.fence(&[], &second).await.unwrap_err();
         assert!(matches!(asked, ClientError::TimedOut { .. }), "{asked}");
@@ -327,7 +329,7 @@ async fn call_above_limit_waits_for_answer_to_earlier_call() {
     for _ in 0..2 {
         client.within(given_up).log(&[], &[]).await.unwrap_err();
     }
-    // Both places are taken until the server answers, though nobody waits any more.
+    // Both calls stay open until the server answers, although their callers have given up.
     let crowded = client.within(given_up).fence(&[], &[]).await.unwrap_err();
     assert!(matches!(crowded, ClientError::TimedOut { .. }), "{crowded}");
     let first = server.hear().await.0;
@@ -336,7 +338,7 @@ async fn call_above_limit_waits_for_answer_to_earlier_call() {
         server
             .answer(first, CommandCode::Log, &Reply::Status(code::PMIX_SUCCESS))
             .await;
-        // The third never went out: the next is this one.
+        // The third request was never sent: the next one is this.
         assert!(matches!(server.grant().await, Request::JobControl { .. }));
     };
     let (done, ()) = soon("there is room", async {
@@ -353,7 +355,7 @@ async fn malformed_events_are_internal_events_and_later_ones_heard() {
     register(&client, &mut server, handler).await;
     server.say(Tag::NOTIFY, vec![0xff; 40]).await;
     server.send(&news()).await;
-    // A request where an event must be.
+    // The message is a request instead of an event.
     server
         .say(
             Tag::NOTIFY,
@@ -367,11 +369,11 @@ async fn malformed_events_are_internal_events_and_later_ones_heard() {
     ] {
         assert_eq!(next(&mut heard).await.code, code);
     }
-    // The server hears nothing of these events: the next request is our own.
+    // The server does not receive these events: its next request is the client's own.
     let (fence, request) = tokio::join!(client.fence(&[], &[]), server.grant());
     fence.unwrap();
     assert!(matches!(request, Request::Fence { .. }), "{request:?}");
-    // Where not even the length makes sense, nothing behind it does.
+    // If the length is invalid, the rest of the stream is, too.
     let header = Header {
         pindex: 0,
         tag: Tag::NOTIFY,
@@ -409,7 +411,8 @@ async fn unencodable_event_of_handler_is_an_internal_event() {
     });
     register(&client, &mut server, handler).await;
     server.send(&news()).await;
-    // Our own handler hears what it raised, which takes no packing, and then that others do not.
+    // The client's own handler receives its event, which needs no packing. Then it receives the
+    // error that other procs do not get it.
     for code in [NEWS, NEWS, code::PMIX_ERR_COMM_FAILURE] {
         assert_eq!(soon("it is told", told.recv()).await, Some(code));
     }
@@ -421,7 +424,7 @@ async fn unencodable_event_of_handler_is_an_internal_event() {
     assert!(matches!(error, ClientError::Pack { .. }), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_PACK_FAILURE);
     assert_eq!(
-        soon("the handler is told of it, too", told.recv()).await,
+        soon("the handler is notified, too", told.recv()).await,
         Some(code::PMIX_ERR_COMM_FAILURE)
     );
 }
@@ -463,7 +466,7 @@ async fn server_closing_at_any_byte_ends_open_calls_at_once() {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut left = end;
             for turn in &turns {
-                // What is asked fits into one read.
+                // The request fits in one read.
                 assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
                 let said = turn.len().min(left);
                 stream.write_all(&turn[..said]).await.unwrap();
@@ -496,7 +499,7 @@ async fn server_closing_at_any_byte_ends_open_calls_at_once() {
     }
 }
 
-/// An event of so many bytes.
+/// Returns an event of this number of bytes.
 fn large(server: &FakeServer, bytes: usize) -> Vec<u8> {
     let mut event = news();
     event.infos.push(Info::new(
@@ -525,7 +528,7 @@ async fn a_flood_waits_with_the_server_until_the_handlers_have_time() {
     register(&client, &mut server, gate).await;
     let frame = large(&server, 16 << 10);
     let (mut sent, mut at) = (0, 0);
-    // The client reads no further than it may: at some time its system takes nothing more.
+    // The client stops reading at its limit. From some time on its system accepts no more bytes.
     while let Ok(ready) = timeout(Duration::from_millis(500), server.stream.writable()).await {
         ready.unwrap();
         at += server.stream.try_write(&frame[at..]).unwrap_or_default();
@@ -560,7 +563,7 @@ async fn a_close_is_noticed_also_while_the_handlers_have_no_time() {
     register(&client, &mut server, gate).await;
     let hear = async {
         server.hear().await;
-        // More than there is room for, but not more than the system takes.
+        // The size is above the client's limit, but not above what the system accepts.
         let frame = large(&server, 4 << 10);
         for _ in 0..24 {
             server.stream.write_all(&frame).await.unwrap();
@@ -598,7 +601,7 @@ async fn code_is_deregistered_with_last_handler_also_inside_one() {
             .await
             .unwrap();
         id_of_first.set(first).unwrap();
-        // Nothing in it is new to the server.
+        // The registration contains nothing new for the server.
         let second = client
             .register(&[other], everything(), listener().0)
             .await
@@ -662,7 +665,7 @@ async fn a_registration_that_comes_to_nothing_leaves_nothing() {
         server.hear().await,
         (_, Request::RegisterEvents { .. })
     ));
-    // The server may have taken it for good.
+    // The server may have regarded it as permanent.
     assert!(
         matches!(server.hear().await, (_, Request::DeregisterEvents { codes }) if codes == [NEWS])
     );
@@ -709,7 +712,8 @@ async fn event_of_range_proc_local_is_never_sent() {
         .await
         .unwrap();
     assert_eq!(soon("it is told", told.recv()).await, Some(private));
-    // The first request that comes is the public one, for which our own handler has no ear; no other comes before the fence.
+    // The first request is the public event, for which the client has no handler. No other request
+    // comes before the fence.
     let (_, Request::Notify { code, range, .. }) = server.hear().await else {
         panic!("no event")
     };

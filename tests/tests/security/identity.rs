@@ -1,4 +1,5 @@
-//! A peer is who the kernel says (design, section 8): claims of other users, of other ranks and of strangers are refused.
+//! Identity of peers according to the kernel: claims of other users, of other ranks, and of
+//! unrelated processes are refused.
 use peal_client::{Client, Environment};
 use peal_core::choice::IdentityCheck;
 use peal_core::job::ProcPhase;
@@ -88,7 +89,7 @@ fn a_descendant_of_a_rank_may_connect_as_its_clone() {
     assert_eq!(lines, admitted);
 }
 
-/// A host environment that knows what the test tells it of processes.
+/// Host environment that knows the processes which the test sets.
 #[derive(Default)]
 struct Launcher(Mutex<BTreeMap<Proc, ProcessLookup>>);
 
@@ -122,14 +123,14 @@ async fn start(settings: ServerSettings) -> (Node, Arc<Launcher>) {
     (node, launcher)
 }
 
-/// A process that claims to be a rank.
+/// Process that claims to be a rank.
 struct Claimant {
     process: Child,
     output: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Claimant {
-    /// Starts it, by itself or below another process.
+    /// Starts it as a direct child or below another process.
     fn start(node: &Node, rank: u32, command: &mut Command) -> Claimant {
         let Environment { me, server, .. } = node.environment(rank);
         command
@@ -188,7 +189,7 @@ fn counts(node: &Node) -> (u64, u64) {
 async fn known_process_and_descendants_are_the_only_proc() {
     let (node, launcher) = start(ServerSettings::default()).await;
     let rank_0 = node.proc(0);
-    // It connects when it is told that the host knows it.
+    // It connects once the host environment knows it.
     let script = "read go; $PEAL_CLAIM </dev/null; exec $PEAL_CLAIM";
     let mut shell = Claimant::start(&node, 0, Command::new("sh").args(["-c", script]));
     launcher.says(rank_0.clone(), ProcessLookup::Running(shell.process.id()));
@@ -225,7 +226,7 @@ async fn known_process_and_descendants_are_the_only_proc() {
 #[tokio::test(flavor = "multi_thread")]
 async fn first_live_claim_is_believed_if_host_knows_no_process() {
     let (node, _) = start(ServerSettings::default()).await;
-    // The test is rank 0, and may be so twice; a child is its clone.
+    // The test is rank 0, and may connect twice. A child is its clone.
     let (first, second) = (node.client(0).await, node.client(0).await);
     let mut child = Claimant::itself(&node, 0);
     child.is_admitted();
@@ -237,10 +238,10 @@ async fn first_live_claim_is_believed_if_host_knows_no_process() {
         assert_eq!(counts(&node), (refused, refused));
     }
     one.leaves();
-    // It left in order, and nobody else has the rank: the claim is a first one again.
+    // It finalized, and no other process has the rank: the claim is a first one again.
     let mut other = Claimant::itself(&node, 1);
     other.is_admitted();
-    // The rank is served all the while.
+    // The server goes on serving the rank.
     let (handler, mut heard) = listener();
     second
         .register(&[Status(-3100)], &[], handler)
@@ -287,7 +288,7 @@ async fn any_process_of_user_may_be_rank_if_only_users_are_checked() {
     assert_eq!(counts(&node), (0, 0));
 }
 
-/// Says these bytes to a port as another user, and ends at once.
+/// Sends these bytes to a port as another user, and ends at once.
 fn say_and_vanish(user: u32, port: u16, bytes: &[u8]) -> Done {
     let mut command = Command::new("bash");
     command
@@ -315,7 +316,7 @@ async fn other_user_is_refused_also_after_vanishing() {
     });
     let (lie, truth) = (encoded(&hello(node.proc(0))), encoded(&honest));
     let port = node.environment(0).server.addr.port();
-    // The table of sockets says of a connection that was closed that it is root's.
+    // The kernel's table of sockets lists closed connections under root.
     for round in 1..=10 {
         for bytes in [&lie, &truth] {
             let bytes = bytes.clone();
@@ -329,7 +330,7 @@ async fn other_user_is_refused_also_after_vanishing() {
                 tokio::task::yield_now().await;
             }
         };
-        // As impostors, where the kernel was asked before they had gone.
+        // If the kernel was asked before they had gone, they are counted as identity mismatches.
         soon("both are refused", all).await;
     }
     let (impostors, refused) = counts(&node);

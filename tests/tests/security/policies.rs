@@ -1,5 +1,5 @@
-//! Policies of the site in a running server: what they deny with which reason, what holds without them, and what one that
-//! fails counts as.
+//! Policies of the site in a running server: their denials with reasons, the rules without
+//! policies, and the effect of a failing policy.
 use peal_client::{Client, ClientError};
 use peal_core::{
     class::ClassFilter,
@@ -35,7 +35,7 @@ const NEWS: Status = Status(-3101);
 const RM_NEWS: Status = Status(-3102);
 const NUMBER: KeyName = KeyName("test.number");
 
-/// A host environment that does what it is asked, and remembers it.
+/// Host environment that carries out every request, and records it.
 #[derive(Default)]
 struct Obedient(Mutex<Vec<JobControl>>);
 
@@ -66,7 +66,8 @@ fn load(name: &str, bytes: &[u8], limits: ModuleLimits) -> Arc<Module> {
     )
 }
 
-/// A component that ships with Peal, of which the test does not wish to know how fast it is.
+/// Loads a component that ships with Peal, with limits that do not depend on the speed of the
+/// machine.
 fn shipped(name: &str) -> Arc<Module> {
     let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
@@ -75,7 +76,8 @@ fn shipped(name: &str) -> Arc<Module> {
     load(name, &std::fs::read(guest(name)).unwrap(), limits)
 }
 
-/// A server whose hooks have these policies, and two jobs: "job" of two procs, whose user is ours, and "theirs".
+/// Starts a server whose hooks have these policies, with two jobs: "job" of two procs of the test's
+/// user, and "theirs".
 async fn node(settings: ServerSettings, policies: HostedPolicies) -> (Node, Arc<Obedient>) {
     node_with(
         settings,
@@ -145,13 +147,13 @@ fn kill(job: &str) -> Request {
     }
 }
 
-/// The answer to a KILL of rank 0 of a job, and the reason in words if there is one.
+/// Returns the answer to a KILL of rank 0 of a job, and the reason if there is one.
 async fn ask_to_kill(peer: &mut Peer, job: &str) -> (Status, Option<String>) {
     peer.request(200, &kill(job)).await;
     answer(peer, 200).await
 }
 
-/// The next answer to a job-control request, which must be the one with that tag.
+/// Returns the next answer to a job-control request, which must have that tag.
 async fn answer(peer: &mut Peer, tag: u32) -> (Status, Option<String>) {
     let frame = peer.next().await.expect("the connection is still there");
     assert_eq!(frame.tag, Tag(tag));
@@ -348,7 +350,7 @@ async fn decided_events_keep_order_and_denied_one_gets_status() {
         let infos = vec![Info::new(NUMBER, Value::Uint32(number))];
         source.notify(NEWS, Range::Namespace, infos)
     };
-    // All under way at once.
+    // All requests are under way at once.
     let sent = futures_of((0..50).map(notify)).await;
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
     let mut numbers = Vec::new();
@@ -372,7 +374,8 @@ async fn decided_events_keep_order_and_denied_one_gets_status() {
     );
 }
 
-/// Whose chains have handled an event of the procs and one of the resource manager, which follows it.
+/// Returns the owners of the chains that handled an event of the procs, and of those that handled a
+/// later one of the resource manager.
 async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     let complete = shipped("complete");
     let mut chains = HostedChains::default();
@@ -408,7 +411,7 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
         infos: Vec::new(),
     });
     let mut handled = Vec::new();
-    // The last to hear of the second event heard of the first before, if at all.
+    // The last chain to handle the second event handled the first one before, if at all.
     while !handled.contains(&(RM_NEWS, namespace("theirs"))) {
         let heard = soon("an event has passed", told.recv()).await.unwrap();
         if let ListenerItem::Notice(Notice::Passed { event, results, .. }) = heard
@@ -451,7 +454,7 @@ async fn cross_user_events_pass_chains_only_by_policy() {
     );
 }
 
-/// An event policy in text form that grants everything.
+/// Event policy in text form that grants everything.
 const GRANTS: &str = include_str!("../../wat/event-grants.wat");
 
 /// Waits for all of these, which begin in their order.
@@ -478,7 +481,8 @@ async fn futures_of<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Ve
 
 #[tokio::test(flavor = "multi_thread")]
 async fn excess_pending_requests_are_denied_and_abandoned_ones_freed() {
-    // Loops for ever: whoever is asked about waits until its time is over, in which the next request comes.
+    // The policy loops for ever. The requester waits until the time limit, in which the next
+    // request comes.
     let looping = wat::parse_str(LOOPS).unwrap();
     let limits = ModuleLimits {
         call_time: Duration::from_secs(2),
@@ -504,7 +508,7 @@ async fn excess_pending_requests_are_denied_and_abandoned_ones_freed() {
         peer.reply(200, CommandCode::JobControl).await.status(),
         Status::PEAL_ERR_MODULE_TIMEOUT
     );
-    // The requester leaves while the policy thinks.
+    // The requester leaves while the policy runs.
     peer.request(202, &kill("job")).await;
     peer.request(203, &kill("job")).await;
     assert_eq!(
@@ -572,7 +576,7 @@ async fn observing_policies_delay_and_deny_nothing() {
     soon("the server stops", node.server.shutdown()).await;
 }
 
-/// A job-control policy in text form that never answers.
+/// Job-control policy in text form that never answers.
 const LOOPS: &str = include_str!("../../wat/policy-loops.wat");
 
 #[needs(prepared)]
@@ -604,7 +608,7 @@ fn hooks_with_unused_policies_have_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn peals_own_client_is_told_that_it_may_not() {
+async fn client_gets_denial_with_reason() {
     let (node, _) = node(ServerSettings::default(), HostedPolicies::default()).await;
     let client: Client = node.client(0).await;
     let theirs = [Proc::new(Nspace::new("theirs").unwrap(), Rank(0))];

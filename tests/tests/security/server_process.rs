@@ -1,9 +1,10 @@
-//! The process of `peal serve`: it leaves no core files, and takes nothing from the environment of a user for whom root starts it.
+//! The process of `peal serve`: it leaves no core files, and uses nothing from the environment of a
+//! user for whom root starts it.
 use peal_needs::needs;
 use peal_tests::daemon::Place;
 use std::fs;
 
-/// The largest core files that a process may leave, now and at most, in bytes.
+/// Returns the soft and the hard limit of a process's core files in bytes.
 fn core_limits(pid: u32) -> [u64; 2] {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let line = limits
@@ -33,7 +34,7 @@ fn server_and_its_observer_leave_no_core_files() {
         "the wall of this server has one process beside it"
     );
     for pid in [pid, observers[0]] {
-        // The kernel writes no core that is so short, and runs no program for it.
+        // The kernel writes no core file of this size, and starts no program for it.
         assert!(
             core_limits(pid).iter().all(|bytes| *bytes <= 1),
             "{:?}",
@@ -42,8 +43,8 @@ fn server_and_its_observer_leave_no_core_files() {
     }
 }
 
-/// A server that root starts for a user, with directories and settings in its environment: the variables that it has, and the files
-/// that are in these directories then.
+/// Starts a server as root on behalf of a user, with directories and settings in the environment.
+/// Returns the server's variables, and the files in these directories afterwards.
 fn started_for(requester: &str) -> (Vec<String>, Vec<String>) {
     let place = Place::new();
     let theirs = place.path("theirs");

@@ -1,4 +1,5 @@
-//! Counts the blocks of commands in the documents: those that tests run, and those that are ignored, by reason.
+//! Counts the blocks of commands in the documents: those that tests run, and those that are
+//! ignored, by reason.
 use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,10 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The comment that keeps tests from running the next block, with the reason. `tests/tests/project/book.rs` reads it as well.
+/// Comment that keeps tests from running the next block, with the reason.
+/// `tests/tests/project/book.rs` reads it as well.
 const IGNORES: &str = "<!-- test ignores: ";
 
-/// Prints how many blocks are run and how many are not, and why.
+/// Prints the number of blocks that are run, and that of ignored blocks by reason.
 ///
 /// # Errors
 /// Names a file that cannot be read.

@@ -1,4 +1,5 @@
-//! Checks relative links: of the pages of the book to pages and anchors, and of the documents beside it to files of the repository.
+//! Checks relative links: of the pages of the book to pages and anchors, and of the documents
+//! beside it to files of the repository.
 use anyhow::{Context, Result};
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 use std::{
@@ -7,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The documents beside the book whose links are checked, if they exist.
+/// Documents beside the book whose links are checked, if they exist.
 const DOCUMENTS: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
@@ -61,7 +62,8 @@ fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES
 }
 
-/// Returns the destinations of links and images that are relative. Others are not followed: the check needs no network.
+/// Returns the destinations of links and images that are relative. Others are not followed: the
+/// check needs no network.
 fn links(text: &str) -> Vec<String> {
     let destinations = Parser::new_ext(text, options()).filter_map(|event| match event {
         // An address in angle brackets has no scheme.
@@ -78,7 +80,7 @@ fn links(text: &str) -> Vec<String> {
     destinations.filter(is_relative).collect()
 }
 
-/// The sources of the book and the pages that were built of them.
+/// Sources of the book and the pages that were built from them.
 struct Book<'a> {
     source: &'a Path,
     built: &'a Path,
@@ -176,7 +178,8 @@ fn headings(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// Returns the anchor of a heading: lower case, hyphens for spaces, and nothing but letters, digits, `-` and `_`.
+/// Returns the anchor of a heading: lower case, hyphens for spaces, and nothing but letters,
+/// digits, `-` and `_`.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter_map(|letter| match letter {
         ' ' => Some('-'),

@@ -1,5 +1,5 @@
-//! `peal-book ROOT`: builds the book in ROOT/docs into ROOT/target/book, and checks the links of the book and of the documents
-//! beside it. `cargo xtask docs` runs it.
+//! `peal-book ROOT`: builds the book in ROOT/docs into ROOT/target/book, and checks the links of
+//! the book and of the documents beside it. `cargo xtask docs` runs it.
 mod blocks;
 mod links;
 

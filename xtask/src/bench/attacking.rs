@@ -204,7 +204,7 @@ pub fn time(
 ) -> Result<Values> {
     ensure!(
         rustix::process::geteuid().is_root(),
-        "only root can measure what other users do to each other"
+        "attacks between users can only be measured by root"
     );
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);

@@ -123,7 +123,9 @@ impl Running {
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         found(what, || match (look()?, self.0.try_wait()?) {
-            (None, Some(status)) => bail!("{status} before this: {what}"),
+            (None, Some(status)) => {
+                bail!("the program ended with {status} before this happened: {what}")
+            }
             (seen, _) => Ok(seen),
         })
     }
@@ -137,7 +139,7 @@ fn found<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T
             return Ok(seen);
         }
         if start.elapsed() > PATIENCE {
-            bail!("this did not come within {PATIENCE:?}: {what}");
+            bail!("this did not happen within {PATIENCE:?}: {what}");
         }
         thread::sleep(LOOK);
     }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Interval of the checks of its memory.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Resident and proportional memory of a process, in KiB.
+/// Resident and proportional memory of a process in KiB.
 #[derive(Clone, Copy, PartialEq)]
 struct Memory {
     rss: f64,

@@ -27,19 +27,19 @@ use std::{
 };
 
 const LONG_HELP: &str = "\
-Every number stands beside that of a peer, measured in the same run: the C library (libpmix, as client and as server), \
-bare wasmtime, or a launcher of Open MPI. What counts is the ratio of the two. All of it is measured in several rounds, each thing once a round, so \
-that a busy machine shows itself as a wide spread. Builds what it needs first; the first time that takes some minutes.";
+Each number is compared with that of a peer, measured in the same run: the C library (libpmix, as client and as server), \
+bare wasmtime, or a launcher of Open MPI. Their ratio is the result. Everything is measured once in each of several rounds, so \
+that a busy machine causes a wide spread. Builds its programs first; the first time that takes some minutes.";
 
 const EXAMPLES: &str = "\
 Examples:
   cargo xtask bench                      everything; keep the machine quiet meanwhile
   cargo xtask bench --quick chain step   a first look at the chains, in seconds
   cargo xtask bench fence --rounds 9     more rounds where the spread is wide
-  cargo xtask bench --json bench.json    also for scripts (docs/src/reference/benchmarks.md says what is in it)
+  cargo xtask bench --json bench.json    write JSON, too (format: docs/src/reference/benchmarks.md)
 
-A row that misses what it must be says \"fail\", and the command succeeds all the same: it tells, it does not judge.
-Where libpmix cannot be had, what needs it is left out and said to be.";
+A row that misses its bound shows \"fail\"; the command succeeds in any case.
+Without libpmix, the measurements that need it are left out, and listed.";
 
 /// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -79,7 +79,8 @@ pub enum Group {
     UnderLimitHits,
     /// An event from one client to another past a policy, beside a shadow that spins
     BesideShadow,
-    /// An event from one client to another past a policy or behind handlers, with an audit trail and without
+    /// An event from one client to another past a policy or behind handlers, with an audit trail
+    /// and without
     Audit,
     /// An event from one client to many
     Fanout,

@@ -1,4 +1,4 @@
-//! The page of commands: the help text of each, as `--help` prints it.
+//! Reference page of commands: the help text of each, as `--help` prints it.
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ fn commands_in(help: &str) -> Vec<&str> {
         .skip_while(|line| *line != "Commands:")
         .skip(1)
         .take_while(|line| !line.is_empty());
-    // A line that goes on is indented further.
+    // The continuation of an entry has a larger indentation.
     let names = listed.filter_map(|line| {
         line.strip_prefix("  ")
             .filter(|rest| !rest.starts_with(' '))

@@ -1,5 +1,5 @@
-//! The page of metrics, from `peal stats --json` of a server that has everything that is measured: a store, an audit trail, sinks, a
-//! module that hits a limit.
+//! Reference page of metrics, from `peal stats --json` of a server that measures everything: it has
+//! a store, an audit trail, sinks, and a module that reaches a limit.
 use super::cell;
 use crate::command::run_quietly;
 use anyhow::{Context, Result, bail, ensure};
@@ -14,10 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest time until the server answers and the module was called.
+/// Time limit until the server answers and the module was called.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The labels of metrics that a fresh server has no sample of: usage of users other than root and the server's.
+/// Labels of metrics of which a fresh server has no sample: the usage of users other than root and
+/// the server's user.
 const LABELS_WITHOUT_SAMPLE: [(&str, &str); 1] = [("peal_user_usage", "`resource`, `uid`")];
 
 /// Returns the page.
@@ -65,7 +66,7 @@ fn labels(family: &Value) -> String {
     names.join(", ")
 }
 
-/// A server for this page alone, in a directory of its own. It ends when this is dropped.
+/// Server for this page alone, in a directory of its own. It ends when this is dropped.
 struct ReferenceServer {
     program: PathBuf,
     dir: PathBuf,
@@ -75,7 +76,7 @@ struct ReferenceServer {
 impl ReferenceServer {
     fn start(root: &Path) -> Result<ReferenceServer> {
         let dir = root.join("target/reference-server");
-        // What an earlier run left.
+        // Remove the directory of an earlier run.
         match fs::remove_dir_all(&dir) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("removing {}", dir.display()));
@@ -108,12 +109,12 @@ impl ReferenceServer {
         let start = Instant::now();
         let mut is_raised = false;
         loop {
-            // Fails until the server listens.
+            // This fails until the server listens.
             let stats = run_quietly(&mut command(&self.program, &self.dir, &["stats", "--json"]));
             let failure = match stats {
                 Ok(text) => {
                     let stats: Value =
-                        serde_json::from_str(&text).context("what `peal stats` printed")?;
+                        serde_json::from_str(&text).context("invalid output of `peal stats`")?;
                     let families = stats.get("families").and_then(Value::as_array);
                     let families = families.context("`peal stats --json` has no `families`")?;
                     if families.iter().any(is_limit_hit) {
@@ -139,7 +140,7 @@ impl ReferenceServer {
 
 impl Drop for ReferenceServer {
     fn drop(&mut self) {
-        // Fails if the server has ended by itself.
+        // This fails if the server has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -151,7 +152,7 @@ fn is_limit_hit(family: &Value) -> bool {
         && samples.is_some_and(|samples| !samples.is_empty())
 }
 
-/// A command about the server whose files are in this directory.
+/// Returns a command about the server whose files are in this directory.
 fn command(program: &Path, dir: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program);
     command

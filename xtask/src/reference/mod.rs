@@ -1,4 +1,5 @@
-//! Generates the reference pages of the book (`docs/src/reference`) from the programs and the contract.
+//! Generates the reference pages of the book (`docs/src/reference`) from the programs and the
+//! contract.
 mod commands;
 mod metrics;
 mod statuses;
@@ -8,7 +9,7 @@ use crate::{command::run_quietly, docs::StalePages};
 use anyhow::{Context, Result, bail};
 use std::{fs, path::Path, process::Command};
 
-/// The pages, relative to the root of the repository, and what must be in them.
+/// Returns the paths of the pages relative to the root of the repository, and their contents.
 fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
     Ok(vec![
         (
@@ -32,6 +33,7 @@ fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
 /// Writes the pages that are stale, or fails because of them.
 ///
 /// # Errors
+///
 /// Names a stale page with [`StalePages::Refuse`], and a page that cannot be generated.
 pub fn generate(root: &Path, stale: StalePages) -> Result<()> {
     for (page, text) in pages(root)? {
@@ -48,7 +50,7 @@ pub fn generate(root: &Path, stale: StalePages) -> Result<()> {
     Ok(())
 }
 
-/// Returns what `peal` prints, in a width that depends on no terminal.
+/// Returns the output of `peal`, in a width that does not depend on the terminal.
 fn printed(root: &Path, words: &[&str]) -> Result<String> {
     let mut peal = Command::new(root.join("target/debug/peal"));
     peal.args(words)

@@ -1,4 +1,5 @@
-//! The page of statuses: Peal's own with their meaning, from the sources of peal-model, and those of the Standard from the registry.
+//! Reference page of statuses: Peal's own with their meaning, from the sources of peal-model, and
+//! those of the Standard from the registry.
 use super::cell;
 use anyhow::{Context, Result, ensure};
 use std::{fmt::Write as _, fs, path::Path};
@@ -44,7 +45,8 @@ pub fn page(root: &Path) -> Result<String> {
     Ok(page)
 }
 
-/// Returns name, number and doc comment of each `pub const PEAL_...: Status = Status(...)`, by descending number.
+/// Returns name, number and doc comment of each `pub const PEAL_...: Status = Status(...)`, by
+/// descending number.
 fn own_statuses(source: &str) -> Vec<(String, i64, String)> {
     let mut statuses = Vec::new();
     let mut docs = String::new();

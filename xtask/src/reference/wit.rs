@@ -1,4 +1,4 @@
-//! The page of the contract: interfaces and worlds of `wit/` with their doc comments.
+//! Reference page of the contract: interfaces and worlds of `wit/` with their doc comments.
 use anyhow::{Context, Result};
 use std::{fmt::Write as _, path::Path};
 use wit_parser::{
@@ -49,7 +49,7 @@ fn line(docs: &Docs) -> String {
     super::cell(&escaped(docs.contents.as_deref().unwrap_or_default()))
 }
 
-/// Angle brackets would be HTML.
+/// Escapes angle brackets, which would be HTML.
 fn escaped(text: &str) -> String {
     text.replace('<', "&lt;")
 }
@@ -75,7 +75,7 @@ fn add_interface(page: &mut String, contract: &Resolve, interface: &Interface) -
     Ok(())
 }
 
-/// Whether a type comes from another interface by `use`.
+/// Returns true if a type comes from another interface by `use`.
 fn is_used(contract: &Resolve, item: &TypeDef) -> bool {
     match item.kind {
         TypeDefKind::Type(Type::Id(other)) => contract

@@ -16,7 +16,7 @@ fn handle(event: &Event) -> Outcome {
     if event.code() != BREAK_LIMIT {
         return Outcome::no_action();
     }
-    // An instance that was cut off begins anew: the number in the event tells which way it is.
+    // A new instance counts from 0 again. The number in the event, if any, chooses the limit.
     let number = event.get("bench.number").and_then(|value| value.as_u64());
     match number.unwrap_or_else(|| CALLS.fetch_add(1, Ordering::Relaxed)) % 6 {
         0 => spin(),

@@ -28,7 +28,7 @@ pub fn letter(
         ..directives
     };
     let dress = Dress::asked(&directives, channel_name(request.channel()));
-    // Ends of lines as others write them are none to be shown.
+    // Line ends of other systems are not made visible as control characters.
     let mut text: String = texts
         .all()
         .map(|text| dress.render(&text.replace("\r\n", "\n")))

@@ -15,9 +15,9 @@
 //! grants = ["sink", "clock"]
 //! [module.config]                              # all of this has defaults
 //! sink = "mail"
-//! recipients = "ops@site.example"              # comma-separated, for requests that name none; else these are refused
+//! recipients = "ops@site.example"              # comma-separated, for requests without a recipient; default: refused
 //! subject = "Message from a job"               # for requests without one
-//! footer = true                                # who logged it and when, as the last lines
+//! footer = true                                # append a line with requester and time
 //! ```
 mod letter;
 mod parts;
@@ -31,7 +31,7 @@ use std::sync::OnceLock;
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings::read(config, &sink::names())?);
     Ok(Vec::new())
 }

@@ -11,7 +11,7 @@ pub struct Settings {
     pub recipients: Vec<String>,
     /// Subject of a mail that has none.
     pub subject: String,
-    /// Whether the mail ends with a line about the requester.
+    /// True if the mail ends with a line about the requester.
     pub footer: bool,
 }
 

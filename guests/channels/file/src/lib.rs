@@ -9,7 +9,7 @@
 //! sinks = ["file"]
 //! grants = ["sink", "clock"]
 //! [module.config]
-//! sink = "file"                  # the default; who writes to several files has one module for each
+//! sink = "file"                  # the default; use one module for each file
 //! ```
 use peal_log_format::{Dress, channel_name, lines, read, shown, visible};
 use peal_sdk::{Config, LogRequest, Proc, Registration, channel, clock, lifecycle, sink, status};
@@ -19,7 +19,7 @@ static SINK: OnceLock<String> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.allow_only(&["sink"])?;
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SINK.set(peal_log_format::opened(
         config,
         "sink",

@@ -9,8 +9,8 @@
 //! channels = ["job_record", "global_datastore"]
 //! sinks = ["job-record", "datastore"]
 //! grants = ["sink", "clock"]
-//! [module.config]                # only for other names
-//! job_record = "job-record"      # the sink of each channel; one that is not open is not available
+//! [module.config]                # only for other sinks
+//! job_record = "job-record"      # sink of each channel; without its sink a channel is unavailable
 //! datastore = "datastore"
 //! ```
 mod json;
@@ -59,7 +59,7 @@ impl Settings {
 }
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings::read(config, &sink::names())?);
     Ok(Vec::new())
 }

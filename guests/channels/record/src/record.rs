@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 /// Returns one line of JSON: an object with the known ones of `time`, `channel`, `nspace`, `rank`
 /// and `uid` of the requester, `text`, and `data`, the payload.
 pub fn record(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String, i32> {
-    // Each record has its time and channel, asked for or not.
+    // Each record has its time and channel, even if they were not requested.
     let (directives, texts) = read(request)?;
     let directives = directives.no_xml()?;
     let mut record = Map::new();

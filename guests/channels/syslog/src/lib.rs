@@ -9,15 +9,15 @@
 //! channels = ["local_syslog", "global_syslog", "syslog"]
 //! sinks = ["local-syslog", "global-syslog"]   # either may be missing
 //! grants = ["sink", "clock"]
-//! [module.config]                  # all of this has defaults
+//! [module.config]                  # all keys have defaults
 //! local = "local-syslog"           # the sinks' names
 //! global = "global-syslog"
 //! format = "rfc5424"               # or "rfc3164"
-//! local_format = "rfc3164"         # for the local one, if it is not the same: what C libraries say to /dev/log
-//! facility = "user"                # by name, as in syslog.conf; for those who name none
-//! facilities = "user, local0"      # those that a requester may name; user and local0 to local7 unless it says otherwise
-//! hostname = "-"                   # as the messages say; "-" leaves it to the receiver
-//! max_bytes = 2048                 # of a message with its header; what is longer is cut, and ends in "…"
+//! local_format = "rfc3164"         # of the local sink, if different: that of C libraries on /dev/log
+//! facility = "user"                # name as in syslog.conf, for requests without one
+//! facilities = "user, local0"      # those that a requester may name; default: user, local0 to local7
+//! hostname = "-"                   # in the messages; "-" leaves it to the receiver
+//! max_bytes = 2048                 # of a message with its header; longer ones are cut and end in "…"
 //! ```
 mod facility;
 mod header;
@@ -33,7 +33,7 @@ use std::sync::OnceLock;
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings::read(config, &sink::names())?);
     Ok(Vec::new())
 }

@@ -9,12 +9,12 @@
 //! path = "escalate.wasm"
 //! grants = ["clock", "notify"]
 //! [module.config]
-//! codes = "-3001, -25"           # by number; several are counted apart
-//! count = 5                      # so many ...
-//! seconds = 60                   # ... within so long
-//! by = "affected"                # for each affected proc (where none is named, for all); "source": each source; "all": in all
+//! codes = "-3001, -25"           # numbers; each code is counted separately
+//! count = 5                      # number of events ...
+//! seconds = 60                   # ... within this time
+//! by = "affected"                # count by affected proc; else by "source", or "all" together
 //! into = -3100                   # the event that is raised
-//! range = "session"              # and for whom: rm, local, namespace, session or global
+//! range = "session"              # its range: rm, local, namespace, session or global
 //! message = "a link is lost again and again"    # PMIX_EVENT_TEXT_MESSAGE
 //! ```
 //!
@@ -128,7 +128,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         window,
         ROOM,
     ));
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         count,
         seconds,

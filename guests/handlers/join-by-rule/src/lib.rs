@@ -38,7 +38,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .into_iter()
         .map(Rule::read)
         .collect::<Result<Vec<Rule>, String>>()?;
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = RULES.set(rules);
     Ok(vec![
         Registration::new()

@@ -8,7 +8,7 @@
 //! path = "log-abort.wasm"
 //! grants = ["log-request"]            # needs a log channel for stderr, such as stdio.wasm
 //! [module.config]
-//! job = "continue"               # the other procs go on; "terminate": they are ended; else `run.on_abort` holds
+//! job = "continue"               # or "terminate"; default: `run.on_abort` decides
 //! ```
 use peal_sdk::{
     Config, Event, Info, Outcome, Registration, Value, handler, key, lifecycle, log_request, status,
@@ -47,7 +47,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         }
         None => JobContinuation::Nothing,
     };
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = CONTINUATION.set(continuation);
     let ends = [
         status::PMIX_ERR_PROC_ABORTED_BY_SIG,
@@ -63,7 +63,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn stop() {}
 
 fn log_abort(event: &Event) -> Outcome {
-    // The host says how long it waits for an answer; if it does not wait, all is decided.
+    // The event has a time limit for the decision; without one, the job is already decided about.
     let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
     let (true, Some(Value::Proc(dead))) = (is_asked, event.get(key::PMIX_EVENT_AFFECTED_PROC))
     else {

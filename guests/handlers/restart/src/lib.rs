@@ -8,8 +8,8 @@
 //! path = "restart.wasm"
 //! grants = ["job-control"]
 //! [module.config]
-//! times = 3                      # how often each proc; once, unless it is said
-//! checkpoint = "/scratch/last"   # what it is told to go on from; else it begins anew
+//! times = 3                      # restarts of each proc; default: 1
+//! checkpoint = "/scratch/last"   # restart from this checkpoint; default: from the beginning
 //! ```
 //!
 //! The result `peal.restart.request` is the number of its request for job control.
@@ -39,7 +39,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     let times = config.number("times", 1..=1000)?.unwrap_or(1);
     let times = u32::try_from(times).unwrap_or(1);
     let checkpoint = config.text("checkpoint")?.map(str::to_owned);
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         times,
         checkpoint,
@@ -59,7 +59,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn stop() {}
 
 fn restart(event: &Event) -> Outcome {
-    // The host says how long it waits for an answer; if it does not wait, all is decided.
+    // The event has a time limit for the decision; without one, the job is already decided about.
     let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
     let (true, Some(settings), Some(Value::Proc(dead))) = (
         is_asked,

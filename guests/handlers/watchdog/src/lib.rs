@@ -10,11 +10,11 @@
 //! path = "watchdog.wasm"
 //! grants = ["logging", "clock", "job-control", "log-request", "resource-usage"]
 //! [module.config]
-//! action = "terminate"           # kill, terminate, restart or none (which is what it does unless it is told)
-//! of = "proc"                    # whom: the silent proc, or its whole "job"
-//! pause = 30                     # seconds: of a whole job that fell silent, the first alert is enough
-//! log = "job_record"             # where it is written; else "stderr", which most servers have
-//! mail = "ops@example.org"       # who is told; needs a log channel for mail
+//! action = "terminate"           # kill, terminate, restart or none; default: none
+//! of = "proc"                    # the target: the silent proc, or its whole "job"
+//! pause = 30                     # seconds without further action on the same job
+//! log = "job_record"             # log channel; default: "stderr", which most servers have
+//! mail = "ops@example.org"       # recipient; needs a log channel for mail
 //! ```
 //!
 //! Its results are `peal.watchdog.action` and `peal.watchdog.request`, the number of its request
@@ -56,7 +56,7 @@ impl Action {
         match self {
             Action::Kill => Some(Info::new(key::PMIX_JOB_CTRL_KILL, true)),
             Action::Terminate => Some(Info::new(key::PMIX_JOB_CTRL_TERMINATE, true)),
-            // From the beginning: which checkpoint there may be, others know.
+            // Restart from the beginning: the watchdog does not know the checkpoints.
             Action::Restart => Some(Info::new(key::PMIX_JOB_CTRL_RESTART, Value::Undef)),
             Action::Nothing => None,
         }
@@ -134,7 +134,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         }
     };
     let mail = config.text("mail")?.map(str::to_owned);
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         action,
         of,

@@ -7,7 +7,7 @@
 //! name = "admin-group"
 //! path = "admin-group.wasm"
 //! [module.config]
-//! groups = "wheel, 500"          # by name, as `/etc/group` has it, or by number
+//! groups = "wheel, 500"          # names as in `/etc/group`, or numbers
 //! ```
 use peal_sdk::{
     Config, PolicyOutcome, PolicySubject, Registration, Request, UnixGroup, Value,
@@ -59,7 +59,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
             "the setting \"groups\" is missing: whose members may control any job, as in \"wheel, 500\"".to_owned()
         );
     }
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = GROUPS.set(groups);
     Ok(Vec::new())
 }

@@ -8,10 +8,10 @@
 //! name = "group-rule"
 //! path = "group-rule.wasm"
 //! [module.config]
-//! names = "crew-*, io"           # what groups may be called; a `*` at the end stands for any text
-//! namespaces = "solver-*, viz-*" # whose procs may form, invite and join; who is named by others is judged when it calls itself
+//! names = "crew-*, io"           # permitted names; a `*` at the end stands for any text
+//! namespaces = "solver-*, viz-*" # whose procs may call; a named proc is checked at its own call
 //! most = 64                      # maximum number of procs in a request; requests for whole jobs are then denied
-//! because = "ask ops@example.org or see /etc/motd"    # told beside the reason
+//! because = "ask ops@example.org or see /etc/motd"    # appended to the reason
 //! ```
 use peal_name_patterns::Pattern;
 use peal_sdk::{
@@ -50,7 +50,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .text("because")?
         .map(|text| format!(" ({text})"))
         .unwrap_or_default();
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         names,
         nspaces,
@@ -98,7 +98,7 @@ fn decide(request: &Request) -> PolicyOutcome {
 
 /// Returns the rule that a request violates, in words.
 fn breaks(settings: &Settings, request: &Request) -> Option<String> {
-    // An answer to an invitation need not name the group, whose name was looked at when they were invited.
+    // An answer to an invitation need not name the group: the invitation's name was checked.
     if let (Some(names), Some(name)) = (&settings.names, request.group_name())
         && !names.iter().any(|pattern| pattern.is_for(name))
     {

@@ -14,8 +14,8 @@
 //! path = "log-limit.wasm"
 //! grants = ["clock", "state"]    # needs store.path
 //! [module.config]
-//! per_minute = 600               # lines of each user; without it they are not limited
-//! exempt = "0, 1001"             # users that are not counted, by number; root unless it says otherwise
+//! per_minute = 600               # lines of each user; default: no limit
+//! exempt = "0, 1001"             # users without a limit, by number; default: root
 //! redact = "site.token, site.password"
 //! divert = "solver-*=site.log.board, test=pmix.log.jrec"
 //! ```
@@ -78,7 +78,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     }
     state::keys("")
         .map_err(|status| format!("it can keep nothing (status {status}): set store.path"))?;
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         per_minute,
         exempt,

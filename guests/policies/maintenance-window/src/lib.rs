@@ -12,10 +12,10 @@
 //! [module.config]
 //! weekly = "Wed 02:00-04:00, Sat 22:00-Mon 06:00"    # also "Mon-Fri 22:00-06:00", "Sat+Sun 08:00-24:00", "daily 03:00-03:30"
 //! once = "2026-12-24 12:00/2026-12-27 06:00"
-//! offset = "+01:00"              # of these times from UTC, which they are in unless it is said
-//! deny = "connection, job-control, event"            # connection and job-control unless it is said
-//! events = "-3001, -3002"        # with "event" in deny: which codes, by number; all unless it is said
-//! exempt = "0, 1001"             # users who may all the same, by number; root unless it says otherwise
+//! offset = "+01:00"              # of these times from UTC; default: UTC
+//! deny = "connection, job-control, event"            # default: connection, job-control
+//! events = "-3001, -3002"        # with "event" in deny: the codes, by number; default: all
+//! exempt = "0, 1001"             # users that are never denied, by number; default: root
 //! because = "the fabric is renewed"
 //! ```
 mod plan;
@@ -76,7 +76,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .map(|text| format!(" ({text})"))
         .unwrap_or_default();
     let (connection, job_control) = (denies("connection"), denies("job-control"));
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         plan,
         connection,

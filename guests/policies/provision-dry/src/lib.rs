@@ -8,7 +8,7 @@
 //! path = "provision-dry.wasm"
 //! [module.config]
 //! nodes = "node*, spare1"        # a * at the end stands for any text
-//! images = "rescue, centos-9"    # without it, nodes are granted as they are and no image is
+//! images = "rescue, centos-9"    # default: nodes are granted as they are, and no image is
 //! ```
 //!
 //! The answer is `peal.provision.dry` (true), `peal.provision.nodes` (their number) and
@@ -57,7 +57,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
                 .to_owned(),
         );
     }
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(settings);
     Ok(Vec::new())
 }

@@ -10,13 +10,13 @@
 //! placement = "first"                # before a policy that grants
 //! grants = ["clock", "state"]    # needs store.path
 //! [module.config]
-//! per_minute = 60                # for each of the following that has no number of its own; without it they are not limited
+//! per_minute = 60                # for each hook below without a number; default: no limit
 //! connection = 600
 //! event = 120
 //! registration = 60
 //! job_control = 10
 //! spawn = 6
-//! exempt = "0, 1001"             # users that are not counted, by number; root unless it says otherwise
+//! exempt = "0, 1001"             # users without a limit, by number; default: root
 //! ```
 mod window;
 
@@ -88,7 +88,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .collect::<Result<Vec<u32>, String>>()?;
     state::keys("")
         .map_err(|status| format!("it can keep nothing (status {status}): set store.path"))?;
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings { most, exempt });
     Ok(Vec::new())
 }

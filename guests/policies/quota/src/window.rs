@@ -83,8 +83,8 @@ mod tests {
     }
 
     proptest! {
-        /// No minute has more requests than allowed, and a user who waits as told is admitted, for
-        /// any sequence.
+        /// No minute has more requests than allowed, and a user who waits the reported time is
+        /// admitted, for any sequence.
         #[test]
         fn no_minute_has_more_than_it_may(steps in prop::collection::vec(0u64..30_000, 1..200), most in 1usize..8) {
             let (mut window, mut now, mut admitted) = (Window::default(), 0, Vec::new());

@@ -30,7 +30,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         PolicySubject::Connection(ConnectionKind::Tool) => tool(request, identity),
         PolicySubject::Event { .. } => event(request),
         PolicySubject::Registration => PolicyOutcome::pass(),
-        // Only what the site's own modules ask for has no name.
+        // Only requests of the site's own modules have no requester's name.
         PolicySubject::JobControl
             if request.requester().is_none() && request.server_identity() == Some(identity) =>
         {

@@ -12,11 +12,11 @@
 //! name = "spawn-limit"
 //! path = "spawn-limit.wasm"
 //! [module.config]
-//! procs = 64                              # how many one request may start
-//! programs = "/opt/solvers/*, /bin/date"  # which; a `*` at the end stands for any text, but for a way back up
-//! directory = "/scratch"                  # where all of them start; none may say otherwise for itself
-//! tag_output = true                       # each line of their output says whose it is
-//! exempt = "0, 1001"                      # users for whom none of this holds, by number
+//! procs = 64                              # maximum number in one request
+//! programs = "/opt/solvers/*, /bin/date"  # permitted ones; a `*` at the end matches any text without `..`
+//! directory = "/scratch"                  # of all procs; requests with another one are denied
+//! tag_output = true                       # add the proc to each line of output
+//! exempt = "0, 1001"                      # users without these limits, by number
 //! ```
 use peal_name_patterns::Pattern;
 use peal_sdk::{
@@ -59,7 +59,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
                 .to_owned(),
         );
     }
-    // An instance is told its settings once.
+    // An instance receives its settings only once.
     let _ = SETTINGS.set(settings);
     Ok(Vec::new())
 }

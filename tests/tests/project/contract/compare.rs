@@ -1,22 +1,23 @@
-//! Compares two states of the contract: what of it components that exist could no longer rely on, and what is new.
+//! Compares two states of the contract: the parts that existing components could no longer rely on,
+//! and the new parts.
 use std::collections::{BTreeMap, BTreeSet};
 use wit_parser::{
     Function, Handle, InterfaceId, Resolve, Type, TypeDef, TypeDefKind, TypeId, World, WorldItem,
 };
 
-/// Worlds that no module fills as a whole: of their exports each has some.
+/// Worlds that no module implements as a whole: each module has some of their exports.
 const FILLED_IN_PART: [&str; 2] = ["everything", "policy"];
 
-/// A difference.
+/// Difference between two contracts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
-    /// Something that components may not know, and need not.
+    /// Addition that components need not know.
     Added(String),
-    /// Something that they rely on, or that they would have to have.
+    /// Change of a part that components rely on, or an addition that they would need.
     Broken(String),
 }
 
-/// Interfaces that modules export; what is new in one of these is missing in those that exist.
+/// Returns the interfaces that modules export. Existing modules lack an addition to one of these.
 fn exported(wit: &Resolve) -> BTreeSet<InterfaceId> {
     let exports = wit
         .worlds
@@ -40,7 +41,7 @@ fn interfaces(wit: &Resolve) -> BTreeMap<String, InterfaceId> {
         .collect()
 }
 
-/// How one contract differs from an older one.
+/// Returns the differences between a contract and an older one.
 pub fn compare(old: &Resolve, new: &Resolve) -> Vec<Change> {
     let mut changes = Vec::new();
     let (before, after) = (interfaces(old), interfaces(new));
@@ -90,7 +91,7 @@ fn differ(of: &str, old: &Items, new: &Items, is_role: bool, changes: &mut Vec<C
     }
     for (name, (_, is_function)) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
         let text = format!("{of}: {name}");
-        // Who fills a role fills all of it.
+        // A module that has a role implements all functions of its interface.
         let change = if is_role && *is_function {
             Change::Broken(text + " is new in a role")
         } else {
@@ -133,7 +134,7 @@ fn worlds(old: &Resolve, new: &Resolve, changes: &mut Vec<Change>) {
     changes.extend(known.map(|(_, is)| Change::Added(format!("world {}", is.name))));
 }
 
-/// What one side of a world lost, and what it has more.
+/// Adds the losses and additions of one side of a world.
 fn sides(
     old: &Resolve,
     was: &World,
@@ -179,7 +180,7 @@ fn signature(wit: &Resolve, function: &Function) -> String {
     format!("func({}){}", params.join(", "), result.unwrap_or_default())
 }
 
-/// A type where it is used: by its name and where that comes from, or by its shape where it has none.
+/// Returns the name of a type as used: its name and origin, or its shape if it has no name.
 fn type_name(wit: &Resolve, of: &Type) -> String {
     match of {
         Type::Id(id) if wit.types[*id].name.is_some() => name_of(wit, *id),
@@ -190,7 +191,7 @@ fn type_name(wit: &Resolve, of: &Type) -> String {
 
 fn name_of(wit: &Resolve, id: TypeId) -> String {
     let of = &wit.types[id];
-    // A type that is there by `use` is the one it refers to.
+    // A type from `use` is the type that it refers to.
     if let TypeDefKind::Type(Type::Id(other)) = of.kind
         && wit.types[other].owner != of.owner
     {

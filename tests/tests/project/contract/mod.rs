@@ -1,6 +1,7 @@
-//! The contract grows and takes nothing back: `wit/` against what it was (`tests/contract/VERSION`), and components of then
-//! under the host of now. Until a version is released, which a file `RELEASED` beside it says, what would break components is
-//! reported; from then on it is forbidden.
+//! Compatibility of the contract: `wit/` against earlier states of it (`tests/contract/VERSION`),
+//! and components of earlier states under the current host. Once a version is released, which a
+//! file `RELEASED` in its directory marks, breaking changes are forbidden. Before, they are only
+//! reported.
 mod compare;
 
 use compare::{Change, compare};
@@ -48,7 +49,7 @@ fn contract(dir: &Path) -> Resolve {
     wit
 }
 
-/// The version of the package, so far as it says what is compatible.
+/// Returns the part of the package's version that determines compatibility.
 fn line(wit: &Resolve) -> (u64, u64) {
     let version = wit
         .package_names
@@ -61,7 +62,7 @@ fn line(wit: &Resolve) -> (u64, u64) {
     (version.major, version.minor)
 }
 
-/// How far changes that break something are taken.
+/// Treatment of breaking changes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Rule {
     Report,
@@ -78,7 +79,7 @@ impl Rule {
     }
 }
 
-/// Tells of every difference; an error is what may not be.
+/// Prints every difference. Returns an error for forbidden ones.
 fn judge(changes: &[Change], rule: Rule) -> Result<(), String> {
     for change in changes {
         match change {
@@ -107,7 +108,8 @@ fn items_used_by_components_stay() {
     let now = contract(&root().join("wit"));
     for baseline in baselines() {
         let then = contract(&baseline);
-        // A new line may break with the old one; then its components are the old line's.
+        // A new line may break compatibility with the old one. Its components then belong to the
+        // old line.
         if line(&then) == line(&now) {
             judge(&compare(&then, &now), Rule::of(&baseline)).unwrap();
         }
@@ -298,7 +300,8 @@ fn load(bytes: &[u8]) -> Result<Module, LoadError> {
     )
 }
 
-/// Calls a module in each of its roles. What it answers is its own matter; that it can be called is the contract's.
+/// Calls a module in each of its roles. The contract requires only that it can be called; its
+/// result does not matter.
 fn call(module: &Module) {
     if module.has_role(Role::Lifecycle) {
         module
@@ -404,10 +407,10 @@ fn call(module: &Module) {
     }
 }
 
-/// The host takes components of any patch release of its line, older or newer: whatever number it has itself, one of these
-/// is not its own.
+/// The host accepts components of any patch release of its line, older or newer. At least one of
+/// them differs from its own number.
 #[test]
-fn components_of_then_are_loaded_and_called_for_ever() {
+fn components_of_earlier_contracts_are_loaded_and_called() {
     let mut seen = 0;
     for baseline in baselines() {
         let version = baseline.file_name().unwrap().to_str().unwrap().to_owned();
@@ -439,15 +442,16 @@ fn components_of_then_are_loaded_and_called_for_ever() {
     assert!(seen >= 3);
 }
 
-/// A component knows of an interface what was there when it was built. What was added since it neither imports nor misses.
+/// A component knows only those functions of an interface that existed when it was built. It
+/// neither imports nor misses later ones.
 #[test]
-fn a_component_may_know_less_than_there_is() {
+fn component_without_later_functions_is_loaded() {
     let state = r#"(import "peal:pmix/state@0.1.0" (instance
         (export "get" (func (param "key" string) (result (result (option (list u8)) (error s32)))))))"#;
     let noop = fs::read_to_string(root().join("host/sandbox/tests/wat/noop.wat")).unwrap();
     let text = noop.replacen("(component", &format!("(component {state}"), 1);
     call(&load(&peal_tests::text_form::assemble(&text)).unwrap());
-    // And what was never there is missed.
+    // A function that never existed is missing.
     let text = noop.replacen(
         "(component",
         &format!("(component {}", state.replace("\"get\"", "\"fetch\"")),

@@ -1,4 +1,5 @@
-//! An attacker that stays while victims are measured, and what they and the server say meanwhile.
+//! An attacker that stays while victims are measured, and the measurements of the victims and the
+//! server.
 use super::{ATTACKER, MeasuredTimes, attack_beside};
 use peal_tests::{daemon::Daemon, finish, run_within};
 use serde_json::Value;
@@ -11,14 +12,15 @@ use std::{
     time::Duration,
 };
 
-/// The time that an attacker, or a victim, may take on a busy machine.
+/// Time limit of an attacker, or a victim, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A connection that takes no longer counts as undisturbed, whatever it takes without an attack, in microseconds. The attacker
-/// takes a core, and the machine may be busy with other tests. `cargo xtask bench attack` has the ratio.
+/// Time in microseconds below which a connection counts as undisturbed, regardless of its time
+/// without an attack. The attacker uses a core, and the machine may be busy with other tests.
+/// `cargo xtask bench attack` measures the ratio.
 const UNDISTURBED: u64 = 1_000_000;
 
-/// `peal-attack` as the attacker; killed when it is dropped.
+/// `peal-attack` as the attacker. It is killed when it is dropped.
 pub struct Attacker {
     child: Option<Child>,
     lines: Receiver<String>,
@@ -40,7 +42,7 @@ impl Attacker {
         }
     }
 
-    /// The next line that it prints.
+    /// Returns the next line that it prints.
     #[track_caller]
     pub fn line(&mut self) -> String {
         match self.lines.recv_timeout(PATIENCE) {
@@ -63,19 +65,19 @@ impl Drop for Attacker {
     }
 }
 
-/// Connects so many times as a tool of this user; all of them must be admitted.
+/// Connects this number of times as a tool of this user. The server must admit all of them.
 #[track_caller]
 pub fn connected(uid: u32, address: &str, times: u32) -> MeasuredTimes {
     let mut connect = attack_beside(uid, &["connect", address, &times.to_string()]);
     MeasuredTimes::of(&run_within(PATIENCE, &mut connect).expect_status(0).stdout)
 }
 
-/// True if half of the connections took no longer than twice what half of them took before.
+/// True if half of the connections took no longer than twice the median time before.
 pub fn is_undisturbed(during: MeasuredTimes, before: MeasuredTimes) -> bool {
     during.median <= (2 * before.median).max(UNDISTURBED)
 }
 
-/// The memory that the server takes, in bytes.
+/// Returns the memory of the server in bytes.
 pub fn memory(daemon: &Daemon) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status
@@ -90,7 +92,7 @@ pub fn memory(daemon: &Daemon) -> u64 {
         * 1024
 }
 
-/// A number of `peal stats`, nothing where it is not shown.
+/// Returns a number of `peal stats`, or 0 if it is not shown.
 pub fn stat(daemon: &Daemon, family: &str, labels: &[(&str, &str)]) -> u64 {
     let stats: Value = serde_json::from_str(&daemon.tell(&["stats", "--json"])).unwrap();
     let families = stats["families"]
@@ -107,7 +109,7 @@ pub fn stat(daemon: &Daemon, family: &str, labels: &[(&str, &str)]) -> u64 {
     found.map_or(0, |sample| sample["value"].as_u64().unwrap())
 }
 
-/// The attacker's usage of something, by `peal stats`.
+/// Returns the attacker's usage of a resource from `peal stats`.
 pub fn attackers(daemon: &Daemon, resource: &str) -> u64 {
     stat(
         daemon,

@@ -1,4 +1,4 @@
-//! A user is in no group by a program that runs with the rights of that group.
+//! A user does not become a member of a group by means of a program with the rights of that group.
 use super::{ATTACKER, attack_beside};
 use peal_needs::needs;
 use peal_tests::{daemon::Place, run};
@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::{PermissionsExt, chown},
 };
 
-/// The group whose rights are borrowed.
+/// Group whose rights the program has.
 const GROUP: u32 = 65_530;
 
 #[needs(prepared, root)]

@@ -1,4 +1,5 @@
-//! Records of jobs have no entries by users who may not reach these jobs, and no user fills the store for the records of others.
+//! Job records have no entries by users without access to the job, and no user fills the store for
+//! the records of other users.
 use super::{ATTACKER, VICTIM, attack_beside};
 use peal_needs::needs;
 use peal_tests::{
@@ -9,13 +10,14 @@ use peal_tests::{
 use serde_json::Value;
 use std::time::Duration;
 
-/// One more than a record could have, of each of ten connections.
+/// Number of events on ten connections: one more per connection than a record could have.
 const EVENTS: usize = 100_010;
 
-/// The time that an attack may take on a busy machine.
+/// Time limit of an attack on a busy machine.
 const ATTACK: Duration = Duration::from_secs(300);
 
-/// A server with a job of the attacker's, one of the victim's, and a channel that writes to records.
+/// Starts a server with a job of the attacker, one of the victim, and a channel that writes to job
+/// records.
 fn server(place: &Place, store: &str) -> (Daemon, String) {
     place.configure(&format!(
         "[store]\npath = {:?}\n{store}\n[[module]]\nname = \"record\"\npath = {:?}\nchannels = [\"job_record\"]\n\
@@ -30,7 +32,7 @@ fn server(place: &Place, store: &str) -> (Daemon, String) {
     (daemon, address)
 }
 
-/// The entries of a job's record.
+/// Returns the entries of a job's record.
 fn entries(place: &Place, job: &str) -> Vec<Value> {
     let mut command = peal(["job", "record", job, "--json", "--config"]);
     let printed = run(command.arg(place.path("peal.toml")))
@@ -61,7 +63,7 @@ fn events_of_others_neither_enter_nor_fill_a_job_record() {
     let place = Place::new();
     let (_daemon, address) = server(&place, "");
     raise(ATTACKER, &address, "victim", EVENTS, 0);
-    // Whoever may reach the job finds its record as it was.
+    // An event of the job's own user finds the record unchanged.
     raise(VICTIM, &address, "victim", 1, 0);
     until("the victim's event is recorded", || {
         !entries(&place, "victim").is_empty()

@@ -1,4 +1,5 @@
-//! Components of a user that take long to compile hold up nobody, and their compilation ends at its time-out.
+//! A user's components that take long to compile delay no other user, and their compilation ends at
+//! its time-out.
 use super::{ATTACKER, attack_beside};
 use peal_needs::needs;
 use peal_server::admin::{ModuleList, ModuleState};
@@ -14,10 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Times below this one say more about the machine than about the server.
+/// Bound below which times depend more on the machine than on the server.
 const FLOOR: Duration = Duration::from_millis(400);
 
-/// A server with a directory in which a user installs modules.
+/// Starts a server with a directory in which a user installs modules.
 fn installing(place: &Place, settings: &str) -> (Daemon, PathBuf) {
     let (below, own) = (place.path("users"), place.path("users/own"));
     for directory in [place.path(""), below.clone(), own.clone()] {
@@ -47,7 +48,7 @@ fn compiling(list: &ModuleList) -> usize {
         .count()
 }
 
-/// The processes that compile a component for a server.
+/// Returns the processes that compile a component for a server.
 fn compilations(daemon_of: u32) -> Vec<u32> {
     let children = |parent: u32| -> Vec<u32> {
         let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))
@@ -73,7 +74,7 @@ fn time(work: impl FnOnce()) -> Duration {
     began.elapsed()
 }
 
-/// Median times of what another user does.
+/// Measures the median times of another user's requests.
 fn victim(daemon: &Daemon, name: &str) -> [Duration; 2] {
     let median = |mut times: Vec<Duration>| {
         times.sort();
@@ -170,13 +171,13 @@ fn compilation_past_its_timeout_is_killed_and_not_tried_again() {
     );
     told("compilation took longer than 3s (deploy.compile_timeout_ms)");
     assert_eq!(compilations(daemon.pid()), Vec::<u32>::new());
-    // The same bytes with other settings.
+    // The bytes are the same, the settings differ.
     put(
         &own.join("large.toml"),
         "name = \"other\"\npath = \"large.wasm\"\n",
     );
     told("module other: compilation took longer than 3s");
-    // A component that is fit waits for its turn, and runs then.
+    // A valid component waits for its turn, and runs then.
     put(&own.join("large.wasm"), &base);
     until("it runs", || {
         place
@@ -186,7 +187,7 @@ fn compilation_past_its_timeout_is_killed_and_not_tried_again() {
             .any(|module| module.state == ModuleState::Active)
     });
     assert!(place.modules().refused.is_empty());
-    // Far more functions than are allowed bytes.
+    // The size is above the limit.
     put(&own.join("large.wasm"), vec![0_u8; 8_388_609]);
     told("the limit for components of users is 8388608 (tenant.max_component_bytes)");
     daemon.tell(&["stop", "--wait"]);

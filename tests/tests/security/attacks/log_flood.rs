@@ -1,4 +1,4 @@
-//! A channel that is flooded and slow delays neither other channels nor other users.
+//! A slow channel under a flood delays neither other channels nor other users.
 use super::{ATTACKER, MeasuredTimes, VICTIM, attack_beside, beside::stat};
 use peal_needs::needs;
 use peal_tests::{daemon::Place, guest, run_within};
@@ -7,27 +7,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The connections of the attacker, and the requests that each keeps open.
+/// Number of the attacker's connections, and of the requests that each keeps open.
 const CONNECTIONS: usize = 4;
 const OPEN: usize = 2000;
 
-/// The requests of one user that are refused in a second.
+/// Number of one user's requests that are refused per second.
 const REFUSED_EACH_SECOND: u64 = 1000;
 
-/// A time that is no sign of an attack on a busy machine, in microseconds.
+/// Time in microseconds that is no sign of an attack on a busy machine.
 const FLOOR: u64 = 250_000;
 
-/// The time that a victim may take on a busy machine.
+/// Time limit of a victim on a busy machine.
 const LOGGING: Duration = Duration::from_secs(180);
 
-/// The times of a victim, and the number of each status.
+/// Times of a victim, and the number of each status.
 #[derive(Debug)]
 struct Figures {
     times: MeasuredTimes,
     statuses: String,
 }
 
-/// Those of the only proc of a job of the victim's.
+/// Returns the times of the only proc of one of the victim's jobs.
 fn figures(address: &str, job: &str, channel: &str, count: usize) -> Figures {
     let args = ["log", address, job, channel, &count.to_string()];
     let printed = run_within(LOGGING, &mut attack_beside(VICTIM, &args))
@@ -81,7 +81,7 @@ fn flooded_slow_channel_delays_no_other_channel_or_user() {
     .spawn()
     .unwrap();
     let lines = BufReader::new(attacker.stdout.take().unwrap()).lines();
-    // All of them are at work once each was refused something.
+    // Each connection of the attacker has had a refused request, so all of them are at work.
     let refusals: Vec<String> = lines.take(CONNECTIONS).map(Result::unwrap).collect();
     let beside = figures(&address, "beside", quick, 100);
     let on_the_same = figures(&address, "same", slow, 10);

@@ -1,4 +1,4 @@
-//! Whoever attaches tools leaves room for those of others.
+//! A user that attaches many tools leaves room for those of other users.
 use super::{
     VICTIM, address,
     beside::{Attacker, connected, is_undisturbed, stat},

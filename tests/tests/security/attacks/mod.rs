@@ -1,4 +1,5 @@
-//! Attacks by unprivileged users on `peal serve`: each is a program that runs as another user, beside a victim who must not notice.
+//! Attacks by unprivileged users on `peal serve`. Each is a program that runs as another user,
+//! beside a victim that must not notice it.
 mod beside;
 mod borrowed_groups;
 mod job_records;
@@ -16,16 +17,16 @@ mod trail_secrets;
 use peal_tests::{daemon::Daemon, program};
 use std::process::{Command, Stdio};
 
-/// The user who attacks, and the one who is attacked.
+/// Users: the attacker and the victim.
 const ATTACKER: u32 = 65_531;
 const VICTIM: u32 = 65_532;
 
-/// `peal-attack` with these arguments as a user; not started yet.
+/// Returns `peal-attack` with these arguments as a user, not started yet.
 fn attack_beside(uid: u32, args: &[&str]) -> Command {
     attack_by(Command::new("setpriv"), uid, args)
 }
 
-/// `peal-attack` in the network of a process.
+/// Returns `peal-attack` in the network namespace of a process.
 fn attack_within(network: u32, uid: u32, args: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command
@@ -56,7 +57,7 @@ struct MeasuredTimes {
 }
 
 impl MeasuredTimes {
-    /// Those that `peal-attack` printed.
+    /// Parses the times that `peal-attack` printed.
     #[track_caller]
     fn of(printed: &str) -> MeasuredTimes {
         let time = |name: &str| {
@@ -80,7 +81,8 @@ fn register(daemon: &Daemon, job: &str, uid: u32) {
     ]);
 }
 
-/// The address and port of a server. Both users have a job there from then on: the tools of others are refused.
+/// Returns the address and port of a server. Both users have a job there from then on, so that
+/// tools of other users are refused.
 fn address(daemon: &Daemon) -> String {
     for user in [ATTACKER, VICTIM] {
         register(daemon, &format!("job-of-{user}"), user);
@@ -88,7 +90,7 @@ fn address(daemon: &Daemon) -> String {
     address_of(daemon)
 }
 
-/// The address and port of a server that has the victim's job.
+/// Returns the address and port of a server that has the victim's job.
 fn address_of(daemon: &Daemon) -> String {
     let environment = daemon.environment(&format!("job-of-{VICTIM}"), 0);
     let (_, uri) = environment

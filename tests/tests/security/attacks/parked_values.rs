@@ -1,4 +1,5 @@
-//! Values that procs of one user put are bounded, and go with the procs.
+//! The size of the values that procs of one user put is bounded. The values are removed with the
+//! procs.
 use super::{
     ATTACKER, address,
     beside::{Attacker, memory, stat},

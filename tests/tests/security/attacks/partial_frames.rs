@@ -1,4 +1,4 @@
-//! Whoever begins messages and never ends them takes a share of memory, for a time.
+//! A user with incomplete messages uses at most a share of memory, for a limited time.
 use super::{
     VICTIM, address, attack_beside,
     beside::{Attacker, attackers, connected, is_undisturbed, memory, stat},
@@ -21,7 +21,8 @@ fn unfinished_messages_take_share_of_memory_for_a_time() {
         Attacker::start(&["partial-frames", &address, "16", &(16 * MIB).to_string()]);
     assert_eq!(attacker.line(), "stalled");
     let taken = memory(&daemon).saturating_sub(memory_before);
-    // What grows takes twice what it holds while it is moved; before, all 256 MiB were taken.
+    // A growing buffer takes twice its size while it is moved. Without the bound, all 256 MiB were
+    // used.
     assert!(taken < 100 * MIB, "{} MiB", taken / MIB);
     assert_eq!(attackers(&daemon, "partial_frame_bytes"), 32 * MIB);
     let during = [VICTIM, 0].map(|uid| connected(uid, &address, 100));
@@ -40,7 +41,7 @@ fn unfinished_messages_take_share_of_memory_for_a_time() {
 #[test]
 fn long_messages_beyond_share_wait_and_are_all_answered() {
     let place = Place::new();
-    // The share is twice that, a fourth of what the tools send at once.
+    // The share is twice that, a fourth of the bytes that the tools send at once.
     place.configure("[server]\nmax_message_bytes = 16777216\n");
     let daemon = place.start();
     let address = address(&daemon);

@@ -1,4 +1,4 @@
-//! A user is not taken for another one whose next connection comes from the same port.
+//! A user is not taken for another user whose next connection comes from the same port.
 use super::{ATTACKER, VICTIM, attack_within};
 use peal_needs::needs;
 use peal_tests::{
@@ -15,16 +15,16 @@ use std::{
     time::Duration,
 };
 
-/// The time that an attack may take on a busy machine.
+/// Time limit of an attack on a busy machine.
 const ATTACK: Duration = Duration::from_secs(180);
 
-/// The connections of the attacker and of the victim.
+/// Number of connections of the attacker and of the victim.
 const TRIES: u32 = 4000;
 
-/// The time within which an event is printed, or else raised again.
+/// Time within which an event is printed; otherwise it is raised again.
 const SOON: Duration = Duration::from_secs(2);
 
-/// A server in a network of its own, where few ports are given to those who want any.
+/// Starts a server in a network of its own, in which the kernel assigns few ports.
 fn server(place: &Place) -> Daemon {
     let ports = "echo 40000 40063 > /proc/sys/net/ipv4/ip_local_port_range";
     place.start_under(|serve| {
@@ -40,7 +40,7 @@ fn server(place: &Place) -> Daemon {
     })
 }
 
-/// An administrator who watches the code of the forged event.
+/// Administrator that watches the code of the forged event.
 struct EventWatcher {
     child: Child,
     lines: Receiver<String>,
@@ -60,7 +60,7 @@ impl EventWatcher {
         EventWatcher { child, lines: told }
     }
 
-    /// The source of the next event, if there is one soon.
+    /// Returns the source of the next event, if there is one soon.
     fn next_source(&self) -> Option<String> {
         let event: Value = serde_json::from_str(&self.lines.recv_timeout(SOON).ok()?).unwrap();
         assert_eq!(event["code"]["number"], FORGED.0);
@@ -83,7 +83,8 @@ fn reused_port_gives_attacker_no_other_user() {
     let address = super::address(&daemon);
     let attack = |uid, args: &[&str]| attack_within(daemon.pid(), uid, args);
     let watcher = EventWatcher::start(&daemon);
-    // As its own user the victim may do what the attacker tries in its name. The first event may come before the watcher.
+    // The victim may raise the event as its own user. The first event may come before the watcher
+    // is ready.
     let raise = |name| drop(run(&mut attack(VICTIM, &["raise", &address, name])).expect_status(0));
     let seen = (0..20).find_map(|_| {
         raise("before");

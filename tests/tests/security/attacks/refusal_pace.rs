@@ -1,10 +1,11 @@
-//! Whoever is refused again and again waits, so that refusals take little of the server's time.
+//! A user with repeated refusals has to wait, so that refusals take little of the server's time.
 use super::{ATTACKER, VICTIM, address, attack_beside};
 use peal_needs::needs;
 use peal_tests::{daemon::Place, run};
 use std::time::{Duration, Instant};
 
-/// More handshakes than are refused without delay: 32 in a second, by 8 connections at a time.
+/// Number of handshakes above the number that is refused without delay: 32 in a second, by 8
+/// connections at a time.
 const JUNK: &str = "100";
 
 #[needs(prepared, root)]
@@ -20,7 +21,7 @@ fn refused_handshakes_of_one_user_are_read_at_bounded_pace() {
     };
     let delayed = junk(ATTACKER);
     assert!(delayed > Duration::from_secs(1), "{delayed:?}");
-    // Another user is not delayed by that, and may be refused as often.
+    // Another user is not delayed, and may have as many refusals.
     run(&mut attack_beside(VICTIM, &["connect", &address, "20"])).expect_status(0);
     let root = junk(0);
     assert!(

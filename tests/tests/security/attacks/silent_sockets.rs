@@ -1,4 +1,4 @@
-//! Whoever opens sockets and says nothing keeps no one else out.
+//! A user that opens sockets and sends nothing does not keep other users out.
 use super::{
     VICTIM, address,
     beside::{Attacker, attackers, connected, is_undisturbed, stat},

@@ -1,4 +1,4 @@
-//! Nobody pushes decisions out of the audit trail by being refused.
+//! Refused requests do not push decisions out of the audit trail.
 use super::{ATTACKER, VICTIM, attack_beside};
 use peal_audit::{AuditEntry, TrailSource, verify};
 use peal_model::Hook;
@@ -11,18 +11,18 @@ use peal_tests::{
 };
 use std::time::Duration;
 
-/// The time that a flood may take on a busy machine.
+/// Time limit of a flood on a busy machine.
 const FLOOD: Duration = Duration::from_secs(600);
-/// A small trail, in bytes, and as many refusals as filled it when each was a record.
+/// Size of a small trail in bytes, which one record for each refusal would fill.
 const SMALL: u64 = 2 << 20;
 const JUNK: u64 = 12_000;
-/// As many refused handshakes as had gone through such a trail many times.
+/// Number of refused handshakes that would have filled such a trail many times.
 const KNOCKS: u64 = 400;
-/// The most records that refusals of one user make in an interval of a second: for a cause the first of them, and a group; with a policy
-/// also its calls.
+/// Maximum number of records by refusals of one user in one second: for each cause the first
+/// refusal and a group, and with a policy its calls.
 const EACH_SECOND: u64 = 6;
 
-/// A server with a small trail, and perhaps a policy.
+/// Starts a server with a small trail, with or without a policy.
 pub(super) fn server(place: &Place, max_bytes: u64, policy: bool) -> Daemon {
     let dir = place.path("").display().to_string();
     let path = guest("same-user").display().to_string();
@@ -31,7 +31,7 @@ pub(super) fn server(place: &Place, max_bytes: u64, policy: bool) -> Daemon {
     } else {
         String::new()
     };
-    // Refusals are to be many: their pace is bounded by default.
+    // The test needs many refusals; by default their pace is bounded.
     place.configure(&format!(
         "[server]\nmax_refusal_delay_ms = 0\n[audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\nmax_bytes = {max_bytes}\n{module}"
     ));
@@ -52,7 +52,7 @@ pub(super) fn entries(place: &Place) -> Vec<AuditEntry> {
         .collect()
 }
 
-/// True if all of the trail is as it was written.
+/// True if the whole trail is unchanged since it was written.
 pub(super) fn is_sound(place: &Place) -> bool {
     let key = std::fs::read_to_string(place.path("audit.db.key.pub"))
         .unwrap()
@@ -67,7 +67,7 @@ pub(super) fn is_sound(place: &Place) -> bool {
     verified.findings.is_empty()
 }
 
-/// The refusals of the attacker, and in how many records they are.
+/// Returns the number of the attacker's refusals, and the number of their records.
 fn refusals(entries: &[AuditEntry]) -> (u64, u64) {
     let count = |entry: &AuditEntry| match entry {
         AuditEntry::Denied(denial) if denial.uid == Some(ATTACKER) => Some(1),
@@ -78,11 +78,12 @@ fn refusals(entries: &[AuditEntry]) -> (u64, u64) {
     (counts.iter().sum(), counts.len() as u64)
 }
 
-/// Root's tool is denied something, which must stay on record. The victim alone has a job, so that no policy lets the attacker in.
+/// Causes a denial for a tool of root, which must stay on record. Only the victim has a job, so
+/// that no policy admits the attacker.
 fn denial_of_root(daemon: &Daemon) {
     let job = format!("job-of-{VICTIM}");
     super::register(daemon, &job, VICTIM);
-    // A client of a job of another user: the only user that root is not.
+    // It is a client of another user's job, which even root may not be.
     run(&mut attack_beside(
         0,
         &["claim", &super::address_of(daemon), &job],

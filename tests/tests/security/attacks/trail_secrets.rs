@@ -1,4 +1,4 @@
-//! A secret of one user changes no record about another, and delays no decision.
+//! A secret of one user changes no record about another user, and delays no decision.
 use super::{
     ATTACKER, MeasuredTimes, VICTIM, attack_beside,
     trail_flood::{entries, is_sound, rows, server},
@@ -12,16 +12,16 @@ use peal_tests::{
 };
 use std::time::Duration;
 
-/// A trail with room for all.
+/// Size of a trail with room for all records.
 const LARGE: u64 = 1 << 30;
-/// The decisions that a victim measures.
+/// Number of decisions that a victim measures.
 const DECISIONS: &str = "300";
-/// The time that an attack may take on a busy machine.
+/// Time limit of an attack on a busy machine.
 const ATTACK: Duration = Duration::from_secs(240);
-/// The time that a decision may take whatever else the machine does: a search took seconds.
+/// Maximum time of a decision on a busy machine: a search took seconds.
 const SOON: u64 = 500_000;
 
-/// A server with a policy, and a job of each user, so that their tools are let in.
+/// Starts a server with a policy, and a job of each user, so that their tools are admitted.
 fn policed(place: &Place) -> (Daemon, String) {
     let daemon = server(place, LARGE, true);
     let address = super::address(&daemon);
@@ -43,7 +43,7 @@ fn secret_of_one_user_stays_in_records_of_others() {
     told(VICTIM, &["tell-secret", &address, SECRET]);
     daemon.tell(&["stop", "--wait"]);
     daemon.ends();
-    // All records can be read, also by those who look for a job.
+    // All records are readable, also by a search for a job.
     let decisions: Vec<_> = entries(&place)
         .into_iter()
         .filter_map(|entry| match entry {
@@ -78,7 +78,7 @@ fn secret_of_one_user_stays_in_records_of_others() {
             .all(|decision| decision.asked.infos.iter().any(is_there)),
         "what the victim said is there"
     );
-    // And the victim's own secret is in none.
+    // The victim's own secret is in none of them.
     assert!(rows(&place).iter().all(|row| {
         !row.body
             .windows(SECRET.len())
@@ -99,7 +99,7 @@ fn large_secrets_delay_no_decision_of_others() {
         &["large-secrets", &address, "3"][..],
         &["knock", &address, "30", "20", "6000"],
     ] {
-        // A stranger has no job, and is refused.
+        // A user without a job is refused.
         let uid = if attack[0] == "knock" {
             ATTACKER - 1
         } else {

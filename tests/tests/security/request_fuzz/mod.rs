@@ -1,9 +1,11 @@
-//! Fuzzed requests of every command, with wrong types everywhere, never harm the server: it goes on, its memory stays
-//! bounded, no task of it panics, and a pair of well-behaved clients notices nothing.
+//! Fuzzed requests of every command, with wrong types everywhere, never harm the server: it goes
+//! on, its memory stays bounded, none of its tasks panics, and two well-behaved clients notice
+//! nothing.
 //!
-//! What is sent follows from a seed alone. `PEAL_FUZZ_SEED` and `PEAL_FUZZ_SECONDS` make a long run of it (`cargo xtask soak`). A
-//! run that fails prints its seed and the last payloads as hex; what was found to be harmful belongs into
-//! `tests/corpus/requests.hex`. Each attack has a process of its own, whose panics and memory are counted.
+//! The requests follow from a seed alone. `PEAL_FUZZ_SEED` and `PEAL_FUZZ_SECONDS` make a long run
+//! (`cargo xtask soak`). A failed run prints its seed and the last payloads as hex. Add harmful
+//! payloads to `tests/corpus/requests.hex`. Each attack has a process of its own, whose panics and
+//! memory are counted.
 #[allow(
     dead_code,
     unused_imports,
@@ -39,20 +41,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many ranks there are: one that was lost does not come back.
+/// Number of ranks. A rank that was lost does not come back.
 const SIZE: u32 = 512;
-/// How many attack at once.
+/// Number of attackers at a time.
 const ATTACKERS: u32 = 4;
-/// How many requests are sent before it is seen whether the server goes on.
+/// Number of requests between two checks of the server.
 const BATCH: usize = 32;
-/// How many batches one server has to withstand.
+/// Number of batches for one server.
 const BATCHES: usize = 20;
-/// How many servers are attacked by `cargo test`.
+/// Number of servers that `cargo test` attacks.
 const ROUNDS: u64 = 2;
-/// How much memory may be taken for good by an attack, in bytes. It holds what the attackers need, too.
+/// Maximum growth of memory by an attack in bytes. It includes the attackers' own memory.
 const MEMORY: usize = 256 << 20;
 
-/// Panics in any task or thread.
+/// Number of panics in any task or thread.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn count_panics() {
@@ -66,7 +68,7 @@ fn count_panics() {
     });
 }
 
-/// Bounds that an attack soon meets.
+/// Returns settings with bounds that an attack soon reaches.
 fn settings() -> ServerSettings {
     let core = peal_core::server::StateSettings {
         retention: peal_core::server::RetentionLimits {
@@ -86,13 +88,13 @@ fn settings() -> ServerSettings {
     }
 }
 
-/// What makes requests.
+/// Generator of requests.
 struct Maker {
     seeded: SplitMix64,
     runner: TestRunner,
     any: HashMap<CommandCode, BoxedStrategy<Request>>,
     value: BoxedStrategy<Value>,
-    /// How they are packed: bounds are the server's business.
+    /// Encoding of the requests. The server, not the codec, enforces the bounds.
     codec: Codec,
     valid: Vec<Request>,
 }
@@ -138,7 +140,7 @@ impl Maker {
 
     fn request(&mut self) -> Request {
         let mut request = self.seeded.one_of(&self.valid).clone();
-        // These end an attack, or cost much and say nothing.
+        // These end an attack, or cost much and test little.
         if matches!(request, Request::Finalize | Request::JobData) && !self.seeded.once_in(8) {
             request = self.valid[1].clone();
         }
@@ -162,18 +164,19 @@ impl Maker {
         request
     }
 
-    /// A request as it travels, whole or not.
+    /// Returns an encoded request, complete or not.
     fn payload(&mut self) -> Vec<u8> {
         loop {
             let request = self.request();
-            // What cannot be said at all, like a value that the release has no type for, cannot be sent either.
+            // A request that cannot be encoded, such as one with a type that the release lacks,
+            // cannot be sent.
             let Ok(mut payload) = self.codec.encode_request(&request) else {
                 continue;
             };
             if self.seeded.once_in(3) {
                 mutate::bytes(&mut payload, &mut self.seeded);
             }
-            // The well-behaved listen to these codes.
+            // The well-behaved clients are registered for these codes.
             match self.codec.decode_request(&payload) {
                 Ok(Request::Notify { code, .. }) if [NEWS, FLOOD].contains(&code) => continue,
                 _ => return payload,
@@ -182,19 +185,19 @@ impl Maker {
     }
 }
 
-/// A client that sends fuzzed requests.
+/// Client that sends fuzzed requests.
 struct Attacker {
     rank: u32,
     peer: Peer,
     maker: Maker,
     tag: u32,
-    /// What was sent and not yet answered.
+    /// Requests that were sent and not yet answered.
     open: HashMap<u32, CommandCode>,
     last: Vec<Vec<u8>>,
 }
 
 impl Attacker {
-    /// Connects, in one of the ways to speak.
+    /// Connects with one of the dialects.
     async fn connect(node: &Node, rank: u32, seed: u64) -> Attacker {
         let mut hello = hello(node.proc(rank));
         if seed % 2 == 1 {
@@ -229,7 +232,8 @@ impl Attacker {
         self.peer.say(self.tag, payload).await;
     }
 
-    /// Sends many requests and one to which the answer is known. Whether the server still takes requests from us.
+    /// Sends many requests, and one with a known answer. Returns true if the server still accepts
+    /// requests.
     async fn attack(&mut self) -> bool {
         self.last = (0..BATCH).map(|_| self.maker.payload()).collect();
         for payload in self.last.clone() {
@@ -238,7 +242,7 @@ impl Attacker {
         self.is_served().await
     }
 
-    /// Makes a request that makes sense, and reads until it is answered.
+    /// Sends a valid request, and reads until it is answered. Returns true if it is.
     async fn is_served(&mut self) -> bool {
         let commit = self
             .peer
@@ -247,7 +251,7 @@ impl Attacker {
             .unwrap();
         self.send(commit).await;
         loop {
-            // A request for job data that cannot be understood ends the connection: nothing else may.
+            // Only an invalid request for job data ends the connection.
             let Some(frame) = self.peer.next().await else {
                 let garbled = self
                     .open
@@ -293,7 +297,7 @@ impl Drop for Attacker {
     }
 }
 
-/// How much memory this process has, in bytes.
+/// Returns the memory of this process in bytes.
 fn memory() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let resident = status
@@ -339,7 +343,8 @@ async fn round(seed: u64) {
         let served: [bool; ATTACKERS as usize] = served.into();
         for (attacker, served) in attackers.iter_mut().zip(served) {
             if !served || seeded.once_in(20) {
-                // Somebody else comes, while the old one is lost, or has left, with requests still open.
+                // Another rank connects, after the old one was lost or finalized with requests
+                // still open.
                 *attacker = Attacker::connect(&flooded.node, next_rank, seeded.number()).await;
                 next_rank += 1;
             }

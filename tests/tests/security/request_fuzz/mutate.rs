@@ -1,11 +1,11 @@
-//! What may be wrong with a request whose bytes are right, and what may be wrong with bytes.
+//! Mutations of requests that are encoded correctly, and mutations of bytes.
 use peal_model::{
     DataArray, Info, InfoFlags, Key, Kval, Nspace, Proc, Rank, Request, Status, Text, Value,
     names::ATTRIBUTES, rank,
 };
 use peal_tests::rng::SplitMix64;
 
-/// Everything in a request that can be another thing of its kind.
+/// All parts of a request that can be replaced by others of their kind.
 #[derive(Default)]
 struct Parts<'a> {
     infos: Vec<&'a mut Vec<Info>>,
@@ -155,7 +155,7 @@ fn parts(request: &mut Request) -> Parts<'_> {
     parts
 }
 
-/// Makes several things in a request wrong. `any` gives a value of any type.
+/// Changes several parts of a request to invalid ones. `any` returns a value of any type.
 pub fn typed(request: &mut Request, seeded: &mut SplitMix64, any: &mut dyn FnMut() -> Value) {
     for _ in 0..=seeded.below(4) {
         let parts = parts(request);
@@ -262,7 +262,7 @@ fn wrong_infos(infos: &mut Vec<Info>, seeded: &mut SplitMix64, any: &mut dyn FnM
     }
 }
 
-/// A key of the Standard, which sooner or later is each of them.
+/// Returns a random key of the Standard.
 fn known_key(seeded: &mut SplitMix64) -> Key {
     Key::new(seeded.one_of(ATTRIBUTES).key).unwrap()
 }
@@ -279,7 +279,7 @@ fn wrong_value(seeded: &mut SplitMix64, any: &mut dyn FnMut() -> Value) -> Value
             ])
             .clone(),
         3 => Value::Double(f64::MAX),
-        // As deep as may travel, and deeper than the requester's own limits would let it.
+        // The nesting reaches the limit of messages, and exceeds the requester's own limit.
         4 => nested(seeded.below(20), any()),
         5 => Value::DataArray(DataArray::infos(
             (0..seeded.below(300)).map(|_| Info::new(known_key(seeded), any())),
@@ -345,7 +345,7 @@ fn a_nspace(at: usize) -> Nspace {
     }
 }
 
-/// Makes several bytes of a message wrong.
+/// Changes several bytes of a message.
 pub fn bytes(payload: &mut Vec<u8>, seeded: &mut SplitMix64) {
     for _ in 0..=seeded.below(4) {
         let at = seeded.below(payload.len().max(1));

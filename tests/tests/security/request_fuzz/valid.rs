@@ -1,10 +1,10 @@
-//! Requests that make sense: at least one of every command, with the directives that servers look at.
+//! Valid requests: at least one of every command, with the directives that servers interpret.
 use peal_model::{
     App, Commit, DataArray, Info, IofChannel, Key, KeyName, Kval, Proc, Query, Range, Request,
     ResourceUnit, Scope, Status, Text, Topology, Value, code, key,
 };
 
-/// Codes of the attackers' events; nobody else listens to them.
+/// Codes of the attackers' events, for which no other client is registered.
 pub const CODES: [Status; 4] = [
     Status(-7001),
     Status(-7002),
@@ -28,7 +28,7 @@ fn own(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
-/// Those of `me`, a proc of a job in which `others` are.
+/// Returns the requests of `me`, a proc of a job with the procs `others`.
 pub fn requests(me: &Proc, others: &[Proc]) -> Vec<Request> {
     let job = Proc::all(me.nspace.clone());
     let both: Vec<Proc> = others.iter().take(1).chain([me]).cloned().collect();
