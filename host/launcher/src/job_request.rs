@@ -110,15 +110,9 @@ pub struct JobOptions {
     pub termination_delay: Duration,
     /// Time between the request to end and the kill.
     pub grace: Duration,
-<<<<<<< HEAD
-    /// Who is started again with a proc that is.
-    pub restart: RestartScope,
-    /// Whether procs are kept in control groups.
-=======
     /// Procs that a restart includes.
-    pub restart: RestartOf,
+    pub restart: RestartScope,
     /// Use of control groups.
->>>>>>> m28
     pub control_groups: ControlGroups,
     /// Maximum number of spawned jobs that run at the same time.
     pub max_spawned: usize,

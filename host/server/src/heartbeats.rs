@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn noted_heartbeat_prevents_report_of_silence() {
-        let mut monitored = Ward::of(1);
+        let mut monitored = MonitoredProc::of(1);
         assert!(monitored.beat(0, 500));
         for at in (1000..20_000).step_by(500) {
             assert!(!monitored.beat(0, at));
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn silent_proc_is_monitored_again_at_once() {
-        let mut monitored = Ward::of(1);
+        let mut monitored = MonitoredProc::of(1);
         monitored.beat(0, 100);
         monitored.beat(0, 200);
         // The heartbeat noted at 200 is read only now and is too old.
@@ -284,7 +284,7 @@ mod tests {
             }) as fn(&mut ServerState, PeerId) -> Vec<Action>,
             |state, peer| state.disconnected(peer, MonotonicTime(2)),
         ] {
-            let mut monitored = Ward::of(2);
+            let mut monitored = MonitoredProc::of(2);
             assert!(monitored.beat(0, 100) && monitored.beat(1, 200));
             assert!(!monitored.beat(1, 1000) && !monitored.beat(0, 900));
             let (clone, _) = monitored.peers[1];

@@ -729,11 +729,14 @@ fn launcher_logs_of_its_job_as_requested() {
         "{board:?}"
     );
     let entries = record(&site, &job);
-    assert!(lines.iter().all(|line| {
-        entries
-            .iter()
-            .any(|entry| entry.1.starts_with("log") && entry.1.contains(line))
-    }));
+    assert!(
+        lines.iter().all(|line| {
+            entries
+                .iter()
+                .any(|entry| entry.1.starts_with("log") && entry.1.contains(line))
+        }),
+        "{entries:#?}"
+    );
 
     run_with(
         &[&["--log", "failures", "--log", "completion"][..], &to_board].concat(),
