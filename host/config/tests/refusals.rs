@@ -411,7 +411,7 @@ fn wrong_value_is_refused_with_valid_values() {
     let kinds = [
         "mail.sender",
         "a user needs a password",
-        "encryption is needed",
+        "a password needs an encrypted connection",
         "says nothing of a sink",
         "max_retry_delay_ms",
     ];
