@@ -1,7 +1,7 @@
 //! Handlers of the client: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
     event_registrations::{EventRegistrations, ServerUpdate},
-    handler::{Handler, HandlerRequests, HandlerReturn, HostedHandler, LateOutcome, panicked},
+    handler::{ExternalHandler, Handler, HandlerRequests, HandlerReturn, LateOutcome, panicked},
     handler_thread::HandlerThread,
     lock,
     recent::{EventNumber, RecentEvents},
@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-/// Limit of registrations of one hosted handler, equal to that of a component in a server.
+/// Limit of registrations of one external handler, equal to that of a component in a server.
 const MAX_REGISTRATIONS: usize = 64;
 
 /// Codes and classes under which a registration is counted.
@@ -201,16 +201,16 @@ impl ClientHandlers {
             .any(|counted| counted.codes.contains(&code))
     }
 
-    /// Returns true if a registration belongs to this hosted handler.
-    pub(crate) fn is_of(&self, id: RegistrationId, hosted: &Arc<dyn HostedHandler>) -> bool {
+    /// Returns true if a registration belongs to this external handler.
+    pub(crate) fn is_of(&self, id: RegistrationId, hosted: &Arc<dyn ExternalHandler>) -> bool {
         lock(&self.state)
             .chain
             .get(id)
             .is_some_and(|(_, handler)| handler.is(hosted))
     }
 
-    /// Returns true if a hosted handler may have one more registration.
-    pub(crate) fn has_room_for(&self, hosted: &Arc<dyn HostedHandler>) -> bool {
+    /// Returns true if an external handler may have one more registration.
+    pub(crate) fn has_room_for(&self, hosted: &Arc<dyn ExternalHandler>) -> bool {
         lock(&self.state)
             .chain
             .iter()
@@ -344,7 +344,7 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
         match next {
             NextHandler::Call(call) => {
                 let handler = call.member().handler.clone();
-                let may_block = matches!(handler, Handler::Native(_) | Handler::Hosted { .. });
+                let may_block = matches!(handler, Handler::Native(_) | Handler::External { .. });
                 if walker == Walker::Runtime && may_block {
                     return ClientChainRun::MayBlock(Box::new(call), wishes.into_inner());
                 }

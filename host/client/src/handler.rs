@@ -1,4 +1,4 @@
-//! Handlers of the client, native closures or hosted ones, and calls of them.
+//! Handlers of the client, native closures or external ones, and calls of them.
 use crate::{AbsenceDecision, Invited, group::InvitationAnswer};
 use peal_core::{
     chain::{ChainMember, HandlerOutcome, PendingHandler},
@@ -99,9 +99,9 @@ pub(crate) struct HandlerRequests {
     pub(crate) raised: Vec<RaisedEvent>,
     /// Registrations that have ended: deregistered by a handler, or used up.
     pub(crate) deregistered: Vec<RegistrationId>,
-    /// Changes that hosted handlers request of their own registrations.
-    pub(crate) changes: Vec<(Arc<dyn HostedHandler>, RegistrationChange)>,
-    /// Answer of the first hosted handler that answers an invitation.
+    /// Changes that external handlers request of their own registrations.
+    pub(crate) changes: Vec<(Arc<dyn ExternalHandler>, RegistrationChange)>,
+    /// Answer of the first external handler that answers an invitation.
     pub(crate) invitation_answer: Option<InvitationAnswer>,
 }
 
@@ -121,18 +121,18 @@ pub(crate) enum HandlerReturn {
 
 /// Handler that code outside of this crate runs, such as the instance of a component (feature
 /// `modules`). It cannot reach the client, so that its requests come with its result.
-pub trait HostedHandler: Send + Sync {
+pub trait ExternalHandler: Send + Sync {
     /// Returns the name for logs and for chain results without a name of their own.
     fn name(&self) -> &str;
 
     /// Handles an event. It may block. `tag` is that of the registration that is called: the one
     /// that the handler itself gave it, or zero.
-    fn handle(&self, call: &PendingHandler<Handler>, tag: u32) -> HostedResult;
+    fn handle(&self, call: &PendingHandler<Handler>, tag: u32) -> ExternalResult;
 }
 
-/// Result of a hosted handler.
+/// Result of an external handler.
 #[derive(Debug)]
-pub struct HostedResult {
+pub struct ExternalResult {
     /// Status and infos for the chain.
     pub outcome: HandlerOutcome,
     /// Events to raise.
@@ -154,10 +154,10 @@ pub enum Handler {
     /// be executed upon completing the handler's actions). The chain and other events wait for it,
     /// at most for [`crate::ClientSettings::handler_timeout`].
     Deferred(Arc<Deferred>),
-    /// Hosted handler on the handlers' thread.
-    Hosted {
+    /// External handler on the handlers' thread.
+    External {
         /// Handler to call.
-        handler: Arc<dyn HostedHandler>,
+        handler: Arc<dyn ExternalHandler>,
         /// Tag that the handler gave the registration; zero if it did not make it.
         tag: u32,
     },
@@ -206,9 +206,9 @@ impl Handler {
         Handler::Deferred(Arc::new(move |call| Box::pin(handler(call))))
     }
 
-    pub(crate) fn is(&self, hosted: &Arc<dyn HostedHandler>) -> bool {
+    pub(crate) fn is(&self, hosted: &Arc<dyn ExternalHandler>) -> bool {
         // The same handler may have several vtables, so that only its address is compared.
-        matches!(self, Handler::Hosted { handler, .. }
+        matches!(self, Handler::External { handler, .. }
             if std::ptr::addr_eq(Arc::as_ptr(handler), Arc::as_ptr(hosted)))
     }
 
@@ -239,8 +239,8 @@ impl Handler {
                     Err(_) => HandlerReturn::Answered(panicked(event)),
                 }
             }
-            Handler::Hosted { handler, tag } => {
-                let HostedResult {
+            Handler::External { handler, tag } => {
+                let ExternalResult {
                     outcome,
                     raised,
                     changes,
@@ -267,7 +267,7 @@ impl fmt::Debug for Handler {
             Handler::Native(_) => f.write_str("a native handler"),
             Handler::Quick(_) => f.write_str("a native handler that never blocks"),
             Handler::Deferred(_) => f.write_str("a native handler that completes later"),
-            Handler::Hosted { handler, .. } => write!(f, "module {}", handler.name()),
+            Handler::External { handler, .. } => write!(f, "module {}", handler.name()),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Components as handlers of a client.
-use crate::handler::{Handler, HostedHandler, HostedResult, RaisedEvent};
+use crate::handler::{ExternalHandler, ExternalResult, Handler, RaisedEvent};
 use peal_core::chain::{HandlerOutcome, PendingHandler};
 use peal_sandbox::{EventCall, Module};
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use std::sync::Arc;
 impl Handler {
     /// Creates a handler of a component.
     pub fn component(module: Arc<Module>) -> Handler {
-        Handler::Hosted {
+        Handler::External {
             handler: module,
             tag: 0,
         }
     }
 }
 
-impl HostedHandler for Module {
+impl ExternalHandler for Module {
     fn name(&self) -> &str {
         Module::name(self)
     }
 
-    fn handle(&self, call: &PendingHandler<Handler>, tag: u32) -> HostedResult {
+    fn handle(&self, call: &PendingHandler<Handler>, tag: u32) -> ExternalResult {
         let result = Module::handle(
             self,
             &EventCall {
@@ -42,7 +42,7 @@ impl HostedHandler for Module {
             range: event.range,
             infos: event.infos,
         });
-        HostedResult {
+        ExternalResult {
             outcome: HandlerOutcome {
                 status: result.status,
                 infos: result.infos,

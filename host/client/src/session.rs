@@ -5,7 +5,7 @@ use crate::{
     events::{ClientHandlers, EventRetention, EventRun, Hearers, IncomingEvent},
     group::EndedInvitations,
     group::InvitationAnswer,
-    handler::{Handler, HostedHandler, RaisedEvent},
+    handler::{ExternalHandler, Handler, RaisedEvent},
     lock,
     queue::{Arrivals, EventQueue, QueuedItem},
     server_connection::{ConnectTarget, Connected, PendingReply, ServerConnection},
@@ -333,9 +333,13 @@ impl ClientSession {
         wishes.invitation_answer
     }
 
-    /// Changes a registration of a hosted handler, within its limits. A failure is logged, since the
+    /// Changes a registration of an external handler, within its limits. A failure is logged, since the
     /// handler has returned.
-    async fn change(self: &Arc<Self>, handler: Arc<dyn HostedHandler>, change: RegistrationChange) {
+    async fn change(
+        self: &Arc<Self>,
+        handler: Arc<dyn ExternalHandler>,
+        change: RegistrationChange,
+    ) {
         match change {
             RegistrationChange::Deregister(number) => {
                 let id = RegistrationId(number);
@@ -356,18 +360,18 @@ impl ClientSession {
         }
     }
 
-    /// Registers a hosted handler by its request. The server's reply is awaited in another task: it may
+    /// Registers an external handler by its request. The server's reply is awaited in another task: it may
     /// lie behind events whose handling waits for this one.
     async fn register_requested(
         self: &Arc<Self>,
-        handler: Arc<dyn HostedHandler>,
+        handler: Arc<dyn ExternalHandler>,
         wish: ModuleRegistration,
     ) -> Result<(), ClientError> {
         let registration =
             Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
         let registration = registration.named(wish.name.as_deref(), handler.name());
         let turn = self.changes.lock().await;
-        let handler = Handler::Hosted {
+        let handler = Handler::External {
             handler,
             tag: wish.tag,
         };

@@ -327,7 +327,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
             let (name, help) = help.split_once(' ').unwrap();
             assert!(!help.trim().is_empty() && help.trim() == help, "{line:?}");
             assert!(
-                (name.starts_with("peal") || name == "process_start_time_seconds")
+                (name.starts_with("peal") || name.starts_with("process_"))
                     && name
                         .bytes()
                         .all(|byte| byte.is_ascii_lowercase() || byte == b'_'),

@@ -293,3 +293,37 @@ fn a_terminal_that_takes_nothing_keeps_nothing_from_the_record() {
         "{record:?}"
     );
 }
+
+#[needs(prepared)]
+#[test]
+fn trace_line_names_client_request_event_and_module() {
+    let traced = |filter: &str| {
+        let peal_program = program("peal");
+        let mut command = peal(["run", "-n", "1", "--handler"]);
+        command.arg(guest("trap")).env("PEAL_LOG", filter);
+        command.arg("--").arg(peal_program);
+        command.args(["event", "notify", "--range", "namespace", "--", "-3001"]);
+        let stderr = run(&mut command).expect_status(0).stderr;
+        let line = stderr
+            .lines()
+            .find(|line| line.contains("module call failed"))
+            .unwrap_or_else(|| panic!("no failed call in {stderr}"));
+        line.to_owned()
+    };
+    let line = traced("info");
+    for part in [
+        "connection{from=127.0.0.1:",
+        " rank=0}:request{command=Notify tag=",
+        "}:event{number=1 code=-3001 source=",
+        "}:chain{owner=namespace ",
+        "module=\"trap\"",
+    ] {
+        assert!(line.contains(part), "{part:?} is not in {line}");
+    }
+    // Warnings name the client at the usual level, too.
+    let line = traced("warn");
+    assert!(
+        line.contains("connection{from=127.0.0.1:") && line.contains(" rank=0}"),
+        "{line}"
+    );
+}
