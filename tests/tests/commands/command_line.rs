@@ -3,7 +3,7 @@ use peal_client::Client;
 use peal_model::{Nspace, Range, Status};
 use peal_needs::needs;
 use peal_store::{Store, StoreSettings};
-use peal_tests::{finish, guest, peal, run};
+use peal_tests::{finish, guest, peal, program, run};
 use std::{
     fs::Permissions,
     io::{BufRead, BufReader, Write},

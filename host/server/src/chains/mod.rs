@@ -117,10 +117,11 @@ pub(crate) struct ChainEvent {
 }
 
 impl ChainEvent {
-    /// Creates the span of an event, inside the current one.
+    /// Creates the span of an event, inside the current one. At a level where it is disabled, this
+    /// is the current span, so that warnings of the chains name the connection.
     pub(crate) fn span(number: u64, event: &Event) -> Span {
         let source = event.source.as_ref().map(field::display);
-        tracing::info_span!("event", number, code = %event.code, source)
+        tracing::info_span!("event", number, code = %event.code, source).or_current()
     }
 }
 

@@ -66,7 +66,14 @@ impl ChainWorker {
             match work {
                 ChainWork::Reseat(seats) => self.replace_modules(&seats),
                 ChainWork::Event(passing) => {
-                    let span = tracing::info_span!(parent: &passing.entered.span, "chain", owner = %self.owner);
+                    let event = &passing.entered.span;
+                    let span = tracing::info_span!(parent: event, "chain", owner = %self.owner);
+                    // A disabled span would hide the spans around it.
+                    let span = if span.is_disabled() {
+                        event.clone()
+                    } else {
+                        span
+                    };
                     self.event(passing, &queue).instrument(span).await;
                 }
             }

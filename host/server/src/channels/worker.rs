@@ -129,7 +129,8 @@ impl ChannelWorker {
         let span = tracing::info_span!(
             "log request",
             source = request.source.as_ref().map(field::display)
-        );
+        )
+        .or_current();
         let write = async move {
             let became = writer.write(&request, run).await;
             Written {

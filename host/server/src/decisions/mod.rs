@@ -249,7 +249,7 @@ impl Decisions {
         default: HookDefault,
     ) -> Option<Verdict> {
         let hook = request.matter.hook();
-        let span = tracing::info_span!("decision", number = id.number(), %hook);
+        let span = tracing::info_span!("decision", number = id.number(), %hook).or_current();
         let Some(entry) = self.hook_workers.get(&hook) else {
             return Some(Verdict::overload());
         };
