@@ -8,7 +8,7 @@ use anyhow::Result;
 use peal_core::{
     class::{Class, ClassFilter},
     owner::Owner,
-    registration::{ChainPlacement, EventCodes, Registration, SourceFilter},
+    registration::{ChainPlacement, EventCodes, HandlerRegistration, SourceFilter},
     user_scope::UserScope,
 };
 use peal_model::{Event, Nspace, Proc, Status};
@@ -91,7 +91,7 @@ enum PassedOver {
 
 impl PassedOver {
     /// Returns the reason why a registration does not match an event, if it does not.
-    fn why(registration: &Registration, event: &Event) -> Option<PassedOver> {
+    fn why(registration: &HandlerRegistration, event: &Event) -> Option<PassedOver> {
         let is_for = |codes: &EventCodes| match codes {
             EventCodes::Single(code) => *code == event.code,
             EventCodes::Multi(codes) => codes.contains(&event.code),
@@ -109,7 +109,7 @@ impl PassedOver {
                 _ => Some(PassedOver::Class),
             },
             _ => {
-                let whoever_is_affected = Registration {
+                let whoever_is_affected = HandlerRegistration {
                     affected: Vec::new(),
                     ..registration.clone()
                 };
@@ -124,8 +124,8 @@ impl PassedOver {
     }
 }
 
-fn in_both_classes(registration: &Registration) -> Registration {
-    Registration {
+fn in_both_classes(registration: &HandlerRegistration) -> HandlerRegistration {
+    HandlerRegistration {
         levels: ClassFilter::Both,
         ..registration.clone()
     }
@@ -152,7 +152,7 @@ struct Row<'a> {
     position: Result<usize, PassedOver>,
     owner: Owner,
     handler: &'a ChainHandler,
-    registration: Registration,
+    registration: HandlerRegistration,
     /// True if the handler runs only if the event names procs, which the command line left open.
     depends_on_class: bool,
 }
@@ -170,7 +170,7 @@ fn rows<'a>(
         let users = jobs.iter().map(|(nspace, uid)| (nspace, *uid));
         let sees = event.is_none_or(|event| owner.sees(event, UserScope::Everybody, users));
         for handler in &chain.handlers {
-            let registration = Registration::try_from(handler)?;
+            let registration = HandlerRegistration::try_from(handler)?;
             let passed_over = match event {
                 Some(_) if !sees => Some(PassedOver::Owner),
                 Some(event) => PassedOver::why(&registration, event),

@@ -10,7 +10,7 @@ use peal_core::{
     chain::{ChainRun, HandlerOutcome, NextHandler, PendingHandler},
     class::ClassFilter,
     order::Registrations,
-    registration::{Registration, RegistrationError, RegistrationId},
+    registration::{HandlerRegistration, RegistrationError, RegistrationId},
 };
 use peal_model::{Event, Status, code};
 use std::{
@@ -151,7 +151,7 @@ impl ClientHandlers {
     pub(crate) fn register(
         &self,
         codes: &[Status],
-        registration: Registration,
+        registration: HandlerRegistration,
         handler: Handler,
     ) -> Result<(RegistrationId, ServerUpdate), RegistrationError> {
         let mut state = lock(&self.state);

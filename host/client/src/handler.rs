@@ -2,7 +2,7 @@
 use crate::{AbsenceDecision, Invited, group::InvitationAnswer};
 use peal_core::{
     chain::{ChainMember, HandlerOutcome, PendingHandler},
-    registration::{Registration, RegistrationId},
+    registration::{HandlerRegistration, RegistrationId},
 };
 use peal_model::{ChainResult, Event, Info, Range, RegistrationChange, Status, Value};
 use std::{
@@ -19,7 +19,7 @@ pub struct HandlerCall<'a> {
     event: &'a Event,
     steps: &'a [ChainResult],
     id: RegistrationId,
-    registration: &'a Registration,
+    registration: &'a HandlerRegistration,
     requests: &'a RefCell<HandlerRequests>,
 }
 

@@ -2,7 +2,7 @@
 use crate::{Client, ClientError, Handler, queue::QueuedItem, session::ClientSession};
 use peal_core::{
     audience,
-    registration::{Registration, RegistrationId},
+    registration::{HandlerRegistration, RegistrationId},
 };
 use peal_model::{CommandCode, Event, Info, Range, Request, Status};
 use std::sync::Arc;
@@ -27,7 +27,8 @@ impl Client {
         directives: &[Info],
         handler: Handler,
     ) -> Result<RegistrationId, ClientError> {
-        let registration = Registration::from_directives(codes, directives, Some(self.me()))?;
+        let registration =
+            HandlerRegistration::from_directives(codes, directives, Some(self.me()))?;
         let session = self.session();
         let register = async {
             let turn = session.changes.lock().await;

@@ -12,7 +12,7 @@ use crate::{
 };
 use peal_core::{
     audience,
-    registration::{Registration, RegistrationId},
+    registration::{HandlerRegistration, RegistrationId},
 };
 use peal_model::{
     CommandCode, Event, Info, ModuleRegistration, Proc, Range, RegistrationChange, Request, Status,
@@ -368,7 +368,7 @@ impl ClientSession {
         wish: ModuleRegistration,
     ) -> Result<(), ClientError> {
         let registration =
-            Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
+            HandlerRegistration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
         let registration = registration.named(wish.name.as_deref(), handler.name());
         let turn = self.changes.lock().await;
         let handler = Handler::External {

@@ -1,6 +1,6 @@
 //! Steps of an event through a chain: one handler after the other. Each sees the results of those
 //! before it.
-use crate::registration::{Lifetime, Registration, RegistrationId};
+use crate::registration::{HandlerRegistration, Lifetime, RegistrationId};
 use peal_model::{ChainResult, Event, Info, Status, code, key};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,7 +10,7 @@ pub struct ChainMember<H> {
     /// The identifier of its registration.
     pub id: RegistrationId,
     /// Its registration.
-    pub registration: Arc<Registration>,
+    pub registration: Arc<HandlerRegistration>,
     /// The handler itself.
     pub handler: H,
 }

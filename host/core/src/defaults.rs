@@ -30,7 +30,12 @@ impl Defaults {
 
     /// Sets the default of a hook.
     pub fn set(&mut self, hook: Hook, default: HookDefault) {
-        self.0.insert(hook, default);
+        // An absent entry means the built-in rule, so that equal defaults compare as equal.
+        if default == HookDefault::BuiltIn {
+            self.0.remove(&hook);
+        } else {
+            self.0.insert(hook, default);
+        }
     }
 }
 

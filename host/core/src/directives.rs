@@ -5,13 +5,13 @@ use crate::{
     audience::ProcSet,
     class::ClassFilter,
     registration::{
-        ChainPlacement, EventCodes, Lifetime, Registration, RegistrationError, SourceFilter,
+        ChainPlacement, EventCodes, HandlerRegistration, Lifetime, RegistrationError, SourceFilter,
     },
 };
 use peal_model::{Info, Infos, KeyName, Proc, Range, Status, code, key};
 use std::time::Duration;
 
-impl Registration {
+impl HandlerRegistration {
     /// Parses the directives of a registration, as `PMIx_Register_event_handler` takes them.
     /// `registrant` is the registering proc; a job's hosted handlers register as its wildcard rank,
     /// and the site's as none. Keys of other calls are ignored.
@@ -21,8 +21,8 @@ impl Registration {
         codes: &[Status],
         directives: &[Info],
         registrant: Option<&Proc>,
-    ) -> Result<Registration, RegistrationError> {
-        let mut registration = Registration::new(
+    ) -> Result<HandlerRegistration, RegistrationError> {
+        let mut registration = HandlerRegistration::new(
             text(directives, key::PMIX_EVENT_HDLR_NAME)?.unwrap_or_default(),
             EventCodes::of(codes),
         );

@@ -8,7 +8,7 @@ use crate::{
     chain::{ChainMember, ChainRun},
     class::EventSummary,
     registration::{
-        Category, ChainPlacement, Mode, Registration, RegistrationError, RegistrationId,
+        Category, ChainPlacement, HandlerRegistration, Mode, RegistrationError, RegistrationId,
     },
 };
 use peal_model::Event;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 struct RegistrationEntry<H> {
     id: RegistrationId,
-    registration: Arc<Registration>,
+    registration: Arc<HandlerRegistration>,
     handler: H,
 }
 
@@ -173,7 +173,7 @@ impl<H> Registrations<H> {
     /// Fails if the placement is taken or impossible.
     pub fn register(
         &mut self,
-        registration: Registration,
+        registration: HandlerRegistration,
         handler: H,
     ) -> Result<RegistrationId, RegistrationError> {
         let id = RegistrationId(self.next);
@@ -190,7 +190,7 @@ impl<H> Registrations<H> {
     pub fn take_over(
         &mut self,
         id: RegistrationId,
-        registration: &Arc<Registration>,
+        registration: &Arc<HandlerRegistration>,
         handler: H,
     ) -> Result<(), RegistrationError> {
         self.insert(RegistrationEntry {
@@ -239,13 +239,13 @@ impl<H> Registrations<H> {
     }
 
     /// Returns a registration with its handler, if it exists.
-    pub fn get(&self, id: RegistrationId) -> Option<(&Registration, &H)> {
+    pub fn get(&self, id: RegistrationId) -> Option<(&HandlerRegistration, &H)> {
         let entry = self.entries().find(|entry| entry.id == id)?;
         Some((&*entry.registration, &entry.handler))
     }
 
     /// Returns the identifier, registration and handler of each, in the order in which they run.
-    pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Arc<Registration>, &H)> {
+    pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Arc<HandlerRegistration>, &H)> {
         self.entries()
             .map(|entry| (entry.id, &entry.registration, &entry.handler))
     }

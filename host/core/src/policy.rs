@@ -3,7 +3,7 @@
 use crate::{
     defaults::{self, HookDefault, RuleDenial, RuleRequest},
     order::Registrations,
-    registration::{ChainPlacement, EventCodes, Mode, Registration, RegistrationError},
+    registration::{ChainPlacement, EventCodes, HandlerRegistration, Mode, RegistrationError},
 };
 use peal_model::{
     Amendment, ChainResult, GroupOperationKind, Info, KeyName, PolicyOutcome, PolicyRequest,
@@ -184,10 +184,10 @@ impl<P> PolicyChain<P> {
         on_failure: OnFailure,
         policy: P,
     ) -> Result<(), RegistrationError> {
-        let registration = Registration {
+        let registration = HandlerRegistration {
             place,
             mode,
-            ..Registration::new(name, EventCodes::Default)
+            ..HandlerRegistration::new(name, EventCodes::Default)
         };
         self.policies
             .register(registration, Policy { on_failure, policy })

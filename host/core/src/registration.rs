@@ -158,7 +158,7 @@ impl SourceFilter {
 
 /// A registration of a handler.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Registration {
+pub struct HandlerRegistration {
     /// The name (`PMIX_EVENT_HDLR_NAME`), empty for none. Names need not be unique.
     pub name: Arc<str>,
     /// The codes.
@@ -270,10 +270,10 @@ fn display_name(name: &str) -> String {
     }
 }
 
-impl Registration {
+impl HandlerRegistration {
     /// Creates a registration without directives: for job-specific events, as in RFC 0002.
-    pub fn new(name: &str, codes: EventCodes) -> Registration {
-        Registration {
+    pub fn new(name: &str, codes: EventCodes) -> HandlerRegistration {
+        HandlerRegistration {
             name: name.into(),
             codes,
             place: ChainPlacement::default(),
@@ -288,10 +288,10 @@ impl Registration {
 
     /// Names the registration: by the component's own choice, else by its directives, else after
     /// the module.
-    pub fn named(self, wanted: Option<&str>, module: &str) -> Registration {
+    pub fn named(self, wanted: Option<&str>, module: &str) -> HandlerRegistration {
         let own = Some(&*self.name).filter(|own| !own.is_empty());
         let name = wanted.or(own).unwrap_or(module).into();
-        Registration { name, ..self }
+        HandlerRegistration { name, ..self }
     }
 
     /// Returns the number of named procs, as sources and as affected procs.

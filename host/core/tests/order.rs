@@ -11,8 +11,8 @@ use peal_core::{
     class::ClassFilter,
     order::Registrations,
     registration::{
-        Category, ChainPlacement, EventCodes, Lifetime, Mode, Registration, RegistrationError,
-        RegistrationId, SourceFilter,
+        Category, ChainPlacement, EventCodes, HandlerRegistration, Lifetime, Mode,
+        RegistrationError, RegistrationId, SourceFilter,
     },
 };
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
@@ -35,9 +35,9 @@ fn add(
     place: ChainPlacement,
 ) -> Result<RegistrationId, RegistrationError> {
     chain.register(
-        Registration {
+        HandlerRegistration {
             place,
-            ..Registration::new(name, codes_of(codes))
+            ..HandlerRegistration::new(name, codes_of(codes))
         },
         (),
     )
@@ -168,7 +168,7 @@ fn every_conflict_names_holder_of_placement() {
     }
     let infos = [key::PMIX_EVENT_HDLR_FIRST, key::PMIX_EVENT_HDLR_LAST]
         .map(|key| Info::new(key, Value::Bool(true)));
-    let error = Registration::from_directives(&[], &infos, None).unwrap_err();
+    let error = HandlerRegistration::from_directives(&[], &infos, None).unwrap_err();
     assert_eq!(
         error.to_string(),
         "pmix.evfirst and pmix.evlast exclude each other; give one place"
@@ -185,10 +185,10 @@ fn a_shadow_stands_where_it_would_act_and_is_in_nobodys_way() {
     ];
     let mut chain = Registrations::default();
     let mut add = |name: &str, place: &ChainPlacement, mode| {
-        let registration = Registration {
+        let registration = HandlerRegistration {
             place: place.clone(),
             mode,
-            ..Registration::new(name, codes_of(&[-1]))
+            ..HandlerRegistration::new(name, codes_of(&[-1]))
         };
         chain.register(registration, ())
     };
@@ -220,7 +220,7 @@ fn directives_become_a_registration() {
         Info::new(key::PMIX_EVENT_HDLR_FIRST, Value::Bool(false)),
         Info::new(key::PMIX_EVENT_ONESHOT, Value::Bool(true)),
     ];
-    let registration = Registration::from_directives(&[Status(-1)], &infos, None).unwrap();
+    let registration = HandlerRegistration::from_directives(&[Status(-1)], &infos, None).unwrap();
     assert_eq!(registration.place, ChainPlacement::After("you".into()));
     assert_eq!(
         (&*registration.name, registration.lifetime),
@@ -228,7 +228,7 @@ fn directives_become_a_registration() {
     );
     let wrong = [Info::new(key::PMIX_EVENT_HDLR_NAME, Value::Bool(true))];
     assert_eq!(
-        Registration::from_directives(&[], &wrong, None)
+        HandlerRegistration::from_directives(&[], &wrong, None)
             .unwrap_err()
             .to_string(),
         "pmix.evname must be a PMIX_STRING"
@@ -270,9 +270,9 @@ fn handlers_see_earlier_results_and_completion_ends_chain() {
 #[test]
 fn one_shot_handlers_run_once_and_default_ones_skip_others() {
     let mut chain = Registrations::default();
-    let once = Registration {
+    let once = HandlerRegistration {
         lifetime: Lifetime::OneShot,
-        ..Registration::new("once", EventCodes::Default)
+        ..HandlerRegistration::new("once", EventCodes::Default)
     };
     let id = chain.register(once, ()).unwrap();
     let marked = Event {
@@ -308,7 +308,7 @@ fn affected_proc_filter_applies_to_events_naming_procs() {
     let mut chain = Registrations::default();
     chain
         .register(
-            Registration::from_directives(&[], &infos, None).unwrap(),
+            HandlerRegistration::from_directives(&[], &infos, None).unwrap(),
             (),
         )
         .unwrap();
@@ -564,14 +564,14 @@ proptest! {
         for op in ops {
             match op {
                 Op::Register(name, codes, place, filter) => {
-                    let registration = Registration {
+                    let registration = HandlerRegistration {
                         place: place.clone(),
                         levels: filter.levels,
                         sources: filter.source.map_or(SourceFilter::Anybody, |rank| {
                             SourceFilter::These(ProcSet::of(vec![proc(rank)]))
                         }),
                         affected: filter.affected.into_iter().map(proc).collect(),
-                        ..Registration::new(&name, codes_of(&codes))
+                        ..HandlerRegistration::new(&name, codes_of(&codes))
                     };
                     let ours = chain.register(registration, ()).ok().map(|id| id.0);
                     let theirs = model.register(&name, &codes, &place, filter);

@@ -4,7 +4,7 @@ use peal_core::{
     order::Registrations,
     owner::Owner,
     policy::{OnFailure, PolicyChain},
-    registration::{EventCodes, Lifetime, Mode, Registration, RegistrationError},
+    registration::{EventCodes, HandlerRegistration, Lifetime, Mode, RegistrationError},
 };
 use peal_model::{Hook, Key};
 use peal_sandbox::Role;
@@ -21,8 +21,8 @@ const HANDLER_KEYS: [&str; 5] = [
 ];
 
 /// Returns the registration that the settings define.
-pub fn registration(settings: &Module) -> Registration {
-    Registration {
+pub fn registration(settings: &Module) -> HandlerRegistration {
+    HandlerRegistration {
         place: settings.placement.clone(),
         mode: mode(settings),
         levels: settings.event_classes,
@@ -32,7 +32,7 @@ pub fn registration(settings: &Module) -> Registration {
         } else {
             Lifetime::Standing
         },
-        ..Registration::new(&settings.name, EventCodes::of(&settings.codes))
+        ..HandlerRegistration::new(&settings.name, EventCodes::of(&settings.codes))
     }
 }
 
@@ -145,9 +145,9 @@ impl<'a> PlacementCheck<'a> {
                 }
             }
             let place = settings.placement.clone();
-            let registration = Registration {
+            let registration = HandlerRegistration {
                 place,
-                ..Registration::new(&settings.name, EventCodes::Default)
+                ..HandlerRegistration::new(&settings.name, EventCodes::Default)
             };
             if let Err(error) = self.channels.register(registration, ())
                 && is_certain(&error, self.has_unknown)

@@ -10,7 +10,7 @@ use peal_config::{ModuleEntry, Problem, Problems};
 use peal_core::{
     owner::Owner,
     policy::OnFailure,
-    registration::{EventCodes, Registration, RegistrationError},
+    registration::{EventCodes, HandlerRegistration, RegistrationError},
 };
 use peal_model::Nspace;
 use peal_sandbox::Role;
@@ -167,7 +167,7 @@ impl ModuleSet {
         let seat = |member: &Arc<DeployedModule>| match &member.entry {
             Some(entry) => place_configured(&mut hosted, entry, member).err(),
             None => {
-                let registration = Registration::new(member.name(), EventCodes::Default);
+                let registration = HandlerRegistration::new(member.name(), EventCodes::Default);
                 let registered = place_handler(&mut hosted.chains, member, registration);
                 let problem =
                     |error| Problem::of_file(format!("--handler {}: {error}", member.name()));
@@ -246,7 +246,7 @@ fn place_configured(
 fn place_handler(
     chains: &mut HostedChains,
     member: &DeployedModule,
-    otherwise: Registration,
+    otherwise: HandlerRegistration,
 ) -> Result<(), RegistrationError> {
     let (owner, module) = (&member.owner, &member.module);
     if member.registrations.is_empty() {

@@ -9,7 +9,7 @@ use peal_core::{
     chain::{ChainEnd, HandlerOutcome, NextHandler},
     class::ClassFilter,
     order::Registrations,
-    registration::{EventCodes, Registration},
+    registration::{EventCodes, HandlerRegistration},
 };
 use peal_model::{Event, Info, KeyName, Nspace, Proc, Range, Rank, Status, Value};
 use peal_sandbox::{
@@ -198,9 +198,9 @@ impl Hosted {
         let mut registrations = Registrations::default();
         for (at, module) in (0..handlers).zip(modules.iter().cycle()) {
             let levels = ClassFilter::Both;
-            let registration = Registration {
+            let registration = HandlerRegistration {
                 levels,
-                ..Registration::new(&format!("link {at}"), EventCodes::Single(NEWS))
+                ..HandlerRegistration::new(&format!("link {at}"), EventCodes::Single(NEWS))
             };
             registrations.register(registration, module.clone())?;
         }

@@ -5,7 +5,7 @@ use peal_client::{Client, Handler, HandlerOutcome};
 use peal_core::{
     class::ClassFilter,
     owner::Owner,
-    registration::{EventCodes, Registration},
+    registration::{EventCodes, HandlerRegistration},
 };
 use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{
@@ -163,9 +163,9 @@ fn seen(before: u32, last: &str, status: Status) -> Vec<Info> {
 async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
     let mut chains = HostedChains::default();
     for module in handlers {
-        let registration = Registration {
+        let registration = HandlerRegistration {
             levels: ClassFilter::Both,
-            ..Registration::new(module.name(), EventCodes::Default)
+            ..HandlerRegistration::new(module.name(), EventCodes::Default)
         };
         chains
             .register(Owner::Site, registration, HostedHandler::new(module))

@@ -3,7 +3,7 @@
 use peal_core::{
     class::ClassFilter,
     owner::Owner,
-    registration::{EventCodes, Registration},
+    registration::{EventCodes, HandlerRegistration},
 };
 use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{Event, Range, Status, code};
@@ -58,9 +58,9 @@ async fn event_is_observed_before_first_handler_and_after_last_chain() {
     let (mut chains, handler) = (HostedChains::default(), complete());
     let user = Owner::User(rustix::process::geteuid().as_raw());
     for owner in [Owner::Site, user.clone()] {
-        let registration = Registration {
+        let registration = HandlerRegistration {
             levels: ClassFilter::Both,
-            ..Registration::new("complete", EventCodes::Single(HANDLED))
+            ..HandlerRegistration::new("complete", EventCodes::Single(HANDLED))
         };
         chains
             .register(owner, registration, handler.clone())

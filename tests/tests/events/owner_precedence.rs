@@ -2,7 +2,7 @@
 //! handlers, and `run.on_abort` if there are none.
 use peal_core::{
     owner::Owner,
-    registration::{EventCodes, Registration},
+    registration::{EventCodes, HandlerRegistration},
     termination::TerminationRequest,
 };
 use peal_launcher::EmbeddedHostEnvironment;
@@ -393,7 +393,7 @@ async fn node(handlers: &[(Owner, &str)], settings: ServerSettings, notices: &No
         chains
             .register(
                 owner.clone(),
-                Registration::new(name, EventCodes::Default),
+                HandlerRegistration::new(name, EventCodes::Default),
                 hosted(name),
             )
             .unwrap();

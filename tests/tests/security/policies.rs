@@ -8,7 +8,7 @@ use peal_core::{
     job_control::{JobAction, JobControl, NotDone},
     owner::Owner,
     policy::{OnFailure, REASON},
-    registration::{ChainPlacement, EventCodes, Mode, Registration},
+    registration::{ChainPlacement, EventCodes, HandlerRegistration, Mode},
 };
 use peal_model::{
     CommandCode, Event, Hook, Info, Infos, KeyName, Nspace, Proc, Range, Rank, Reply, Request,
@@ -382,9 +382,9 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     let namespace = |name| Owner::Namespace(Nspace::new(name).unwrap());
     for owner in [Owner::Site, namespace("job"), namespace("theirs")] {
         let handler = HostedHandler::new(complete.clone());
-        let registration = Registration {
+        let registration = HandlerRegistration {
             levels: ClassFilter::Both,
-            ..Registration::new("complete", EventCodes::Default)
+            ..HandlerRegistration::new("complete", EventCodes::Default)
         };
         chains.register(owner, registration, handler).unwrap();
     }

@@ -4,7 +4,7 @@ use peal_core::{
     audience::ProcSet,
     class::ClassFilter,
     owner::Owner,
-    registration::{ChainPlacement, EventCodes, Lifetime, Registration, SourceFilter},
+    registration::{ChainPlacement, EventCodes, HandlerRegistration, Lifetime, SourceFilter},
 };
 use peal_model::{IdentError, Nspace, Proc, Rank, Status};
 use serde::{Deserialize, Serialize};
@@ -239,12 +239,12 @@ impl From<&RegisteredHandler> for ChainHandler {
     }
 }
 
-impl TryFrom<&ChainHandler> for Registration {
+impl TryFrom<&ChainHandler> for HandlerRegistration {
     type Error = IdentError;
 
-    fn try_from(handler: &ChainHandler) -> Result<Registration, IdentError> {
+    fn try_from(handler: &ChainHandler) -> Result<HandlerRegistration, IdentError> {
         let codes: Vec<Status> = handler.codes.iter().copied().map(Status).collect();
-        Ok(Registration {
+        Ok(HandlerRegistration {
             place: (&handler.place).into(),
             lifetime: if handler.oneshot {
                 Lifetime::OneShot
@@ -254,7 +254,7 @@ impl TryFrom<&ChainHandler> for Registration {
             levels: handler.levels.into(),
             sources: (&handler.sources).try_into()?,
             affected: parse_procs(&handler.affected)?,
-            ..Registration::new(&handler.name, EventCodes::of(&codes))
+            ..HandlerRegistration::new(&handler.name, EventCodes::of(&codes))
         })
     }
 }
@@ -283,7 +283,7 @@ mod tests {
             let codes = (0..at)
                 .map(|code| Status(-1 - i32::try_from(code).unwrap()))
                 .collect::<Vec<_>>();
-            let registration = Registration {
+            let registration = HandlerRegistration {
                 place,
                 lifetime: if at % 2 == 0 {
                     Lifetime::OneShot
@@ -303,7 +303,7 @@ mod tests {
                 ][at % 3]
                     .clone(),
                 affected: job.clone(),
-                ..Registration::new("name", EventCodes::of(&codes))
+                ..HandlerRegistration::new("name", EventCodes::of(&codes))
             };
             let handler = RegisteredHandler {
                 id: RegistrationId(7),
@@ -314,7 +314,7 @@ mod tests {
             let parsed: ChainHandler = serde_json::from_str(&json).unwrap();
             assert_eq!(
                 (
-                    Registration::try_from(&parsed).unwrap(),
+                    HandlerRegistration::try_from(&parsed).unwrap(),
                     parsed.registration
                 ),
                 (registration, 7),

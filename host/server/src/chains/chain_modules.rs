@@ -3,7 +3,7 @@
 use super::HostedHandler;
 use peal_core::{
     order::Registrations,
-    registration::{Registration, RegistrationError, RegistrationId},
+    registration::{HandlerRegistration, RegistrationError, RegistrationId},
 };
 use peal_sandbox::Module;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct ChainModule {
     pub(super) module: Arc<Module>,
-    pub(super) registrations: Vec<(Registration, HostedHandler)>,
+    pub(super) registrations: Vec<(HandlerRegistration, HostedHandler)>,
 }
 
 /// Modules of a chain and their current registrations.
@@ -31,7 +31,11 @@ pub(super) struct RegistrationConflict {
 }
 
 /// Registration of a module that stays, with its number.
-type KeptRegistration<'a> = (RegistrationId, &'a Arc<Registration>, &'a HostedHandler);
+type KeptRegistration<'a> = (
+    RegistrationId,
+    &'a Arc<HandlerRegistration>,
+    &'a HostedHandler,
+);
 
 impl ChainModules {
     /// Returns the chain after a replacement of its modules, and the registrations that are not
@@ -105,7 +109,7 @@ impl ChainModules {
 
     /// Makes the registrations of a new module; returns those that are not possible.
     fn admit(&mut self, member: &ChainModule) -> Vec<RegistrationConflict> {
-        let register = |(registration, handler): &(Registration, HostedHandler)| {
+        let register = |(registration, handler): &(HandlerRegistration, HostedHandler)| {
             let registered = self
                 .registrations
                 .register(registration.clone(), handler.clone());

@@ -3,7 +3,7 @@ use super::HostedHandler;
 use peal_core::{
     order::Registrations,
     owner::Owner,
-    registration::{Mode, Registration, RegistrationError, RegistrationId},
+    registration::{HandlerRegistration, Mode, RegistrationError, RegistrationId},
 };
 use peal_model::{ModuleRegistration, RegistrationChange};
 use peal_sandbox::Module;
@@ -23,13 +23,13 @@ pub(super) fn wished(
     module: &Arc<Module>,
     request: &ModuleRegistration,
     mode: Mode,
-) -> Result<(Registration, HostedHandler), RegistrationError> {
-    let registration = Registration::from_directives(
+) -> Result<(HandlerRegistration, HostedHandler), RegistrationError> {
+    let registration = HandlerRegistration::from_directives(
         &request.codes,
         &request.directives,
         owner.registrant().as_ref(),
     )?;
-    let registration = Registration {
+    let registration = HandlerRegistration {
         mode,
         ..registration.named(request.name.as_deref(), module.name())
     };

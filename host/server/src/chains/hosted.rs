@@ -6,7 +6,7 @@ use super::{
 };
 use peal_core::{
     owner::Owner,
-    registration::{EventCodes, Mode, Registration, RegistrationError},
+    registration::{EventCodes, HandlerRegistration, Mode, RegistrationError},
 };
 use peal_model::ModuleRegistration;
 use peal_sandbox::Module;
@@ -34,7 +34,7 @@ impl HostedChains {
     pub fn register(
         &mut self,
         owner: Owner,
-        registration: Registration,
+        registration: HandlerRegistration,
         handler: HostedHandler,
     ) -> Result<(), RegistrationError> {
         let module = handler.module.clone();

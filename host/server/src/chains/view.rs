@@ -3,7 +3,7 @@
 use super::chain_modules::ChainModules;
 use peal_core::{
     owner::Owner,
-    registration::{Registration, RegistrationId},
+    registration::{HandlerRegistration, RegistrationId},
 };
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ pub struct RegisteredHandler {
     /// Number of the registration, unique in its owner's chain.
     pub id: RegistrationId,
     /// Registration.
-    pub registration: Arc<Registration>,
+    pub registration: Arc<HandlerRegistration>,
     /// Name of the module that is called.
     pub module: String,
 }

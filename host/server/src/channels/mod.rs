@@ -24,7 +24,7 @@ use peal_core::{
     },
     order::Registrations,
     owner::Owner,
-    registration::{ChainPlacement, EventCodes, Registration, RegistrationError},
+    registration::{ChainPlacement, EventCodes, HandlerRegistration, RegistrationError},
     server::RequestId,
 };
 use peal_model::{Key, LogRequest, Proc, Reply, Size, Status, code};
@@ -129,9 +129,9 @@ impl HostedChannels {
                 });
             }
         }
-        let registration = Registration {
+        let registration = HandlerRegistration {
             place,
-            ..Registration::new(name, EventCodes::Default)
+            ..HandlerRegistration::new(name, EventCodes::Default)
         };
         let available = keys
             .iter()
