@@ -589,7 +589,7 @@ fn unread_events_of_one_user_take_no_room_from_others() {
     let mut late = Late::with(StateSettings {
         retention: RetentionLimits {
             memory: 0,
-            index: index,
+            index,
             ..RetentionLimits::default()
         },
         ..StateSettings::default()
