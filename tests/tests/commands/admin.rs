@@ -472,10 +472,10 @@ fn people_scripts_and_prometheus_see_the_same_numbers() {
     let printed = daemon.tell(&["stats"]);
     let line = printed
         .lines()
-        .find(|line| line.contains("  connections  "))
-        .unwrap();
+        .find(|line| line.contains("Connections accepted by the listener."))
+        .unwrap_or_else(|| panic!("{printed}"));
     assert!(
-        line.trim_start().starts_with("2  connections")
+        line.trim_start().starts_with("2  connections_accepted")
             && line.ends_with("Connections accepted by the listener."),
         "{line}"
     );
