@@ -2,7 +2,7 @@
 //! or threads.
 //!
 //! - [`registration`], [`order`], [`chain`]: the handlers of an event, their order and results.
-//! Servers use them for hosted modules, and clients for their own handlers.
+//!   Servers use them for hosted modules, and clients for their own handlers.
 //! - [`class`], [`audience`], [`user_scope`]: the class of an event and its recipients.
 //! - [`termination`]: termination requests of handlers for a job.
 //! - [`policy`], [`defaults`]: decisions by policies and by the built-in rules.

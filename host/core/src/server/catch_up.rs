@@ -1,6 +1,6 @@
 //! Delivery of retained events in batches, in the order of distribution: to connections that have
 //! just registered, and to lagging ones.
-use super::{Action, ConnectedPeer, ConnectionState, PeerId, ServerState};
+use super::{Action, PeerId, ServerState, clients::ConnectedPeer};
 use crate::{
     audience::{Coverage, EventTargets},
     class::{Class, EventSummary},
@@ -67,11 +67,7 @@ impl ServerState {
     ///
     /// Returns an [`Action::Pause`], unless the connection is lagging already or no longer active.
     pub fn mark_lagging(&mut self, peer: PeerId) -> Vec<Action> {
-        let uid = self
-            .peers
-            .get(&peer)
-            .filter(|peer| peer.standing == ConnectionState::Active)
-            .map(|peer| peer.identity.uid);
+        let uid = self.clients.active_peer(peer).map(|peer| peer.identity.uid);
         let is_new = uid.is_some_and(|uid| self.retained.mark_lagging(peer, uid));
         if is_new {
             vec![Action::Pause { peer }]
@@ -120,7 +116,7 @@ impl ServerState {
         id: PeerId,
         recalled: BTreeMap<Seq, Option<Arc<Event>>>,
     ) -> Vec<Action> {
-        let (Some(peer), Some(cursor)) = (self.peers.get(&id), self.retained.cursor(id)) else {
+        let (Some(peer), Some(cursor)) = (self.clients.peer(id), self.retained.cursor(id)) else {
             return Vec::new();
         };
         let (events, bytes) = (self.settings.event_batch, self.settings.event_batch_bytes);

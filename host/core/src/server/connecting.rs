@@ -63,10 +63,10 @@ impl ServerState {
         procs: NamedProcs,
         infos: &[Info],
     ) -> Vec<Action> {
-        let uid = self.uid_of(&proc);
+        let uid = self.clients.uid_of(&proc);
         let may_name = |named: &Proc| match self.groups.owner_elsewhere(&named.nspace) {
             Some(owner) => owner.uid == uid,
-            None => self.may_see(&proc, &named.nspace),
+            None => self.clients.may_see(&proc, &named.nspace),
         };
         if !procs.iter().all(may_name) {
             return vec![reply(to, code::PMIX_ERR_INVALID_NAMESPACE)];
@@ -105,7 +105,8 @@ impl ServerState {
     /// Adds the owners to the procs that a connect names, on this server or on others.
     pub(super) fn connectable(&self, procs: &[Proc]) -> Vec<TargetProc> {
         let owner = |proc: &Proc| {
-            self.identity(proc)
+            self.clients
+                .identity(proc)
                 .or_else(|| self.groups.owner_elsewhere(&proc.nspace))
         };
         procs
@@ -140,12 +141,12 @@ impl ServerState {
         let jobs: BTreeSet<_> = procs.iter().map(|proc| proc.nspace.clone()).collect();
         let known: Vec<Arc<JobInfo>> = jobs
             .iter()
-            .filter_map(|nspace| self.jobs.get(nspace))
+            .filter_map(|nspace| self.clients.job(nspace))
             .map(|job| job.info.clone())
             .collect();
         self.assemblages.connect(procs, arrived);
         let answer = |to: RequestId| {
-            let own = self.proc_of(to.peer).map(|proc| &proc.nspace);
+            let own = self.clients.proc_of(to.peer).map(|proc| &proc.nspace);
             let others = known.iter().filter(|job| Some(&job.nspace) != own);
             Action::Reply {
                 to,

@@ -42,18 +42,13 @@ impl ServerState {
 
     /// Returns the user that is charged for the values of a proc, and the share of that user.
     pub(super) fn put_share(&self, proc: &Proc) -> PutShare {
-        let uid = self.uid_of(proc);
-        let max_bytes = if self.is_bounded(uid) {
+        let uid = self.clients.uid_of(proc);
+        let max_bytes = if self.clients.is_bounded(uid) {
             self.settings.max_put_bytes_per_user
         } else {
             usize::MAX
         };
         PutShare { uid, max_bytes }
-    }
-
-    /// Returns true if a user is bounded by a share: all users but root and the server's own.
-    pub(super) fn is_bounded(&self, uid: u32) -> bool {
-        uid != 0 && uid != self.server().uid
     }
 
     /// Answers pending gets with the data that are now known of a proc.
@@ -154,19 +149,19 @@ impl ServerState {
             if self.groups.is_elsewhere(&named.nspace) && self.groups.meets(source, named) {
                 continue;
             }
-            let is_job = self.jobs.contains_key(&named.nspace);
+            let is_job = self.clients.has_job(&named.nspace);
             if !is_job
                 && named.nspace == source.nspace
-                && self.tools.identity(&source.nspace).is_some()
+                && self.clients.tool_identity(&source.nspace).is_some()
             {
                 // A tool or singleton is the only proc of its namespace.
                 expected.insert(source.clone());
                 continue;
             }
             let job = self
-                .jobs
-                .get(&named.nspace)
-                .filter(|_| self.may_see(source, &named.nspace));
+                .clients
+                .job(&named.nspace)
+                .filter(|_| self.clients.may_see(source, &named.nspace));
             let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
             let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
             for (rank, life) in ranks {
@@ -298,22 +293,44 @@ impl ServerState {
         Vec::new()
     }
 
+    /// Returns all data of a proc, or of a job for its wildcard rank.
+    pub(super) fn refresh(&mut self, to: RequestId, source: &Proc, proc: &Proc) -> Vec<Action> {
+        if !self.clients.may_see(source, &proc.nspace) {
+            return vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)];
+        }
+        let Some(info) = self.info_of(source, &proc.nspace) else {
+            return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
+        };
+        let kvals = self
+            .modex
+            .answer(proc, || job::values_of(&info, proc))
+            .into_inner()
+            .kvals;
+        vec![Action::Reply {
+            to,
+            reply: Reply::Kvals {
+                status: code::PMIX_SUCCESS,
+                kvals,
+            },
+        }]
+    }
+
     /// Returns true if a proc may still put values; for an undefined rank, if any proc of the job
     /// may.
     pub(super) fn may_put(&self, proc: &Proc) -> bool {
         let lives = |life: ProcPhase| matches!(life, ProcPhase::Expected | ProcPhase::Connected(_));
-        match self.jobs.get(&proc.nspace) {
+        match self.clients.job(&proc.nspace) {
             Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => {
                 job.procs.values().copied().any(lives)
             }
-            _ => self.life(proc).is_some_and(lives),
+            _ => self.clients.life(proc).is_some_and(lives),
         }
     }
 
     /// Returns the job data of a local job, or of a remote job with a proc in a group with the
     /// source.
     pub(super) fn info_of(&self, source: &Proc, nspace: &Nspace) -> Option<Arc<JobInfo>> {
-        let job = self.jobs.get(nspace).map(|job| &job.info);
+        let job = self.clients.job(nspace).map(|job| &job.info);
         job.or_else(|| self.groups.shared_job(source, nspace))
             .cloned()
     }

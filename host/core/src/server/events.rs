@@ -1,8 +1,8 @@
 //! Events: registration by clients, notification by clients and by the host environment, delivery.
 use super::{
-    Action, ConnectedPeer, ConnectionState, EventBudget, HostRegistrationId, PeerId, RequestId,
-    ServerState, Upcall,
+    Action, EventBudget, HostRegistrationId, PeerId, RequestId, ServerState, Upcall,
     catch_up::with_missed,
+    clients::ConnectedPeer,
     host_registrations::{ClientRegistration, DemandChange, Granted},
     reply,
 };
@@ -55,11 +55,7 @@ impl ServerState {
         infos: &[Info],
     ) -> Vec<Action> {
         // A policy may have taken so long that the client has left.
-        let Some(peer) = self
-            .peers
-            .get(&to.peer)
-            .filter(|peer| peer.standing == ConnectionState::Active)
-        else {
+        let Some(peer) = self.clients.active_peer(to.peer) else {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         };
         let filters = [
@@ -113,7 +109,7 @@ impl ServerState {
             match refusal {
                 None => actions.extend(self.registered(wish)),
                 Some(status) => {
-                    let interests = self.peers.get(&wish.to.peer).map(|peer| &peer.interests);
+                    let interests = self.clients.peer(wish.to.peer).map(|peer| &peer.interests);
                     let keeps = |code| {
                         interests.is_some_and(|interests| interests.asks_for_environment(code))
                     };
@@ -134,9 +130,9 @@ impl ServerState {
             affected,
         } = wish;
         let Some(peer) = self
-            .peers
-            .get_mut(&to.peer)
-            .filter(|peer| peer.standing == ConnectionState::Active)
+            .clients
+            .peer_mut(to.peer)
+            .filter(|peer| peer.is_active())
         else {
             return Vec::new();
         };
@@ -157,7 +153,7 @@ impl ServerState {
 
     pub(super) fn deregister(&mut self, peer: PeerId, codes: Vec<Status>) -> Vec<Action> {
         let codes: BTreeSet<Status> = codes.into_iter().collect();
-        if let Some(peer) = self.peers.get_mut(&peer) {
+        if let Some(peer) = self.clients.peer_mut(peer) {
             peer.interests.forget(&codes);
         }
         // A client that withdraws an undecided registration need not wait for the decision.
@@ -185,7 +181,7 @@ impl ServerState {
     /// Reports a client's invalid message to the host environment only, by an event with this
     /// status (RFC 0002, "RM-Host Registrations").
     pub fn violated(&mut self, peer: PeerId, status: Status) -> Vec<Action> {
-        let Some(peer) = self.peers.get(&peer) else {
+        let Some(peer) = self.clients.peer(peer) else {
             return Vec::new();
         };
         let infos = vec![Info::new(key::PMIX_PROCID, Value::Proc(peer.proc.clone()))];
@@ -226,15 +222,15 @@ impl ServerState {
             return Ok(());
         };
         let is_there = |target: &Proc| {
-            let job = self.jobs.get(&target.nspace).filter(|job| {
+            let job = self.clients.job(&target.nspace).filter(|job| {
                 let has_rank =
                     target.rank == rank::PMIX_RANK_WILDCARD || job.procs.contains_key(&target.rank);
                 has_rank && reach.includes(Some(job.spec.identity.uid))
             });
             job.is_some()
                 || self
-                    .tools
-                    .identity(&target.nspace)
+                    .clients
+                    .tool_identity(&target.nspace)
                     .is_some_and(|tool| reach.includes(Some(tool.uid)))
         };
         if targets.iter().any(is_there) {
@@ -256,7 +252,7 @@ impl ServerState {
             Ok(()) => self.enter_event(
                 RaiseRequest::Client(to, now),
                 event,
-                self.identity_of(to.peer),
+                self.clients.identity_of(to.peer),
             ),
         }
     }
@@ -285,7 +281,7 @@ impl ServerState {
                     event
                         .source
                         .as_ref()
-                        .and_then(|source| self.identity(source)),
+                        .and_then(|source| self.clients.identity(source)),
                 );
                 self.distribute(Arc::new(event), reach, allowance)
             }
@@ -398,13 +394,13 @@ impl ServerState {
 
     /// Notifies the leader of an invitation of invited procs that have ended or finalized before.
     pub(super) fn notify_of_absence(&mut self, leader: &Proc, invited: &[Proc]) -> Vec<Action> {
-        let reach = UserScope::of(self.identity(leader));
+        let reach = UserScope::of(self.clients.identity(leader));
         let mut actions = Vec::new();
         for proc in invited
             .iter()
             .filter(|proc| {
                 matches!(
-                    self.life(proc),
+                    self.clients.life(proc),
                     Some(ProcPhase::Finalized | ProcPhase::Terminated | ProcPhase::Lost)
                 )
             })
@@ -427,16 +423,16 @@ impl ServerState {
     pub(super) fn deliver_here(&mut self, event: &Arc<Event>, reach: UserScope) -> Vec<Action> {
         let aim = EventTargets::of(event);
         let head = EventSummary::of(event, &aim);
-        let hears = |(_, peer): &(&PeerId, &ConnectedPeer)| {
+        let hears = |(_, peer): &(PeerId, &ConnectedPeer)| {
             reach.includes(Some(peer.identity.uid))
                 && peer.interests.cover(&head, &aim)
                 && aim.is_meant_for(event, &peer.proc)
         };
         let (late, told): (BTreeSet<PeerId>, BTreeSet<PeerId>) = self
-            .peers
-            .iter()
+            .clients
+            .peers()
             .filter(hears)
-            .map(|(id, _)| *id)
+            .map(|(id, _)| id)
             .partition(|id| self.retained.is_lagging(*id));
         let owed = match head.class {
             Class::JobSpecific => self.targets_beside(event, &aim, reach, &told),
@@ -450,7 +446,7 @@ impl ServerState {
         }
         let late = late
             .into_iter()
-            .filter_map(|id| Some((id, self.peers.get(&id)?.proc.clone())))
+            .filter_map(|id| Some((id, self.clients.peer(id)?.proc.clone())))
             .collect();
         self.retained
             .keep(delivered, head, reach, EventRecipients { told, late, owed });
@@ -460,8 +456,8 @@ impl ServerState {
     /// Adds to an event the number of events about the proc's job that were lost before, if any.
     fn with_lost(&mut self, id: PeerId, class: Class, event: Arc<Event>) -> Arc<Event> {
         let Some(peer) = self
-            .peers
-            .get(&id)
+            .clients
+            .peer(id)
             .filter(|_| class == Class::JobSpecific && self.retained.has_lost())
         else {
             return event;
@@ -483,15 +479,15 @@ impl ServerState {
     ) -> Vec<(Proc, u32)> {
         let told_procs: BTreeSet<&Proc> = told
             .iter()
-            .filter_map(|id| self.peers.get(id))
+            .filter_map(|id| self.clients.peer(*id))
             .map(|peer| &peer.proc)
             .collect();
         let reached = |job: &&TrackedJob| {
             reach.includes(Some(job.spec.identity.uid)) && aim.may_include(event, &job.spec.nspace)
         };
-        let mut targets = self.named_tools(event, aim, told);
+        let mut targets = self.clients.named_tools(event, aim, told);
         targets.retain(|(_, uid)| reach.includes(Some(*uid)));
-        for job in self.jobs.values().filter(reached) {
+        for job in self.clients.jobs().filter(reached) {
             let alive = job
                 .procs
                 .iter()

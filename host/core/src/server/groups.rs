@@ -118,7 +118,7 @@ impl ServerState {
     ) -> Result<Vec<GroupAction>, GroupError> {
         let key = |server: &ServerState, name| {
             Ok(GroupKey {
-                uid: server.uid_of(&proc),
+                uid: server.clients.uid_of(&proc),
                 name: GroupName::Called(group::name(name)?),
             })
         };
@@ -166,7 +166,7 @@ impl ServerState {
         proc: &Proc,
         construct: &mut group::ConstructRequest,
     ) -> Result<(), GroupError> {
-        construct.job = self.jobs.get(&proc.nspace).map(|job| job.info.clone());
+        construct.job = self.clients.job(&proc.nspace).map(|job| job.info.clone());
         if let Some(RankData { kvals, .. }) = construct.data.take() {
             // No local get can wait for values of remote scope.
             let commit = Commit {
@@ -194,7 +194,7 @@ impl ServerState {
             return Vec::new();
         };
         let key = GroupKey {
-            uid: self.uid_of(source),
+            uid: self.clients.uid_of(source),
             name: GroupName::Called(name.clone()),
         };
         let steps = match event.code {
@@ -244,7 +244,7 @@ impl ServerState {
     fn members_reached(&self, event: &Event, key: &GroupKey) -> NamedProcs {
         let aim = EventTargets::of(event);
         let arrives =
-            |member: &Proc| audience::leaves_node(event) || self.jobs.contains_key(&member.nspace);
+            |member: &Proc| audience::leaves_node(event) || self.clients.has_job(&member.nspace);
         let members = self.groups.members(key).unwrap_or_default().into_iter();
         members
             .filter(|member| aim.is_meant_for(event, member) && arrives(member))
@@ -278,7 +278,7 @@ impl ServerState {
 
     /// Replaces groups that are named as procs by their members.
     pub(super) fn members_named(&self, uid: u32, procs: Vec<Proc>) -> Vec<Proc> {
-        let is_group = |proc: &Proc| !self.jobs.contains_key(&proc.nspace);
+        let is_group = |proc: &Proc| !self.clients.has_job(&proc.nspace);
         if !each_job(&procs).any(is_group) {
             return procs;
         }
@@ -296,7 +296,7 @@ impl ServerState {
 
     /// Replaces groups by their members, among procs that a user's proc names.
     pub(super) fn named_by<T: FromIterator<Proc>>(&self, source: &Proc, procs: Vec<Proc>) -> T {
-        self.members_named(self.uid_of(source), procs)
+        self.members_named(self.clients.uid_of(source), procs)
             .into_iter()
             .collect()
     }
@@ -322,9 +322,7 @@ impl ServerState {
             .filter(|info| info.key == key::PMIX_EVENT_CUSTOM_RANGE);
         for info in targets {
             if let Some(procs) = info.value.as_procs()
-                && procs
-                    .iter()
-                    .any(|proc| !self.jobs.contains_key(&proc.nspace))
+                && procs.iter().any(|proc| !self.clients.has_job(&proc.nspace))
             {
                 info.value = Value::procs(self.named_by::<Vec<Proc>>(source, procs));
             }
@@ -445,11 +443,6 @@ impl ServerState {
         told
     }
 
-    pub(super) fn uid_of(&self, proc: &Proc) -> u32 {
-        self.identity(proc)
-            .map_or(u32::MAX, |identity| identity.uid)
-    }
-
     /// Applies a change to the groups and returns the actions that follow.
     pub(super) fn with_groups(
         &mut self,
@@ -470,14 +463,14 @@ impl ServerState {
                     actions.push(self.group_answer(to, answer, &mut told))
                 }
                 GroupAction::Learn(formed) => {
-                    let elsewhere = |data: &&RankData| !self.jobs.contains_key(&data.proc.nspace);
+                    let elsewhere = |data: &&RankData| !self.clients.has_job(&data.proc.nspace);
                     let data: Vec<RankData> =
                         formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.modex.learn(data));
                     let here = |procs: &&[Proc]| {
                         procs
                             .first()
-                            .is_some_and(|proc| self.jobs.contains_key(&proc.nspace))
+                            .is_some_and(|proc| self.clients.has_job(&proc.nspace))
                     };
                     let here: Vec<&[Proc]> = formed.members.of_each_job().filter(here).collect();
                     for member in here.into_iter().flatten() {
@@ -517,7 +510,7 @@ impl ServerState {
             GroupCallResult::Done => Reply::Status(code::PMIX_SUCCESS),
             GroupCallResult::NotConnected(status) => Reply::Status(status),
             GroupCallResult::Connected(formed) => {
-                let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
+                let own = self.clients.peer(to.peer).map(|peer| &peer.proc.nspace);
                 Reply::Connected {
                     status: code::PMIX_SUCCESS,
                     jobs: jobs_for(own, &formed),
@@ -537,7 +530,7 @@ impl ServerState {
                 )
             }
             GroupCallResult::Formed(formed) => {
-                let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
+                let own = self.clients.peer(to.peer).map(|peer| &peer.proc.nspace);
                 let same = |told: &&NotifiedParticipant| {
                     Arc::ptr_eq(&told.formed, &formed) && told.own.as_ref() == own
                 };

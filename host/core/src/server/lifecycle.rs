@@ -1,19 +1,16 @@
 //! Admission, start, end and restart of clients.
 use super::{
-    Action, ConnectedPeer, ConnectionRefusal, ConnectionState, PeerId, RequestId, ServerState,
-    Upcall, reply,
+    Action, ConnectionRefusal, PeerId, RequestId, ServerState, Upcall, clients::Admission, reply,
 };
 use crate::{
     MonotonicTime,
-    audience::PeerRegistrations,
     fence::{Fences, LocallyComplete},
     group::Groups,
     job::ProcPhase,
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, Info, Nspace, Proc, Range, Rank, Reply, Status, UnixGroup, UserIdentity, Value, code,
-    key, rank,
+    Event, Info, Nspace, Proc, Range, Rank, Status, UnixGroup, UserIdentity, Value, code, key, rank,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,113 +27,74 @@ impl ServerState {
         claimed: UserIdentity,
     ) -> Result<(PeerId, Vec<Action>), ConnectionRefusal> {
         let max = self.settings.max_connections_per_proc;
-        let job = self
-            .jobs
-            .get_mut(&proc.nspace)
-            .ok_or_else(|| ConnectionRefusal::UnknownNspace(proc.nspace.clone()))?;
-        let size = job.spec.size();
-        let life = job
-            .procs
-            .get_mut(&proc.rank)
-            .ok_or_else(|| ConnectionRefusal::UnknownRank {
-                proc: proc.clone(),
-                size,
-            })?;
-        let wanted = job.spec.identity;
-        if claimed != wanted {
-            return Err(ConnectionRefusal::WrongUser {
-                proc: proc.clone(),
-                wanted,
-                found: claimed,
-            });
-        }
-        let (mut actions, mut returned) = (Vec::new(), false);
-        *life = match *life {
-            ProcPhase::Expected => {
-                actions.push(Action::Upcall(Upcall::ClientConnected(proc.clone())));
-                ProcPhase::Connected(1)
-            }
-            // A program may finalize and initialize again. Where the host environment does not know
-            // the processes of a proc, several may run one after the other.
+        let Admission { peer, before } = self.clients.admit(proc, claimed, max)?;
+        let actions = match before {
+            ProcPhase::Expected => vec![Action::Upcall(Upcall::ClientConnected(proc.clone()))],
             ProcPhase::Finalized | ProcPhase::Terminated => {
-                returned = true;
-                ProcPhase::Connected(1)
+                self.with_groups(|groups| groups.back(proc))
             }
-            ProcPhase::Connected(n) if n >= max => {
-                return Err(ConnectionRefusal::TooManyClones {
-                    proc: proc.clone(),
-                    max,
-                });
-            }
-            ProcPhase::Connected(n) => ProcPhase::Connected(n + 1),
-            ProcPhase::Lost => return Err(ConnectionRefusal::Ended(proc.clone())),
+            ProcPhase::Connected(_) | ProcPhase::Lost => Vec::new(),
         };
-        if returned {
-            actions.extend(self.with_groups(|groups| groups.back(proc)));
-        }
-        Ok((self.add_connection(proc, claimed), actions))
+        Ok((peer, actions))
     }
 
-    /// Adds a connection of an admitted peer.
-    pub(super) fn add_connection(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
-        self.next_peer += 1;
-        let id = PeerId(self.next_peer);
-        let (standing, interests) = (ConnectionState::Active, PeerRegistrations::default());
-        // All procs of a job share one name, so that comparing them is a comparison of pointers.
-        let nspace = self
-            .jobs
-            .get(&proc.nspace)
-            .map_or(&proc.nspace, |job| &job.spec.nspace)
-            .clone();
-        let proc = Proc::new(nspace, proc.rank);
-        self.peers.insert(
-            id,
-            ConnectedPeer {
-                proc,
-                identity,
-                groups: Arc::default(),
-                standing,
-                interests,
-            },
-        );
-        id
+    /// Admits a tool that may connect ([`ServerState::check_admission`]). The tool has the name as
+    /// long as it is connected.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the name is taken or the limits on tools are reached.
+    pub fn admit_tool(
+        &mut self,
+        proc: &Proc,
+        identity: UserIdentity,
+    ) -> Result<PeerId, ConnectionRefusal> {
+        self.clients.admit_tool(proc, identity, &self.settings)
+    }
+
+    /// Takes a name from its tools, for a job. Their connections become inactive, and their held
+    /// requests are denied.
+    pub(super) fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let evicted = self.clients.evict_tools(nspace);
+        let mut actions: Vec<Action> = evicted
+            .into_iter()
+            .flat_map(|peer| self.deactivate(peer))
+            .collect();
+        self.modex.drop_job(nspace);
+        self.monitors.end_job(nspace);
+        actions.extend(self.deny_held(nspace));
+        actions
+    }
+
+    /// Handles the departure of a tool. Its values are dropped.
+    fn tool_left(&mut self, peer: PeerId) -> Option<Action> {
+        let (proc, is_last) = self.clients.tool_left(peer)?;
+        self.retained.free_proc(&proc);
+        self.monitors.end_proc(&proc);
+        if is_last {
+            self.modex.drop_job(&proc.nspace);
+        }
+        Some(Action::Upcall(Upcall::ToolLeft(proc)))
     }
 
     /// Sets the Unix groups of a connection's process, as the kernel reports them.
     pub fn set_unix_groups(&mut self, id: PeerId, groups: Arc<[UnixGroup]>) {
-        if let Some(peer) = self.peers.get_mut(&id) {
-            peer.groups = groups;
-        }
+        self.clients.set_unix_groups(id, groups);
     }
 
     /// Returns the proc of a connection until it is closed.
     pub fn proc_of(&self, id: PeerId) -> Option<&Proc> {
-        self.peers.get(&id).map(|peer| &peer.proc)
+        self.clients.proc_of(id)
     }
 
     /// Returns the phase of a proc, if it is known.
     pub fn life(&self, proc: &Proc) -> Option<ProcPhase> {
-        self.jobs.get(&proc.nspace)?.procs.get(&proc.rank).copied()
+        self.clients.life(proc)
     }
 
     /// Returns the active connections of a proc or tool.
     pub fn connections_of(&self, proc: &Proc) -> Vec<PeerId> {
-        let theirs = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.proc == *proc && peer.standing == ConnectionState::Active);
-        theirs.map(|(id, _)| *id).collect()
-    }
-
-    pub(super) fn job_data(&mut self, to: RequestId, source: &Proc) -> Vec<Action> {
-        let job = self.jobs.get(&source.nspace).map(|job| job.info.clone());
-        match job.or_else(|| self.tool_data(&source.nspace).map(Arc::new)) {
-            Some(info) => vec![Action::Reply {
-                to,
-                reply: Reply::JobData(info),
-            }],
-            None => vec![reply(to, code::PMIX_ERR_NOT_FOUND)],
-        }
+        self.clients.connections_of(proc)
     }
 
     pub(super) fn finalize(
@@ -146,16 +104,12 @@ impl ServerState {
         now: MonotonicTime,
     ) -> Vec<Action> {
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        if self
-            .peers
-            .get(&to.peer)
-            .is_none_or(|peer| peer.standing == ConnectionState::Left)
-        {
+        if self.clients.active_peer(to.peer).is_none() {
             return actions;
         }
         actions.extend(self.deactivate(to.peer));
         actions.extend(self.tool_left(to.peer));
-        if self.leave(&source, ProcPhase::Finalized) {
+        if self.clients.leave(&source, ProcPhase::Finalized) {
             self.assemblages.leave(&source);
             actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
             actions.extend(self.handle_departure(&source, now));
@@ -167,14 +121,14 @@ impl ServerState {
     /// Handles a closed connection. Its registrations, pending gets and fences go with it. A proc
     /// that had not finalized is lost, which raises an event.
     pub fn disconnected(&mut self, peer: PeerId, now: MonotonicTime) -> Vec<Action> {
-        let Some(gone) = self.peers.remove(&peer) else {
+        let Some(gone) = self.clients.remove_connection(peer) else {
             return Vec::new();
         };
         let mut actions = self.unregister(peer);
         self.modex.forget(peer);
         self.fences.forget(peer);
         actions.extend(self.tool_left(peer));
-        if gone.standing == ConnectionState::Active && self.leave(&gone.proc, ProcPhase::Lost) {
+        if gone.is_active() && self.clients.leave(&gone.proc, ProcPhase::Lost) {
             actions.extend(self.handle_loss(&gone.proc, now));
             self.drop_values_of_ended(&gone.proc.nspace);
         }
@@ -183,7 +137,7 @@ impl ServerState {
 
     /// Records the processes of ranks that the host environment has started (`PMIX_PROC_PID`).
     pub fn procs_started(&mut self, nspace: &Nspace, pids: &BTreeMap<Rank, u32>) {
-        let Some(job) = self.jobs.get_mut(nspace) else {
+        let Some(job) = self.clients.job_mut(nspace) else {
             return;
         };
         for (rank, pid) in pids {
@@ -203,11 +157,7 @@ impl ServerState {
         abnormal: Option<(Status, Vec<Info>)>,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        let life = self
-            .jobs
-            .get_mut(&proc.nspace)
-            .and_then(|job| job.procs.get_mut(&proc.rank));
-        let mut actions = match life {
+        let mut actions = match self.clients.life_mut(proc) {
             Some(life @ ProcPhase::Expected) => {
                 *life = ProcPhase::Lost;
                 let departed = self.handle_departure(proc, now);
@@ -261,7 +211,7 @@ impl ServerState {
         checkpoint: Option<&str>,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else {
+        let Some(job) = self.clients.job_mut(&proc.nspace) else {
             return Vec::new();
         };
         let Some(life) = job.procs.get_mut(&proc.rank) else {
@@ -269,12 +219,7 @@ impl ServerState {
         };
         *life = ProcPhase::Expected;
         job.restarts(proc.rank, checkpoint);
-        let theirs: Vec<PeerId> = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.proc == *proc)
-            .map(|(id, _)| *id)
-            .collect();
+        let theirs = self.clients.all_connections_of(proc);
         let mut actions: Vec<Action> = theirs
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
@@ -307,7 +252,7 @@ impl ServerState {
 
     /// Notifies local and remote procs that a proc ended without finalizing.
     fn notify_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
-        let reach = UserScope::of(self.identity(proc));
+        let reach = UserScope::of(self.clients.identity(proc));
         let mut actions = self.notify_of_end(proc, reach);
         actions.extend(self.notify_connected(proc, reach));
         actions.extend(self.with_groups(|groups| groups.lost(proc)));
@@ -326,37 +271,8 @@ impl ServerState {
     /// Drops the values of a job when all of its procs have ended. Until then any proc may get
     /// them, also one that has finalized and initializes again.
     fn drop_values_of_ended(&mut self, nspace: &Nspace) {
-        let has_ended = |life: &ProcPhase| matches!(life, ProcPhase::Terminated | ProcPhase::Lost);
-        if self
-            .jobs
-            .get(nspace)
-            .is_some_and(|job| job.procs.values().all(has_ended))
-        {
+        if self.clients.has_job_ended(nspace) {
             self.modex.drop_job(nspace);
-        }
-    }
-
-    /// Removes one connection of a proc. Returns true if it was the last one.
-    fn leave(&mut self, proc: &Proc, after: ProcPhase) -> bool {
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else {
-            return false;
-        };
-        let Some(life) = job.procs.get_mut(&proc.rank) else {
-            return false;
-        };
-        match *life {
-            ProcPhase::Connected(n) if n > 1 => {
-                *life = ProcPhase::Connected(n - 1);
-                false
-            }
-            ProcPhase::Connected(_) => {
-                *life = after;
-                true
-            }
-            ProcPhase::Expected
-            | ProcPhase::Finalized
-            | ProcPhase::Terminated
-            | ProcPhase::Lost => false,
         }
     }
 
@@ -375,7 +291,7 @@ impl ServerState {
             .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
             .collect();
         actions.extend(self.fail_connects(proc));
-        let may_return = self.life(proc) == Some(ProcPhase::Finalized);
+        let may_return = self.clients.life(proc) == Some(ProcPhase::Finalized);
         actions.extend(self.gather_complete(|fences| match may_return {
             true => fences.finalized(proc),
             false => fences.leave(proc),

@@ -76,7 +76,7 @@ impl ServerState {
     /// are notified when the host environment knows how each proc ended.
     fn loss_actions(&self, procs: &[Proc]) -> Vec<Action> {
         let tell = |procs: &[Proc]| {
-            let reach = UserScope::of(procs.first().and_then(|proc| self.identity(proc)));
+            let reach = UserScope::of(procs.first().and_then(|proc| self.clients.identity(proc)));
             Action::Chain {
                 event: Arc::new(lost_connections(procs)),
                 reach,

@@ -5,6 +5,7 @@
 
 mod action;
 mod catch_up;
+mod clients;
 mod connecting;
 mod control;
 mod data;
@@ -22,12 +23,10 @@ mod policy_gate;
 mod psets;
 mod refusal;
 mod request_targets;
-mod resolving;
 mod settings;
 mod spawning;
 #[cfg(test)]
 mod tests;
-mod tools;
 mod weight;
 
 use crate::{
@@ -38,7 +37,7 @@ use crate::{
     directives,
     fence::{Fences, LocallyComplete},
     group::{Groups, JobSummary},
-    job::{JobProgress, JobSpec, TrackedJob},
+    job::{JobProgress, JobSpec},
     job_control::{Declared, JobControlLedger},
     modex::Modex,
     monitor::{self, MonitorTable},
@@ -53,6 +52,7 @@ pub use crate::{
 };
 pub use action::{Action, FileLook, Upcall};
 pub use catch_up::EVENTS_MISSED;
+use clients::ClientTable;
 pub use denial::Denial;
 pub use events::RaisingOwner;
 pub use groups::GroupStatus;
@@ -60,15 +60,11 @@ pub use host_registrations::HostRegistrationId;
 use host_registrations::HostRegistrations;
 use losses::Losses;
 pub use monitoring::{FileSeen, Monitoring, UsageFound};
-use peal_model::{
-    Event, Hook, Nspace, Proc, Reply, Request, Status, UnixGroup, UserIdentity, code,
-};
+use peal_model::{Event, Hook, Nspace, Proc, Reply, Request, Status, UserIdentity, code};
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId};
 pub use refusal::{ConnectionRefusal, PutRefusal};
 pub use settings::StateSettings;
-use std::{collections::BTreeMap, sync::Arc};
-use tools::ToolTable;
 
 /// Identifier of a client's connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -117,32 +113,11 @@ pub struct ServerCounts {
     pub put_bytes: usize,
 }
 
-#[derive(Debug)]
-struct ConnectedPeer {
-    proc: Proc,
-    /// The user that the connection was admitted as.
-    identity: UserIdentity,
-    /// The Unix groups of its process.
-    groups: Arc<[UnixGroup]>,
-    standing: ConnectionState,
-    interests: PeerRegistrations,
-}
-
-/// The state of a connection.
-#[derive(Debug, PartialEq, Eq)]
-enum ConnectionState {
-    Active,
-    /// The client has finalized; only the end of the connection can follow.
-    Left,
-}
-
 /// The state of a server.
 #[derive(Debug)]
 pub struct ServerState {
     settings: StateSettings,
-    jobs: BTreeMap<Nspace, TrackedJob>,
-    tools: ToolTable,
-    peers: BTreeMap<PeerId, ConnectedPeer>,
+    clients: ClientTable,
     modex: Modex,
     fences: Fences,
     assemblages: Assemblages,
@@ -157,7 +132,6 @@ pub struct ServerState {
     monitors: MonitorTable,
     /// The host environment's own registrations.
     host: PeerRegistrations,
-    next_peer: u64,
 }
 
 impl ServerState {
@@ -185,15 +159,12 @@ impl ServerState {
             ledger: JobControlLedger::new(settings.max_controls),
             declared: Declared::default(),
             settings,
-            jobs: BTreeMap::new(),
-            tools: ToolTable::default(),
-            peers: BTreeMap::new(),
+            clients: ClientTable::default(),
             gate: Gate::default(),
             demand: HostRegistrations::default(),
             losses: Losses::default(),
             monitors,
             host: PeerRegistrations::default(),
-            next_peer: 0,
         }
     }
 
@@ -208,7 +179,7 @@ impl ServerState {
                 owner: spec.identity,
             },
         );
-        self.jobs.insert(nspace.clone(), TrackedJob::new(spec));
+        self.clients.add_job(spec);
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.with_pending_actions(actions)
     }
@@ -220,8 +191,8 @@ impl ServerState {
         self.losses.take_job(nspace);
         self.declared.drop_job(nspace);
         let procs: Vec<Proc> = self
-            .jobs
-            .get(nspace)
+            .clients
+            .job(nspace)
             .into_iter()
             .flat_map(|job| job.spec.ranks())
             .map(|rank| Proc::new(nspace.clone(), rank))
@@ -232,16 +203,11 @@ impl ServerState {
             .flat_map(|proc| self.checkpoint_lost(proc))
             .collect();
         self.monitors.end_job(nspace);
-        self.jobs.remove(nspace);
+        self.clients.remove_job(nspace);
         self.modex.drop_job(nspace);
         self.assemblages.drop_job(nspace);
-        let theirs = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.proc.nspace == *nspace)
-            .map(|(id, _)| *id);
+        let theirs = self.clients.connections_of_job(nspace);
         let given_back: Vec<Action> = theirs
-            .collect::<Vec<_>>()
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
             .collect();
@@ -265,9 +231,7 @@ impl ServerState {
     /// Makes a connection inactive. Its registrations go, and those with the host environment that
     /// only it needed.
     fn deactivate(&mut self, id: PeerId) -> Vec<Action> {
-        if let Some(peer) = self.peers.get_mut(&id) {
-            (peer.standing, peer.interests) = (ConnectionState::Left, PeerRegistrations::default());
-        }
+        self.clients.deactivate(id);
         self.unregister(id)
     }
 
@@ -290,19 +254,19 @@ impl ServerState {
 
     /// Returns true if the job is registered.
     pub fn has_job(&self, nspace: &Nspace) -> bool {
-        self.jobs.contains_key(nspace)
+        self.clients.has_job(nspace)
     }
 
     /// Returns the progress of all jobs, in the order of their names.
     pub fn jobs(&self) -> impl Iterator<Item = JobProgress> {
-        self.jobs.values().map(TrackedJob::progress)
+        self.clients.progress()
     }
 
     /// Returns the counters.
     pub fn counts(&self) -> ServerCounts {
         ServerCounts {
-            peers: self.peers.len(),
-            jobs: self.jobs.len(),
+            peers: self.clients.peer_count(),
+            jobs: self.clients.job_count(),
             events_ejected: self.retained.ejected(),
             events_kept: self.retained.kept(),
             events_spilled: self.retained.spilled(),
@@ -310,23 +274,22 @@ impl ServerState {
             events_owed_bytes: self.retained.index_bytes(),
             decisions_awaited: self.gate.awaited(),
             monitors: self.monitors.len(),
-            tools: self.tools.count(),
+            tools: self.clients.tool_count(),
             put_bytes: self.modex.charged_bytes(),
         }
     }
 
     /// Returns the user that a proc or tool runs as, if it is known.
     pub fn identity(&self, proc: &Proc) -> Option<UserIdentity> {
-        let of_job = self.jobs.get(&proc.nspace).map(|job| job.spec.identity);
-        of_job.or_else(|| self.tools.identity(&proc.nspace))
+        self.clients.identity(proc)
     }
 
     /// Handles a request of a client.
     pub fn request(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
-        let Some(peer) = self.peers.get(&to.peer) else {
+        let Some(peer) = self.clients.peer(to.peer) else {
             return Vec::new();
         };
-        if peer.standing == ConnectionState::Left && request != Request::Finalize {
+        if !peer.is_active() && request != Request::Finalize {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         }
         let source = peer.proc.clone();
@@ -339,10 +302,10 @@ impl ServerState {
             return vec![reply(to, status)];
         }
         match request {
-            Request::JobData => self.job_data(to, &source),
+            Request::JobData => self.clients.job_data(to, &source, &self.settings.hostname),
             Request::Commit(commits) => self.commit(to, &source, commits),
             Request::Fence { procs, infos } => self.fence(to, source, procs, &infos, now),
-            Request::Get { proc, .. } if !self.may_see(&source, &proc.nspace) => {
+            Request::Get { proc, .. } if !self.clients.may_see(&source, &proc.nspace) => {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
             Request::GroupLeave { .. } => self.group(to, source, request, now),
@@ -368,9 +331,12 @@ impl ServerState {
             Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
             Request::RefreshCache { proc } => self.refresh(to, &source, &proc),
             Request::ResolvePeers { node, nspace } => {
-                self.resolve_peers(to, &source, node.as_ref(), nspace.as_ref())
+                self.clients
+                    .resolve_peers(to, &source, node.as_ref(), nspace.as_ref())
             }
-            Request::ResolveNode { nspace } => self.resolve_nodes(to, &source, nspace.as_ref()),
+            Request::ResolveNode { nspace } => {
+                self.clients.resolve_nodes(to, &source, nspace.as_ref())
+            }
             Request::Spawn { infos, apps } => self.enter_spawn(to, source, infos, apps),
             Request::Log {
                 timestamp,
@@ -394,7 +360,7 @@ impl ServerState {
     /// Passes on the host environment's reply to an [`Upcall::Request`], errors unchanged. A
     /// requester that has disconnected gets nothing.
     pub fn answer(&mut self, to: RequestId, reply: Reply) -> Vec<Action> {
-        let somebody = to.peer == PeerId::MODULES || self.peers.contains_key(&to.peer);
+        let somebody = to.peer == PeerId::MODULES || self.clients.peer(to.peer).is_some();
         if somebody {
             vec![Action::Reply { to, reply }]
         } else {

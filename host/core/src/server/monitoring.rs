@@ -1,5 +1,5 @@
 //! Monitoring: heartbeats, files and resource usage of procs, and the alerts about them.
-use super::{Action, ConnectionState, FileLook, PeerId, RequestId, ServerState, Upcall, reply};
+use super::{Action, FileLook, PeerId, RequestId, ServerState, Upcall, reply};
 use crate::{
     MonotonicTime,
     audience::BY_SERVER,
@@ -57,26 +57,14 @@ impl ServerState {
             })];
         }
         // A policy may have taken so long that the client has left.
-        let Some(peer) = self
-            .peers
-            .get(&to.peer)
-            .filter(|peer| peer.standing == ConnectionState::Active)
-        else {
+        let Some(peer) = self.clients.active_peer(to.peer) else {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         };
         let identity = peer.identity;
-        let ranks = |nspace: &Nspace| {
-            self.jobs
-                .get(nspace)
-                .map(|job| job.procs.keys().copied().collect())
-        };
+        let ranks = |nspace: &Nspace| self.clients.ranks_of(nspace);
         let own = || {
-            let jobs = self
-                .jobs
-                .values()
-                .map(|job| &job.spec)
-                .filter(|spec| spec.identity.uid == identity.uid);
-            jobs.map(|spec| spec.nspace.clone()).collect()
+            let jobs = self.clients.jobs_of(identity.uid);
+            jobs.map(|job| job.spec.nspace.clone()).collect()
         };
         let read = monitor::read(&source, &monitor, error, &directives, ranks, own);
         let begun = read.and_then(|monitor| self.begin(to, &source, identity, monitor));
@@ -141,11 +129,7 @@ impl ServerState {
     /// [`ServerState::tick`] that checks the proc ([`ServerState::beats_due`]), and at once if the
     /// proc counts as silent ([`ServerState::is_silent`]).
     pub fn beat(&mut self, peer: PeerId, at: MonotonicTime) {
-        if let Some(peer) = self
-            .peers
-            .get(&peer)
-            .filter(|peer| peer.standing == ConnectionState::Active)
-        {
+        if let Some(peer) = self.clients.active_peer(peer) {
             self.monitors.beat(&peer.proc, at);
         }
     }
@@ -243,7 +227,7 @@ impl ServerState {
                 usage,
                 requester,
             } => {
-                let identity = self.identity(&requester);
+                let identity = self.clients.identity(&requester);
                 identity
                     .map(|identity| Action::Measure {
                         watch,
@@ -260,7 +244,7 @@ impl ServerState {
     /// permitted. The host environment receives it too if it registered for the code, so that it
     /// can respond.
     fn alert(&mut self, requester: &Proc, alert: Arc<Event>) -> Vec<Action> {
-        let Some(identity) = self.identity(requester) else {
+        let Some(identity) = self.clients.identity(requester) else {
             return Vec::new();
         };
         let is_for_host = alert.range != Range::Rm && self.host.names_code(alert.code);

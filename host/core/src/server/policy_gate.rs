@@ -22,7 +22,7 @@ use crate::{
 };
 use peal_model::{
     ConnectionKind, Event, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest, PolicySubject,
-    Proc, Request, Status, TargetProc, UnixGroup, UserIdentity, Value, key,
+    Proc, Request, Status, UnixGroup, UserIdentity, Value, key,
 };
 use std::{collections::BTreeSet, mem, sync::Arc};
 
@@ -52,7 +52,7 @@ pub enum AdmissionCheck {
 impl ServerState {
     /// Sets the user that the server runs as, and the hooks that have policies.
     pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
-        self.gate.server = Some(server);
+        self.clients.set_server(server);
         self.gate.policed = policed.into_iter().collect();
     }
 
@@ -74,10 +74,7 @@ impl ServerState {
         let about: Vec<Proc> = match kind {
             ConnectionKind::Client => vec![proc.clone()],
             ConnectionKind::Tool => {
-                let own = self
-                    .jobs
-                    .values()
-                    .filter(|job| job.spec.identity.uid == identity.uid);
+                let own = self.clients.jobs_of(identity.uid);
                 own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
             }
         };
@@ -182,7 +179,7 @@ impl ServerState {
         let by = ControlRequester {
             to,
             requester: Some(source.clone()),
-            identity: self.identity_of(to.peer),
+            identity: self.clients.identity_of(to.peer),
             at: now,
         };
         self.enter_as(source, by, named, request)
@@ -255,7 +252,7 @@ impl ServerState {
                     },
                 ),
             };
-            let groups = self.groups_of(to.peer);
+            let groups = self.clients.groups_of(to.peer);
             return self.hold_for_policies(
                 PolicyRequest {
                     groups,
@@ -270,7 +267,7 @@ impl ServerState {
         let targets = if hook == Hook::Group {
             self.connectable(&procs)
         } else {
-            self.targets(&procs)
+            self.clients.targets(&procs)
         };
         let what = RuleSubject::Others {
             hook,
@@ -279,7 +276,7 @@ impl ServerState {
         let case = RuleRequest {
             requester: requester.as_ref(),
             identity,
-            server: self.server(),
+            server: self.clients.server(),
             targets: &targets,
             what,
         };
@@ -333,7 +330,7 @@ impl ServerState {
             mem::take(&mut request.directives),
         );
         let asked = PolicyRequest {
-            groups: self.groups_of(to.peer),
+            groups: self.clients.groups_of(to.peer),
             infos,
             directives,
             ..question
@@ -357,7 +354,9 @@ impl ServerState {
         let targets = event.custom_targets().unwrap_or_default();
         let question = self.question(matter, event.source.clone(), identity, &targets);
         let (refusal, groups) = match raising {
-            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
+            RaiseRequest::Client(to, _) => {
+                (DenialReply::Status(to), self.clients.groups_of(to.peer))
+            }
             RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
         let request = PolicyRequest {
@@ -381,7 +380,7 @@ impl ServerState {
         if !self.gate.policed.contains(&hook) {
             return self.register(to, codes, &directives);
         }
-        let identity = self.identity_of(to.peer);
+        let identity = self.clients.identity_of(to.peer);
         let question = self.question(
             PolicySubject::Registration,
             Some(source.clone()),
@@ -389,7 +388,7 @@ impl ServerState {
             &[],
         );
         let request = PolicyRequest {
-            groups: self.groups_of(to.peer),
+            groups: self.clients.groups_of(to.peer),
             codes: codes.clone(),
             directives,
             ..question
@@ -632,7 +631,7 @@ impl ServerState {
         identity: Option<UserIdentity>,
         procs: &[Proc],
     ) -> PolicyRequest {
-        let (server, targets) = (self.server(), self.targets(procs));
+        let (server, targets) = (self.clients.server(), self.clients.targets(procs));
         PolicyRequest {
             matter,
             requester,
@@ -649,40 +648,7 @@ impl ServerState {
             directives: Vec::new(),
         }
     }
-
-    pub(super) fn targets(&self, procs: &[Proc]) -> Vec<TargetProc> {
-        procs
-            .iter()
-            .map(|proc| TargetProc {
-                proc: proc.clone(),
-                owner: self.identity(proc),
-            })
-            .collect()
-    }
-
-    pub(super) fn server(&self) -> UserIdentity {
-        self.gate.server.unwrap_or(NOBODY)
-    }
-
-    /// Returns the Unix groups of a client's process at its admission.
-    pub(super) fn groups_of(&self, peer: PeerId) -> Arc<[UnixGroup]> {
-        self.peers
-            .get(&peer)
-            .map(|peer| peer.groups.clone())
-            .unwrap_or_default()
-    }
-
-    /// Returns the user that a client runs as.
-    pub(super) fn identity_of(&self, peer: PeerId) -> Option<UserIdentity> {
-        self.peers.get(&peer).map(|peer| peer.identity)
-    }
 }
-
-/// A user that the kernel assigns to no process.
-const NOBODY: UserIdentity = UserIdentity {
-    uid: u32::MAX,
-    gid: u32::MAX,
-};
 
 fn terminate() -> Info {
     Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))

@@ -28,8 +28,8 @@ impl ServerState {
                 name: name.clone(),
                 proc: proc.clone(),
             };
-            self.life(proc).ok_or_else(unknown)?;
-            let uid = self.uid_of(proc);
+            self.clients.life(proc).ok_or_else(unknown)?;
+            let uid = self.clients.uid_of(proc);
             if *owner.get_or_insert(uid) != uid {
                 return Err(PsetError::Mixed(name));
             }
@@ -38,7 +38,7 @@ impl ServerState {
         let pset = Pset { name, members };
         self.psets.define(uid, pset.clone())?;
         for proc in &pset.members {
-            if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+            if let Some(job) = self.clients.job_mut(&proc.nspace) {
                 job.joins_set(proc.rank, &pset.name);
                 self.modex.host_says_more(proc);
             }

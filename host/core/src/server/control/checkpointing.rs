@@ -2,7 +2,6 @@
 use super::ControlContext;
 use crate::{
     MonotonicTime,
-    job::ProcPhase,
     job_control::{
         self, Checkpoint, CheckpointMethod, CheckpointOrder, ControlId, JobAction, JobControl,
         JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork,
@@ -39,7 +38,7 @@ impl ServerState {
         let (checkpoint, triggers) = Checkpoint::begin(
             order.checkpoint.clone(),
             methods,
-            |proc| self.has_ended(proc),
+            |proc| self.clients.has_ended(proc),
             deadline,
         );
         let (to, operation) = (
@@ -57,11 +56,6 @@ impl ServerState {
         actions.extend(self.request_checkpoints(id, triggers));
         actions.extend(self.advance_control(id));
         Ok(actions)
-    }
-
-    fn has_ended(&self, proc: &Proc) -> bool {
-        self.life(proc)
-            .is_none_or(|life| matches!(life, ProcPhase::Terminated | ProcPhase::Lost))
     }
 
     /// Preempts procs. They receive an alert first. Those that declared a method make a checkpoint.
@@ -88,7 +82,7 @@ impl ServerState {
         let grace = grace.unwrap_or(self.settings.preempt_grace);
         let (name, deadline) = (format!("preempt-{}", given.by.at.0), given.by.at + grace);
         let (checkpoint, triggers) =
-            Checkpoint::begin(name, methods, |proc| self.has_ended(proc), deadline);
+            Checkpoint::begin(name, methods, |proc| self.clients.has_ended(proc), deadline);
         let (to, operation) = (given.by.to, JobControlOperation::Preempt(action));
         let work = PendingWork::Grace {
             checkpoint,

@@ -122,8 +122,8 @@ impl ServerState {
         directives: Vec<Info>,
     ) -> Result<ParsedJobControl, JobControlError> {
         let ranks = |nspace: &_| {
-            self.jobs
-                .get(nspace)
+            self.clients
+                .job(nspace)
                 .map(|job| job.procs.keys().copied().collect::<BTreeSet<_>>())
         };
         job_control::read(by.requester.as_ref(), targets, directives, ranks)
@@ -184,7 +184,7 @@ impl ServerState {
             return Ok(());
         }
         match &by.requester {
-            Some(proc) if self.life(proc).is_some() => {
+            Some(proc) if self.clients.life(proc).is_some() => {
                 self.declared.declare(proc, declaration);
                 Ok(())
             }
@@ -268,7 +268,7 @@ impl ServerState {
 
     fn requestor(&self, by: &ControlRequester) -> Requestor {
         match &by.requester {
-            Some(proc) if self.life(proc).is_some() => Requestor::Proc(proc.clone()),
+            Some(proc) if self.clients.life(proc).is_some() => Requestor::Proc(proc.clone()),
             _ => Requestor::User(by.identity.map(|identity| identity.uid)),
         }
     }

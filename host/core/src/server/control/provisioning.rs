@@ -80,7 +80,7 @@ impl ServerState {
             by.identity,
             &[],
         );
-        let groups = self.groups_of(by.to.peer);
+        let groups = self.clients.groups_of(by.to.peer);
         let request = PolicyRequest {
             provision: Some(provision),
             groups,

@@ -82,8 +82,8 @@ impl Proxy {
     /// events.
     fn wanted(&self) -> Vec<Vec<i32>> {
         let is_wanted = |code: &i32| {
-            let mut peers = self.stage.server.peers.values();
-            peers.any(|peer| peer.interests.asks_for_environment(Status(*code)))
+            let mut peers = self.stage.server.clients.peers();
+            peers.any(|(_, peer)| peer.interests.asks_for_environment(Status(*code)))
         };
         let codes = [-3, -2, -1, Status::DEFAULT_HANDLER.0]
             .into_iter()
