@@ -2,7 +2,7 @@
 //! that every part asks of them, and keeps the books of admission.
 use super::{Action, ConnectionRefusal, PeerId, RequestId, StateSettings, reply};
 use crate::{
-    audience::{EventTargets, PeerRegistrations},
+    audience::EventTargets,
     job::{JobProgress, JobSpec, ProcPhase, TrackedJob},
 };
 use peal_model::{
@@ -43,7 +43,6 @@ pub(super) struct ConnectedPeer {
     /// The Unix groups of its process.
     groups: Arc<[UnixGroup]>,
     standing: ConnectionState,
-    pub(super) interests: PeerRegistrations,
 }
 
 impl ConnectedPeer {
@@ -350,7 +349,6 @@ impl ClientTable {
     fn add_connection(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
-        let (standing, interests) = (ConnectionState::Active, PeerRegistrations::default());
         // All procs of a job share one name, so that comparing them is a comparison of pointers.
         let nspace = self
             .jobs
@@ -364,8 +362,7 @@ impl ClientTable {
                 proc,
                 identity,
                 groups: Arc::default(),
-                standing,
-                interests,
+                standing: ConnectionState::Active,
             },
         );
         id
@@ -374,7 +371,7 @@ impl ClientTable {
     /// Makes a connection inactive.
     pub(super) fn deactivate(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(&id) {
-            (peer.standing, peer.interests) = (ConnectionState::Left, PeerRegistrations::default());
+            peer.standing = ConnectionState::Left;
         }
     }
 
@@ -431,19 +428,9 @@ impl ClientTable {
         self.peers.get(&id)
     }
 
-    /// Returns a connection until it is closed, to change its registrations.
-    pub(super) fn peer_mut(&mut self, id: PeerId) -> Option<&mut ConnectedPeer> {
-        self.peers.get_mut(&id)
-    }
-
     /// Returns a connection that is active.
     pub(super) fn active_peer(&self, id: PeerId) -> Option<&ConnectedPeer> {
         self.peers.get(&id).filter(|peer| peer.is_active())
-    }
-
-    /// Returns all connections.
-    pub(super) fn peers(&self) -> impl Iterator<Item = (PeerId, &ConnectedPeer)> {
-        self.peers.iter().map(|(id, peer)| (*id, peer))
     }
 
     /// Returns the number of connections.

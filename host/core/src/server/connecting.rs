@@ -1,7 +1,8 @@
 //! Connect and disconnect. Procs of several jobs meet as in a fence and are an assemblage in
 //! between.
 use super::{
-    Action, Purpose, RequestId, ServerState, control::ControlRequester, data::timeout, reply,
+    Action, Purpose, RequestId, ServerContext, ServerState, control::ControlRequester,
+    data::timeout, reply,
 };
 use crate::{
     fence::{Collect, CompletedFence, FenceArrival},
@@ -204,7 +205,9 @@ impl ServerState {
             Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(others)),
         ];
         let code = code::PMIX_ERR_PROC_TERM_WO_SYNC;
-        self.deliver_here(
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.events.deliver_here(
+            ctx,
             &Arc::new(Event {
                 code,
                 source: None,

@@ -1,7 +1,7 @@
 //! Policies of group requests and of events about groups. A denial is also reported to the other
 //! participants.
 use super::{
-    Action, RequestId, ServerState,
+    Action, RequestId, ServerContext, ServerState,
     denial::{DenialRecipient, DenialReply, deny},
     events::RaiseRequest,
     groups::each_job,
@@ -211,7 +211,8 @@ impl ServerState {
                         RaiseRequest::Client(..) => self.settings.allowance,
                         RaiseRequest::Handler(allowance) => allowance,
                     };
-                    actions.extend(self.distribute(
+                    actions.extend(self.events.distribute(
+                        ServerContext::new(&self.clients, &self.settings),
                         Arc::new(Event { code, ..event }),
                         reach,
                         allowance,

@@ -1,6 +1,6 @@
 //! Groups of local procs: from requests and events to the coordinator's decisions, and back.
 use super::{
-    Action, RequestId, ServerState,
+    Action, RequestId, ServerContext, ServerState,
     group_policy::{is_formed, named_in},
     reply,
 };
@@ -200,7 +200,11 @@ impl ServerState {
         let steps = match event.code {
             code::PMIX_GROUP_INVITED => {
                 let invited = named_in(event);
-                let mut actions = self.notify_of_absence(source, &invited);
+                let mut actions = self.events.notify_of_absence(
+                    ServerContext::new(&self.clients, &self.settings),
+                    source,
+                    &invited,
+                );
                 actions.extend(self.with_groups(|groups| groups.watch(&invited)));
                 return actions;
             }
@@ -478,9 +482,11 @@ impl ServerState {
                         actions.extend(self.answer_gets(member, waiting));
                     }
                 }
-                GroupAction::Lost { proc, uid } => {
-                    actions.extend(self.notify_of_end(&proc, UserScope::User(uid)))
-                }
+                GroupAction::Lost { proc, uid } => actions.extend(self.events.notify_of_end(
+                    ServerContext::new(&self.clients, &self.settings),
+                    &proc,
+                    UserScope::User(uid),
+                )),
                 GroupAction::Forget(jobs) => {
                     jobs.iter().for_each(|nspace| self.modex.drop_job(nspace))
                 }

@@ -1,6 +1,7 @@
 //! Admission, start, end and restart of clients.
 use super::{
-    Action, ConnectionRefusal, PeerId, RequestId, ServerState, Upcall, clients::Admission, reply,
+    Action, ConnectionRefusal, PeerId, RequestId, ServerContext, ServerState, Upcall,
+    clients::Admission, reply,
 };
 use crate::{
     MonotonicTime,
@@ -62,6 +63,7 @@ impl ServerState {
             .collect();
         self.modex.drop_job(nspace);
         self.monitors.end_job(nspace);
+        self.follow_ended_monitors();
         actions.extend(self.deny_held(nspace));
         actions
     }
@@ -69,8 +71,9 @@ impl ServerState {
     /// Handles the departure of a tool. Its values are dropped.
     fn tool_left(&mut self, peer: PeerId) -> Option<Action> {
         let (proc, is_last) = self.clients.tool_left(peer)?;
-        self.retained.free_proc(&proc);
+        self.events.free_proc(&proc);
         self.monitors.end_proc(&proc);
+        self.follow_ended_monitors();
         if is_last {
             self.modex.drop_job(&proc.nspace);
         }
@@ -115,7 +118,7 @@ impl ServerState {
             actions.extend(self.handle_departure(&source, now));
             actions.push(Action::Upcall(Upcall::ClientFinalized(source)));
         }
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Handles a closed connection. Its registrations, pending gets and fences go with it. A proc
@@ -132,7 +135,7 @@ impl ServerState {
             actions.extend(self.handle_loss(&gone.proc, now));
             self.drop_values_of_ended(&gone.proc.nspace);
         }
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Records the processes of ranks that the host environment has started (`PMIX_PROC_PID`).
@@ -170,7 +173,7 @@ impl ServerState {
             Some(life @ ProcPhase::Finalized) => {
                 *life = ProcPhase::Terminated;
                 let gathered = self.gather_complete(|fences| fences.leave(proc));
-                self.with_pending_actions(gathered)
+                self.events.with_pending_actions(gathered)
             }
             Some(ProcPhase::Terminated | ProcPhase::Lost) | None => Vec::new(),
         };
@@ -187,7 +190,8 @@ impl ServerState {
                 range: Range::Namespace,
                 infos,
             };
-            let spread = self.distribute(
+            let spread = self.events.distribute(
+                ServerContext::new(&self.clients, &self.settings),
                 Arc::new(event),
                 UserScope::Everybody,
                 self.settings.allowance,
@@ -224,9 +228,10 @@ impl ServerState {
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
             .collect();
-        self.retained.free_proc(proc);
+        self.events.free_proc(proc);
         self.modex.drop_proc(proc);
         self.monitors.end_proc(proc);
+        self.follow_ended_monitors();
         // The new process declares its checkpoint methods itself.
         self.declared.drop_proc(proc);
         actions.extend(self.checkpoint_lost(proc));
@@ -247,13 +252,14 @@ impl ServerState {
                 .into_iter()
                 .map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)),
         );
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Notifies local and remote procs that a proc ended without finalizing.
     fn notify_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
         let reach = UserScope::of(self.clients.identity(proc));
-        let mut actions = self.notify_of_end(proc, reach);
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        let mut actions = self.events.notify_of_end(ctx, proc, reach);
         actions.extend(self.notify_connected(proc, reach));
         actions.extend(self.with_groups(|groups| groups.lost(proc)));
         actions
@@ -264,7 +270,11 @@ impl ServerState {
         let mut actions = self.handle_departure(proc, now);
         actions.extend(self.notify_of_loss(proc));
         actions.push(Action::Upcall(Upcall::ClientLost(proc.clone())));
-        actions.extend(self.lose(proc, now));
+        actions.extend(self.events.lose(
+            ServerContext::new(&self.clients, &self.settings),
+            proc,
+            now,
+        ));
         actions
     }
 
@@ -279,8 +289,9 @@ impl ServerState {
     /// Handles the departure of a proc. Frees what was retained for it and continues what waits for
     /// it, except fences if the proc may initialize again.
     fn handle_departure(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
-        self.retained.free_proc(proc);
+        self.events.free_proc(proc);
         self.monitors.end_proc(proc);
+        self.follow_ended_monitors();
         let mut unanswered = self.modex.give_up(proc);
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         if !self.may_put(&anybody) {
@@ -298,7 +309,7 @@ impl ServerState {
         }));
         actions.extend(self.checkpoint_lost(proc));
         actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Gathers the fences that a change completes.

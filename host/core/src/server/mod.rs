@@ -4,7 +4,6 @@
 //! [`Action`]s to carry out, in order. Requests for the host environment become [`Upcall`]s.
 
 mod action;
-mod catch_up;
 mod clients;
 mod connecting;
 mod control;
@@ -13,10 +12,8 @@ mod denial;
 mod events;
 mod group_policy;
 mod groups;
-mod host_registrations;
 mod lifecycle;
 mod logging;
-mod losses;
 mod module_requests;
 mod monitoring;
 mod policy_gate;
@@ -32,7 +29,6 @@ mod weight;
 use crate::{
     MonotonicTime,
     assemblage::Assemblages,
-    audience::PeerRegistrations,
     defaults::{Defaults, HookDefault},
     directives,
     fence::{Fences, LocallyComplete},
@@ -42,7 +38,7 @@ use crate::{
     modex::Modex,
     monitor::{self, MonitorTable},
     psets::Psets,
-    retained::{Retained, RetentionLimits},
+    user_scope::UserScope,
 };
 pub use crate::{
     event_budget::EventBudget,
@@ -51,20 +47,18 @@ pub use crate::{
     retained::Seq,
 };
 pub use action::{Action, FileLook, Upcall};
-pub use catch_up::EVENTS_MISSED;
 use clients::ClientTable;
 pub use denial::Denial;
-pub use events::RaisingOwner;
+use events::EventDelivery;
+pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
 pub use groups::GroupStatus;
-pub use host_registrations::HostRegistrationId;
-use host_registrations::HostRegistrations;
-use losses::Losses;
 pub use monitoring::{FileSeen, Monitoring, UsageFound};
 use peal_model::{Event, Hook, Nspace, Proc, Reply, Request, Status, UserIdentity, code};
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId};
 pub use refusal::{ConnectionRefusal, PutRefusal};
 pub use settings::StateSettings;
+use std::sync::Arc;
 
 /// Identifier of a client's connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -113,6 +107,19 @@ pub struct ServerCounts {
     pub put_bytes: usize,
 }
 
+/// What every part may read beside its own state.
+#[derive(Clone, Copy, Debug)]
+struct ServerContext<'a> {
+    clients: &'a ClientTable,
+    settings: &'a StateSettings,
+}
+
+impl<'a> ServerContext<'a> {
+    fn new(clients: &'a ClientTable, settings: &'a StateSettings) -> ServerContext<'a> {
+        ServerContext { clients, settings }
+    }
+}
+
 /// The state of a server.
 #[derive(Debug)]
 pub struct ServerState {
@@ -123,27 +130,16 @@ pub struct ServerState {
     assemblages: Assemblages,
     groups: Groups,
     psets: Psets,
-    retained: Retained,
+    events: EventDelivery,
     gate: Gate,
-    demand: HostRegistrations,
-    losses: Losses,
     ledger: JobControlLedger,
     declared: Declared,
     monitors: MonitorTable,
-    /// The host environment's own registrations.
-    host: PeerRegistrations,
 }
 
 impl ServerState {
     /// Creates a server without jobs.
     pub fn new(settings: StateSettings) -> ServerState {
-        let limits = RetentionLimits {
-            ring: settings.event_cache,
-            ring_bytes: settings.event_cache_bytes,
-            memory: settings.event_memory,
-            user_spill: settings.event_user_spill,
-            index: settings.event_index_bytes,
-        };
         let monitors = MonitorTable::new(monitor::MonitorLimits {
             each: settings.max_monitors_per_proc,
             all: settings.max_monitors_total,
@@ -155,23 +151,20 @@ impl ServerState {
             assemblages: Assemblages::default(),
             groups: Groups::new(settings.id, settings.groups),
             psets: Psets::default(),
-            retained: Retained::new(limits),
+            events: EventDelivery::new(&settings),
             ledger: JobControlLedger::new(settings.max_controls),
             declared: Declared::default(),
             settings,
             clients: ClientTable::default(),
             gate: Gate::default(),
-            demand: HostRegistrations::default(),
-            losses: Losses::default(),
             monitors,
-            host: PeerRegistrations::default(),
         }
     }
 
     /// Registers a job, whose procs may then connect. Tools that use its name become inactive.
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let mut actions = self.evict(&spec.nspace);
-        self.retained.free_job(&spec.nspace);
+        self.events.free_job(&spec.nspace);
         let (nspace, facts) = (
             spec.nspace.clone(),
             JobSummary {
@@ -181,14 +174,14 @@ impl ServerState {
         );
         self.clients.add_job(spec);
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Removes a job and the values of its procs, with losses that no event has reported
     /// ([`ServerState::tell_losses_of`]). Connections of its procs become inactive, and nothing
     /// waits for them any more.
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
-        self.losses.take_job(nspace);
+        self.events.drop_losses_of(nspace);
         self.declared.drop_job(nspace);
         let procs: Vec<Proc> = self
             .clients
@@ -203,6 +196,7 @@ impl ServerState {
             .flat_map(|proc| self.checkpoint_lost(proc))
             .collect();
         self.monitors.end_job(nspace);
+        self.follow_ended_monitors();
         self.clients.remove_job(nspace);
         self.modex.drop_job(nspace);
         self.assemblages.drop_job(nspace);
@@ -211,7 +205,7 @@ impl ServerState {
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
             .collect();
-        self.retained.free_job(nspace);
+        self.events.free_job(nspace);
         let waiting = self
             .modex
             .give_up_job(nspace)
@@ -225,7 +219,7 @@ impl ServerState {
             .chain(undefined)
             .collect();
         actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Makes a connection inactive. Its registrations go, and those with the host environment that
@@ -237,9 +231,8 @@ impl ServerState {
 
     /// Removes the registrations of a connection.
     fn unregister(&mut self, id: PeerId) -> Vec<Action> {
-        self.retained.remove_peer(id);
         self.drop_held_registrations(id);
-        events::registration_upcalls(self.demand.remove_peer(id)).collect()
+        self.events.remove_peer(id)
     }
 
     /// Sets the defaults of the hooks, which hold where no policy decides.
@@ -264,14 +257,15 @@ impl ServerState {
 
     /// Returns the counters.
     pub fn counts(&self) -> ServerCounts {
+        let retained = self.events.retained();
         ServerCounts {
             peers: self.clients.peer_count(),
             jobs: self.clients.job_count(),
-            events_ejected: self.retained.ejected(),
-            events_kept: self.retained.kept(),
-            events_spilled: self.retained.spilled(),
-            events_lost: self.retained.lost(),
-            events_owed_bytes: self.retained.index_bytes(),
+            events_ejected: retained.ejected(),
+            events_kept: retained.kept(),
+            events_spilled: retained.spilled(),
+            events_lost: retained.lost(),
+            events_owed_bytes: retained.index_bytes(),
             decisions_awaited: self.gate.awaited(),
             monitors: self.monitors.len(),
             tools: self.clients.tool_count(),
@@ -377,11 +371,14 @@ impl ServerState {
             .into_iter()
             .chain(self.fences.expire(now));
         let mut actions: Vec<Action> = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect();
-        actions.extend(self.report_due_losses(now));
+        actions.extend(
+            self.events
+                .report_due_losses(ServerContext::new(&self.clients, &self.settings), now),
+        );
         actions.extend(self.expire_controls(now));
         actions.extend(self.tick_monitors(now));
         actions.extend(self.with_groups(|groups| groups.tick(now)));
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Returns the time at which [`ServerState::tick`] has something to do next.
@@ -389,7 +386,7 @@ impl ServerState {
         let held = [
             self.modex.deadline(),
             self.fences.deadline(),
-            self.losses.deadline(),
+            self.events.deadline(),
         ];
         held.into_iter()
             .chain([
@@ -399,6 +396,104 @@ impl ServerState {
             ])
             .flatten()
             .min()
+    }
+}
+
+/// Events.
+impl ServerState {
+    /// Handles the host environment's answer to an [`Upcall::RegisterEvents`]: waiting clients are
+    /// registered or refused. A host environment without events of its own
+    /// (`PMIX_ERR_NOT_SUPPORTED`) does not stand in the way of events of others.
+    pub fn host_registered(
+        &mut self,
+        id: HostRegistrationId,
+        answer: Result<(), Status>,
+    ) -> Vec<Action> {
+        self.events.host_registered(
+            ServerContext::new(&self.clients, &self.settings),
+            id,
+            answer,
+        )
+    }
+
+    /// Registers the host environment for codes (none: every code) of events with range
+    /// `PMIX_RANGE_RM`, and of protocol violations by clients.
+    pub fn host_registers(&mut self, codes: &[Status]) {
+        self.events.host_registers(codes);
+    }
+
+    /// Deregisters codes of the host environment. `Status::DEFAULT_HANDLER` drops its registration
+    /// for every code.
+    pub fn host_deregisters(&mut self, codes: &[Status]) {
+        self.events.host_deregisters(codes);
+    }
+
+    /// Reports a client's invalid message to the host environment only, by an event with this
+    /// status (RFC 0002, "RM-Host Registrations").
+    pub fn violated(&mut self, peer: PeerId, status: Status) -> Vec<Action> {
+        self.events.violated(
+            ServerContext::new(&self.clients, &self.settings),
+            peer,
+            status,
+        )
+    }
+
+    /// Delivers an event that another server distributed. It reaches local procs and chains only.
+    pub fn distributed(
+        &mut self,
+        event: Arc<Event>,
+        reach: UserScope,
+        allowance: EventBudget,
+    ) -> Vec<Action> {
+        self.events.spread_here(
+            ServerContext::new(&self.clients, &self.settings),
+            event,
+            reach,
+            allowance,
+        )
+    }
+
+    /// Marks a connection as lagging because its outbox is full, or nearly. From now on its events
+    /// are retained instead of delivered, until calls of [`ServerState::resume`] have delivered all
+    /// of them: slow readers lose no events.
+    ///
+    /// Returns an [`Action::Pause`], unless the connection is lagging already or no longer active.
+    pub fn mark_lagging(&mut self, peer: PeerId) -> Vec<Action> {
+        self.events
+            .mark_lagging(ServerContext::new(&self.clients, &self.settings), peer)
+    }
+
+    /// Delivers the next batch after everything before an [`Action::Pause`] has been written, or
+    /// nearly. One call answers one `Pause`. A connection that is not paused gets nothing.
+    pub fn resume(&mut self, peer: PeerId) -> Vec<Action> {
+        self.events
+            .resume(ServerContext::new(&self.clients, &self.settings), peer)
+    }
+
+    /// Continues a delivery with the contents that an [`Action::Recall`] requested. Each event
+    /// stays stored until an [`Action::Forget`]. Contents that are none or missing are lost: they
+    /// are counted and skipped.
+    ///
+    /// One call answers one `Recall`. A connection that has closed in the meantime is no error.
+    pub fn recalled(&mut self, peer: PeerId, contents: Vec<(Seq, Option<Event>)>) -> Vec<Action> {
+        self.events.recalled(
+            ServerContext::new(&self.clients, &self.settings),
+            peer,
+            contents,
+        )
+    }
+
+    /// Raises the events for all pending losses, as before a server stops.
+    pub fn report_losses(&mut self) -> Vec<Action> {
+        self.events
+            .report_losses(ServerContext::new(&self.clients, &self.settings))
+    }
+
+    /// Raises the events for the pending losses of one job. Must precede the job's removal, because
+    /// the owner is unknown afterwards.
+    pub fn report_losses_of(&mut self, nspace: &Nspace) -> Vec<Action> {
+        self.events
+            .report_losses_of(ServerContext::new(&self.clients, &self.settings), nspace)
     }
 }
 

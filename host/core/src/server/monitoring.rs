@@ -1,5 +1,7 @@
 //! Monitoring: heartbeats, files and resource usage of procs, and the alerts about them.
-use super::{Action, FileLook, PeerId, RequestId, ServerState, Upcall, reply};
+use super::{
+    Action, FileLook, PeerId, RequestId, ServerContext, ServerState, Upcall, events, reply,
+};
 use crate::{
     MonotonicTime,
     audience::BY_SERVER,
@@ -91,7 +93,7 @@ impl ServerState {
             }
             Monitor::Watch(mut watch) => {
                 let event = Arc::make_mut(&mut watch.alert);
-                self.check(event).map_err(event_error)?;
+                events::check(event, &self.settings).map_err(event_error)?;
                 event.infos.push(Info::new(BY_SERVER, Value::Bool(true)));
                 let path = if let LivenessSource::File { path, .. } = &watch.signs {
                     Some(path.clone())
@@ -109,7 +111,7 @@ impl ServerState {
                 }
             }
             Monitor::Usage(mut sampling) => {
-                self.check(Arc::make_mut(&mut sampling.update))
+                events::check(Arc::make_mut(&mut sampling.update), &self.settings)
                     .map_err(event_error)?;
                 let usage = sampling.usage.clone();
                 let watch = self
@@ -195,7 +197,7 @@ impl ServerState {
                 update.infos.extend(infos);
                 // The update was checked without its infos, which have grown too large since. No
                 // requester waits for an error.
-                match self.check(&mut update) {
+                match events::check(&mut update, &self.settings) {
                     Ok(()) => self.alert(&requester, Arc::new(update)),
                     Err(_) => Vec::new(),
                 }
@@ -247,7 +249,7 @@ impl ServerState {
         let Some(identity) = self.clients.identity(requester) else {
             return Vec::new();
         };
-        let is_for_host = alert.range != Range::Rm && self.host.names_code(alert.code);
+        let is_for_host = alert.range != Range::Rm && self.events.host_names(alert.code);
         let allowance = self.settings.allowance;
         let told = || {
             Action::Upcall(Upcall::Notify {
@@ -256,8 +258,19 @@ impl ServerState {
             })
         };
         let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
-        actions.extend(self.distribute(alert, UserScope::User(identity.uid), allowance));
+        actions.extend(self.events.distribute(
+            ServerContext::new(&self.clients, &self.settings),
+            alert,
+            UserScope::User(identity.uid),
+            allowance,
+        ));
         actions
+    }
+
+    /// Lets the cleanup after monitors that have ended follow the next event.
+    pub(super) fn follow_ended_monitors(&mut self) {
+        let ended = self.end_monitors();
+        self.events.add_pending_actions(ended);
     }
 
     /// Cleans up after monitors that have ended: closes files, answers waiting requesters.

@@ -6,11 +6,12 @@ mod held;
 pub(super) use self::held::{Gate, GatedOperation};
 use self::held::{GateLoad, GatedRequest};
 use super::{
-    Action, PeerId, Purpose, RequestId, ServerState, StateSettings, Upcall,
+    Action, EventBudget, PeerId, Purpose, RequestId, ServerContext, ServerState, StateSettings,
+    Upcall,
     control::ControlRequester,
     denial::{Denial, DenialRecipient, DenialReply, deny},
-    events::RaiseRequest,
-    host_registrations::remove_codes,
+    events::{self, RaiseRequest, RaisingOwner, remove_codes},
+    reply,
     request_targets::RequestTargets,
     weight::bytes_of,
 };
@@ -22,7 +23,7 @@ use crate::{
 };
 use peal_model::{
     ConnectionKind, Event, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest, PolicySubject,
-    Proc, Request, Status, UnixGroup, UserIdentity, Value, key,
+    Proc, Request, Status, UnixGroup, UserIdentity, Value, code, key,
 };
 use std::{collections::BTreeSet, mem, sync::Arc};
 
@@ -368,6 +369,92 @@ impl ServerState {
         self.decide_or_hold(request, asker, GatedOperation::Event { raising, event })
     }
 
+    pub(super) fn client_notifies(
+        &mut self,
+        to: RequestId,
+        mut event: Event,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        self.name_members(&mut event);
+        match events::check(&mut event, &self.settings) {
+            Err(status) => vec![reply(to, status)],
+            Ok(()) => self.enter_event(
+                RaiseRequest::Client(to, now),
+                event,
+                self.clients.identity_of(to.peer),
+            ),
+        }
+    }
+
+    /// Raises an event of the host environment or of the site's handlers, which needs no
+    /// permission.
+    pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
+        self.raise(event, RaisingOwner::Site, self.settings.allowance)
+    }
+
+    /// Raises an event of a hosted handler, with the remaining event budget.
+    pub fn raise(
+        &mut self,
+        mut event: Event,
+        raiser: RaisingOwner,
+        allowance: EventBudget,
+    ) -> Result<Vec<Action>, Status> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        match raiser {
+            RaisingOwner::Site => self.events.notify(ctx, event, allowance),
+            RaisingOwner::Tenant(identity) => {
+                events::check(&mut event, &self.settings)?;
+                self.events.check_host_registered(&event)?;
+                let raising = RaiseRequest::Handler(allowance);
+                Ok(self.enter_event(raising, event, Some(identity)))
+            }
+        }
+    }
+
+    /// Distributes a permitted event to the procs of a user scope.
+    pub(super) fn permitted(
+        &mut self,
+        raising: RaiseRequest,
+        event: Event,
+        reach: UserScope,
+    ) -> Vec<Action> {
+        let event = Arc::new(event);
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        match raising {
+            RaiseRequest::Client(to, at) => {
+                let heard = || {
+                    self.events.check_host_registered(&event)?;
+                    if self.groups.is_alone() {
+                        events::check_targets_exist(&self.clients, &event, reach)
+                    } else {
+                        Ok(())
+                    }
+                };
+                if !events::is_acted_on(event.code)
+                    && let Err(status) = heard()
+                {
+                    return vec![reply(to, status)];
+                }
+                // Deliveries precede the reply: recipients wait for the event, and the raiser only
+                // for its acknowledgement.
+                let mut actions =
+                    self.events
+                        .distribute(ctx, event.clone(), reach, self.settings.allowance);
+                actions.push(reply(to, code::PMIX_SUCCESS));
+                if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
+                    (event.code, &event.source)
+                {
+                    actions.extend(self.checkpointed(proc, &event.infos));
+                }
+                actions.extend(self.group_event(&event, at));
+                actions
+            }
+            RaiseRequest::Handler(allowance) => {
+                self.events.distribute(ctx, event, reach, allowance)
+            }
+        }
+    }
+
     /// Handles a registration for events: registers it or holds it for the policies of events.
     pub(super) fn enter_registration(
         &mut self,
@@ -378,7 +465,8 @@ impl ServerState {
     ) -> Vec<Action> {
         let hook = Hook::Event;
         if !self.gate.policed.contains(&hook) {
-            return self.register(to, codes, &directives);
+            let ctx = ServerContext::new(&self.clients, &self.settings);
+            return self.events.register(ctx, to, codes, &directives);
         }
         let identity = self.clients.identity_of(to.peer);
         let question = self.question(
@@ -484,6 +572,19 @@ impl ServerState {
             .collect()
     }
 
+    /// Removes codes from the registrations of a client, also from those that are undecided.
+    pub(super) fn deregister(&mut self, peer: PeerId, codes: Vec<Status>) -> Vec<Action> {
+        let codes: BTreeSet<Status> = codes.into_iter().collect();
+        // A client that withdraws an undecided registration need not wait for the decision.
+        let undecided = self.remove_held_codes(peer, &codes);
+        let mut actions: Vec<Action> = undecided
+            .into_iter()
+            .map(|to| reply(to, code::PMIX_SUCCESS))
+            .collect();
+        actions.extend(self.events.deregister(peer, &codes));
+        actions
+    }
+
     /// Removes codes from the undecided registrations of a connection. Returns the requests that
     /// have no code left.
     pub(super) fn remove_held_codes(
@@ -553,7 +654,10 @@ impl ServerState {
                 monitor,
                 error,
             } => self.monitor(to, source, monitor, error, amended),
-            GatedOperation::Registration { to, codes } => self.register(to, codes, &amended),
+            GatedOperation::Registration { to, codes } => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.events.register(ctx, to, codes, &amended)
+            }
             GatedOperation::Log { to, mut request } => {
                 (request.data, request.directives) = (data.unwrap_or_default(), amended);
                 vec![Action::Log {
@@ -565,7 +669,7 @@ impl ServerState {
                 event.infos = amended;
                 event.range = range.unwrap_or(event.range);
                 // A policy may have amended the event so that it is invalid.
-                if let Err(status) = self.check(&mut event) {
+                if let Err(status) = events::check(&mut event, &self.settings) {
                     let reasons = vec![policy::reason(
                         "the event as amended by a policy is invalid",
                     )];

@@ -1,5 +1,5 @@
 //! Process sets: definition by the host environment, events about them, queries.
-use super::{Action, ServerState};
+use super::{Action, ServerContext, ServerState};
 use crate::{
     psets::{Pset, PsetError},
     user_scope::UserScope,
@@ -78,7 +78,8 @@ impl ServerState {
             range: Range::Local,
             infos,
         };
-        self.distribute(
+        self.events.distribute(
+            ServerContext::new(&self.clients, &self.settings),
             Arc::new(event),
             UserScope::User(uid),
             self.settings.allowance,
