@@ -233,8 +233,12 @@ impl ServerState {
         self.monitors.end_proc(proc);
         self.follow_ended_monitors();
         // The new process declares its checkpoint methods itself.
-        self.declared.drop_proc(proc);
-        actions.extend(self.checkpoint_lost(proc));
+        self.controls.drop_proc(proc);
+        actions.extend(self.controls.checkpoint_lost(
+            ServerContext::new(&self.clients, &self.settings),
+            &mut self.events,
+            proc,
+        ));
         // The new process is in no group of the old one.
         let begins_anew = |groups: &mut Groups| {
             [
@@ -307,7 +311,11 @@ impl ServerState {
             true => fences.finalized(proc),
             false => fences.leave(proc),
         }));
-        actions.extend(self.checkpoint_lost(proc));
+        actions.extend(self.controls.checkpoint_lost(
+            ServerContext::new(&self.clients, &self.settings),
+            &mut self.events,
+            proc,
+        ));
         actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
         self.events.with_pending_actions(actions)
     }

@@ -12,6 +12,7 @@ mod denial;
 mod events;
 mod group_policy;
 mod groups;
+mod job_control;
 mod lifecycle;
 mod logging;
 mod module_requests;
@@ -34,7 +35,7 @@ use crate::{
     fence::{Fences, LocallyComplete},
     group::{Groups, JobSummary},
     job::{JobProgress, JobSpec},
-    job_control::{Declared, JobControlLedger},
+    job_control::{ControlId, NotDone},
     modex::Modex,
     monitor::{self, MonitorTable},
     psets::Psets,
@@ -48,12 +49,15 @@ pub use crate::{
 };
 pub use action::{Action, FileLook, Upcall};
 use clients::ClientTable;
+use control::JobControlRequests;
 pub use denial::Denial;
 use events::EventDelivery;
 pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
 pub use groups::GroupStatus;
 pub use monitoring::{FileSeen, Monitoring, UsageFound};
-use peal_model::{Event, Hook, Nspace, Proc, Reply, Request, Status, UserIdentity, code};
+use peal_model::{
+    Event, Hook, Info, Nspace, Proc, Query, Reply, Request, Status, UserIdentity, code,
+};
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId};
 pub use refusal::{ConnectionRefusal, PutRefusal};
@@ -132,8 +136,7 @@ pub struct ServerState {
     psets: Psets,
     events: EventDelivery,
     gate: Gate,
-    ledger: JobControlLedger,
-    declared: Declared,
+    controls: JobControlRequests,
     monitors: MonitorTable,
 }
 
@@ -152,8 +155,7 @@ impl ServerState {
             groups: Groups::new(settings.id, settings.groups),
             psets: Psets::default(),
             events: EventDelivery::new(&settings),
-            ledger: JobControlLedger::new(settings.max_controls),
-            declared: Declared::default(),
+            controls: JobControlRequests::new(settings.max_controls),
             settings,
             clients: ClientTable::default(),
             gate: Gate::default(),
@@ -182,7 +184,7 @@ impl ServerState {
     /// waits for them any more.
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.events.drop_losses_of(nspace);
-        self.declared.drop_job(nspace);
+        self.controls.drop_job(nspace);
         let procs: Vec<Proc> = self
             .clients
             .job(nspace)
@@ -193,7 +195,10 @@ impl ServerState {
         let undefined = self.delete_process_sets(nspace);
         let given_up: Vec<Action> = procs
             .iter()
-            .flat_map(|proc| self.checkpoint_lost(proc))
+            .flat_map(|proc| {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls.checkpoint_lost(ctx, &mut self.events, proc)
+            })
             .collect();
         self.monitors.end_job(nspace);
         self.follow_ended_monitors();
@@ -375,7 +380,8 @@ impl ServerState {
             self.events
                 .report_due_losses(ServerContext::new(&self.clients, &self.settings), now),
         );
-        actions.extend(self.expire_controls(now));
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        actions.extend(self.controls.expire(ctx, &mut self.events, now));
         actions.extend(self.tick_monitors(now));
         actions.extend(self.with_groups(|groups| groups.tick(now)));
         self.events.with_pending_actions(actions)
@@ -390,12 +396,34 @@ impl ServerState {
         ];
         held.into_iter()
             .chain([
-                self.ledger.deadline(),
+                self.controls.deadline(),
                 self.monitors.deadline(),
                 self.groups.deadline(),
             ])
             .flatten()
             .min()
+    }
+}
+
+/// Job control.
+impl ServerState {
+    /// Handles the host environment's answer to an [`Upcall::JobControl`] for these procs: those
+    /// that were not controlled, or the status if none was.
+    pub fn controlled(
+        &mut self,
+        id: ControlId,
+        procs: &[Proc],
+        answer: Result<Vec<NotDone>, Status>,
+    ) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.controls
+            .controlled(ctx, &mut self.events, id, procs, answer)
+    }
+
+    /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may
+    /// see, or the one named.
+    pub fn query_controls(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
+        self.controls.query(identity, queries)
     }
 }
 

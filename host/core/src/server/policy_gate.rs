@@ -8,7 +8,7 @@ use self::held::{GateLoad, GatedRequest};
 use super::{
     Action, EventBudget, PeerId, Purpose, RequestId, ServerContext, ServerState, StateSettings,
     Upcall,
-    control::ControlRequester,
+    control::{self, ControlRequester},
     denial::{Denial, DenialRecipient, DenialReply, deny},
     events::{self, RaiseRequest, RaisingOwner, remove_codes},
     reply,
@@ -217,7 +217,7 @@ impl ServerState {
                     targets,
                     directives,
                 } => {
-                    let operation = self.operation(&by, &targets, &directives);
+                    let operation = control::operation(&self.clients, &by, &targets, &directives);
                     (
                         Vec::new(),
                         directives,
@@ -288,9 +288,10 @@ impl ServerState {
                     directives,
                 } = &request
                 {
-                    self.control_denied(
+                    self.controls.record_denied(
+                        &self.clients,
                         &by,
-                        self.operation(&by, targets, directives),
+                        control::operation(&self.clients, &by, targets, directives),
                         targets,
                         &refused.to_string(),
                     );
@@ -444,7 +445,12 @@ impl ServerState {
                 if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
                     (event.code, &event.source)
                 {
-                    actions.extend(self.checkpointed(proc, &event.infos));
+                    actions.extend(self.controls.checkpointed(
+                        ctx,
+                        &mut self.events,
+                        proc,
+                        &event.infos,
+                    ));
                 }
                 actions.extend(self.group_event(&event, at));
                 actions
@@ -638,7 +644,10 @@ impl ServerState {
         };
         match what {
             GatedOperation::Control { by, targets, .. } => self.control(by, &targets, amended),
-            GatedOperation::Provision(id) => self.provided(id, answer),
+            GatedOperation::Provision(id) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls.provided(ctx, &mut self.events, id, answer)
+            }
             GatedOperation::Abort {
                 to,
                 source,
@@ -720,10 +729,20 @@ impl ServerState {
                     .iter()
                     .filter_map(|info| info.value.as_str())
                     .collect();
-                self.control_denied(by, operation.clone(), targets, &words.join("; "));
+                self.controls.record_denied(
+                    &self.clients,
+                    by,
+                    operation.clone(),
+                    targets,
+                    &words.join("; "),
+                );
                 Vec::new()
             }
-            GatedOperation::Provision(id) => self.not_provided(*id, *status, reasons),
+            GatedOperation::Provision(id) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls
+                    .not_provided(ctx, &mut self.events, *id, *status, reasons)
+            }
             _ => Vec::new(),
         }
     }
