@@ -4,6 +4,7 @@ use super::{Action, ConnectionRefusal, PeerId, RequestId, StateSettings, reply};
 use crate::{
     audience::EventTargets,
     job::{JobProgress, JobSpec, ProcPhase, TrackedJob},
+    psets::PsetError,
 };
 use peal_model::{
     Event, JobInfo, Nspace, Proc, Rank, Reply, TargetProc, Text, UnixGroup, UserIdentity, code,
@@ -246,6 +247,30 @@ impl ClientTable {
     }
 }
 
+/// Process sets.
+impl ClientTable {
+    /// Returns the user of the procs that a process set is to have.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a proc is unknown, the procs belong to several users, or there are none.
+    pub(super) fn owner_of_set(&self, name: &Text, members: &[Proc]) -> Result<u32, PsetError> {
+        let mut owner = None;
+        for proc in members {
+            let unknown = || PsetError::Unknown {
+                name: name.clone(),
+                proc: proc.clone(),
+            };
+            self.life(proc).ok_or_else(unknown)?;
+            let uid = self.uid_of(proc);
+            if *owner.get_or_insert(uid) != uid {
+                return Err(PsetError::Mixed(name.clone()));
+            }
+        }
+        owner.ok_or_else(|| PsetError::Empty(name.clone()))
+    }
+}
+
 /// Connections.
 impl ClientTable {
     /// Admits a connection of a proc.
@@ -459,6 +484,16 @@ impl ClientTable {
     /// Returns the user that a client runs as.
     pub(super) fn identity_of(&self, peer: PeerId) -> Option<UserIdentity> {
         self.peers.get(&peer).map(|peer| peer.identity)
+    }
+
+    /// Returns the reply to a request; nothing if the requester has disconnected.
+    pub(super) fn answer(&self, to: RequestId, reply: Reply) -> Vec<Action> {
+        let is_awaited = to.peer == PeerId::MODULES || self.peers.contains_key(&to.peer);
+        if is_awaited {
+            vec![Action::Reply { to, reply }]
+        } else {
+            Vec::new()
+        }
     }
 
     /// Returns the active connections of a proc or tool.

@@ -62,8 +62,8 @@ impl ServerState {
             .flat_map(|peer| self.deactivate(peer))
             .collect();
         self.modex.drop_job(nspace);
-        self.monitors.end_job(nspace);
-        self.follow_ended_monitors();
+        let ended = self.monitors.end_job(&self.clients, nspace);
+        self.events.add_pending_actions(ended);
         actions.extend(self.deny_held(nspace));
         actions
     }
@@ -72,8 +72,8 @@ impl ServerState {
     fn tool_left(&mut self, peer: PeerId) -> Option<Action> {
         let (proc, is_last) = self.clients.tool_left(peer)?;
         self.events.free_proc(&proc);
-        self.monitors.end_proc(&proc);
-        self.follow_ended_monitors();
+        let ended = self.monitors.end_proc(&self.clients, &proc);
+        self.events.add_pending_actions(ended);
         if is_last {
             self.modex.drop_job(&proc.nspace);
         }
@@ -230,8 +230,8 @@ impl ServerState {
             .collect();
         self.events.free_proc(proc);
         self.modex.drop_proc(proc);
-        self.monitors.end_proc(proc);
-        self.follow_ended_monitors();
+        let ended = self.monitors.end_proc(&self.clients, proc);
+        self.events.add_pending_actions(ended);
         // The new process declares its checkpoint methods itself.
         self.controls.drop_proc(proc);
         actions.extend(self.controls.checkpoint_lost(
@@ -294,8 +294,8 @@ impl ServerState {
     /// it, except fences if the proc may initialize again.
     fn handle_departure(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         self.events.free_proc(proc);
-        self.monitors.end_proc(proc);
-        self.follow_ended_monitors();
+        let ended = self.monitors.end_proc(&self.clients, proc);
+        self.events.add_pending_actions(ended);
         let mut unanswered = self.modex.give_up(proc);
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         if !self.may_put(&anybody) {

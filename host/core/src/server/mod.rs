@@ -16,9 +16,8 @@ mod job_control;
 mod lifecycle;
 mod logging;
 mod module_requests;
-mod monitoring;
+mod monitors;
 mod policy_gate;
-mod psets;
 mod refusal;
 mod request_targets;
 mod settings;
@@ -37,8 +36,8 @@ use crate::{
     job::{JobProgress, JobSpec},
     job_control::{ControlId, NotDone},
     modex::Modex,
-    monitor::{self, MonitorTable},
-    psets::Psets,
+    monitor::{FileStat, MonitorId},
+    psets::{Pset, PsetError, Psets},
     user_scope::UserScope,
 };
 pub use crate::{
@@ -54,9 +53,11 @@ pub use denial::Denial;
 use events::EventDelivery;
 pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
 pub use groups::GroupStatus;
-pub use monitoring::{FileSeen, Monitoring, UsageFound};
+use monitors::Monitors;
+pub use monitors::{FileSeen, Monitoring, UsageFound};
 use peal_model::{
-    Event, Hook, Info, Nspace, Proc, Query, Reply, Request, Status, UserIdentity, code,
+    Event, Hook, Info, Nspace, Proc, Query, Reply, Request, Status, Text, UserIdentity, Value,
+    code, key,
 };
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId};
@@ -137,17 +138,12 @@ pub struct ServerState {
     events: EventDelivery,
     gate: Gate,
     controls: JobControlRequests,
-    monitors: MonitorTable,
+    monitors: Monitors,
 }
 
 impl ServerState {
     /// Creates a server without jobs.
     pub fn new(settings: StateSettings) -> ServerState {
-        let monitors = MonitorTable::new(monitor::MonitorLimits {
-            each: settings.max_monitors_per_proc,
-            all: settings.max_monitors_total,
-            files: settings.max_monitored_files,
-        });
         ServerState {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
@@ -156,10 +152,10 @@ impl ServerState {
             psets: Psets::default(),
             events: EventDelivery::new(&settings),
             controls: JobControlRequests::new(settings.max_controls),
-            settings,
             clients: ClientTable::default(),
             gate: Gate::default(),
-            monitors,
+            monitors: Monitors::new(&settings),
+            settings,
         }
     }
 
@@ -200,8 +196,8 @@ impl ServerState {
                 self.controls.checkpoint_lost(ctx, &mut self.events, proc)
             })
             .collect();
-        self.monitors.end_job(nspace);
-        self.follow_ended_monitors();
+        let ended = self.monitors.end_job(&self.clients, nspace);
+        self.events.add_pending_actions(ended);
         self.clients.remove_job(nspace);
         self.modex.drop_job(nspace);
         self.assemblages.drop_job(nspace);
@@ -272,7 +268,7 @@ impl ServerState {
             events_lost: retained.lost(),
             events_owed_bytes: retained.index_bytes(),
             decisions_awaited: self.gate.awaited(),
-            monitors: self.monitors.len(),
+            monitors: self.monitors.count(),
             tools: self.clients.tool_count(),
             put_bytes: self.modex.charged_bytes(),
         }
@@ -359,12 +355,7 @@ impl ServerState {
     /// Passes on the host environment's reply to an [`Upcall::Request`], errors unchanged. A
     /// requester that has disconnected gets nothing.
     pub fn answer(&mut self, to: RequestId, reply: Reply) -> Vec<Action> {
-        let somebody = to.peer == PeerId::MODULES || self.clients.peer(to.peer).is_some();
-        if somebody {
-            vec![Action::Reply { to, reply }]
-        } else {
-            Vec::new()
-        }
+        self.clients.answer(to, reply)
     }
 
     /// Advances the time: expires gets, fences and checkpoints, reports losses, checks monitors and
@@ -382,7 +373,7 @@ impl ServerState {
         );
         let ctx = ServerContext::new(&self.clients, &self.settings);
         actions.extend(self.controls.expire(ctx, &mut self.events, now));
-        actions.extend(self.tick_monitors(now));
+        actions.extend(self.monitors.tick(ctx, &mut self.events, now));
         actions.extend(self.with_groups(|groups| groups.tick(now)));
         self.events.with_pending_actions(actions)
     }
@@ -424,6 +415,101 @@ impl ServerState {
     /// see, or the one named.
     pub fn query_controls(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
         self.controls.query(identity, queries)
+    }
+}
+
+/// Monitors.
+impl ServerState {
+    /// Records a heartbeat of a client at a given time. It may be reported late, but before a
+    /// [`ServerState::tick`] that checks the proc ([`ServerState::beats_due`]), and at once if the
+    /// proc counts as silent ([`ServerState::is_silent`]).
+    pub fn beat(&mut self, peer: PeerId, at: MonotonicTime) {
+        self.monitors.beat(&self.clients, peer, at);
+    }
+
+    /// Returns the procs that [`ServerState::tick`] would check at this time. A proc may occur
+    /// twice.
+    pub fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
+        self.monitors.beats_due(now)
+    }
+
+    /// Returns true if an alert has reported the proc as silent and no heartbeat came since.
+    pub fn is_silent(&self, proc: &Proc) -> bool {
+        self.monitors.is_silent(proc)
+    }
+
+    /// Handles the result of [`FileLook::Open`] and answers the requester.
+    pub fn file_opened(&mut self, watch: MonitorId, seen: FileSeen) -> Vec<Action> {
+        self.monitors.file_opened(&self.clients, watch, seen)
+    }
+
+    /// Handles the result of [`FileLook::Again`]; none if the file cannot be read any more.
+    pub fn file_looked_at(&mut self, watch: MonitorId, seen: Option<FileStat>) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.monitors
+            .file_looked_at(ctx, &mut self.events, watch, seen)
+    }
+
+    /// Handles the result of [`Action::Measure`] and answers the requester or raises the update.
+    pub fn measured(&mut self, watch: MonitorId, found: UsageFound) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.monitors.measured(ctx, &mut self.events, watch, found)
+    }
+}
+
+/// Process sets.
+impl ServerState {
+    /// Defines a process set. Raises an event for the procs of its user.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a proc is unknown, the procs belong to several users, the set is empty or the name
+    /// is taken.
+    pub fn define_process_set(
+        &mut self,
+        name: Text,
+        members: Vec<Proc>,
+    ) -> Result<Vec<Action>, PsetError> {
+        let uid = self.clients.owner_of_set(&name, &members)?;
+        let pset = Pset { name, members };
+        self.psets.define(uid, pset.clone())?;
+        for proc in &pset.members {
+            if let Some(job) = self.clients.job_mut(&proc.nspace) {
+                job.joins_set(proc.rank, &pset.name);
+                self.modex.host_says_more(proc);
+            }
+        }
+        let members = Info::new(
+            key::PMIX_PSET_MEMBERS,
+            Value::procs(pset.members.iter().cloned()),
+        );
+        let event = pset.to_event(code::PMIX_PROCESS_SET_DEFINE, vec![members]);
+        Ok(self.raise_for_user(uid, event))
+    }
+
+    /// Deletes the sets of a removed job's procs.
+    fn delete_process_sets(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let gone = self.psets.drop_job(nspace);
+        gone.into_iter()
+            .flat_map(|(uid, pset)| {
+                let event = pset.to_event(code::PMIX_PROCESS_SET_DELETE, Vec::new());
+                self.raise_for_user(uid, event)
+            })
+            .collect()
+    }
+
+    fn raise_for_user(&mut self, uid: u32, event: Event) -> Vec<Action> {
+        self.events.distribute(
+            ServerContext::new(&self.clients, &self.settings),
+            Arc::new(event),
+            UserScope::User(uid),
+            self.settings.allowance,
+        )
+    }
+
+    /// Answers queries about the process sets of the requester's user.
+    pub fn query_process_sets(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
+        self.psets.query(identity, queries)
     }
 }
 

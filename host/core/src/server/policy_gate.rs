@@ -307,7 +307,11 @@ impl ServerState {
                     monitor,
                     error,
                     directives,
-                } => self.monitor(to, source, monitor, error, directives),
+                } => {
+                    let ctx = ServerContext::new(&self.clients, &self.settings);
+                    self.monitors
+                        .monitor(ctx, to, source, monitor, error, directives)
+                }
                 Request::Connect { procs, infos } => {
                     self.connect(Purpose::Connect, by, source, procs, &infos)
                 }
@@ -662,7 +666,11 @@ impl ServerState {
                 source,
                 monitor,
                 error,
-            } => self.monitor(to, source, monitor, error, amended),
+            } => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.monitors
+                    .monitor(ctx, to, source, monitor, error, amended)
+            }
             GatedOperation::Registration { to, codes } => {
                 let ctx = ServerContext::new(&self.clients, &self.settings);
                 self.events.register(ctx, to, codes, &amended)
