@@ -8,6 +8,7 @@ use crate::{
 };
 use peal_model::{
     Event, JobInfo, Nspace, Proc, Rank, Reply, TargetProc, Text, UnixGroup, UserIdentity, code,
+    rank,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -230,6 +231,18 @@ impl ClientTable {
     /// Returns the phase of a proc, to change it.
     pub(super) fn life_mut(&mut self, proc: &Proc) -> Option<&mut ProcPhase> {
         self.jobs.get_mut(&proc.nspace)?.procs.get_mut(&proc.rank)
+    }
+
+    /// Returns true if a proc may still put values; for an undefined rank, if any proc of the job
+    /// may.
+    pub(super) fn may_put(&self, proc: &Proc) -> bool {
+        let lives = |life: ProcPhase| matches!(life, ProcPhase::Expected | ProcPhase::Connected(_));
+        match self.jobs.get(&proc.nspace) {
+            Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => {
+                job.procs.values().copied().any(lives)
+            }
+            _ => self.life(proc).is_some_and(lives),
+        }
     }
 
     /// Returns true if a proc has ended or is unknown.

@@ -261,7 +261,9 @@ impl ServerState {
                     .iter()
                     .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
                 let added = added.filter_map(|info| info.value.as_procs()).flatten();
-                let procs = self.named_by(source, procs.iter().cloned().chain(added).collect());
+                let procs = self
+                    .names()
+                    .named_by(source, procs.iter().cloned().chain(added).collect());
                 Some((GroupOperationKind::Construct, group.clone(), procs))
             }
             // Some releases of OpenPMIx send no members with a destruct.

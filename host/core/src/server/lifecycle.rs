@@ -3,15 +3,9 @@ use super::{
     Action, ConnectionRefusal, PeerId, RequestId, ServerContext, ServerState, Upcall,
     clients::Admission, reply,
 };
-use crate::{
-    MonotonicTime,
-    fence::{Fences, LocallyComplete},
-    group::Groups,
-    job::ProcPhase,
-    user_scope::UserScope,
-};
+use crate::{MonotonicTime, group::Groups, job::ProcPhase, user_scope::UserScope};
 use peal_model::{
-    Event, Info, Nspace, Proc, Range, Rank, Status, UnixGroup, UserIdentity, Value, code, key, rank,
+    Event, Info, Nspace, Proc, Range, Rank, Status, UnixGroup, UserIdentity, Value, code, key,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -61,7 +55,7 @@ impl ServerState {
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
             .collect();
-        self.modex.drop_job(nspace);
+        self.data.drop_values_of_job(nspace);
         let ended = self.monitors.end_job(&self.clients, nspace);
         self.events.add_pending_actions(ended);
         actions.extend(self.deny_held(nspace));
@@ -75,7 +69,7 @@ impl ServerState {
         let ended = self.monitors.end_proc(&self.clients, &proc);
         self.events.add_pending_actions(ended);
         if is_last {
-            self.modex.drop_job(&proc.nspace);
+            self.data.drop_values_of_job(&proc.nspace);
         }
         Some(Action::Upcall(Upcall::ToolLeft(proc)))
     }
@@ -113,7 +107,7 @@ impl ServerState {
         actions.extend(self.deactivate(to.peer));
         actions.extend(self.tool_left(to.peer));
         if self.clients.leave(&source, ProcPhase::Finalized) {
-            self.assemblages.leave(&source);
+            self.data.leave_assemblages(&source);
             actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
             actions.extend(self.handle_departure(&source, now));
             actions.push(Action::Upcall(Upcall::ClientFinalized(source)));
@@ -128,8 +122,7 @@ impl ServerState {
             return Vec::new();
         };
         let mut actions = self.unregister(peer);
-        self.modex.forget(peer);
-        self.fences.forget(peer);
+        self.data.forget(peer);
         actions.extend(self.tool_left(peer));
         if gone.is_active() && self.clients.leave(&gone.proc, ProcPhase::Lost) {
             actions.extend(self.handle_loss(&gone.proc, now));
@@ -145,7 +138,7 @@ impl ServerState {
         };
         for (rank, pid) in pids {
             job.started(*rank, *pid);
-            self.modex.host_says_more(&Proc::new(nspace.clone(), *rank));
+            self.data.host_says_more(&Proc::new(nspace.clone(), *rank));
         }
     }
 
@@ -172,7 +165,7 @@ impl ServerState {
             }
             Some(life @ ProcPhase::Finalized) => {
                 *life = ProcPhase::Terminated;
-                let gathered = self.gather_complete(|fences| fences.leave(proc));
+                let gathered = self.data.proc_terminated(proc);
                 self.events.with_pending_actions(gathered)
             }
             Some(ProcPhase::Terminated | ProcPhase::Lost) | None => Vec::new(),
@@ -229,7 +222,7 @@ impl ServerState {
             .flat_map(|peer| self.deactivate(peer))
             .collect();
         self.events.free_proc(proc);
-        self.modex.drop_proc(proc);
+        self.data.drop_values(proc);
         let ended = self.monitors.end_proc(&self.clients, proc);
         self.events.add_pending_actions(ended);
         // The new process declares its checkpoint methods itself.
@@ -249,13 +242,7 @@ impl ServerState {
             .concat()
         };
         actions.extend(self.with_groups(begins_anew));
-        self.assemblages.leave(proc);
-        let waiting = self.fences.drop_proc(proc);
-        actions.extend(
-            waiting
-                .into_iter()
-                .map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)),
-        );
+        actions.extend(self.data.proc_restarts(proc));
         self.events.with_pending_actions(actions)
     }
 
@@ -264,7 +251,8 @@ impl ServerState {
         let reach = UserScope::of(self.clients.identity(proc));
         let ctx = ServerContext::new(&self.clients, &self.settings);
         let mut actions = self.events.notify_of_end(ctx, proc, reach);
-        actions.extend(self.notify_connected(proc, reach));
+        let others = self.data.leave_assemblages(proc);
+        actions.extend(self.events.notify_connected(ctx, proc, others, reach));
         actions.extend(self.with_groups(|groups| groups.lost(proc)));
         actions
     }
@@ -286,7 +274,7 @@ impl ServerState {
     /// them, also one that has finalized and initializes again.
     fn drop_values_of_ended(&mut self, nspace: &Nspace) {
         if self.clients.has_job_ended(nspace) {
-            self.modex.drop_job(nspace);
+            self.data.drop_values_of_job(nspace);
         }
     }
 
@@ -296,21 +284,7 @@ impl ServerState {
         self.events.free_proc(proc);
         let ended = self.monitors.end_proc(&self.clients, proc);
         self.events.add_pending_actions(ended);
-        let mut unanswered = self.modex.give_up(proc);
-        let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
-        if !self.may_put(&anybody) {
-            unanswered.extend(self.modex.give_up(&anybody));
-        }
-        let mut actions: Vec<Action> = unanswered
-            .into_iter()
-            .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
-            .collect();
-        actions.extend(self.fail_connects(proc));
-        let may_return = self.clients.life(proc) == Some(ProcPhase::Finalized);
-        actions.extend(self.gather_complete(|fences| match may_return {
-            true => fences.finalized(proc),
-            false => fences.leave(proc),
-        }));
+        let mut actions = self.data.proc_departed(&self.clients, proc);
         actions.extend(self.controls.checkpoint_lost(
             ServerContext::new(&self.clients, &self.settings),
             &mut self.events,
@@ -318,17 +292,6 @@ impl ServerState {
         ));
         actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
         self.events.with_pending_actions(actions)
-    }
-
-    /// Gathers the fences that a change completes.
-    fn gather_complete(
-        &mut self,
-        complete: impl FnOnce(&mut Fences) -> Vec<LocallyComplete>,
-    ) -> Vec<Action> {
-        complete(&mut self.fences)
-            .into_iter()
-            .map(|complete| self.gather(complete))
-            .collect()
     }
 }
 

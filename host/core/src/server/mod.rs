@@ -5,7 +5,6 @@
 
 mod action;
 mod clients;
-mod connecting;
 mod control;
 mod data;
 mod denial;
@@ -28,14 +27,12 @@ mod weight;
 
 use crate::{
     MonotonicTime,
-    assemblage::Assemblages,
     defaults::{Defaults, HookDefault},
     directives,
-    fence::{Fences, LocallyComplete},
+    fence::LocallyComplete,
     group::{Groups, JobSummary},
     job::{JobProgress, JobSpec},
     job_control::{ControlId, NotDone},
-    modex::Modex,
     monitor::{FileStat, MonitorId},
     psets::{Pset, PsetError, Psets},
     user_scope::UserScope,
@@ -49,6 +46,7 @@ pub use crate::{
 pub use action::{Action, FileLook, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
+use data::{DataExchange, GetRequest};
 pub use denial::Denial;
 use events::EventDelivery;
 pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
@@ -56,8 +54,8 @@ pub use groups::GroupStatus;
 use monitors::Monitors;
 pub use monitors::{FileSeen, Monitoring, UsageFound};
 use peal_model::{
-    Event, Hook, Info, Nspace, Proc, Query, Reply, Request, Status, Text, UserIdentity, Value,
-    code, key,
+    Event, Hook, Info, NamedProcs, Nspace, Proc, Query, Reply, Request, Status, Text, UserIdentity,
+    Value, code, key,
 };
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId};
@@ -130,9 +128,7 @@ impl<'a> ServerContext<'a> {
 pub struct ServerState {
     settings: StateSettings,
     clients: ClientTable,
-    modex: Modex,
-    fences: Fences,
-    assemblages: Assemblages,
+    data: DataExchange,
     groups: Groups,
     psets: Psets,
     events: EventDelivery,
@@ -145,9 +141,7 @@ impl ServerState {
     /// Creates a server without jobs.
     pub fn new(settings: StateSettings) -> ServerState {
         ServerState {
-            modex: Modex::new(settings.max_put_bytes),
-            fences: Fences::new(settings.max_fences),
-            assemblages: Assemblages::default(),
+            data: DataExchange::new(&settings),
             groups: Groups::new(settings.id, settings.groups),
             psets: Psets::default(),
             events: EventDelivery::new(&settings),
@@ -199,20 +193,13 @@ impl ServerState {
         let ended = self.monitors.end_job(&self.clients, nspace);
         self.events.add_pending_actions(ended);
         self.clients.remove_job(nspace);
-        self.modex.drop_job(nspace);
-        self.assemblages.drop_job(nspace);
+        let answers = self.data.drop_job(nspace);
         let theirs = self.clients.connections_of_job(nspace);
         let given_back: Vec<Action> = theirs
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
             .collect();
         self.events.free_job(nspace);
-        let waiting = self
-            .modex
-            .give_up_job(nspace)
-            .into_iter()
-            .chain(self.fences.drop_job(nspace));
-        let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
         let mut actions: Vec<Action> = given_up
             .into_iter()
             .chain(answers)
@@ -270,7 +257,7 @@ impl ServerState {
             decisions_awaited: self.gate.awaited(),
             monitors: self.monitors.count(),
             tools: self.clients.tool_count(),
-            put_bytes: self.modex.charged_bytes(),
+            put_bytes: self.data.charged_bytes(),
         }
     }
 
@@ -298,8 +285,24 @@ impl ServerState {
         }
         match request {
             Request::JobData => self.clients.job_data(to, &source, &self.settings.hostname),
-            Request::Commit(commits) => self.commit(to, &source, commits),
-            Request::Fence { procs, infos } => self.fence(to, source, procs, &infos, now),
+            Request::Commit(commits) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.data.commit(ctx, &self.groups, to, &source, commits)
+            }
+            Request::Fence { procs, infos } => {
+                let procs: NamedProcs = if procs.is_empty() {
+                    vec![Proc::all(source.nspace.clone())].into()
+                } else {
+                    self.names().named_by(&source, procs)
+                };
+                let arrival = data::fence_arrival(to, source, &infos, now);
+                let (ctx, purpose) = (
+                    ServerContext::new(&self.clients, &self.settings),
+                    Purpose::Fence,
+                );
+                self.data
+                    .join_collective(ctx, &self.groups, purpose, procs, arrival)
+            }
             Request::Get { proc, .. } if !self.clients.may_see(&source, &proc.nspace) => {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
@@ -307,7 +310,17 @@ impl ServerState {
             Request::GroupConstruct { .. } | Request::GroupDestruct { .. } => {
                 self.enter_group(to, source, request, now)
             }
-            Request::Get { proc, infos, key } => self.get(to, &source, (proc, key), &infos, now),
+            Request::Get { proc, infos, key } => {
+                let get = GetRequest {
+                    to,
+                    source: &source,
+                    proc,
+                    key,
+                    infos: &infos,
+                };
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.data.get(ctx, &self.groups, get, now)
+            }
             request if ServerState::is_context_id_request(&request) => self.allot_context_id(to),
             Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => self.client_notifies(
@@ -324,7 +337,10 @@ impl ServerState {
                 self.enter_registration(to, source, codes, infos)
             }
             Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
-            Request::RefreshCache { proc } => self.refresh(to, &source, &proc),
+            Request::RefreshCache { proc } => {
+                self.data
+                    .refresh(&self.clients, &self.groups, to, &source, &proc)
+            }
             Request::ResolvePeers { node, nspace } => {
                 self.clients
                     .resolve_peers(to, &source, node.as_ref(), nspace.as_ref())
@@ -339,7 +355,7 @@ impl ServerState {
                 directives,
             } => self.log(to, source, timestamp, data, directives),
             request => {
-                let request = self.naming_members(&source, request);
+                let request = self.names().naming_members(&source, request);
                 match request_targets::by(&request, &source) {
                     Some(named) => self.submit(to, source, named, request, now),
                     None => vec![Action::Upcall(Upcall::Request {
@@ -361,12 +377,7 @@ impl ServerState {
     /// Advances the time: expires gets, fences and checkpoints, reports losses, checks monitors and
     /// groups.
     pub fn tick(&mut self, now: MonotonicTime) -> Vec<Action> {
-        let late = self
-            .modex
-            .expire(now)
-            .into_iter()
-            .chain(self.fences.expire(now));
-        let mut actions: Vec<Action> = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect();
+        let mut actions = self.data.expire(now);
         actions.extend(
             self.events
                 .report_due_losses(ServerContext::new(&self.clients, &self.settings), now),
@@ -380,19 +391,16 @@ impl ServerState {
 
     /// Returns the time at which [`ServerState::tick`] has something to do next.
     pub fn deadline(&self) -> Option<MonotonicTime> {
-        let held = [
-            self.modex.deadline(),
-            self.fences.deadline(),
+        [
+            self.data.deadline(),
             self.events.deadline(),
-        ];
-        held.into_iter()
-            .chain([
-                self.controls.deadline(),
-                self.monitors.deadline(),
-                self.groups.deadline(),
-            ])
-            .flatten()
-            .min()
+            self.controls.deadline(),
+            self.monitors.deadline(),
+            self.groups.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }
 
@@ -457,6 +465,29 @@ impl ServerState {
     }
 }
 
+/// Collectives and groups.
+impl ServerState {
+    /// Completes a fence after all servers have arrived or gathering failed. Stores the data of
+    /// other servers and answers all waiting procs.
+    pub fn gathered(
+        &mut self,
+        id: FenceId,
+        outcome: Result<FenceContribution, Status>,
+    ) -> Vec<Action> {
+        self.data.gathered(&self.clients, id, outcome)
+    }
+
+    /// Returns the groups of a user with their members; all groups for root.
+    pub fn groups_of_user(&self, uid: u32) -> Vec<GroupStatus> {
+        groups::groups_of_user(&self.groups, uid)
+    }
+
+    /// Answers queries about groups: their number, names, members, or the whole state of each.
+    pub fn query_groups(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
+        groups::query_groups(&self.groups, identity, queries)
+    }
+}
+
 /// Process sets.
 impl ServerState {
     /// Defines a process set. Raises an event for the procs of its user.
@@ -476,7 +507,7 @@ impl ServerState {
         for proc in &pset.members {
             if let Some(job) = self.clients.job_mut(&proc.nspace) {
                 job.joins_set(proc.rank, &pset.name);
-                self.modex.host_says_more(proc);
+                self.data.host_says_more(proc);
             }
         }
         let members = Info::new(

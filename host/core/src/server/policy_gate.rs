@@ -266,7 +266,7 @@ impl ServerState {
             );
         }
         let targets = if hook == Hook::Group {
-            self.connectable(&procs)
+            self.names().connectable(&procs)
         } else {
             self.clients.targets(&procs)
         };
@@ -380,7 +380,7 @@ impl ServerState {
         mut event: Event,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        self.name_members(&mut event);
+        self.names().name_members(&mut event);
         match events::check(&mut event, &self.settings) {
             Err(status) => vec![reply(to, status)],
             Ok(()) => self.enter_event(

@@ -415,6 +415,39 @@ impl EventDelivery {
         self.deliver_here(ctx, &Arc::new(event), reach)
     }
 
+    /// Notifies connected procs of other jobs that a proc ended without finalizing. Procs of its
+    /// own job are notified by the host environment.
+    pub(super) fn notify_connected(
+        &mut self,
+        ctx: ServerContext<'_>,
+        proc: &Proc,
+        others: BTreeSet<Proc>,
+        reach: UserScope,
+    ) -> Vec<Action> {
+        let others: Vec<Proc> = others
+            .into_iter()
+            .filter(|other| other.nspace != proc.nspace)
+            .collect();
+        if others.is_empty() {
+            return Vec::new();
+        }
+        let infos = vec![
+            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
+            Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(others)),
+        ];
+        let code = code::PMIX_ERR_PROC_TERM_WO_SYNC;
+        self.deliver_here(
+            ctx,
+            &Arc::new(Event {
+                code,
+                source: None,
+                range: Range::Custom,
+                infos,
+            }),
+            reach,
+        )
+    }
+
     /// Notifies the leader of an invitation of invited procs that have ended or finalized before.
     pub(super) fn notify_of_absence(
         &mut self,

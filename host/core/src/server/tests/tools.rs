@@ -137,12 +137,12 @@ fn a_tool_has_data_of_its_own_and_leaves_nothing_behind() {
         kvals,
     }]);
     assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);
-    assert!(server.modex.has(&tool, None));
+    assert!(server.data.has_values(&tool));
     assert_eq!(
         server.disconnected(peer, MonotonicTime(0)),
         [Action::Upcall(Upcall::ToolLeft(tool.clone()))]
     );
-    assert!(!server.modex.has(&tool, None));
+    assert!(!server.data.has_values(&tool));
     assert_eq!((server.identity(&tool), server.counts().peers), (None, 0));
 }
 
