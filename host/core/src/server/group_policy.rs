@@ -1,7 +1,7 @@
 //! Policies of group requests and of events about groups. A denial is also reported to the other
 //! participants.
 use super::{
-    Action, RequestId, ServerState,
+    Action, RequestId, ServerContext, ServerState,
     denial::{DenialRecipient, DenialReply, deny},
     events::RaiseRequest,
     groups::each_job,
@@ -38,7 +38,7 @@ impl ServerState {
         request: Request,
         at: MonotonicTime,
     ) -> Vec<Action> {
-        let identity = self.identity_of(to.peer);
+        let identity = self.clients.identity_of(to.peer);
         let requester = Some(source.clone());
         let asker = DenialRecipient::new(Hook::Group, requester, identity, DenialReply::Status(to));
         if self.gate.policed.contains(&Hook::Group) {
@@ -61,7 +61,7 @@ impl ServerState {
                 name.as_ref().map(Text::to_string),
                 directives(&asked.request).to_vec(),
             );
-            let groups = self.groups_of(to.peer);
+            let groups = self.clients.groups_of(to.peer);
             let question = PolicyRequest {
                 groups,
                 group_name,
@@ -75,7 +75,7 @@ impl ServerState {
         match self.group_by_default(&asker, &jobs_named(&request)) {
             Ok(()) => self.group(to, source, request, at),
             Err(verdict) => self.denied(
-                asker.about(&self.targets(&jobs_named(&request))),
+                asker.about(&self.clients.targets(&jobs_named(&request))),
                 GatedOperation::Group(GatedGroupCall {
                     to,
                     source,
@@ -100,7 +100,9 @@ impl ServerState {
         };
         let procs = named_in(&event);
         let (refusal, groups) = match raising {
-            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
+            RaiseRequest::Client(to, _) => {
+                (DenialReply::Status(to), self.clients.groups_of(to.peer))
+            }
             RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
         let asker = DenialRecipient::new(Hook::Group, event.source.clone(), identity, refusal);
@@ -134,7 +136,7 @@ impl ServerState {
         match self.group_by_default(&asker, &procs) {
             Ok(()) => self.permitted(raising, event, reach),
             Err(verdict) => self.denied(
-                asker.about(&self.targets(&procs)),
+                asker.about(&self.clients.targets(&procs)),
                 GatedOperation::Invitation {
                     raising,
                     event,
@@ -209,7 +211,8 @@ impl ServerState {
                         RaiseRequest::Client(..) => self.settings.allowance,
                         RaiseRequest::Handler(allowance) => allowance,
                     };
-                    actions.extend(self.distribute(
+                    actions.extend(self.events.distribute(
+                        ServerContext::new(&self.clients, &self.settings),
                         Arc::new(Event { code, ..event }),
                         reach,
                         allowance,
@@ -223,9 +226,12 @@ impl ServerState {
 
     /// Decides about a group by the default of the hook.
     fn group_by_default(&self, asker: &DenialRecipient, procs: &[Proc]) -> Result<(), Verdict> {
-        let targets = self.targets(procs);
-        let (requester, identity, server) =
-            (asker.requester.as_ref(), asker.identity, self.server());
+        let targets = self.clients.targets(procs);
+        let (requester, identity, server) = (
+            asker.requester.as_ref(),
+            asker.identity,
+            self.clients.server(),
+        );
         let case = RuleRequest {
             requester,
             identity,
@@ -255,13 +261,15 @@ impl ServerState {
                     .iter()
                     .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
                 let added = added.filter_map(|info| info.value.as_procs()).flatten();
-                let procs = self.named_by(source, procs.iter().cloned().chain(added).collect());
+                let procs = self
+                    .names()
+                    .named_by(source, procs.iter().cloned().chain(added).collect());
                 Some((GroupOperationKind::Construct, group.clone(), procs))
             }
             // Some releases of OpenPMIx send no members with a destruct.
             Request::GroupDestruct { group, members, .. } => {
                 let key = |name: &Text| GroupKey {
-                    uid: self.uid_of(source),
+                    uid: self.clients.uid_of(source),
                     name: GroupName::Called(name.clone()),
                 };
                 let known = group

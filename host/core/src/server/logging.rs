@@ -17,7 +17,7 @@ impl ServerState {
             infos.retain(|info| info.key != key::PMIX_LOG_SOURCE);
         }
         let timestamp = Some(timestamp).filter(|seconds| *seconds > 0);
-        let identity = self.identity_of(to.peer);
+        let identity = self.clients.identity_of(to.peer);
         self.permit_log(
             to,
             LogRequest {

@@ -6,11 +6,12 @@ mod held;
 pub(super) use self::held::{Gate, GatedOperation};
 use self::held::{GateLoad, GatedRequest};
 use super::{
-    Action, PeerId, Purpose, RequestId, ServerState, StateSettings, Upcall,
-    control::ControlRequester,
+    Action, EventBudget, PeerId, Purpose, RequestId, ServerContext, ServerState, StateSettings,
+    Upcall,
+    control::{self, ControlRequester},
     denial::{Denial, DenialRecipient, DenialReply, deny},
-    events::RaiseRequest,
-    host_registrations::remove_codes,
+    events::{self, RaiseRequest, RaisingOwner, remove_codes},
+    reply,
     request_targets::RequestTargets,
     weight::bytes_of,
 };
@@ -22,7 +23,7 @@ use crate::{
 };
 use peal_model::{
     ConnectionKind, Event, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest, PolicySubject,
-    Proc, Request, Status, TargetProc, UnixGroup, UserIdentity, Value, key,
+    Proc, Request, Status, UnixGroup, UserIdentity, Value, code, key,
 };
 use std::{collections::BTreeSet, mem, sync::Arc};
 
@@ -52,7 +53,7 @@ pub enum AdmissionCheck {
 impl ServerState {
     /// Sets the user that the server runs as, and the hooks that have policies.
     pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
-        self.gate.server = Some(server);
+        self.clients.set_server(server);
         self.gate.policed = policed.into_iter().collect();
     }
 
@@ -74,10 +75,7 @@ impl ServerState {
         let about: Vec<Proc> = match kind {
             ConnectionKind::Client => vec![proc.clone()],
             ConnectionKind::Tool => {
-                let own = self
-                    .jobs
-                    .values()
-                    .filter(|job| job.spec.identity.uid == identity.uid);
+                let own = self.clients.jobs_of(identity.uid);
                 own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
             }
         };
@@ -182,7 +180,7 @@ impl ServerState {
         let by = ControlRequester {
             to,
             requester: Some(source.clone()),
-            identity: self.identity_of(to.peer),
+            identity: self.clients.identity_of(to.peer),
             at: now,
         };
         self.enter_as(source, by, named, request)
@@ -219,7 +217,7 @@ impl ServerState {
                     targets,
                     directives,
                 } => {
-                    let operation = self.operation(&by, &targets, &directives);
+                    let operation = control::operation(&self.clients, &by, &targets, &directives);
                     (
                         Vec::new(),
                         directives,
@@ -255,7 +253,7 @@ impl ServerState {
                     },
                 ),
             };
-            let groups = self.groups_of(to.peer);
+            let groups = self.clients.groups_of(to.peer);
             return self.hold_for_policies(
                 PolicyRequest {
                     groups,
@@ -268,9 +266,9 @@ impl ServerState {
             );
         }
         let targets = if hook == Hook::Group {
-            self.connectable(&procs)
+            self.names().connectable(&procs)
         } else {
-            self.targets(&procs)
+            self.clients.targets(&procs)
         };
         let what = RuleSubject::Others {
             hook,
@@ -279,7 +277,7 @@ impl ServerState {
         let case = RuleRequest {
             requester: requester.as_ref(),
             identity,
-            server: self.server(),
+            server: self.clients.server(),
             targets: &targets,
             what,
         };
@@ -290,9 +288,10 @@ impl ServerState {
                     directives,
                 } = &request
                 {
-                    self.control_denied(
+                    self.controls.record_denied(
+                        &self.clients,
                         &by,
-                        self.operation(&by, targets, directives),
+                        control::operation(&self.clients, &by, targets, directives),
                         targets,
                         &refused.to_string(),
                     );
@@ -308,7 +307,11 @@ impl ServerState {
                     monitor,
                     error,
                     directives,
-                } => self.monitor(to, source, monitor, error, directives),
+                } => {
+                    let ctx = ServerContext::new(&self.clients, &self.settings);
+                    self.monitors
+                        .monitor(ctx, to, source, monitor, error, directives)
+                }
                 Request::Connect { procs, infos } => {
                     self.connect(Purpose::Connect, by, source, procs, &infos)
                 }
@@ -333,7 +336,7 @@ impl ServerState {
             mem::take(&mut request.directives),
         );
         let asked = PolicyRequest {
-            groups: self.groups_of(to.peer),
+            groups: self.clients.groups_of(to.peer),
             infos,
             directives,
             ..question
@@ -357,7 +360,9 @@ impl ServerState {
         let targets = event.custom_targets().unwrap_or_default();
         let question = self.question(matter, event.source.clone(), identity, &targets);
         let (refusal, groups) = match raising {
-            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
+            RaiseRequest::Client(to, _) => {
+                (DenialReply::Status(to), self.clients.groups_of(to.peer))
+            }
             RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
         let request = PolicyRequest {
@@ -367,6 +372,97 @@ impl ServerState {
         };
         let asker = DenialRecipient::new(Hook::Event, event.source.clone(), identity, refusal);
         self.decide_or_hold(request, asker, GatedOperation::Event { raising, event })
+    }
+
+    pub(super) fn client_notifies(
+        &mut self,
+        to: RequestId,
+        mut event: Event,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        self.names().name_members(&mut event);
+        match events::check(&mut event, &self.settings) {
+            Err(status) => vec![reply(to, status)],
+            Ok(()) => self.enter_event(
+                RaiseRequest::Client(to, now),
+                event,
+                self.clients.identity_of(to.peer),
+            ),
+        }
+    }
+
+    /// Raises an event of the host environment or of the site's handlers, which needs no
+    /// permission.
+    pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
+        self.raise(event, RaisingOwner::Site, self.settings.allowance)
+    }
+
+    /// Raises an event of a hosted handler, with the remaining event budget.
+    pub fn raise(
+        &mut self,
+        mut event: Event,
+        raiser: RaisingOwner,
+        allowance: EventBudget,
+    ) -> Result<Vec<Action>, Status> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        match raiser {
+            RaisingOwner::Site => self.events.notify(ctx, event, allowance),
+            RaisingOwner::Tenant(identity) => {
+                events::check(&mut event, &self.settings)?;
+                self.events.check_host_registered(&event)?;
+                let raising = RaiseRequest::Handler(allowance);
+                Ok(self.enter_event(raising, event, Some(identity)))
+            }
+        }
+    }
+
+    /// Distributes a permitted event to the procs of a user scope.
+    pub(super) fn permitted(
+        &mut self,
+        raising: RaiseRequest,
+        event: Event,
+        reach: UserScope,
+    ) -> Vec<Action> {
+        let event = Arc::new(event);
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        match raising {
+            RaiseRequest::Client(to, at) => {
+                let heard = || {
+                    self.events.check_host_registered(&event)?;
+                    if self.groups.is_alone() {
+                        events::check_targets_exist(&self.clients, &event, reach)
+                    } else {
+                        Ok(())
+                    }
+                };
+                if !events::is_acted_on(event.code)
+                    && let Err(status) = heard()
+                {
+                    return vec![reply(to, status)];
+                }
+                // Deliveries precede the reply: recipients wait for the event, and the raiser only
+                // for its acknowledgement.
+                let mut actions =
+                    self.events
+                        .distribute(ctx, event.clone(), reach, self.settings.allowance);
+                actions.push(reply(to, code::PMIX_SUCCESS));
+                if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
+                    (event.code, &event.source)
+                {
+                    actions.extend(self.controls.checkpointed(
+                        ctx,
+                        &mut self.events,
+                        proc,
+                        &event.infos,
+                    ));
+                }
+                actions.extend(self.group_event(&event, at));
+                actions
+            }
+            RaiseRequest::Handler(allowance) => {
+                self.events.distribute(ctx, event, reach, allowance)
+            }
+        }
     }
 
     /// Handles a registration for events: registers it or holds it for the policies of events.
@@ -379,9 +475,10 @@ impl ServerState {
     ) -> Vec<Action> {
         let hook = Hook::Event;
         if !self.gate.policed.contains(&hook) {
-            return self.register(to, codes, &directives);
+            let ctx = ServerContext::new(&self.clients, &self.settings);
+            return self.events.register(ctx, to, codes, &directives);
         }
-        let identity = self.identity_of(to.peer);
+        let identity = self.clients.identity_of(to.peer);
         let question = self.question(
             PolicySubject::Registration,
             Some(source.clone()),
@@ -389,7 +486,7 @@ impl ServerState {
             &[],
         );
         let request = PolicyRequest {
-            groups: self.groups_of(to.peer),
+            groups: self.clients.groups_of(to.peer),
             codes: codes.clone(),
             directives,
             ..question
@@ -485,6 +582,19 @@ impl ServerState {
             .collect()
     }
 
+    /// Removes codes from the registrations of a client, also from those that are undecided.
+    pub(super) fn deregister(&mut self, peer: PeerId, codes: Vec<Status>) -> Vec<Action> {
+        let codes: BTreeSet<Status> = codes.into_iter().collect();
+        // A client that withdraws an undecided registration need not wait for the decision.
+        let undecided = self.remove_held_codes(peer, &codes);
+        let mut actions: Vec<Action> = undecided
+            .into_iter()
+            .map(|to| reply(to, code::PMIX_SUCCESS))
+            .collect();
+        actions.extend(self.events.deregister(peer, &codes));
+        actions
+    }
+
     /// Removes codes from the undecided registrations of a connection. Returns the requests that
     /// have no code left.
     pub(super) fn remove_held_codes(
@@ -538,7 +648,10 @@ impl ServerState {
         };
         match what {
             GatedOperation::Control { by, targets, .. } => self.control(by, &targets, amended),
-            GatedOperation::Provision(id) => self.provided(id, answer),
+            GatedOperation::Provision(id) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls.provided(ctx, &mut self.events, id, answer)
+            }
             GatedOperation::Abort {
                 to,
                 source,
@@ -553,8 +666,15 @@ impl ServerState {
                 source,
                 monitor,
                 error,
-            } => self.monitor(to, source, monitor, error, amended),
-            GatedOperation::Registration { to, codes } => self.register(to, codes, &amended),
+            } => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.monitors
+                    .monitor(ctx, to, source, monitor, error, amended)
+            }
+            GatedOperation::Registration { to, codes } => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.events.register(ctx, to, codes, &amended)
+            }
             GatedOperation::Log { to, mut request } => {
                 (request.data, request.directives) = (data.unwrap_or_default(), amended);
                 vec![Action::Log {
@@ -566,7 +686,7 @@ impl ServerState {
                 event.infos = amended;
                 event.range = range.unwrap_or(event.range);
                 // A policy may have amended the event so that it is invalid.
-                if let Err(status) = self.check(&mut event) {
+                if let Err(status) = events::check(&mut event, &self.settings) {
                     let reasons = vec![policy::reason(
                         "the event as amended by a policy is invalid",
                     )];
@@ -617,10 +737,20 @@ impl ServerState {
                     .iter()
                     .filter_map(|info| info.value.as_str())
                     .collect();
-                self.control_denied(by, operation.clone(), targets, &words.join("; "));
+                self.controls.record_denied(
+                    &self.clients,
+                    by,
+                    operation.clone(),
+                    targets,
+                    &words.join("; "),
+                );
                 Vec::new()
             }
-            GatedOperation::Provision(id) => self.not_provided(*id, *status, reasons),
+            GatedOperation::Provision(id) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls
+                    .not_provided(ctx, &mut self.events, *id, *status, reasons)
+            }
             _ => Vec::new(),
         }
     }
@@ -632,7 +762,7 @@ impl ServerState {
         identity: Option<UserIdentity>,
         procs: &[Proc],
     ) -> PolicyRequest {
-        let (server, targets) = (self.server(), self.targets(procs));
+        let (server, targets) = (self.clients.server(), self.clients.targets(procs));
         PolicyRequest {
             matter,
             requester,
@@ -649,40 +779,7 @@ impl ServerState {
             directives: Vec::new(),
         }
     }
-
-    pub(super) fn targets(&self, procs: &[Proc]) -> Vec<TargetProc> {
-        procs
-            .iter()
-            .map(|proc| TargetProc {
-                proc: proc.clone(),
-                owner: self.identity(proc),
-            })
-            .collect()
-    }
-
-    pub(super) fn server(&self) -> UserIdentity {
-        self.gate.server.unwrap_or(NOBODY)
-    }
-
-    /// Returns the Unix groups of a client's process at its admission.
-    pub(super) fn groups_of(&self, peer: PeerId) -> Arc<[UnixGroup]> {
-        self.peers
-            .get(&peer)
-            .map(|peer| peer.groups.clone())
-            .unwrap_or_default()
-    }
-
-    /// Returns the user that a client runs as.
-    pub(super) fn identity_of(&self, peer: PeerId) -> Option<UserIdentity> {
-        self.peers.get(&peer).map(|peer| peer.identity)
-    }
 }
-
-/// A user that the kernel assigns to no process.
-const NOBODY: UserIdentity = UserIdentity {
-    uid: u32::MAX,
-    gid: u32::MAX,
-};
 
 fn terminate() -> Info {
     Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))

@@ -35,7 +35,7 @@ impl ServerState {
         directives: Vec<Info>,
         apps: Vec<App>,
     ) -> Vec<Action> {
-        let (requester, identity) = (Some(source.clone()), self.identity_of(to.peer));
+        let (requester, identity) = (Some(source.clone()), self.clients.identity_of(to.peer));
         let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
         let question = self.question(
             PolicySubject::Spawn,
@@ -44,7 +44,7 @@ impl ServerState {
             &started_for(&directives, &infos),
         );
         let applications = apps.iter().map(Application::from).collect();
-        let groups = self.groups_of(to.peer);
+        let groups = self.clients.groups_of(to.peer);
         let request = PolicyRequest {
             groups,
             applications,

@@ -8,7 +8,7 @@ use crate::{
     },
     user_scope::UserScope,
 };
-use peal_model::{Event, Hook, Info, LogRequest, Proc, Request, Status, UserIdentity};
+use peal_model::{Event, Hook, Info, LogRequest, Proc, Request, Status};
 use std::collections::BTreeMap;
 
 /// A held request without the infos that policies may amend.
@@ -70,9 +70,6 @@ pub(super) struct GateLoad {
 /// All held requests, and the hooks that have policies.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Gate {
-    /// The user and Unix group of the server; none until
-    /// [`ServerState::guard`](crate::server::ServerState::guard).
-    pub(super) server: Option<UserIdentity>,
     pub(in crate::server) policed: Vec<Hook>,
     /// Hooks whose policies are shadow modules only.
     pub(super) watched: Vec<Hook>,
