@@ -1,5 +1,5 @@
 //! The clients of a server: jobs with their procs, tools, and connections. Answers the questions
-//! that every part asks of them, and keeps the books of admission.
+//! that every part asks about them, and admits connections.
 use super::{Action, ConnectionRefusal, PeerId, RequestId, StateSettings, reply};
 use crate::{
     audience::EventTargets,
@@ -108,11 +108,12 @@ impl ToolTable {
     }
 }
 
-/// The result of the admission of a proc's connection.
+/// A connection of a proc that was just admitted.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(super) struct AdmittedConnection {
+    /// The connection.
     pub(super) peer: PeerId,
-    /// The phase of the proc before.
+    /// The phase of the proc before the admission.
     pub(super) before: ProcPhase,
 }
 
@@ -292,7 +293,7 @@ impl ClientTable {
         proc: &Proc,
         claimed: UserIdentity,
         max: u32,
-    ) -> Result<Admission, ConnectionRefusal> {
+    ) -> Result<AdmittedConnection, ConnectionRefusal> {
         let job = self
             .jobs
             .get_mut(&proc.nspace)
@@ -330,7 +331,7 @@ impl ClientTable {
             ProcPhase::Lost => return Err(ConnectionRefusal::Ended(proc.clone())),
         };
         let peer = self.add_connection(proc, claimed);
-        Ok(Admission { peer, before })
+        Ok(AdmittedConnection { peer, before })
     }
 
     /// Admits a tool. The tool has the name as long as it is connected.
@@ -559,8 +560,8 @@ impl ClientTable {
     }
 }
 
-/// Replies to questions about jobs, for clients of OpenPMIx 5.0 and later where they are about
-/// nodes. They are limited to jobs that the requester may see.
+/// Replies about jobs. Resolution of peers and nodes is for clients of OpenPMIx 5.0 and later, and
+/// limited to jobs that the requester may see.
 impl ClientTable {
     /// Returns the data of the requester's own job or, for a tool, of its namespace.
     pub(super) fn job_data(&self, to: RequestId, source: &Proc, hostname: &str) -> Vec<Action> {

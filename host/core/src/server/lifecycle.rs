@@ -1,15 +1,92 @@
-//! Admission, start, end and restart of clients.
+//! Jobs, and admission, start, end and restart of clients.
 use super::{
     Action, ConnectionRefusal, PeerId, RequestId, ServerContext, ServerState, Upcall,
-    clients::Admission, reply,
+    clients::AdmittedConnection, reply,
 };
-use crate::{MonotonicTime, group::Groups, job::ProcPhase, user_scope::UserScope};
+use crate::{
+    MonotonicTime,
+    group::{Groups, JobSummary},
+    job::{JobSpec, ProcPhase},
+    user_scope::UserScope,
+};
 use peal_model::{
     Event, Info, Nspace, Proc, Range, Rank, Status, UnixGroup, UserIdentity, Value, code, key,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
+// The end of a proc or job concerns every part: its connections, values, events, monitors,
+// requests and groups. Its functions are therefore on `ServerState`.
 impl ServerState {
+    /// Registers a job, whose procs may then connect. Tools that use its name become inactive.
+    pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
+        let mut actions = self.evict(&spec.nspace);
+        self.events.free_job(&spec.nspace);
+        let (nspace, facts) = (
+            spec.nspace.clone(),
+            JobSummary {
+                size: spec.size(),
+                owner: spec.identity,
+            },
+        );
+        self.clients.add_job(spec);
+        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
+        self.events.with_pending_actions(actions)
+    }
+
+    /// Removes a job and the values of its procs, with losses that no event has reported
+    /// ([`ServerState::report_losses_of`]). Connections of its procs become inactive, and nothing
+    /// waits for them any more.
+    pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
+        self.events.drop_losses_of(nspace);
+        self.controls.drop_job(nspace);
+        let procs: Vec<Proc> = self
+            .clients
+            .job(nspace)
+            .into_iter()
+            .flat_map(|job| job.spec.ranks())
+            .map(|rank| Proc::new(nspace.clone(), rank))
+            .collect();
+        let undefined = self.delete_process_sets(nspace);
+        let given_up: Vec<Action> = procs
+            .iter()
+            .flat_map(|proc| {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls.checkpoint_lost(ctx, &mut self.events, proc)
+            })
+            .collect();
+        let ended = self.monitors.end_job(&self.clients, nspace);
+        self.events.add_pending_actions(ended);
+        self.clients.remove_job(nspace);
+        let answers = self.data.drop_job(nspace);
+        let theirs = self.clients.connections_of_job(nspace);
+        let given_back: Vec<Action> = theirs
+            .into_iter()
+            .flat_map(|peer| self.deactivate(peer))
+            .collect();
+        self.events.free_job(nspace);
+        let mut actions: Vec<Action> = given_up
+            .into_iter()
+            .chain(answers)
+            .chain(given_back)
+            .chain(undefined)
+            .collect();
+        actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
+        self.events.with_pending_actions(actions)
+    }
+
+    /// Makes a connection inactive. Its registrations go, and those with the host environment that
+    /// only it needed.
+    fn deactivate(&mut self, id: PeerId) -> Vec<Action> {
+        self.clients.deactivate(id);
+        self.unregister(id)
+    }
+
+    /// Removes the registrations of a connection.
+    fn unregister(&mut self, id: PeerId) -> Vec<Action> {
+        self.gate.drop_registrations(id);
+        self.events.remove_peer(id)
+    }
+
     /// Admits a connection of a proc. The first one of a proc is reported to the host environment.
     ///
     /// # Errors
@@ -22,7 +99,7 @@ impl ServerState {
         claimed: UserIdentity,
     ) -> Result<(PeerId, Vec<Action>), ConnectionRefusal> {
         let max = self.settings.max_connections_per_proc;
-        let Admission { peer, before } = self.clients.admit(proc, claimed, max)?;
+        let AdmittedConnection { peer, before } = self.clients.admit(proc, claimed, max)?;
         let actions = match before {
             ProcPhase::Expected => vec![Action::Upcall(Upcall::ClientConnected(proc.clone()))],
             ProcPhase::Finalized | ProcPhase::Terminated => {
@@ -49,7 +126,7 @@ impl ServerState {
 
     /// Takes a name from its tools, for a job. Their connections become inactive, and their held
     /// requests are denied.
-    pub(super) fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
+    fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
         let evicted = self.clients.evict_tools(nspace);
         let mut actions: Vec<Action> = evicted
             .into_iter()
@@ -94,6 +171,7 @@ impl ServerState {
         self.clients.connections_of(proc)
     }
 
+    /// Handles a finalize of a client. The first one makes the connection inactive.
     pub(super) fn finalize(
         &mut self,
         to: RequestId,

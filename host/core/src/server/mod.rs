@@ -7,31 +7,24 @@ mod action;
 mod clients;
 mod control;
 mod data;
-mod denial;
 mod events;
-mod group_policy;
 mod groups;
-mod job_control;
 mod lifecycle;
-mod logging;
 mod module_requests;
 mod monitors;
 mod policy_gate;
 mod refusal;
-mod request_targets;
 mod settings;
-mod spawning;
 #[cfg(test)]
 mod tests;
-mod weight;
 
 use crate::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
     directives,
     fence::LocallyComplete,
-    group::{Groups, JobSummary},
-    job::{JobProgress, JobSpec},
+    group::Groups,
+    job::JobProgress,
     job_control::{ControlId, NotDone},
     monitor::{FileStat, MonitorId},
     psets::{Pset, PsetError, Psets},
@@ -47,7 +40,6 @@ pub use action::{Action, FileLook, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
 use data::{DataExchange, GetRequest};
-pub use denial::Denial;
 use events::EventDelivery;
 pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
 pub use groups::GroupStatus;
@@ -58,7 +50,7 @@ use peal_model::{
     Value, code, key,
 };
 use policy_gate::Gate;
-pub use policy_gate::{AdmissionCheck, DecisionId};
+pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
 pub use refusal::{ConnectionRefusal, PutRefusal};
 pub use settings::StateSettings;
 use std::sync::Arc;
@@ -110,7 +102,7 @@ pub struct ServerCounts {
     pub put_bytes: usize,
 }
 
-/// What every part may read beside its own state.
+/// The state that every part may read beside its own.
 #[derive(Clone, Copy, Debug)]
 struct ServerContext<'a> {
     clients: &'a ClientTable,
@@ -124,6 +116,11 @@ impl<'a> ServerContext<'a> {
 }
 
 /// The state of a server.
+///
+/// Each field is one part. A part has private fields and gets what it needs of the others as
+/// arguments. `ServerState` passes requests and reports to the parts. It has functions of its own
+/// where several parts change together: ends of procs and jobs (`lifecycle`), requests that the
+/// policy gate resumes (`policy_gate`), and decisions about groups (`groups`).
 #[derive(Debug)]
 pub struct ServerState {
     settings: StateSettings,
@@ -151,76 +148,6 @@ impl ServerState {
             monitors: Monitors::new(&settings),
             settings,
         }
-    }
-
-    /// Registers a job, whose procs may then connect. Tools that use its name become inactive.
-    pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
-        let mut actions = self.evict(&spec.nspace);
-        self.events.free_job(&spec.nspace);
-        let (nspace, facts) = (
-            spec.nspace.clone(),
-            JobSummary {
-                size: spec.size(),
-                owner: spec.identity,
-            },
-        );
-        self.clients.add_job(spec);
-        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
-        self.events.with_pending_actions(actions)
-    }
-
-    /// Removes a job and the values of its procs, with losses that no event has reported
-    /// ([`ServerState::tell_losses_of`]). Connections of its procs become inactive, and nothing
-    /// waits for them any more.
-    pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
-        self.events.drop_losses_of(nspace);
-        self.controls.drop_job(nspace);
-        let procs: Vec<Proc> = self
-            .clients
-            .job(nspace)
-            .into_iter()
-            .flat_map(|job| job.spec.ranks())
-            .map(|rank| Proc::new(nspace.clone(), rank))
-            .collect();
-        let undefined = self.delete_process_sets(nspace);
-        let given_up: Vec<Action> = procs
-            .iter()
-            .flat_map(|proc| {
-                let ctx = ServerContext::new(&self.clients, &self.settings);
-                self.controls.checkpoint_lost(ctx, &mut self.events, proc)
-            })
-            .collect();
-        let ended = self.monitors.end_job(&self.clients, nspace);
-        self.events.add_pending_actions(ended);
-        self.clients.remove_job(nspace);
-        let answers = self.data.drop_job(nspace);
-        let theirs = self.clients.connections_of_job(nspace);
-        let given_back: Vec<Action> = theirs
-            .into_iter()
-            .flat_map(|peer| self.deactivate(peer))
-            .collect();
-        self.events.free_job(nspace);
-        let mut actions: Vec<Action> = given_up
-            .into_iter()
-            .chain(answers)
-            .chain(given_back)
-            .chain(undefined)
-            .collect();
-        actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
-        self.events.with_pending_actions(actions)
-    }
-
-    /// Makes a connection inactive. Its registrations go, and those with the host environment that
-    /// only it needed.
-    fn deactivate(&mut self, id: PeerId) -> Vec<Action> {
-        self.clients.deactivate(id);
-        self.unregister(id)
-    }
-
-    /// Removes the registrations of a connection.
-    fn unregister(&mut self, id: PeerId) -> Vec<Action> {
-        self.drop_held_registrations(id);
-        self.events.remove_peer(id)
     }
 
     /// Sets the defaults of the hooks, which hold where no policy decides.
@@ -296,12 +223,9 @@ impl ServerState {
                     self.names().named_by(&source, procs)
                 };
                 let arrival = data::fence_arrival(to, source, &infos, now);
-                let (ctx, purpose) = (
-                    ServerContext::new(&self.clients, &self.settings),
-                    Purpose::Fence,
-                );
+                let ctx = ServerContext::new(&self.clients, &self.settings);
                 self.data
-                    .join_collective(ctx, &self.groups, purpose, procs, arrival)
+                    .join_collective(ctx, &self.groups, Purpose::Fence, procs, arrival)
             }
             Request::Get { proc, .. } if !self.clients.may_see(&source, &proc.nspace) => {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
@@ -356,7 +280,7 @@ impl ServerState {
             } => self.log(to, source, timestamp, data, directives),
             request => {
                 let request = self.names().naming_members(&source, request);
-                match request_targets::by(&request, &source) {
+                match policy_gate::targets_of(&request, &source) {
                     Some(named) => self.submit(to, source, named, request, now),
                     None => vec![Action::Upcall(Upcall::Request {
                         to,
@@ -377,12 +301,9 @@ impl ServerState {
     /// Advances the time: expires gets, fences and checkpoints, reports losses, checks monitors and
     /// groups.
     pub fn tick(&mut self, now: MonotonicTime) -> Vec<Action> {
-        let mut actions = self.data.expire(now);
-        actions.extend(
-            self.events
-                .report_due_losses(ServerContext::new(&self.clients, &self.settings), now),
-        );
         let ctx = ServerContext::new(&self.clients, &self.settings);
+        let mut actions = self.data.expire(now);
+        actions.extend(self.events.report_due_losses(ctx, now));
         actions.extend(self.controls.expire(ctx, &mut self.events, now));
         actions.extend(self.monitors.tick(ctx, &mut self.events, now));
         actions.extend(self.with_groups(|groups| groups.tick(now)));

@@ -1,7 +1,6 @@
 //! Requests of hosted modules, carried out after their call returned, on behalf of their owner.
 use super::{
-    Action, PeerId, RequestId, ServerState, control::ControlRequester,
-    request_targets::RequestTargets,
+    Action, PeerId, RequestId, ServerState, control::ControlRequester, policy_gate::RequestTargets,
 };
 use crate::{MonotonicTime, owner::Owner};
 use peal_model::{Hook, Info, LogRequest, Nspace, Proc, Request, UserIdentity, key, rank};

@@ -17,6 +17,7 @@ mod user_shares;
 mod stage;
 
 use super::*;
+use crate::job::JobSpec;
 use crate::retained::RetentionLimits;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
 use stage::Stage;

@@ -109,7 +109,7 @@ impl JobControlRequests {
         );
     }
 
-    /// Declares checkpoint methods and the like of a proc.
+    /// Records the declaration of a requester about its own checkpoints and preemption.
     pub(super) fn declare(
         &mut self,
         clients: &ClientTable,

@@ -29,11 +29,13 @@ const UNCONNECTABLE: Status = code::PMIX_ERR_LOST_CONNECTION;
 pub(super) struct GetRequest<'a> {
     /// The request that awaits a reply.
     pub(super) to: RequestId,
+    /// The requester.
     pub(super) source: &'a Proc,
     /// The proc that the values are of.
     pub(super) proc: Proc,
     /// The key; none for all values.
     pub(super) key: Option<Text>,
+    /// The directives.
     pub(super) infos: &'a [Info],
 }
 
@@ -103,7 +105,7 @@ impl DataExchange {
         self.modex.drop_job(nspace);
     }
 
-    /// Removes everything of a removed job, and answers the requests that wait for its procs.
+    /// Removes the data of a job, and answers the requests that wait for its procs.
     pub(super) fn drop_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.modex.drop_job(nspace);
         self.assemblages.drop_job(nspace);
@@ -117,8 +119,8 @@ impl DataExchange {
             .collect()
     }
 
-    /// Continues what waits for a proc that has departed, except fences if the proc may initialize
-    /// again.
+    /// Continues the gets, connects and fences that wait for a departed proc, except fences if the
+    /// proc may initialize again.
     pub(super) fn proc_departed(&mut self, clients: &ClientTable, proc: &Proc) -> Vec<Action> {
         let mut unanswered = self.modex.give_up(proc);
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
@@ -575,7 +577,8 @@ fn found(data: impl IntoIterator<Item = SharedData>) -> Reply {
     }
 }
 
-/// Returns the timeout of a request. [`ServerState::request`] has validated it.
+/// Returns the timeout of a request. [`ServerState::request`](super::ServerState::request) has
+/// validated it.
 pub(super) fn timeout(infos: &[Info]) -> Option<Duration> {
     directives::timeout(infos).ok().flatten()
 }

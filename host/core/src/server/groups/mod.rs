@@ -12,7 +12,7 @@ use super::{
     Action, Purpose, RequestId, ServerContext, ServerState,
     control::ControlRequester,
     data::timeout,
-    group_policy::{is_formed, named_in},
+    policy_gate::{is_formed, named_in},
 };
 use crate::{
     MonotonicTime,
@@ -28,8 +28,8 @@ use peal_model::{
 };
 use std::sync::Arc;
 
-/// A decision of the coordinator concerns the values of members, events, and the replies to
-/// participants. The functions that carry one out are therefore on [`ServerState`].
+// A decision of the coordinator concerns the values of members, events, and the replies to
+// participants. The functions that carry one out are therefore on `ServerState`.
 impl ServerState {
     /// Adds another server.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {

@@ -1,4 +1,5 @@
-//! Names of procs: groups that are named as procs, owners on all servers, and what members said.
+//! Names of procs: groups that are named as procs, owners on all servers, and the infos that
+//! members contributed.
 use crate::{
     audience::{self, EventTargets},
     group::{GroupKey, GroupName, Groups},
@@ -9,7 +10,7 @@ use peal_model::{
     TargetProc, Text, Value, key, rank,
 };
 
-/// What the names of procs are looked up in.
+/// The clients and groups in which names of procs are looked up.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct ProcNames<'a> {
     clients: &'a ClientTable,

@@ -7,8 +7,8 @@ use crate::{
 use peal_model::{DataArray, GroupResult, Info, JobInfo, Nspace, Reply, Value, code, key};
 use std::sync::Arc;
 
-/// Returns the reply to a call of a group. `told` is the latest result, which participants of the
-/// same job share.
+/// Returns the reply to a call of a group. `told` holds the latest result; the next participant of
+/// the same job shares it.
 pub(super) fn group_reply(
     clients: &ClientTable,
     to: RequestId,

@@ -1,27 +1,30 @@
 //! Job-control requests between the policy gate and [`JobControlRequests`]: the part of their way
 //! that needs both.
-#[cfg(doc)]
-use super::control::JobControlRequests;
 use super::{
-    Action, ServerContext, ServerState, Upcall,
-    control::{self, ControlContext, ControlRequester, reply_infos},
     denial::{DenialRecipient, DenialReply},
-    policy_gate::GatedOperation,
+    held::GatedOperation,
+    question,
 };
+#[cfg(doc)]
+use crate::server::control::JobControlRequests;
 use crate::{
     job_control::{
         ControlId, JobControlError, JobControlOperation, ParsedJobControl, RequestStage,
         RequestedAction, nodes,
     },
     policy::{self, Verdict},
+    server::{
+        Action, ServerContext, ServerState, Upcall,
+        control::{self, ControlContext, ControlRequester, reply_infos},
+    },
 };
 use peal_model::{Hook, Info, PolicyRequest, PolicySubject, Proc, Provision, Status, code};
 
 /// Maximum number of nodes in one request.
 const MAX_NODES: usize = 10_000;
 
-/// Provisioning needs the policy gate and the ledger. All other actions are carried out by
-/// [`JobControlRequests`] alone.
+// Provisioning needs the policy gate and the ledger. All other actions are carried out by
+// `JobControlRequests` alone.
 impl ServerState {
     /// Parses a permitted request and begins it.
     pub(super) fn control(
@@ -143,7 +146,8 @@ impl ServerState {
         directives: Vec<Info>,
     ) -> Vec<Action> {
         let hook = Hook::Provision;
-        let question = self.question(
+        let question = question(
+            &self.clients,
             PolicySubject::Provision,
             by.requester.clone(),
             by.identity,
@@ -164,10 +168,11 @@ impl ServerState {
 
     /// Returns the status and reasons if no policy provides nodes and the built-in rule denies.
     fn no_provisioner(&self, by: &ControlRequester) -> Option<(Status, Vec<Info>)> {
-        if self.gate.policed.contains(&Hook::Provision) {
+        if self.gate.is_policed(Hook::Provision) {
             return None;
         }
-        let question = self.question(
+        let question = question(
+            &self.clients,
             PolicySubject::Provision,
             by.requester.clone(),
             by.identity,

@@ -1,19 +1,30 @@
 //! The policy gate. A request that names other procs, an event or a connection has no effect until
 //! the policies of its hook have decided. A hook without policies is decided by its default at
 //! once.
+mod denial;
+mod events;
+mod groups;
 mod held;
+mod job_control;
+mod request_targets;
+mod weight;
 
-pub(super) use self::held::{Gate, GatedOperation};
-use self::held::{GateLoad, GatedRequest};
-use super::{
-    Action, EventBudget, PeerId, Purpose, RequestId, ServerContext, ServerState, StateSettings,
-    Upcall,
-    control::{self, ControlRequester},
-    denial::{Denial, DenialRecipient, DenialReply, deny},
-    events::{self, RaiseRequest, RaisingOwner, remove_codes},
-    reply,
-    request_targets::RequestTargets,
+pub use self::denial::Denial;
+use self::{
+    denial::{DenialRecipient, DenialReply, deny},
+    held::{GateLoad, GatedOperation, GatedRequest, GatedSpawn},
     weight::bytes_of,
+};
+pub(super) use self::{
+    groups::{is_formed, named_in},
+    held::Gate,
+    request_targets::{RequestTargets, targets_of},
+};
+use super::{
+    Action, Purpose, RequestId, ServerContext, ServerState, Upcall,
+    clients::ClientTable,
+    control::{self, ControlRequester},
+    events::check,
 };
 use crate::{
     MonotonicTime,
@@ -22,10 +33,10 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest, PolicySubject,
-    Proc, Request, Status, UnixGroup, UserIdentity, Value, code, key,
+    App, Application, ConnectionKind, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest,
+    PolicySubject, Proc, Request, UnixGroup, UserIdentity, Value, key,
 };
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{mem, sync::Arc};
 
 /// Identifier of a pending decision; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,17 +61,20 @@ pub enum AdmissionCheck {
     Ask(DecisionId, Arc<PolicyRequest>),
 }
 
+// The gate resumes any request after its decision: events, groups, job control, monitors,
+// registrations, logs and spawns. Its functions therefore need all parts and are on
+// `ServerState`; `Gate` stores and counts what is held.
 impl ServerState {
     /// Sets the user that the server runs as, and the hooks that have policies.
     pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
         self.clients.set_server(server);
-        self.gate.policed = policed.into_iter().collect();
+        self.gate.set_policed(policed.into_iter().collect());
     }
 
     /// Sets the hooks whose policies are shadow modules only. Their requests are decided at once,
     /// so the bounds on pending decisions do not apply.
     pub fn watch(&mut self, watched: impl IntoIterator<Item = Hook>) {
-        self.gate.watched = watched.into_iter().collect();
+        self.gate.set_watched(watched.into_iter().collect());
     }
 
     /// Checks whether a peer may connect that runs as `identity` in these Unix groups. The targets
@@ -80,19 +94,25 @@ impl ServerState {
             }
         };
         let (hook, matter) = (Hook::Connection, PolicySubject::Connection(kind));
-        let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
+        let question = question(
+            &self.clients,
+            matter,
+            Some(proc.clone()),
+            Some(identity),
+            &about,
+        );
         let request = PolicyRequest {
             groups,
             peer: Some(peer),
             infos,
             ..question
         };
-        if self.gate.policed.contains(&hook) {
+        if self.gate.is_policed(hook) {
             let load = GateLoad {
                 uid: Some(identity.uid),
                 bytes: bytes_of(&request),
             };
-            if self.is_full(hook, load)
+            if self.gate.is_full(&self.settings, hook, load)
                 && let Verdict::Denied {
                     by,
                     status,
@@ -112,10 +132,7 @@ impl ServerState {
                     reasons,
                 });
             }
-            let id = self.gate.number();
-            self.gate.add(load);
-            self.gate.entering.insert(id, load);
-            return AdmissionCheck::Ask(id, Arc::new(request));
+            return AdmissionCheck::Ask(self.gate.hold_admission(load), Arc::new(request));
         }
         let default = self.settings.defaults.of(hook);
         if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
@@ -146,30 +163,12 @@ impl ServerState {
 
     /// Releases the pending decision of an [`AdmissionCheck::Ask`].
     pub fn entrance_decided(&mut self, id: DecisionId) {
-        if let Some(load) = self.gate.entering.remove(&id) {
-            self.gate.subtract(load);
-        }
-    }
-
-    /// Returns true if one more pending decision exceeds the bounds, overall or of its user. Hooks
-    /// with shadow policies only are not bounded.
-    fn is_full(&self, hook: Hook, GateLoad { uid, bytes }: GateLoad) -> bool {
-        let StateSettings {
-            max_decisions,
-            max_decision_bytes,
-            ..
-        } = &self.settings;
-        // One user may use half of the bound, so that a flood does not block other users.
-        let own = self.gate.by_user.get(&uid).copied().unwrap_or_default();
-        let full = self.gate.awaited() >= *max_decisions
-            || own >= max_decisions.div_ceil(2)
-            || self.gate.bytes.saturating_add(bytes) > *max_decision_bytes;
-        full && !self.gate.watched.contains(&hook)
+        self.gate.release_admission(id);
     }
 
     /// Handles a request that names other procs: carries it out, holds it for its policies, or
     /// denies it.
-    pub(super) fn submit(
+    pub(in crate::server) fn submit(
         &mut self,
         to: RequestId,
         source: Proc,
@@ -188,7 +187,7 @@ impl ServerState {
 
     /// Does the same for a requester that policies see and a `source` that the host environment
     /// sees.
-    pub(super) fn enter_as(
+    pub(in crate::server) fn enter_as(
         &mut self,
         source: Proc,
         by: ControlRequester,
@@ -205,13 +204,13 @@ impl ServerState {
         };
         let (requester, identity) = (by.requester.clone(), by.identity);
         let asker = DenialRecipient::new(hook, Some(source.clone()), identity, refusal);
-        if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.policed.contains(&hook) {
+        if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.is_policed(hook) {
             let matter = if hook == Hook::Monitor {
                 PolicySubject::Monitor
             } else {
                 PolicySubject::JobControl
             };
-            let question = self.question(matter, requester, identity, &procs);
+            let question = question(&self.clients, matter, requester, identity, &procs);
             let (infos, directives, what) = match request {
                 Request::JobControl {
                     targets,
@@ -327,10 +326,47 @@ impl ServerState {
         }
     }
 
+    /// Submits a client's log request to the log policies. A timestamp of zero is none.
+    pub(in crate::server) fn log(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        timestamp: u64,
+        mut data: Vec<Info>,
+        mut directives: Vec<Info>,
+    ) -> Vec<Action> {
+        // Clients must not claim another source.
+        for infos in [&mut data, &mut directives] {
+            infos.retain(|info| info.key != key::PMIX_LOG_SOURCE);
+        }
+        let timestamp = Some(timestamp).filter(|seconds| *seconds > 0);
+        let identity = self.clients.identity_of(to.peer);
+        self.permit_log(
+            to,
+            LogRequest {
+                source: Some(source),
+                identity,
+                timestamp,
+                data,
+                directives,
+            },
+        )
+    }
+
     /// Handles a log request: carries it out, holds it for its policies, or denies it.
-    pub(super) fn permit_log(&mut self, to: RequestId, mut request: LogRequest) -> Vec<Action> {
+    pub(in crate::server) fn permit_log(
+        &mut self,
+        to: RequestId,
+        mut request: LogRequest,
+    ) -> Vec<Action> {
         let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
-        let question = self.question(PolicySubject::Log, requester.clone(), identity, &[]);
+        let question = question(
+            &self.clients,
+            PolicySubject::Log,
+            requester.clone(),
+            identity,
+            &[],
+        );
         let (infos, directives) = (
             mem::take(&mut request.data),
             mem::take(&mut request.directives),
@@ -345,164 +381,49 @@ impl ServerState {
         self.decide_or_hold(asked, asker, GatedOperation::Log { to, request })
     }
 
-    /// Handles an event of a client or of a tenant's handler: distributes it, holds it for its
-    /// policies, or denies it.
-    pub(super) fn enter_event(
-        &mut self,
-        raising: RaiseRequest,
-        mut event: Event,
-        identity: Option<UserIdentity>,
-    ) -> Vec<Action> {
-        let matter = PolicySubject::Event {
-            code: event.code,
-            range: event.range,
-        };
-        let targets = event.custom_targets().unwrap_or_default();
-        let question = self.question(matter, event.source.clone(), identity, &targets);
-        let (refusal, groups) = match raising {
-            RaiseRequest::Client(to, _) => {
-                (DenialReply::Status(to), self.clients.groups_of(to.peer))
-            }
-            RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
-        };
-        let request = PolicyRequest {
-            groups,
-            infos: mem::take(&mut event.infos),
-            ..question
-        };
-        let asker = DenialRecipient::new(Hook::Event, event.source.clone(), identity, refusal);
-        self.decide_or_hold(request, asker, GatedOperation::Event { raising, event })
-    }
-
-    pub(super) fn client_notifies(
-        &mut self,
-        to: RequestId,
-        mut event: Event,
-        now: MonotonicTime,
-    ) -> Vec<Action> {
-        self.names().name_members(&mut event);
-        match events::check(&mut event, &self.settings) {
-            Err(status) => vec![reply(to, status)],
-            Ok(()) => self.enter_event(
-                RaiseRequest::Client(to, now),
-                event,
-                self.clients.identity_of(to.peer),
-            ),
-        }
-    }
-
-    /// Raises an event of the host environment or of the site's handlers, which needs no
-    /// permission.
-    pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
-        self.raise(event, RaisingOwner::Site, self.settings.allowance)
-    }
-
-    /// Raises an event of a hosted handler, with the remaining event budget.
-    pub fn raise(
-        &mut self,
-        mut event: Event,
-        raiser: RaisingOwner,
-        allowance: EventBudget,
-    ) -> Result<Vec<Action>, Status> {
-        let ctx = ServerContext::new(&self.clients, &self.settings);
-        match raiser {
-            RaisingOwner::Site => self.events.notify(ctx, event, allowance),
-            RaisingOwner::Tenant(identity) => {
-                events::check(&mut event, &self.settings)?;
-                self.events.check_host_registered(&event)?;
-                let raising = RaiseRequest::Handler(allowance);
-                Ok(self.enter_event(raising, event, Some(identity)))
-            }
-        }
-    }
-
-    /// Distributes a permitted event to the procs of a user scope.
-    pub(super) fn permitted(
-        &mut self,
-        raising: RaiseRequest,
-        event: Event,
-        reach: UserScope,
-    ) -> Vec<Action> {
-        let event = Arc::new(event);
-        let ctx = ServerContext::new(&self.clients, &self.settings);
-        match raising {
-            RaiseRequest::Client(to, at) => {
-                let heard = || {
-                    self.events.check_host_registered(&event)?;
-                    if self.groups.is_alone() {
-                        events::check_targets_exist(&self.clients, &event, reach)
-                    } else {
-                        Ok(())
-                    }
-                };
-                if !events::is_acted_on(event.code)
-                    && let Err(status) = heard()
-                {
-                    return vec![reply(to, status)];
-                }
-                // Deliveries precede the reply: recipients wait for the event, and the raiser only
-                // for its acknowledgement.
-                let mut actions =
-                    self.events
-                        .distribute(ctx, event.clone(), reach, self.settings.allowance);
-                actions.push(reply(to, code::PMIX_SUCCESS));
-                if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
-                    (event.code, &event.source)
-                {
-                    actions.extend(self.controls.checkpointed(
-                        ctx,
-                        &mut self.events,
-                        proc,
-                        &event.infos,
-                    ));
-                }
-                actions.extend(self.group_event(&event, at));
-                actions
-            }
-            RaiseRequest::Handler(allowance) => {
-                self.events.distribute(ctx, event, reach, allowance)
-            }
-        }
-    }
-
-    /// Handles a registration for events: registers it or holds it for the policies of events.
-    pub(super) fn enter_registration(
+    /// Handles a spawn request: carries it out, holds it for its policies, or denies it.
+    pub(in crate::server) fn enter_spawn(
         &mut self,
         to: RequestId,
         source: Proc,
-        codes: Vec<Status>,
         directives: Vec<Info>,
+        apps: Vec<App>,
     ) -> Vec<Action> {
-        let hook = Hook::Event;
-        if !self.gate.policed.contains(&hook) {
-            let ctx = ServerContext::new(&self.clients, &self.settings);
-            return self.events.register(ctx, to, codes, &directives);
-        }
-        let identity = self.clients.identity_of(to.peer);
-        let question = self.question(
-            PolicySubject::Registration,
-            Some(source.clone()),
+        let (requester, identity) = (Some(source.clone()), self.clients.identity_of(to.peer));
+        let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
+        let question = question(
+            &self.clients,
+            PolicySubject::Spawn,
+            requester.clone(),
             identity,
-            &[],
+            &started_for(&directives, &infos),
         );
+        let applications = apps.iter().map(Application::from).collect();
+        let groups = self.clients.groups_of(to.peer);
         let request = PolicyRequest {
-            groups: self.clients.groups_of(to.peer),
-            codes: codes.clone(),
+            groups,
+            applications,
+            infos,
             directives,
             ..question
         };
-        let asker = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
-        self.hold_for_policies(request, asker, GatedOperation::Registration { to, codes })
+        let asker =
+            DenialRecipient::new(Hook::Spawn, requester, identity, DenialReply::Spawned(to));
+        self.decide_or_hold(
+            request,
+            asker,
+            GatedOperation::Spawn(GatedSpawn { to, source, apps }),
+        )
     }
 
     /// Has a request decided by the policies of its hook or, without policies, by the default.
-    pub(super) fn decide_or_hold(
+    fn decide_or_hold(
         &mut self,
         request: PolicyRequest,
         asker: DenialRecipient,
         what: GatedOperation,
     ) -> Vec<Action> {
-        if self.gate.policed.contains(&asker.hook) {
+        if self.gate.is_policed(asker.hook) {
             return self.hold_for_policies(request, asker, what);
         }
         let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
@@ -517,14 +438,15 @@ impl ServerState {
         )
     }
 
-    pub(super) fn hold_for_policies(
+    fn hold_for_policies(
         &mut self,
         request: PolicyRequest,
         asker: DenialRecipient,
         what: GatedOperation,
     ) -> Vec<Action> {
         let (bytes, asker) = (bytes_of(&request), asker.about(&request.targets));
-        if self.is_full(
+        if self.gate.is_full(
+            &self.settings,
             asker.hook,
             GateLoad {
                 uid: asker.uid(),
@@ -533,18 +455,7 @@ impl ServerState {
         ) {
             return self.denied(asker, what, Verdict::overload());
         }
-        let id = self.gate.number();
-        self.gate.hold(
-            id,
-            GatedRequest {
-                asker: DenialRecipient {
-                    decision: Some(id),
-                    ..asker
-                },
-                bytes,
-                what,
-            },
-        );
+        let id = self.gate.hold(asker, bytes, what);
         vec![Action::Decide {
             id,
             request: Arc::new(request),
@@ -562,72 +473,11 @@ impl ServerState {
 
     /// Denies the held requests of tools that lose their name to a job, because they would
     /// otherwise be carried out in the job's name.
-    pub(super) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
-        let of_them = |held: &GatedRequest| {
-            held.asker
-                .requester
-                .as_ref()
-                .is_some_and(|proc| proc.nspace == *nspace)
-        };
-        let theirs: Vec<DecisionId> = self
-            .gate
-            .held
-            .iter()
-            .filter(|(_, held)| of_them(held))
-            .map(|(id, _)| *id)
-            .collect();
-        let denied = theirs.into_iter().filter_map(|id| self.gate.release(id));
+    pub(in crate::server) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let denied = self.gate.release_of(nspace).into_iter();
         denied
             .flat_map(|held| deny(held.asker, Verdict::evicted()))
             .collect()
-    }
-
-    /// Removes codes from the registrations of a client, also from those that are undecided.
-    pub(super) fn deregister(&mut self, peer: PeerId, codes: Vec<Status>) -> Vec<Action> {
-        let codes: BTreeSet<Status> = codes.into_iter().collect();
-        // A client that withdraws an undecided registration need not wait for the decision.
-        let undecided = self.remove_held_codes(peer, &codes);
-        let mut actions: Vec<Action> = undecided
-            .into_iter()
-            .map(|to| reply(to, code::PMIX_SUCCESS))
-            .collect();
-        actions.extend(self.events.deregister(peer, &codes));
-        actions
-    }
-
-    /// Removes codes from the undecided registrations of a connection. Returns the requests that
-    /// have no code left.
-    pub(super) fn remove_held_codes(
-        &mut self,
-        peer: PeerId,
-        codes: &BTreeSet<Status>,
-    ) -> Vec<RequestId> {
-        let mut idle = Vec::new();
-        for (id, held) in &mut self.gate.held {
-            if let GatedOperation::Registration { to, codes: asked } = &mut held.what
-                && to.peer == peer
-                && remove_codes(asked, codes)
-            {
-                idle.push((*id, *to));
-            }
-        }
-        idle.iter().for_each(|(id, _)| drop(self.gate.release(*id)));
-        idle.into_iter().map(|(_, to)| to).collect()
-    }
-
-    /// Drops the undecided registrations of a connection that is no longer active.
-    pub(super) fn drop_held_registrations(&mut self, peer: PeerId) {
-        let theirs = |held: &GatedRequest| matches!(&held.what, GatedOperation::Registration { to, .. } if to.peer == peer);
-        let theirs: Vec<DecisionId> = self
-            .gate
-            .held
-            .iter()
-            .filter(|(_, held)| theirs(held))
-            .map(|(id, _)| *id)
-            .collect();
-        theirs
-            .into_iter()
-            .for_each(|id| drop(self.gate.release(id)));
     }
 
     fn conclude(&mut self, held: GatedRequest, verdict: Verdict) -> Vec<Action> {
@@ -686,7 +536,7 @@ impl ServerState {
                 event.infos = amended;
                 event.range = range.unwrap_or(event.range);
                 // A policy may have amended the event so that it is invalid.
-                if let Err(status) = events::check(&mut event, &self.settings) {
+                if let Err(status) = check(&mut event, &self.settings) {
                     let reasons = vec![policy::reason(
                         "the event as amended by a policy is invalid",
                     )];
@@ -754,33 +604,48 @@ impl ServerState {
             _ => Vec::new(),
         }
     }
-
-    pub(super) fn question(
-        &self,
-        matter: PolicySubject,
-        requester: Option<Proc>,
-        identity: Option<UserIdentity>,
-        procs: &[Proc],
-    ) -> PolicyRequest {
-        let (server, targets) = (self.clients.server(), self.clients.targets(procs));
-        PolicyRequest {
-            matter,
-            requester,
-            identity,
-            groups: Arc::default(),
-            server,
-            peer: None,
-            targets,
-            codes: Vec::new(),
-            provision: None,
-            group_name: None,
-            applications: Vec::new(),
-            infos: Vec::new(),
-            directives: Vec::new(),
-        }
-    }
 }
 
 fn terminate() -> Info {
     Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))
+}
+
+/// Returns a request for policies: its subject, requester and targets. The caller adds the other
+/// fields.
+fn question(
+    clients: &ClientTable,
+    matter: PolicySubject,
+    requester: Option<Proc>,
+    identity: Option<UserIdentity>,
+    procs: &[Proc],
+) -> PolicyRequest {
+    let (server, targets) = (clients.server(), clients.targets(procs));
+    PolicyRequest {
+        matter,
+        requester,
+        identity,
+        groups: Arc::default(),
+        server,
+        peer: None,
+        targets,
+        codes: Vec::new(),
+        provision: None,
+        group_name: None,
+        applications: Vec::new(),
+        infos: Vec::new(),
+        directives: Vec::new(),
+    }
+}
+
+/// Returns the procs on whose behalf the job is started, where infos name any.
+fn started_for(directives: &[Info], infos: &[Info]) -> Vec<Proc> {
+    let whose = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
+    let named = directives
+        .iter()
+        .chain(infos)
+        .filter(|info| whose.iter().any(|key| info.key == *key));
+    named
+        .filter_map(|info| info.value.as_procs())
+        .flatten()
+        .collect()
 }

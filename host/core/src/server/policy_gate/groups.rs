@@ -1,17 +1,18 @@
 //! Policies of group requests and of events about groups. A denial is also reported to the other
 //! participants.
 use super::{
-    Action, RequestId, ServerContext, ServerState,
     denial::{DenialRecipient, DenialReply, deny},
-    events::RaiseRequest,
-    groups::each_job,
-    policy_gate::GatedOperation,
+    held::GatedOperation,
+    question,
 };
 use crate::{
     MonotonicTime,
     defaults::{self, RuleRequest, RuleSubject},
     group::{self, GroupKey, GroupName},
     policy::Verdict,
+    server::{
+        Action, RequestId, ServerContext, ServerState, events::RaiseRequest, groups::each_job,
+    },
     user_scope::UserScope,
 };
 use peal_model::{
@@ -31,7 +32,7 @@ pub(super) struct GatedGroupCall {
 
 impl ServerState {
     /// Handles a construct or destruct: carries it out, holds it for its policies, or denies it.
-    pub(super) fn enter_group(
+    pub(in crate::server) fn enter_group(
         &mut self,
         to: RequestId,
         source: Proc,
@@ -41,7 +42,7 @@ impl ServerState {
         let identity = self.clients.identity_of(to.peer);
         let requester = Some(source.clone());
         let asker = DenialRecipient::new(Hook::Group, requester, identity, DenialReply::Status(to));
-        if self.gate.policed.contains(&Hook::Group) {
+        if self.gate.is_policed(Hook::Group) {
             let Some((kind, name, procs)) = self.about_group(&source, &request) else {
                 return Vec::new();
             };
@@ -51,7 +52,8 @@ impl ServerState {
                 request,
                 at,
             };
-            let question = self.question(
+            let question = question(
+                &self.clients,
                 PolicySubject::Group(kind),
                 asker.requester.clone(),
                 identity,
@@ -106,8 +108,9 @@ impl ServerState {
             RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
         let asker = DenialRecipient::new(Hook::Group, event.source.clone(), identity, refusal);
-        if self.gate.policed.contains(&Hook::Group) {
-            let question = self.question(
+        if self.gate.is_policed(Hook::Group) {
+            let question = question(
+                &self.clients,
                 PolicySubject::Group(kind),
                 event.source.clone(),
                 identity,
@@ -316,7 +319,7 @@ fn directives(request: &Request) -> &[Info] {
 }
 
 /// Returns the procs that an event about a group names: the members, else the targets.
-pub(super) fn named_in(event: &Event) -> Vec<Proc> {
+pub(in crate::server) fn named_in(event: &Event) -> Vec<Proc> {
     let members = event
         .infos
         .value_of(key::PMIX_GROUP_MEMBERSHIP)
@@ -328,7 +331,7 @@ pub(super) fn named_in(event: &Event) -> Vec<Proc> {
 
 /// Returns true if the end of a construct, which an event announces, is a success. Only some
 /// releases send the status.
-pub(super) fn is_formed(event: &Event) -> bool {
+pub(in crate::server) fn is_formed(event: &Event) -> bool {
     let status = event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
     status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
 }
