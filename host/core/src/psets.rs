@@ -1,5 +1,7 @@
 //! Process sets: named sets of procs, defined by the host environment. Each user has a name space.
-use peal_model::{Nspace, Proc, Text};
+use peal_model::{
+    Event, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, UserIdentity, Value, key,
+};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -10,6 +12,23 @@ pub struct Pset {
     pub name: Text,
     /// The members, in the host environment's order.
     pub members: Vec<Proc>,
+}
+
+impl Pset {
+    /// Returns an event about the set, for the procs of its user.
+    pub(crate) fn to_event(&self, code: Status, more: Vec<Info>) -> Event {
+        let mut infos = vec![
+            Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
+            Info::new(key::PMIX_PSET_NAME, Value::String(Some(self.name.clone()))),
+        ];
+        infos.extend(more);
+        Event {
+            code,
+            source: None,
+            range: Range::Local,
+            infos,
+        }
+    }
 }
 
 /// The reason why a process set is not defined.
@@ -71,5 +90,39 @@ impl Psets {
             .range((uid, Text::default())..)
             .take_while(move |((whose, _), _)| *whose == uid)
             .map(|(_, pset)| pset)
+    }
+
+    /// Answers queries about the process sets of the requester's user.
+    pub(crate) fn query(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
+        let sets: Vec<&Pset> = self.of(identity.uid).collect();
+        let mut told = Vec::new();
+        for query in queries {
+            let meant = query
+                .qualifiers
+                .value_of(key::PMIX_PSET_NAME)
+                .and_then(Value::as_str);
+            for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
+                let is = |key: KeyName| asked == key.0;
+                if is(key::PMIX_QUERY_NUM_PSETS) {
+                    told.push(Info::new(
+                        key::PMIX_QUERY_NUM_PSETS,
+                        Value::Size(sets.len() as u64),
+                    ));
+                } else if is(key::PMIX_QUERY_PSET_NAMES) {
+                    let names: Vec<&str> =
+                        sets.iter().filter_map(|set| set.name.as_str()).collect();
+                    told.push(Info::new(
+                        key::PMIX_QUERY_PSET_NAMES,
+                        Value::string(&names.join(",")),
+                    ));
+                } else if is(key::PMIX_QUERY_PSET_MEMBERSHIP)
+                    && let Some(set) = sets.iter().find(|set| set.name.as_str() == meant)
+                {
+                    let members = Value::procs(set.members.iter().cloned());
+                    told.push(Info::new(key::PMIX_QUERY_PSET_MEMBERSHIP, members));
+                }
+            }
+        }
+        told
     }
 }

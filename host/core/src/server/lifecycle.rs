@@ -1,23 +1,92 @@
-//! Admission, start, end and restart of clients.
+//! Jobs, and admission, start, end and restart of clients.
 use super::{
-    Action, ConnectedPeer, ConnectionRefusal, ConnectionState, PeerId, RequestId, ServerState,
-    Upcall, reply,
+    Action, ConnectionRefusal, PeerId, RequestId, ServerContext, ServerState, Upcall,
+    clients::AdmittedConnection, reply,
 };
 use crate::{
     MonotonicTime,
-    audience::PeerRegistrations,
-    fence::{Fences, LocallyComplete},
-    group::Groups,
-    job::ProcPhase,
+    group::{Groups, JobSummary},
+    job::{JobSpec, ProcPhase},
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, Info, Nspace, Proc, Range, Rank, Reply, Status, UnixGroup, UserIdentity, Value, code,
-    key, rank,
+    Event, Info, Nspace, Proc, Range, Rank, Status, UnixGroup, UserIdentity, Value, code, key,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
+// The end of a proc or job concerns every part: its connections, values, events, monitors,
+// requests and groups. Its functions are therefore on `ServerState`.
 impl ServerState {
+    /// Registers a job, whose procs may then connect. Tools that use its name become inactive.
+    pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
+        let mut actions = self.evict(&spec.nspace);
+        self.events.free_job(&spec.nspace);
+        let (nspace, facts) = (
+            spec.nspace.clone(),
+            JobSummary {
+                size: spec.size(),
+                owner: spec.identity,
+            },
+        );
+        self.clients.add_job(spec);
+        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
+        self.events.with_pending_actions(actions)
+    }
+
+    /// Removes a job and the values of its procs, with losses that no event has reported
+    /// ([`ServerState::report_losses_of`]). Connections of its procs become inactive, and nothing
+    /// waits for them any more.
+    pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
+        self.events.drop_losses_of(nspace);
+        self.controls.drop_job(nspace);
+        let procs: Vec<Proc> = self
+            .clients
+            .job(nspace)
+            .into_iter()
+            .flat_map(|job| job.spec.ranks())
+            .map(|rank| Proc::new(nspace.clone(), rank))
+            .collect();
+        let undefined = self.delete_process_sets(nspace);
+        let given_up: Vec<Action> = procs
+            .iter()
+            .flat_map(|proc| {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls.checkpoint_lost(ctx, &mut self.events, proc)
+            })
+            .collect();
+        let ended = self.monitors.end_job(&self.clients, nspace);
+        self.events.add_pending_actions(ended);
+        self.clients.remove_job(nspace);
+        let answers = self.data.drop_job(nspace);
+        let theirs = self.clients.connections_of_job(nspace);
+        let given_back: Vec<Action> = theirs
+            .into_iter()
+            .flat_map(|peer| self.deactivate(peer))
+            .collect();
+        self.events.free_job(nspace);
+        let mut actions: Vec<Action> = given_up
+            .into_iter()
+            .chain(answers)
+            .chain(given_back)
+            .chain(undefined)
+            .collect();
+        actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
+        self.events.with_pending_actions(actions)
+    }
+
+    /// Makes a connection inactive. Its registrations go, and those with the host environment that
+    /// only it needed.
+    fn deactivate(&mut self, id: PeerId) -> Vec<Action> {
+        self.clients.deactivate(id);
+        self.unregister(id)
+    }
+
+    /// Removes the registrations of a connection.
+    fn unregister(&mut self, id: PeerId) -> Vec<Action> {
+        self.gate.drop_registrations(id);
+        self.events.remove_peer(id)
+    }
+
     /// Admits a connection of a proc. The first one of a proc is reported to the host environment.
     ///
     /// # Errors
@@ -30,115 +99,79 @@ impl ServerState {
         claimed: UserIdentity,
     ) -> Result<(PeerId, Vec<Action>), ConnectionRefusal> {
         let max = self.settings.max_connections_per_proc;
-        let job = self
-            .jobs
-            .get_mut(&proc.nspace)
-            .ok_or_else(|| ConnectionRefusal::UnknownNspace(proc.nspace.clone()))?;
-        let size = job.spec.size();
-        let life = job
-            .procs
-            .get_mut(&proc.rank)
-            .ok_or_else(|| ConnectionRefusal::UnknownRank {
-                proc: proc.clone(),
-                size,
-            })?;
-        let wanted = job.spec.identity;
-        if claimed != wanted {
-            return Err(ConnectionRefusal::WrongUser {
-                proc: proc.clone(),
-                wanted,
-                found: claimed,
-            });
-        }
-        let (mut actions, mut returned) = (Vec::new(), false);
-        *life = match *life {
-            ProcPhase::Expected => {
-                actions.push(Action::Upcall(Upcall::ClientConnected(proc.clone())));
-                ProcPhase::Connected(1)
-            }
-            // A program may finalize and initialize again. Where the host environment does not know
-            // the processes of a proc, several may run one after the other.
+        let AdmittedConnection { peer, before } = self.clients.admit(proc, claimed, max)?;
+        let actions = match before {
+            ProcPhase::Expected => vec![Action::Upcall(Upcall::ClientConnected(proc.clone()))],
             ProcPhase::Finalized | ProcPhase::Terminated => {
-                returned = true;
-                ProcPhase::Connected(1)
+                self.with_groups(|groups| groups.back(proc))
             }
-            ProcPhase::Connected(n) if n >= max => {
-                return Err(ConnectionRefusal::TooManyClones {
-                    proc: proc.clone(),
-                    max,
-                });
-            }
-            ProcPhase::Connected(n) => ProcPhase::Connected(n + 1),
-            ProcPhase::Lost => return Err(ConnectionRefusal::Ended(proc.clone())),
+            ProcPhase::Connected(_) | ProcPhase::Lost => Vec::new(),
         };
-        if returned {
-            actions.extend(self.with_groups(|groups| groups.back(proc)));
-        }
-        Ok((self.add_connection(proc, claimed), actions))
+        Ok((peer, actions))
     }
 
-    /// Adds a connection of an admitted peer.
-    pub(super) fn add_connection(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
-        self.next_peer += 1;
-        let id = PeerId(self.next_peer);
-        let (standing, interests) = (ConnectionState::Active, PeerRegistrations::default());
-        // All procs of a job share one name, so that comparing them is a comparison of pointers.
-        let nspace = self
-            .jobs
-            .get(&proc.nspace)
-            .map_or(&proc.nspace, |job| &job.spec.nspace)
-            .clone();
-        let proc = Proc::new(nspace, proc.rank);
-        self.peers.insert(
-            id,
-            ConnectedPeer {
-                proc,
-                identity,
-                groups: Arc::default(),
-                standing,
-                interests,
-            },
-        );
-        id
+    /// Admits a tool that may connect ([`ServerState::check_admission`]). The tool has the name as
+    /// long as it is connected.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the name is taken or the limits on tools are reached.
+    pub fn admit_tool(
+        &mut self,
+        proc: &Proc,
+        identity: UserIdentity,
+    ) -> Result<PeerId, ConnectionRefusal> {
+        self.clients.admit_tool(proc, identity, &self.settings)
+    }
+
+    /// Takes a name from its tools, for a job. Their connections become inactive, and their held
+    /// requests are denied.
+    fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let evicted = self.clients.evict_tools(nspace);
+        let mut actions: Vec<Action> = evicted
+            .into_iter()
+            .flat_map(|peer| self.deactivate(peer))
+            .collect();
+        self.data.drop_values_of_job(nspace);
+        let ended = self.monitors.end_job(&self.clients, nspace);
+        self.events.add_pending_actions(ended);
+        actions.extend(self.deny_held(nspace));
+        actions
+    }
+
+    /// Handles the departure of a tool. Its values are dropped.
+    fn tool_left(&mut self, peer: PeerId) -> Option<Action> {
+        let (proc, is_last) = self.clients.tool_left(peer)?;
+        self.events.free_proc(&proc);
+        let ended = self.monitors.end_proc(&self.clients, &proc);
+        self.events.add_pending_actions(ended);
+        if is_last {
+            self.data.drop_values_of_job(&proc.nspace);
+        }
+        Some(Action::Upcall(Upcall::ToolLeft(proc)))
     }
 
     /// Sets the Unix groups of a connection's process, as the kernel reports them.
     pub fn set_unix_groups(&mut self, id: PeerId, groups: Arc<[UnixGroup]>) {
-        if let Some(peer) = self.peers.get_mut(&id) {
-            peer.groups = groups;
-        }
+        self.clients.set_unix_groups(id, groups);
     }
 
     /// Returns the proc of a connection until it is closed.
     pub fn proc_of(&self, id: PeerId) -> Option<&Proc> {
-        self.peers.get(&id).map(|peer| &peer.proc)
+        self.clients.proc_of(id)
     }
 
     /// Returns the phase of a proc, if it is known.
     pub fn life(&self, proc: &Proc) -> Option<ProcPhase> {
-        self.jobs.get(&proc.nspace)?.procs.get(&proc.rank).copied()
+        self.clients.life(proc)
     }
 
     /// Returns the active connections of a proc or tool.
     pub fn connections_of(&self, proc: &Proc) -> Vec<PeerId> {
-        let theirs = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.proc == *proc && peer.standing == ConnectionState::Active);
-        theirs.map(|(id, _)| *id).collect()
+        self.clients.connections_of(proc)
     }
 
-    pub(super) fn job_data(&mut self, to: RequestId, source: &Proc) -> Vec<Action> {
-        let job = self.jobs.get(&source.nspace).map(|job| job.info.clone());
-        match job.or_else(|| self.tool_data(&source.nspace).map(Arc::new)) {
-            Some(info) => vec![Action::Reply {
-                to,
-                reply: Reply::JobData(info),
-            }],
-            None => vec![reply(to, code::PMIX_ERR_NOT_FOUND)],
-        }
-    }
-
+    /// Handles a finalize of a client. The first one makes the connection inactive.
     pub(super) fn finalize(
         &mut self,
         to: RequestId,
@@ -146,49 +179,44 @@ impl ServerState {
         now: MonotonicTime,
     ) -> Vec<Action> {
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        if self
-            .peers
-            .get(&to.peer)
-            .is_none_or(|peer| peer.standing == ConnectionState::Left)
-        {
+        if self.clients.active_peer(to.peer).is_none() {
             return actions;
         }
         actions.extend(self.deactivate(to.peer));
         actions.extend(self.tool_left(to.peer));
-        if self.leave(&source, ProcPhase::Finalized) {
-            self.assemblages.leave(&source);
+        if self.clients.leave(&source, ProcPhase::Finalized) {
+            self.data.leave_assemblages(&source);
             actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
             actions.extend(self.handle_departure(&source, now));
             actions.push(Action::Upcall(Upcall::ClientFinalized(source)));
         }
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Handles a closed connection. Its registrations, pending gets and fences go with it. A proc
     /// that had not finalized is lost, which raises an event.
     pub fn disconnected(&mut self, peer: PeerId, now: MonotonicTime) -> Vec<Action> {
-        let Some(gone) = self.peers.remove(&peer) else {
+        let Some(gone) = self.clients.remove_connection(peer) else {
             return Vec::new();
         };
         let mut actions = self.unregister(peer);
-        self.modex.forget(peer);
-        self.fences.forget(peer);
+        self.data.forget(peer);
         actions.extend(self.tool_left(peer));
-        if gone.standing == ConnectionState::Active && self.leave(&gone.proc, ProcPhase::Lost) {
+        if gone.is_active() && self.clients.leave(&gone.proc, ProcPhase::Lost) {
             actions.extend(self.handle_loss(&gone.proc, now));
             self.drop_values_of_ended(&gone.proc.nspace);
         }
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Records the processes of ranks that the host environment has started (`PMIX_PROC_PID`).
     pub fn procs_started(&mut self, nspace: &Nspace, pids: &BTreeMap<Rank, u32>) {
-        let Some(job) = self.jobs.get_mut(nspace) else {
+        let Some(job) = self.clients.job_mut(nspace) else {
             return;
         };
         for (rank, pid) in pids {
             job.started(*rank, *pid);
-            self.modex.host_says_more(&Proc::new(nspace.clone(), *rank));
+            self.data.host_says_more(&Proc::new(nspace.clone(), *rank));
         }
     }
 
@@ -203,11 +231,7 @@ impl ServerState {
         abnormal: Option<(Status, Vec<Info>)>,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        let life = self
-            .jobs
-            .get_mut(&proc.nspace)
-            .and_then(|job| job.procs.get_mut(&proc.rank));
-        let mut actions = match life {
+        let mut actions = match self.clients.life_mut(proc) {
             Some(life @ ProcPhase::Expected) => {
                 *life = ProcPhase::Lost;
                 let departed = self.handle_departure(proc, now);
@@ -219,8 +243,8 @@ impl ServerState {
             }
             Some(life @ ProcPhase::Finalized) => {
                 *life = ProcPhase::Terminated;
-                let gathered = self.gather_complete(|fences| fences.leave(proc));
-                self.with_pending_actions(gathered)
+                let gathered = self.data.proc_terminated(proc);
+                self.events.with_pending_actions(gathered)
             }
             Some(ProcPhase::Terminated | ProcPhase::Lost) | None => Vec::new(),
         };
@@ -237,7 +261,8 @@ impl ServerState {
                 range: Range::Namespace,
                 infos,
             };
-            let spread = self.distribute(
+            let spread = self.events.distribute(
+                ServerContext::new(&self.clients, &self.settings),
                 Arc::new(event),
                 UserScope::Everybody,
                 self.settings.allowance,
@@ -261,7 +286,7 @@ impl ServerState {
         checkpoint: Option<&str>,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else {
+        let Some(job) = self.clients.job_mut(&proc.nspace) else {
             return Vec::new();
         };
         let Some(life) = job.procs.get_mut(&proc.rank) else {
@@ -269,22 +294,22 @@ impl ServerState {
         };
         *life = ProcPhase::Expected;
         job.restarts(proc.rank, checkpoint);
-        let theirs: Vec<PeerId> = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.proc == *proc)
-            .map(|(id, _)| *id)
-            .collect();
+        let theirs = self.clients.all_connections_of(proc);
         let mut actions: Vec<Action> = theirs
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
             .collect();
-        self.retained.free_proc(proc);
-        self.modex.drop_proc(proc);
-        self.monitors.end_proc(proc);
+        self.events.free_proc(proc);
+        self.data.drop_values(proc);
+        let ended = self.monitors.end_proc(&self.clients, proc);
+        self.events.add_pending_actions(ended);
         // The new process declares its checkpoint methods itself.
-        self.declared.drop_proc(proc);
-        actions.extend(self.checkpoint_lost(proc));
+        self.controls.drop_proc(proc);
+        actions.extend(self.controls.checkpoint_lost(
+            ServerContext::new(&self.clients, &self.settings),
+            &mut self.events,
+            proc,
+        ));
         // The new process is in no group of the old one.
         let begins_anew = |groups: &mut Groups| {
             [
@@ -295,21 +320,17 @@ impl ServerState {
             .concat()
         };
         actions.extend(self.with_groups(begins_anew));
-        self.assemblages.leave(proc);
-        let waiting = self.fences.drop_proc(proc);
-        actions.extend(
-            waiting
-                .into_iter()
-                .map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)),
-        );
-        self.with_pending_actions(actions)
+        actions.extend(self.data.proc_restarts(proc));
+        self.events.with_pending_actions(actions)
     }
 
     /// Notifies local and remote procs that a proc ended without finalizing.
     fn notify_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
-        let reach = UserScope::of(self.identity(proc));
-        let mut actions = self.notify_of_end(proc, reach);
-        actions.extend(self.notify_connected(proc, reach));
+        let reach = UserScope::of(self.clients.identity(proc));
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        let mut actions = self.events.notify_of_end(ctx, proc, reach);
+        let others = self.data.leave_assemblages(proc);
+        actions.extend(self.events.notify_connected(ctx, proc, others, reach));
         actions.extend(self.with_groups(|groups| groups.lost(proc)));
         actions
     }
@@ -319,81 +340,36 @@ impl ServerState {
         let mut actions = self.handle_departure(proc, now);
         actions.extend(self.notify_of_loss(proc));
         actions.push(Action::Upcall(Upcall::ClientLost(proc.clone())));
-        actions.extend(self.lose(proc, now));
+        actions.extend(self.events.lose(
+            ServerContext::new(&self.clients, &self.settings),
+            proc,
+            now,
+        ));
         actions
     }
 
     /// Drops the values of a job when all of its procs have ended. Until then any proc may get
     /// them, also one that has finalized and initializes again.
     fn drop_values_of_ended(&mut self, nspace: &Nspace) {
-        let has_ended = |life: &ProcPhase| matches!(life, ProcPhase::Terminated | ProcPhase::Lost);
-        if self
-            .jobs
-            .get(nspace)
-            .is_some_and(|job| job.procs.values().all(has_ended))
-        {
-            self.modex.drop_job(nspace);
-        }
-    }
-
-    /// Removes one connection of a proc. Returns true if it was the last one.
-    fn leave(&mut self, proc: &Proc, after: ProcPhase) -> bool {
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else {
-            return false;
-        };
-        let Some(life) = job.procs.get_mut(&proc.rank) else {
-            return false;
-        };
-        match *life {
-            ProcPhase::Connected(n) if n > 1 => {
-                *life = ProcPhase::Connected(n - 1);
-                false
-            }
-            ProcPhase::Connected(_) => {
-                *life = after;
-                true
-            }
-            ProcPhase::Expected
-            | ProcPhase::Finalized
-            | ProcPhase::Terminated
-            | ProcPhase::Lost => false,
+        if self.clients.has_job_ended(nspace) {
+            self.data.drop_values_of_job(nspace);
         }
     }
 
     /// Handles the departure of a proc. Frees what was retained for it and continues what waits for
     /// it, except fences if the proc may initialize again.
     fn handle_departure(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
-        self.retained.free_proc(proc);
-        self.monitors.end_proc(proc);
-        let mut unanswered = self.modex.give_up(proc);
-        let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
-        if !self.may_put(&anybody) {
-            unanswered.extend(self.modex.give_up(&anybody));
-        }
-        let mut actions: Vec<Action> = unanswered
-            .into_iter()
-            .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
-            .collect();
-        actions.extend(self.fail_connects(proc));
-        let may_return = self.life(proc) == Some(ProcPhase::Finalized);
-        actions.extend(self.gather_complete(|fences| match may_return {
-            true => fences.finalized(proc),
-            false => fences.leave(proc),
-        }));
-        actions.extend(self.checkpoint_lost(proc));
+        self.events.free_proc(proc);
+        let ended = self.monitors.end_proc(&self.clients, proc);
+        self.events.add_pending_actions(ended);
+        let mut actions = self.data.proc_departed(&self.clients, proc);
+        actions.extend(self.controls.checkpoint_lost(
+            ServerContext::new(&self.clients, &self.settings),
+            &mut self.events,
+            proc,
+        ));
         actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
-        self.with_pending_actions(actions)
-    }
-
-    /// Gathers the fences that a change completes.
-    fn gather_complete(
-        &mut self,
-        complete: impl FnOnce(&mut Fences) -> Vec<LocallyComplete>,
-    ) -> Vec<Action> {
-        complete(&mut self.fences)
-            .into_iter()
-            .map(|complete| self.gather(complete))
-            .collect()
+        self.events.with_pending_actions(actions)
     }
 }
 

@@ -4,46 +4,31 @@
 //! [`Action`]s to carry out, in order. Requests for the host environment become [`Upcall`]s.
 
 mod action;
-mod catch_up;
-mod connecting;
+mod clients;
 mod control;
 mod data;
-mod denial;
 mod events;
-mod group_policy;
 mod groups;
-mod host_registrations;
 mod lifecycle;
-mod logging;
-mod losses;
 mod module_requests;
-mod monitoring;
+mod monitors;
 mod policy_gate;
-mod psets;
 mod refusal;
-mod request_targets;
-mod resolving;
 mod settings;
-mod spawning;
 #[cfg(test)]
 mod tests;
-mod tools;
-mod weight;
 
 use crate::{
     MonotonicTime,
-    assemblage::Assemblages,
-    audience::PeerRegistrations,
     defaults::{Defaults, HookDefault},
     directives,
-    fence::{Fences, LocallyComplete},
-    group::{Groups, JobSummary},
-    job::{JobProgress, JobSpec, TrackedJob},
-    job_control::{Declared, JobControlLedger},
-    modex::Modex,
-    monitor::MonitorTable,
-    psets::Psets,
-    retained::Retained,
+    fence::LocallyComplete,
+    group::Groups,
+    job::JobProgress,
+    job_control::{ControlId, NotDone},
+    monitor::{FileStat, MonitorId},
+    psets::{Pset, PsetError, Psets},
+    user_scope::UserScope,
 };
 pub use crate::{
     event_budget::EventBudget,
@@ -52,23 +37,23 @@ pub use crate::{
     retained::{RetentionLimits, Seq},
 };
 pub use action::{Action, FileLook, Upcall};
-pub use catch_up::EVENTS_MISSED;
-pub use denial::Denial;
-pub use events::RaisingOwner;
+use clients::ClientTable;
+use control::JobControlRequests;
+use data::{DataExchange, GetRequest};
+use events::EventDelivery;
+pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
 pub use groups::GroupStatus;
-pub use host_registrations::HostRegistrationId;
-use host_registrations::HostRegistrations;
-use losses::Losses;
-pub use monitoring::{FileSeen, Monitoring, UsageFound};
+use monitors::Monitors;
+pub use monitors::{FileSeen, Monitoring, UsageFound};
 use peal_model::{
-    Event, Hook, Nspace, Proc, Reply, Request, Status, UnixGroup, UserIdentity, code,
+    Event, Hook, Info, NamedProcs, Nspace, Proc, Query, Reply, Request, Status, Text, UserIdentity,
+    Value, code, key,
 };
 use policy_gate::Gate;
-pub use policy_gate::{AdmissionCheck, DecisionId};
+pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
 pub use refusal::{ConnectionRefusal, PutRefusal};
 pub use settings::StateSettings;
-use std::{collections::BTreeMap, sync::Arc};
-use tools::ToolTable;
+use std::sync::Arc;
 
 /// Identifier of a client's connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -117,153 +102,52 @@ pub struct ServerCounts {
     pub put_bytes: usize,
 }
 
-#[derive(Debug)]
-struct ConnectedPeer {
-    proc: Proc,
-    /// The user that the connection was admitted as.
-    identity: UserIdentity,
-    /// The Unix groups of its process.
-    groups: Arc<[UnixGroup]>,
-    standing: ConnectionState,
-    interests: PeerRegistrations,
+/// The state that every part may read beside its own.
+#[derive(Clone, Copy, Debug)]
+struct ServerContext<'a> {
+    clients: &'a ClientTable,
+    settings: &'a StateSettings,
 }
 
-/// The state of a connection.
-#[derive(Debug, PartialEq, Eq)]
-enum ConnectionState {
-    Active,
-    /// The client has finalized; only the end of the connection can follow.
-    Left,
+impl<'a> ServerContext<'a> {
+    fn new(clients: &'a ClientTable, settings: &'a StateSettings) -> ServerContext<'a> {
+        ServerContext { clients, settings }
+    }
 }
 
 /// The state of a server.
+///
+/// Each field is one part. A part has private fields and gets what it needs of the others as
+/// arguments. `ServerState` passes requests and reports to the parts. It has functions of its own
+/// where several parts change together: ends of procs and jobs (`lifecycle`), requests that the
+/// policy gate resumes (`policy_gate`), and decisions about groups (`groups`).
 #[derive(Debug)]
 pub struct ServerState {
     settings: StateSettings,
-    jobs: BTreeMap<Nspace, TrackedJob>,
-    tools: ToolTable,
-    peers: BTreeMap<PeerId, ConnectedPeer>,
-    modex: Modex,
-    fences: Fences,
-    assemblages: Assemblages,
+    clients: ClientTable,
+    data: DataExchange,
     groups: Groups,
     psets: Psets,
-    retained: Retained,
+    events: EventDelivery,
     gate: Gate,
-    demand: HostRegistrations,
-    losses: Losses,
-    ledger: JobControlLedger,
-    declared: Declared,
-    monitors: MonitorTable,
-    /// The host environment's own registrations.
-    host: PeerRegistrations,
-    next_peer: u64,
+    controls: JobControlRequests,
+    monitors: Monitors,
 }
 
 impl ServerState {
     /// Creates a server without jobs.
     pub fn new(settings: StateSettings) -> ServerState {
         ServerState {
-            modex: Modex::new(settings.max_put_bytes),
-            fences: Fences::new(settings.max_fences),
-            assemblages: Assemblages::default(),
+            data: DataExchange::new(&settings),
             groups: Groups::new(settings.id, settings.groups),
             psets: Psets::default(),
-            retained: Retained::new(settings.retention),
-            ledger: JobControlLedger::new(settings.max_controls),
-            declared: Declared::default(),
-            monitors: MonitorTable::new(settings.monitors),
-            settings,
-            jobs: BTreeMap::new(),
-            tools: ToolTable::default(),
-            peers: BTreeMap::new(),
+            events: EventDelivery::new(&settings),
+            controls: JobControlRequests::new(settings.max_controls),
+            clients: ClientTable::default(),
             gate: Gate::default(),
-            demand: HostRegistrations::default(),
-            losses: Losses::default(),
-            host: PeerRegistrations::default(),
-            next_peer: 0,
+            monitors: Monitors::new(&settings),
+            settings,
         }
-    }
-
-    /// Registers a job, whose procs may then connect. Tools that use its name become inactive.
-    pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
-        let mut actions = self.evict(&spec.nspace);
-        self.retained.free_job(&spec.nspace);
-        let (nspace, facts) = (
-            spec.nspace.clone(),
-            JobSummary {
-                size: spec.size(),
-                owner: spec.identity,
-            },
-        );
-        self.jobs.insert(nspace.clone(), TrackedJob::new(spec));
-        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
-        self.with_pending_actions(actions)
-    }
-
-    /// Removes a job and the values of its procs, with losses that no event has reported
-    /// ([`ServerState::tell_losses_of`]). Connections of its procs become inactive, and nothing
-    /// waits for them any more.
-    pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
-        self.losses.take_job(nspace);
-        self.declared.drop_job(nspace);
-        let procs: Vec<Proc> = self
-            .jobs
-            .get(nspace)
-            .into_iter()
-            .flat_map(|job| job.spec.ranks())
-            .map(|rank| Proc::new(nspace.clone(), rank))
-            .collect();
-        let undefined = self.delete_process_sets(nspace);
-        let given_up: Vec<Action> = procs
-            .iter()
-            .flat_map(|proc| self.checkpoint_lost(proc))
-            .collect();
-        self.monitors.end_job(nspace);
-        self.jobs.remove(nspace);
-        self.modex.drop_job(nspace);
-        self.assemblages.drop_job(nspace);
-        let theirs = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.proc.nspace == *nspace)
-            .map(|(id, _)| *id);
-        let given_back: Vec<Action> = theirs
-            .collect::<Vec<_>>()
-            .into_iter()
-            .flat_map(|peer| self.deactivate(peer))
-            .collect();
-        self.retained.free_job(nspace);
-        let waiting = self
-            .modex
-            .give_up_job(nspace)
-            .into_iter()
-            .chain(self.fences.drop_job(nspace));
-        let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
-        let mut actions: Vec<Action> = given_up
-            .into_iter()
-            .chain(answers)
-            .chain(given_back)
-            .chain(undefined)
-            .collect();
-        actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
-        self.with_pending_actions(actions)
-    }
-
-    /// Makes a connection inactive. Its registrations go, and those with the host environment that
-    /// only it needed.
-    fn deactivate(&mut self, id: PeerId) -> Vec<Action> {
-        if let Some(peer) = self.peers.get_mut(&id) {
-            (peer.standing, peer.interests) = (ConnectionState::Left, PeerRegistrations::default());
-        }
-        self.unregister(id)
-    }
-
-    /// Removes the registrations of a connection.
-    fn unregister(&mut self, id: PeerId) -> Vec<Action> {
-        self.retained.remove_peer(id);
-        self.drop_held_registrations(id);
-        events::registration_upcalls(self.demand.remove_peer(id)).collect()
     }
 
     /// Sets the defaults of the hooks, which hold where no policy decides.
@@ -278,43 +162,43 @@ impl ServerState {
 
     /// Returns true if the job is registered.
     pub fn has_job(&self, nspace: &Nspace) -> bool {
-        self.jobs.contains_key(nspace)
+        self.clients.has_job(nspace)
     }
 
     /// Returns the progress of all jobs, in the order of their names.
     pub fn jobs(&self) -> impl Iterator<Item = JobProgress> {
-        self.jobs.values().map(TrackedJob::progress)
+        self.clients.progress()
     }
 
     /// Returns the counters.
     pub fn counts(&self) -> ServerCounts {
+        let retained = self.events.retained();
         ServerCounts {
-            peers: self.peers.len(),
-            jobs: self.jobs.len(),
-            events_ejected: self.retained.ejected(),
-            events_kept: self.retained.kept(),
-            events_spilled: self.retained.spilled(),
-            events_lost: self.retained.lost(),
-            events_owed_bytes: self.retained.index_bytes(),
+            peers: self.clients.peer_count(),
+            jobs: self.clients.job_count(),
+            events_ejected: retained.ejected(),
+            events_kept: retained.kept(),
+            events_spilled: retained.spilled(),
+            events_lost: retained.lost(),
+            events_owed_bytes: retained.index_bytes(),
             decisions_awaited: self.gate.awaited(),
-            monitors: self.monitors.len(),
-            tools: self.tools.count(),
-            put_bytes: self.modex.charged_bytes(),
+            monitors: self.monitors.count(),
+            tools: self.clients.tool_count(),
+            put_bytes: self.data.charged_bytes(),
         }
     }
 
     /// Returns the user that a proc or tool runs as, if it is known.
     pub fn identity(&self, proc: &Proc) -> Option<UserIdentity> {
-        let of_job = self.jobs.get(&proc.nspace).map(|job| job.spec.identity);
-        of_job.or_else(|| self.tools.identity(&proc.nspace))
+        self.clients.identity(proc)
     }
 
     /// Handles a request of a client.
     pub fn request(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
-        let Some(peer) = self.peers.get(&to.peer) else {
+        let Some(peer) = self.clients.peer(to.peer) else {
             return Vec::new();
         };
-        if peer.standing == ConnectionState::Left && request != Request::Finalize {
+        if !peer.is_active() && request != Request::Finalize {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         }
         let source = peer.proc.clone();
@@ -327,17 +211,40 @@ impl ServerState {
             return vec![reply(to, status)];
         }
         match request {
-            Request::JobData => self.job_data(to, &source),
-            Request::Commit(commits) => self.commit(to, &source, commits),
-            Request::Fence { procs, infos } => self.fence(to, source, procs, &infos, now),
-            Request::Get { proc, .. } if !self.may_see(&source, &proc.nspace) => {
+            Request::JobData => self.clients.job_data(to, &source, &self.settings.hostname),
+            Request::Commit(commits) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.data.commit(ctx, &self.groups, to, &source, commits)
+            }
+            Request::Fence { procs, infos } => {
+                let procs: NamedProcs = if procs.is_empty() {
+                    vec![Proc::all(source.nspace.clone())].into()
+                } else {
+                    self.names().named_by(&source, procs)
+                };
+                let arrival = data::fence_arrival(to, source, &infos, now);
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.data
+                    .join_collective(ctx, &self.groups, Purpose::Fence, procs, arrival)
+            }
+            Request::Get { proc, .. } if !self.clients.may_see(&source, &proc.nspace) => {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
             Request::GroupLeave { .. } => self.group(to, source, request, now),
             Request::GroupConstruct { .. } | Request::GroupDestruct { .. } => {
                 self.enter_group(to, source, request, now)
             }
-            Request::Get { proc, infos, key } => self.get(to, &source, (proc, key), &infos, now),
+            Request::Get { proc, infos, key } => {
+                let get = GetRequest {
+                    to,
+                    source: &source,
+                    proc,
+                    key,
+                    infos: &infos,
+                };
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.data.get(ctx, &self.groups, get, now)
+            }
             request if ServerState::is_context_id_request(&request) => self.allot_context_id(to),
             Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => self.client_notifies(
@@ -354,11 +261,17 @@ impl ServerState {
                 self.enter_registration(to, source, codes, infos)
             }
             Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
-            Request::RefreshCache { proc } => self.refresh(to, &source, &proc),
-            Request::ResolvePeers { node, nspace } => {
-                self.resolve_peers(to, &source, node.as_ref(), nspace.as_ref())
+            Request::RefreshCache { proc } => {
+                self.data
+                    .refresh(&self.clients, &self.groups, to, &source, &proc)
             }
-            Request::ResolveNode { nspace } => self.resolve_nodes(to, &source, nspace.as_ref()),
+            Request::ResolvePeers { node, nspace } => {
+                self.clients
+                    .resolve_peers(to, &source, node.as_ref(), nspace.as_ref())
+            }
+            Request::ResolveNode { nspace } => {
+                self.clients.resolve_nodes(to, &source, nspace.as_ref())
+            }
             Request::Spawn { infos, apps } => self.enter_spawn(to, source, infos, apps),
             Request::Log {
                 timestamp,
@@ -366,8 +279,8 @@ impl ServerState {
                 directives,
             } => self.log(to, source, timestamp, data, directives),
             request => {
-                let request = self.naming_members(&source, request);
-                match request_targets::by(&request, &source) {
+                let request = self.names().naming_members(&source, request);
+                match policy_gate::targets_of(&request, &source) {
                     Some(named) => self.submit(to, source, named, request, now),
                     None => vec![Action::Upcall(Upcall::Request {
                         to,
@@ -382,45 +295,271 @@ impl ServerState {
     /// Passes on the host environment's reply to an [`Upcall::Request`], errors unchanged. A
     /// requester that has disconnected gets nothing.
     pub fn answer(&mut self, to: RequestId, reply: Reply) -> Vec<Action> {
-        let somebody = to.peer == PeerId::MODULES || self.peers.contains_key(&to.peer);
-        if somebody {
-            vec![Action::Reply { to, reply }]
-        } else {
-            Vec::new()
-        }
+        self.clients.answer(to, reply)
     }
 
     /// Advances the time: expires gets, fences and checkpoints, reports losses, checks monitors and
     /// groups.
     pub fn tick(&mut self, now: MonotonicTime) -> Vec<Action> {
-        let late = self
-            .modex
-            .expire(now)
-            .into_iter()
-            .chain(self.fences.expire(now));
-        let mut actions: Vec<Action> = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect();
-        actions.extend(self.report_due_losses(now));
-        actions.extend(self.expire_controls(now));
-        actions.extend(self.tick_monitors(now));
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        let mut actions = self.data.expire(now);
+        actions.extend(self.events.report_due_losses(ctx, now));
+        actions.extend(self.controls.expire(ctx, &mut self.events, now));
+        actions.extend(self.monitors.tick(ctx, &mut self.events, now));
         actions.extend(self.with_groups(|groups| groups.tick(now)));
-        self.with_pending_actions(actions)
+        self.events.with_pending_actions(actions)
     }
 
     /// Returns the time at which [`ServerState::tick`] has something to do next.
     pub fn deadline(&self) -> Option<MonotonicTime> {
-        let held = [
-            self.modex.deadline(),
-            self.fences.deadline(),
-            self.losses.deadline(),
-        ];
-        held.into_iter()
-            .chain([
-                self.ledger.deadline(),
-                self.monitors.deadline(),
-                self.groups.deadline(),
-            ])
-            .flatten()
-            .min()
+        [
+            self.data.deadline(),
+            self.events.deadline(),
+            self.controls.deadline(),
+            self.monitors.deadline(),
+            self.groups.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+}
+
+/// Job control.
+impl ServerState {
+    /// Handles the host environment's answer to an [`Upcall::JobControl`] for these procs: those
+    /// that were not controlled, or the status if none was.
+    pub fn controlled(
+        &mut self,
+        id: ControlId,
+        procs: &[Proc],
+        answer: Result<Vec<NotDone>, Status>,
+    ) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.controls
+            .controlled(ctx, &mut self.events, id, procs, answer)
+    }
+
+    /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may
+    /// see, or the one named.
+    pub fn query_controls(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
+        self.controls.query(identity, queries)
+    }
+}
+
+/// Monitors.
+impl ServerState {
+    /// Records a heartbeat of a client at a given time. It may be reported late, but before a
+    /// [`ServerState::tick`] that checks the proc ([`ServerState::beats_due`]), and at once if the
+    /// proc counts as silent ([`ServerState::is_silent`]).
+    pub fn beat(&mut self, peer: PeerId, at: MonotonicTime) {
+        self.monitors.beat(&self.clients, peer, at);
+    }
+
+    /// Returns the procs that [`ServerState::tick`] would check at this time. A proc may occur
+    /// twice.
+    pub fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
+        self.monitors.beats_due(now)
+    }
+
+    /// Returns true if an alert has reported the proc as silent and no heartbeat came since.
+    pub fn is_silent(&self, proc: &Proc) -> bool {
+        self.monitors.is_silent(proc)
+    }
+
+    /// Handles the result of [`FileLook::Open`] and answers the requester.
+    pub fn file_opened(&mut self, watch: MonitorId, seen: FileSeen) -> Vec<Action> {
+        self.monitors.file_opened(&self.clients, watch, seen)
+    }
+
+    /// Handles the result of [`FileLook::Again`]; none if the file cannot be read any more.
+    pub fn file_looked_at(&mut self, watch: MonitorId, seen: Option<FileStat>) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.monitors
+            .file_looked_at(ctx, &mut self.events, watch, seen)
+    }
+
+    /// Handles the result of [`Action::Measure`] and answers the requester or raises the update.
+    pub fn measured(&mut self, watch: MonitorId, found: UsageFound) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.monitors.measured(ctx, &mut self.events, watch, found)
+    }
+}
+
+/// Collectives and groups.
+impl ServerState {
+    /// Completes a fence after all servers have arrived or gathering failed. Stores the data of
+    /// other servers and answers all waiting procs.
+    pub fn gathered(
+        &mut self,
+        id: FenceId,
+        outcome: Result<FenceContribution, Status>,
+    ) -> Vec<Action> {
+        self.data.gathered(&self.clients, id, outcome)
+    }
+
+    /// Returns the groups of a user with their members; all groups for root.
+    pub fn groups_of_user(&self, uid: u32) -> Vec<GroupStatus> {
+        groups::groups_of_user(&self.groups, uid)
+    }
+
+    /// Answers queries about groups: their number, names, members, or the whole state of each.
+    pub fn query_groups(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
+        groups::query_groups(&self.groups, identity, queries)
+    }
+}
+
+/// Process sets.
+impl ServerState {
+    /// Defines a process set. Raises an event for the procs of its user.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a proc is unknown, the procs belong to several users, the set is empty or the name
+    /// is taken.
+    pub fn define_process_set(
+        &mut self,
+        name: Text,
+        members: Vec<Proc>,
+    ) -> Result<Vec<Action>, PsetError> {
+        let uid = self.clients.owner_of_set(&name, &members)?;
+        let pset = Pset { name, members };
+        self.psets.define(uid, pset.clone())?;
+        for proc in &pset.members {
+            if let Some(job) = self.clients.job_mut(&proc.nspace) {
+                job.joins_set(proc.rank, &pset.name);
+                self.data.host_says_more(proc);
+            }
+        }
+        let members = Info::new(
+            key::PMIX_PSET_MEMBERS,
+            Value::procs(pset.members.iter().cloned()),
+        );
+        let event = pset.to_event(code::PMIX_PROCESS_SET_DEFINE, vec![members]);
+        Ok(self.raise_for_user(uid, event))
+    }
+
+    /// Deletes the sets of a removed job's procs.
+    fn delete_process_sets(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let gone = self.psets.drop_job(nspace);
+        gone.into_iter()
+            .flat_map(|(uid, pset)| {
+                let event = pset.to_event(code::PMIX_PROCESS_SET_DELETE, Vec::new());
+                self.raise_for_user(uid, event)
+            })
+            .collect()
+    }
+
+    fn raise_for_user(&mut self, uid: u32, event: Event) -> Vec<Action> {
+        self.events.distribute(
+            ServerContext::new(&self.clients, &self.settings),
+            Arc::new(event),
+            UserScope::User(uid),
+            self.settings.allowance,
+        )
+    }
+
+    /// Answers queries about the process sets of the requester's user.
+    pub fn query_process_sets(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
+        self.psets.query(identity, queries)
+    }
+}
+
+/// Events.
+impl ServerState {
+    /// Handles the host environment's answer to an [`Upcall::RegisterEvents`]: waiting clients are
+    /// registered or refused. A host environment without events of its own
+    /// (`PMIX_ERR_NOT_SUPPORTED`) does not stand in the way of events of others.
+    pub fn host_registered(
+        &mut self,
+        id: HostRegistrationId,
+        answer: Result<(), Status>,
+    ) -> Vec<Action> {
+        self.events.host_registered(
+            ServerContext::new(&self.clients, &self.settings),
+            id,
+            answer,
+        )
+    }
+
+    /// Registers the host environment for codes (none: every code) of events with range
+    /// `PMIX_RANGE_RM`, and of protocol violations by clients.
+    pub fn host_registers(&mut self, codes: &[Status]) {
+        self.events.host_registers(codes);
+    }
+
+    /// Deregisters codes of the host environment. `Status::DEFAULT_HANDLER` drops its registration
+    /// for every code.
+    pub fn host_deregisters(&mut self, codes: &[Status]) {
+        self.events.host_deregisters(codes);
+    }
+
+    /// Reports a client's invalid message to the host environment only, by an event with this
+    /// status (RFC 0002, "RM-Host Registrations").
+    pub fn violated(&mut self, peer: PeerId, status: Status) -> Vec<Action> {
+        self.events.violated(
+            ServerContext::new(&self.clients, &self.settings),
+            peer,
+            status,
+        )
+    }
+
+    /// Delivers an event that another server distributed. It reaches local procs and chains only.
+    pub fn distributed(
+        &mut self,
+        event: Arc<Event>,
+        reach: UserScope,
+        allowance: EventBudget,
+    ) -> Vec<Action> {
+        self.events.spread_here(
+            ServerContext::new(&self.clients, &self.settings),
+            event,
+            reach,
+            allowance,
+        )
+    }
+
+    /// Marks a connection as lagging because its outbox is full, or nearly. From now on its events
+    /// are retained instead of delivered, until calls of [`ServerState::resume`] have delivered all
+    /// of them: slow readers lose no events.
+    ///
+    /// Returns an [`Action::Pause`], unless the connection is lagging already or no longer active.
+    pub fn mark_lagging(&mut self, peer: PeerId) -> Vec<Action> {
+        self.events
+            .mark_lagging(ServerContext::new(&self.clients, &self.settings), peer)
+    }
+
+    /// Delivers the next batch after everything before an [`Action::Pause`] has been written, or
+    /// nearly. One call answers one `Pause`. A connection that is not paused gets nothing.
+    pub fn resume(&mut self, peer: PeerId) -> Vec<Action> {
+        self.events
+            .resume(ServerContext::new(&self.clients, &self.settings), peer)
+    }
+
+    /// Continues a delivery with the contents that an [`Action::Recall`] requested. Each event
+    /// stays stored until an [`Action::Forget`]. Contents that are none or missing are lost: they
+    /// are counted and skipped.
+    ///
+    /// One call answers one `Recall`. A connection that has closed in the meantime is no error.
+    pub fn recalled(&mut self, peer: PeerId, contents: Vec<(Seq, Option<Event>)>) -> Vec<Action> {
+        self.events.recalled(
+            ServerContext::new(&self.clients, &self.settings),
+            peer,
+            contents,
+        )
+    }
+
+    /// Raises the events for all pending losses, as before a server stops.
+    pub fn report_losses(&mut self) -> Vec<Action> {
+        self.events
+            .report_losses(ServerContext::new(&self.clients, &self.settings))
+    }
+
+    /// Raises the events for the pending losses of one job. Must precede the job's removal, because
+    /// the owner is unknown afterwards.
+    pub fn report_losses_of(&mut self, nspace: &Nspace) -> Vec<Action> {
+        self.events
+            .report_losses_of(ServerContext::new(&self.clients, &self.settings), nspace)
     }
 }
 

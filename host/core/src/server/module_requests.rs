@@ -1,7 +1,6 @@
 //! Requests of hosted modules, carried out after their call returned, on behalf of their owner.
 use super::{
-    Action, PeerId, RequestId, ServerState, control::ControlRequester,
-    request_targets::RequestTargets,
+    Action, PeerId, RequestId, ServerState, control::ControlRequester, policy_gate::RequestTargets,
 };
 use crate::{MonotonicTime, owner::Owner};
 use peal_model::{Hook, Info, LogRequest, Nspace, Proc, Request, UserIdentity, key, rank};
@@ -118,19 +117,13 @@ impl ServerState {
     /// Returns the identity for the modules of an owner; none for a tenant without a job.
     fn actor(&self, owner: &Owner) -> Option<ModulePrincipal> {
         let identity = match owner {
-            Owner::Site => self.server(),
+            Owner::Site => self.clients.server(),
             Owner::User(uid) => {
-                let gid = self
-                    .jobs
-                    .values()
-                    .find(|job| job.spec.identity.uid == *uid)?
-                    .spec
-                    .identity
-                    .gid;
+                let gid = self.clients.jobs_of(*uid).next()?.spec.identity.gid;
                 UserIdentity { uid: *uid, gid }
             }
             Owner::Namespace(nspace) => {
-                let spec = &self.jobs.get(nspace)?.spec;
+                let spec = &self.clients.job(nspace)?.spec;
                 spec.identity
             }
         };
@@ -148,8 +141,8 @@ impl ServerState {
         match owner {
             Owner::Site => true,
             Owner::User(uid) => self
-                .jobs
-                .get(&proc.nspace)
+                .clients
+                .job(&proc.nspace)
                 .is_some_and(|job| job.spec.identity.uid == *uid),
             Owner::Namespace(nspace) => proc.nspace == *nspace,
         }

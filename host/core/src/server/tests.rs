@@ -10,16 +10,18 @@ mod losses;
 mod monitoring;
 mod recipients;
 mod restarts;
+mod tools;
 mod user_shares;
 
 #[path = "../../tests/support/stage.rs"]
 mod stage;
 
 use super::*;
+use crate::job::JobSpec;
 use crate::retained::RetentionLimits;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
 use stage::Stage;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 const A: KeyName = KeyName("test.a");
 const B: KeyName = KeyName("test.b");

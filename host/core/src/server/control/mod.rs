@@ -1,23 +1,23 @@
 //! Job control: processing of permitted requests until they have ended.
 
-mod checkpointing;
-mod ending;
-mod provisioning;
+mod checkpoints;
 
-use super::{Action, RequestId, ServerState, Upcall};
+use super::{Action, EventDelivery, RequestId, ServerContext, Upcall, clients::ClientTable};
 use crate::{
     MonotonicTime,
     job_control::{
-        self, ControlId, Declaration, JobAction, JobControl, JobControlEnd, JobControlError,
-        JobControlOperation, LedgerEntry, NotDone, ParsedJobControl, PendingWork, RequestStage,
-        RequestedAction, Requestor,
+        self, ControlId, Declaration, Declared, JobAction, JobControl, JobControlEnd,
+        JobControlError, JobControlLedger, JobControlOperation, LedgerEntry, NotDone,
+        ParsedJobControl, PendingWork, RequestSelector, RequestStage, RequestedAction, Requestor,
+        STATUS,
     },
     policy,
 };
 use peal_model::{
-    DataArray, Event, Info, Proc, Range, Reply, Status, UserIdentity, Value, code, key,
+    DataArray, Event, Info, Infos, LogRequest, Nspace, Proc, Query, Range, Reply, Status,
+    UserIdentity, Value, code, key,
 };
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The requester of a job-control request.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,128 +30,61 @@ pub(super) struct ControlRequester {
     pub(super) at: MonotonicTime,
 }
 
-impl ServerState {
-    /// Parses a permitted request and begins it.
-    pub(super) fn control(
-        &mut self,
-        by: ControlRequester,
-        targets: &[Proc],
-        directives: Vec<Info>,
-    ) -> Vec<Action> {
-        let to = by.to;
-        self.begin_control(by, targets, directives)
-            .unwrap_or_else(|error| {
-                vec![reply_infos(
-                    to,
-                    error.status(),
-                    vec![policy::reason(&error)],
-                )]
-            })
+/// The job-control requests of a server, and what procs declared for them.
+#[derive(Debug)]
+pub(super) struct JobControlRequests {
+    ledger: JobControlLedger,
+    declared: Declared,
+}
+
+impl JobControlRequests {
+    /// Creates the state with a limit on open requests.
+    pub(super) fn new(max: usize) -> JobControlRequests {
+        JobControlRequests {
+            ledger: JobControlLedger::new(max),
+            declared: Declared::default(),
+        }
     }
 
-    fn begin_control(
+    /// Returns the time at which the next request expires.
+    pub(super) fn deadline(&self) -> Option<MonotonicTime> {
+        self.ledger.deadline()
+    }
+
+    /// Drops the declarations of a proc.
+    pub(super) fn drop_proc(&mut self, proc: &Proc) {
+        self.declared.drop_proc(proc);
+    }
+
+    /// Drops the declarations of the procs of a job.
+    pub(super) fn drop_job(&mut self, nspace: &Nspace) {
+        self.declared.drop_job(nspace);
+    }
+
+    /// Ends requests that their requester cancels.
+    pub(super) fn cancel(
         &mut self,
-        by: ControlRequester,
-        targets: &[Proc],
-        directives: Vec<Info>,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        by: &ControlRequester,
+        which: &RequestSelector,
     ) -> Result<Vec<Action>, JobControlError> {
-        let ParsedJobControl {
-            name,
-            wanted,
-            mail,
-            directives,
-        } = self.read(&by, targets, directives)?;
-        let given = ControlContext {
-            by,
-            name,
-            mail,
-            directives,
-        };
-        match wanted {
-            RequestedAction::Act { action, targets } => self.act(given, action, targets),
-            RequestedAction::Checkpoint { order, targets } => {
-                self.checkpoint(given, order, targets)
-            }
-            RequestedAction::Preempt {
-                action,
-                grace,
-                targets,
-            } => self.preempt(given, action, grace, targets),
-            RequestedAction::Provision { nodes, image } => self.provision(given, nodes, image),
-            RequestedAction::Cancel(which) => {
-                let cancellation = self
-                    .ledger
-                    .cancellable(&self.requestor(&given.by), &which)?;
-                let status = cancellation.status();
-                let mut actions: Vec<Action> = cancellation
-                    .free
-                    .into_iter()
-                    .flat_map(|id| self.end(id, JobControlEnd::Cancelled))
-                    .collect();
-                actions.push(reply_infos(given.by.to, status, cancellation.committed));
-                Ok(actions)
-            }
-            RequestedAction::Declare {
-                declaration,
-                cleanup,
-            } => {
-                self.declare(&given.by, declaration)?;
-                let ControlRequester {
-                    to,
-                    requester,
-                    identity,
-                    ..
-                } = given.by;
-                Ok(vec![match cleanup.zip(requester).zip(identity) {
-                    Some(((cleanup, source), identity)) => Action::Upcall(Upcall::Cleanup {
-                        to,
-                        source,
-                        identity,
-                        cleanup,
-                    }),
-                    None => reply_infos(to, code::PMIX_SUCCESS, Vec::new()),
-                }])
-            }
-        }
-    }
-
-    fn read(
-        &self,
-        by: &ControlRequester,
-        targets: &[Proc],
-        directives: Vec<Info>,
-    ) -> Result<ParsedJobControl, JobControlError> {
-        let ranks = |nspace: &_| {
-            self.jobs
-                .get(nspace)
-                .map(|job| job.procs.keys().copied().collect::<BTreeSet<_>>())
-        };
-        job_control::read(by.requester.as_ref(), targets, directives, ranks)
-    }
-
-    /// Returns the operation of a valid request.
-    pub(super) fn operation(
-        &self,
-        by: &ControlRequester,
-        targets: &[Proc],
-        directives: &[Info],
-    ) -> Option<JobControlOperation> {
-        match self.read(by, targets, directives.to_vec()).ok()?.wanted {
-            RequestedAction::Act { action, .. } => Some(JobControlOperation::Act(action)),
-            RequestedAction::Checkpoint { order, .. } => {
-                Some(JobControlOperation::Checkpoint(order.checkpoint))
-            }
-            RequestedAction::Preempt { action, .. } => Some(JobControlOperation::Preempt(action)),
-            RequestedAction::Provision { nodes, image } => {
-                Some(JobControlOperation::Provision { nodes, image })
-            }
-            RequestedAction::Cancel(_) | RequestedAction::Declare { .. } => None,
-        }
+        let requestor = requestor(ctx.clients, by);
+        let cancellation = self.ledger.cancellable(&requestor, which)?;
+        let status = cancellation.status();
+        let mut actions: Vec<Action> = cancellation
+            .free
+            .into_iter()
+            .flat_map(|id| self.end(ctx, events, id, JobControlEnd::Cancelled))
+            .collect();
+        actions.push(reply_infos(by.to, status, cancellation.committed));
+        Ok(actions)
     }
 
     /// Records a denied request in the ledger.
-    pub(super) fn control_denied(
+    pub(super) fn record_denied(
         &mut self,
+        clients: &ClientTable,
         by: &ControlRequester,
         operation: Option<JobControlOperation>,
         targets: &[Proc],
@@ -167,6 +100,7 @@ impl ServerState {
         let infos = vec![policy::reason(why)];
         // The ledger refuses only requests that are still running, and this one has ended.
         let _ = self.record_request(
+            clients,
             given,
             operation,
             targets.to_vec(),
@@ -175,8 +109,10 @@ impl ServerState {
         );
     }
 
-    fn declare(
+    /// Records the declaration of a requester about its own checkpoints and preemption.
+    pub(super) fn declare(
         &mut self,
+        clients: &ClientTable,
         by: &ControlRequester,
         declaration: Declaration,
     ) -> Result<(), JobControlError> {
@@ -184,7 +120,7 @@ impl ServerState {
             return Ok(());
         }
         match &by.requester {
-            Some(proc) if self.life(proc).is_some() => {
+            Some(proc) if clients.life(proc).is_some() => {
                 self.declared.declare(proc, declaration);
                 Ok(())
             }
@@ -195,8 +131,9 @@ impl ServerState {
 
     /// Passes an action to the host environment. A restart is answered at once, because procs may
     /// take long to end; other actions when they are done.
-    fn act(
+    pub(super) fn act(
         &mut self,
+        ctx: ServerContext<'_>,
         given: ControlContext,
         action: JobAction,
         targets: Vec<Proc>,
@@ -210,6 +147,7 @@ impl ServerState {
         let is_long = matches!(action, JobAction::Restart { .. });
         let work = PendingWork::Host((!is_long).then_some(to));
         let id = self.record_request(
+            ctx.clients,
             given,
             JobControlOperation::Act(action),
             targets,
@@ -230,15 +168,16 @@ impl ServerState {
     }
 
     /// Records a request in the ledger.
-    fn record_request(
+    pub(super) fn record_request(
         &mut self,
+        clients: &ClientTable,
         given: ControlContext,
         operation: JobControlOperation,
         targets: Vec<Proc>,
         stage: RequestStage,
         infos: Vec<Info>,
     ) -> Result<ControlId, JobControlError> {
-        let requestor = self.requestor(&given.by);
+        let requestor = requestor(clients, &given.by);
         let ControlContext {
             by:
                 ControlRequester {
@@ -266,15 +205,8 @@ impl ServerState {
         })
     }
 
-    fn requestor(&self, by: &ControlRequester) -> Requestor {
-        match &by.requester {
-            Some(proc) if self.life(proc).is_some() => Requestor::Proc(proc.clone()),
-            _ => Requestor::User(by.identity.map(|identity| identity.uid)),
-        }
-    }
-
     /// Answers with the name of the request, by which its requester can query it.
-    fn reply_accepted(&mut self, id: ControlId, to: RequestId) -> Vec<Action> {
+    pub(super) fn reply_accepted(&self, id: ControlId, to: RequestId) -> Vec<Action> {
         let name = self
             .ledger
             .get(id)
@@ -285,7 +217,9 @@ impl ServerState {
 
     /// Raises an event for procs that a request concerns.
     fn raise_for(
-        &mut self,
+        &self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
         id: ControlId,
         code: Status,
         procs: &[Proc],
@@ -308,13 +242,17 @@ impl ServerState {
             range: Range::Custom,
             infos,
         };
-        self.notify(event).unwrap_or_default()
+        events
+            .notify(ctx, event, ctx.settings.allowance)
+            .unwrap_or_default()
     }
 
     /// Handles the host environment's answer to an [`Upcall::JobControl`] for these procs: those
     /// that were not controlled, or the status if none was.
-    pub fn controlled(
+    pub(super) fn controlled(
         &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
         id: ControlId,
         procs: &[Proc],
         answer: Result<Vec<NotDone>, Status>,
@@ -346,25 +284,232 @@ impl ServerState {
         });
         match left {
             Some(Ok(triggers)) => {
-                let mut actions = self.request_checkpoints(id, triggers);
-                actions.extend(self.advance_control(id));
+                let mut actions = self.request_checkpoints(ctx, events, id, triggers);
+                actions.extend(self.advance_control(ctx, events, id));
                 actions
             }
-            Some(Err(end)) => self.end(id, end),
+            Some(Err(end)) => self.end(ctx, events, id, end),
             None => Vec::new(),
         }
+    }
+
+    /// Ends a request whose nodes are provided, with the infos of the policies.
+    pub(super) fn provided(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        id: ControlId,
+        answer: Vec<Info>,
+    ) -> Vec<Action> {
+        self.ledger.change(id, |entry| entry.infos = answer);
+        self.end(ctx, events, id, JobControlEnd::Done)
+    }
+
+    /// Ends a request whose nodes are not provided, with the reasons.
+    pub(super) fn not_provided(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        id: ControlId,
+        status: Status,
+        reasons: &[Info],
+    ) -> Vec<Action> {
+        self.ledger.change(id, |entry| {
+            entry.infos = reasons.to_vec();
+            entry.refusal = Some(status);
+        });
+        self.end(ctx, events, id, JobControlEnd::Denied)
+    }
+
+    /// Ends a request: records it, answers a waiting requester or raises an event for it, and sends
+    /// mail if it asked for that.
+    pub(super) fn end(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        id: ControlId,
+        end: JobControlEnd,
+    ) -> Vec<Action> {
+        let before = self.ledger.change(id, |entry| {
+            std::mem::replace(&mut entry.stage, RequestStage::Ended(end))
+        });
+        let (Some(before), Some(entry)) = (before, self.ledger.get(id)) else {
+            return Vec::new();
+        };
+        let status = match end {
+            JobControlEnd::Cancelled => code::PMIX_ERR_JOB_CANCELED,
+            JobControlEnd::Denied => entry.refusal.unwrap_or(code::PMIX_ERR_NO_PERMISSIONS),
+            JobControlEnd::Done | JobControlEnd::Failed => {
+                job_control::status_of(entry.targets.len(), &entry.not_done)
+            }
+        };
+        let (operation, targets) = (entry.operation.clone(), entry.targets.clone());
+        let (told, requester) = (entry.infos(), entry.requester.clone());
+        let mut actions = vec![Action::JobControlEnded {
+            requester: requester.clone(),
+            operation,
+            targets,
+            status,
+        }];
+        if let RequestStage::Running(PendingWork::Host(Some(to))) = before {
+            let not_done = entry.not_done.iter().map(NotDone::info).collect();
+            actions.push(reply_infos(to, status, not_done));
+        } else if let Some(requester) = requester {
+            let more = [vec![Info::new(STATUS, Value::Status(status))], told].concat();
+            actions.extend(self.raise_for(
+                ctx,
+                events,
+                id,
+                Status::PEAL_JOB_CONTROL_ENDED,
+                &[requester],
+                more,
+            ));
+        }
+        actions.extend(self.mail(id));
+        actions
+    }
+
+    /// Mails the state of a request to the recipients that its requester named.
+    pub(super) fn mail(&self, id: ControlId) -> Vec<Action> {
+        let Some(entry) = self.ledger.get(id) else {
+            return Vec::new();
+        };
+        let Some(mail) = &entry.mail else {
+            return Vec::new();
+        };
+        let mut mail = mail.clone();
+        let (state, what) = (entry.state(), entry.operation.to_string());
+        let subject = format!("{what}: {state}");
+        let lines = entry
+            .not_done
+            .iter()
+            .map(|not_done| format!("{}: {}", not_done.proc, not_done.reason));
+        let targets = entry
+            .targets
+            .iter()
+            .take(32)
+            .map(Proc::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
+        let head = format!(
+            "Request {:?}, {what} of {} procs ({targets}): {state}.",
+            entry.name,
+            entry.targets.len()
+        );
+        let text = std::iter::once(head)
+            .chain(lines.take(100))
+            .collect::<Vec<_>>()
+            .join("\n");
+        if mail.value_of(key::PMIX_LOG_EMAIL_SUBJECT).is_none() {
+            mail.push(Info::new(
+                key::PMIX_LOG_EMAIL_SUBJECT,
+                Value::string(&subject),
+            ));
+        }
+        // The text of the requester, if any, precedes the report.
+        let own = mail
+            .value_of(key::PMIX_LOG_EMAIL_MSG)
+            .and_then(Value::as_str)
+            .map(|own| format!("{own}\n\n{text}"));
+        mail.retain(|info| info.key != key::PMIX_LOG_EMAIL_MSG);
+        mail.push(Info::new(
+            key::PMIX_LOG_EMAIL_MSG,
+            Value::string(&own.unwrap_or(text)),
+        ));
+        let data = vec![Info::new(
+            key::PMIX_LOG_EMAIL,
+            Value::DataArray(DataArray::infos(mail)),
+        )];
+        let (source, identity) = (entry.requester.clone(), entry.identity);
+        let request = LogRequest {
+            source,
+            identity,
+            timestamp: None,
+            data,
+            directives: Vec::new(),
+        };
+        vec![Action::Log {
+            to: None,
+            request: Arc::new(request),
+        }]
+    }
+
+    /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may
+    /// see, or the one named.
+    pub(super) fn query(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
+        let asks = |query: &&Query| {
+            query
+                .keys
+                .iter()
+                .flatten()
+                .any(|asked| asked.as_bytes() == key::PMIX_JOB_CTRL_ID.0.as_bytes())
+        };
+        let query = queries.iter().find(asks)?;
+        let name = query
+            .qualifiers
+            .value_of(key::PMIX_JOB_CTRL_ID)
+            .and_then(Value::as_str);
+        let requests = self.ledger.describe(identity, name);
+        Some(Info::new(
+            key::PMIX_JOB_CTRL_ID,
+            Value::DataArray(DataArray::infos(requests)),
+        ))
+    }
+}
+
+/// Parses a request.
+///
+/// # Errors
+///
+/// Fails if the request is invalid.
+pub(super) fn read(
+    clients: &ClientTable,
+    by: &ControlRequester,
+    targets: &[Proc],
+    directives: Vec<Info>,
+) -> Result<ParsedJobControl, JobControlError> {
+    let ranks = |nspace: &_| clients.ranks_of(nspace);
+    job_control::read(by.requester.as_ref(), targets, directives, ranks)
+}
+
+/// Returns the operation of a valid request.
+pub(super) fn operation(
+    clients: &ClientTable,
+    by: &ControlRequester,
+    targets: &[Proc],
+    directives: &[Info],
+) -> Option<JobControlOperation> {
+    match read(clients, by, targets, directives.to_vec()).ok()?.wanted {
+        RequestedAction::Act { action, .. } => Some(JobControlOperation::Act(action)),
+        RequestedAction::Checkpoint { order, .. } => {
+            Some(JobControlOperation::Checkpoint(order.checkpoint))
+        }
+        RequestedAction::Preempt { action, .. } => Some(JobControlOperation::Preempt(action)),
+        RequestedAction::Provision { nodes, image } => {
+            Some(JobControlOperation::Provision { nodes, image })
+        }
+        RequestedAction::Cancel(_) | RequestedAction::Declare { .. } => None,
+    }
+}
+
+fn requestor(clients: &ClientTable, by: &ControlRequester) -> Requestor {
+    match &by.requester {
+        Some(proc) if clients.life(proc).is_some() => Requestor::Proc(proc.clone()),
+        _ => Requestor::User(by.identity.map(|identity| identity.uid)),
     }
 }
 
 /// A request with its requester, name, mail and directives.
-struct ControlContext {
-    by: ControlRequester,
-    name: Option<String>,
-    mail: Option<Vec<Info>>,
-    directives: Vec<Info>,
+#[derive(Debug)]
+pub(super) struct ControlContext {
+    pub(super) by: ControlRequester,
+    pub(super) name: Option<String>,
+    pub(super) mail: Option<Vec<Info>>,
+    pub(super) directives: Vec<Info>,
 }
 
-fn reply_infos(to: RequestId, status: Status, infos: Vec<Info>) -> Action {
+/// Returns a reply with a status and infos.
+pub(super) fn reply_infos(to: RequestId, status: Status, infos: Vec<Info>) -> Action {
     Action::Reply {
         to,
         reply: Reply::Infos { status, infos },

@@ -1,19 +1,20 @@
 //! Requests that are held for decisions, and the memory that they use.
-use super::DecisionId;
+use super::{DecisionId, denial::DenialRecipient, groups::GatedGroupCall};
 use crate::{
     job_control::{ControlId, JobControlOperation},
     server::{
-        RequestId, control::ControlRequester, denial::DenialRecipient, events::RaiseRequest,
-        group_policy::GatedGroupCall, spawning::GatedSpawn,
+        Action, PeerId, RequestId, StateSettings, Upcall,
+        control::ControlRequester,
+        events::{RaiseRequest, remove_codes},
     },
     user_scope::UserScope,
 };
-use peal_model::{Event, Hook, Info, LogRequest, Proc, Request, Status, UserIdentity};
-use std::collections::BTreeMap;
+use peal_model::{App, Event, Hook, Info, LogRequest, Nspace, Proc, Request, Status};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A held request without the infos that policies may amend.
 #[derive(Debug)]
-pub(in crate::server) enum GatedOperation {
+pub(super) enum GatedOperation {
     Control {
         by: ControlRequester,
         targets: Vec<Proc>,
@@ -52,6 +53,26 @@ pub(in crate::server) enum GatedOperation {
     },
 }
 
+/// A held spawn request, without its directives.
+#[derive(Debug)]
+pub(super) struct GatedSpawn {
+    pub(super) to: RequestId,
+    pub(super) source: Proc,
+    pub(super) apps: Vec<App>,
+}
+
+impl GatedSpawn {
+    /// Passes the granted request to the host environment, with these directives.
+    pub(super) fn granted(self, infos: Vec<Info>) -> Action {
+        let GatedSpawn { to, source, apps } = self;
+        Action::Upcall(Upcall::Request {
+            to,
+            source,
+            request: Request::Spawn { infos, apps },
+        })
+    }
+}
+
 /// A held request, event or registration, with its requester.
 #[derive(Debug)]
 pub(super) struct GatedRequest {
@@ -70,44 +91,158 @@ pub(super) struct GateLoad {
 /// All held requests, and the hooks that have policies.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Gate {
-    /// The user and Unix group of the server; none until
-    /// [`ServerState::guard`](crate::server::ServerState::guard).
-    pub(super) server: Option<UserIdentity>,
-    pub(in crate::server) policed: Vec<Hook>,
+    policed: Vec<Hook>,
     /// Hooks whose policies are shadow modules only.
-    pub(super) watched: Vec<Hook>,
-    pub(super) held: BTreeMap<DecisionId, GatedRequest>,
+    watched: Vec<Hook>,
+    held: BTreeMap<DecisionId, GatedRequest>,
     /// Connections whose admission is undecided.
-    pub(super) entering: BTreeMap<DecisionId, GateLoad>,
+    entering: BTreeMap<DecisionId, GateLoad>,
     /// Number of pending decisions of each user.
-    pub(super) by_user: BTreeMap<Option<u32>, usize>,
-    pub(super) bytes: usize,
-    pub(super) next: u64,
+    by_user: BTreeMap<Option<u32>, usize>,
+    bytes: usize,
+    next: u64,
 }
 
 impl Gate {
+    /// Sets the hooks that have policies.
+    pub(super) fn set_policed(&mut self, policed: Vec<Hook>) {
+        self.policed = policed;
+    }
+
+    /// Sets the hooks whose policies are shadow modules only.
+    pub(super) fn set_watched(&mut self, watched: Vec<Hook>) {
+        self.watched = watched;
+    }
+
+    /// Returns true if a hook has policies.
+    pub(super) fn is_policed(&self, hook: Hook) -> bool {
+        self.policed.contains(&hook)
+    }
+
     /// Returns the number of pending decisions.
     pub(in crate::server) fn awaited(&self) -> usize {
         self.held.len() + self.entering.len()
     }
 
-    pub(super) fn hold(&mut self, id: DecisionId, held: GatedRequest) {
-        self.add(held.load());
-        self.held.insert(id, held);
+    /// Returns true if one more pending decision exceeds the bounds, overall or of its user. Hooks
+    /// with shadow policies only are not bounded.
+    pub(super) fn is_full(
+        &self,
+        settings: &StateSettings,
+        hook: Hook,
+        GateLoad { uid, bytes }: GateLoad,
+    ) -> bool {
+        let StateSettings {
+            max_decisions,
+            max_decision_bytes,
+            ..
+        } = settings;
+        // One user may use half of the bound, so that a flood does not block other users.
+        let own = self.by_user.get(&uid).copied().unwrap_or_default();
+        let full = self.awaited() >= *max_decisions
+            || own >= max_decisions.div_ceil(2)
+            || self.bytes.saturating_add(bytes) > *max_decision_bytes;
+        full && !self.watched.contains(&hook)
     }
 
+    /// Holds the admission of a connection.
+    pub(super) fn hold_admission(&mut self, load: GateLoad) -> DecisionId {
+        let id = self.number();
+        self.add(load);
+        self.entering.insert(id, load);
+        id
+    }
+
+    /// Releases the admission of a connection.
+    pub(super) fn release_admission(&mut self, id: DecisionId) {
+        if let Some(load) = self.entering.remove(&id) {
+            self.subtract(load);
+        }
+    }
+
+    /// Holds a request of this memory, and returns the identifier of its decision.
+    pub(super) fn hold(
+        &mut self,
+        asker: DenialRecipient,
+        bytes: usize,
+        what: GatedOperation,
+    ) -> DecisionId {
+        let id = self.number();
+        let asker = DenialRecipient {
+            decision: Some(id),
+            ..asker
+        };
+        let held = GatedRequest { asker, bytes, what };
+        self.add(held.load());
+        self.held.insert(id, held);
+        id
+    }
+
+    /// Releases a request whose decision has come.
     pub(super) fn release(&mut self, id: DecisionId) -> Option<GatedRequest> {
         let held = self.held.remove(&id)?;
         self.subtract(held.load());
         Some(held)
     }
 
-    pub(super) fn add(&mut self, GateLoad { uid, bytes }: GateLoad) {
+    /// Releases the requests of all procs of a namespace.
+    pub(super) fn release_of(&mut self, nspace: &Nspace) -> Vec<GatedRequest> {
+        let of_them = |held: &GatedRequest| {
+            held.asker
+                .requester
+                .as_ref()
+                .is_some_and(|proc| proc.nspace == *nspace)
+        };
+        let theirs: Vec<DecisionId> = self
+            .held
+            .iter()
+            .filter(|(_, held)| of_them(held))
+            .map(|(id, _)| *id)
+            .collect();
+        theirs
+            .into_iter()
+            .filter_map(|id| self.release(id))
+            .collect()
+    }
+
+    /// Removes codes from the undecided registrations of a connection. Returns the requests that
+    /// have no code left.
+    pub(super) fn remove_codes(
+        &mut self,
+        peer: PeerId,
+        codes: &BTreeSet<Status>,
+    ) -> Vec<RequestId> {
+        let mut idle = Vec::new();
+        for (id, held) in &mut self.held {
+            if let GatedOperation::Registration { to, codes: asked } = &mut held.what
+                && to.peer == peer
+                && remove_codes(asked, codes)
+            {
+                idle.push((*id, *to));
+            }
+        }
+        idle.iter().for_each(|(id, _)| drop(self.release(*id)));
+        idle.into_iter().map(|(_, to)| to).collect()
+    }
+
+    /// Drops the undecided registrations of a connection that is no longer active.
+    pub(in crate::server) fn drop_registrations(&mut self, peer: PeerId) {
+        let theirs = |held: &GatedRequest| matches!(&held.what, GatedOperation::Registration { to, .. } if to.peer == peer);
+        let theirs: Vec<DecisionId> = self
+            .held
+            .iter()
+            .filter(|(_, held)| theirs(held))
+            .map(|(id, _)| *id)
+            .collect();
+        theirs.into_iter().for_each(|id| drop(self.release(id)));
+    }
+
+    fn add(&mut self, GateLoad { uid, bytes }: GateLoad) {
         self.bytes += bytes;
         *self.by_user.entry(uid).or_default() += 1;
     }
 
-    pub(super) fn subtract(&mut self, GateLoad { uid, bytes }: GateLoad) {
+    fn subtract(&mut self, GateLoad { uid, bytes }: GateLoad) {
         self.bytes -= bytes;
         if let Some(count) = self.by_user.get_mut(&uid) {
             *count -= 1;
@@ -117,7 +252,7 @@ impl Gate {
         }
     }
 
-    pub(super) fn number(&mut self) -> DecisionId {
+    fn number(&mut self) -> DecisionId {
         self.next += 1;
         DecisionId(self.next)
     }

@@ -163,7 +163,11 @@ fn removed_job_takes_waiting_requests_and_procs_are_ignored() {
         code::PMIX_ERR_INIT
     );
     let old = stage.peers[1];
-    assert_eq!(stage.server.identity_of(old), Some(WHO), "who they were");
+    assert_eq!(
+        stage.server.clients.identity_of(old),
+        Some(WHO),
+        "who they were"
+    );
     let other = UserIdentity {
         uid: 2000,
         gid: 100,

@@ -82,8 +82,8 @@ impl Proxy {
     /// events.
     fn wanted(&self) -> Vec<Vec<i32>> {
         let is_wanted = |code: &i32| {
-            let mut peers = self.stage.server.peers.values();
-            peers.any(|peer| peer.interests.asks_for_environment(Status(*code)))
+            let mut peers = self.stage.server.events.interests();
+            peers.any(|interests| interests.asks_for_environment(Status(*code)))
         };
         let codes = [-3, -2, -1, Status::DEFAULT_HANDLER.0]
             .into_iter()
@@ -399,6 +399,6 @@ proptest! {
             proxy.answer(proxy.asked[answered].0, Ok(()));
             answered += 1;
         }
-        prop_assert!(proxy.stage.server.demand.is_empty(), "{:?}", proxy.stage.server.demand);
+        prop_assert!(proxy.stage.server.events.has_no_demand(), "{:?}", proxy.stage.server.events);
     }
 }

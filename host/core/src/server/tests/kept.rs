@@ -219,7 +219,7 @@ fn slow_reader_gets_everything_in_order() {
     );
     let actions = late.raise(Range::Local, 13, &[]);
     assert_eq!(hearers(&late.stage, &actions), [1]);
-    late.stage.server.retained.check();
+    late.stage.server.events.retained().check();
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn end_of_proc_or_job_frees_events_only_they_needed() {
             [(100 - events_spilled as u64, 99)],
             "one order for a row of them"
         );
-        late.stage.server.retained.check_empty();
+        late.stage.server.events.retained().check_empty();
     }
 }
 
@@ -365,7 +365,7 @@ fn spilled_events_are_recalled_and_lost_ones_counted() {
         hearers(&late.stage, &actions).len(),
     );
     assert_eq!((before, numbers), (2, vec![4, 5]));
-    late.stage.server.retained.check_empty();
+    late.stage.server.events.retained().check_empty();
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn spilled_events_of_one_user_have_a_share() {
         })
         .collect();
     assert!((5..50).contains(&spilled.len()), "{}", spilled.len());
-    late.stage.server.retained.check();
+    late.stage.server.events.retained().check();
     late.connect();
     let (actions, peer) = (late.stage.register(1, &[NEWS]), late.stage.peers[1]);
     let Some(Action::Recall { events, .. }) = actions.last() else {
@@ -401,7 +401,7 @@ fn spilled_events_of_one_user_have_a_share() {
     let actions = late.stage.server.recalled(peer, contents);
     assert_eq!(late.heard(actions).numbers.len(), spilled.len());
     assert_eq!(late.counts().events_lost, 100 - spilled.len() as u64);
-    late.stage.server.retained.check_empty();
+    late.stage.server.events.retained().check_empty();
 }
 
 #[test]
@@ -441,7 +441,7 @@ fn closed_connection_frees_its_retained_events() {
         panic!("{gone:?}")
     };
     assert_eq!(late.stage.server.recalled(peer, Vec::new()), []);
-    late.stage.server.retained.check_empty();
+    late.stage.server.events.retained().check_empty();
 }
 
 #[test]
@@ -516,7 +516,7 @@ fn lost_job_events_are_told_with_the_next_one() {
         (1000, &[lost][..])
     );
     late.raise(Range::Namespace, 1000, &[]);
-    late.stage.server.retained.check();
+    late.stage.server.events.retained().check();
 }
 
 #[test]
@@ -543,7 +543,7 @@ fn job_events_lost_to_a_slow_reader_are_told_to_it() {
     late.job_events(0..1000);
     late.stage.ask(1, Request::Finalize);
     assert!(
-        !late.stage.server.retained.has_lost(),
+        !late.stage.server.events.retained().has_lost(),
         "a proc that has left need not be told"
     );
 }
@@ -619,7 +619,7 @@ fn unread_events_of_one_user_take_no_room_from_others() {
         (late.counts().events_kept, late.counts().events_lost),
         (mine + 1, lost + 1)
     );
-    late.stage.server.retained.check();
+    late.stage.server.events.retained().check();
     late.stage.server.remove_job(&other);
     assert_eq!(late.counts().events_kept, mine);
 }

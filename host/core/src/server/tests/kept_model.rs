@@ -228,7 +228,7 @@ impl World {
         assert!(batch.values().all(|count| *count <= BATCH), "{batch:?}");
         assert_eq!(self.server.counts().events_spilled, self.store.len());
         assert_eq!(self.server.counts().events_lost, 0);
-        self.server.retained.check();
+        self.server.events.retained().check();
     }
 
     fn open(&mut self, peer: PeerId, open: Open) {
@@ -603,7 +603,7 @@ impl World {
             (0, 0, 0)
         );
         assert!(self.store.is_empty());
-        self.server.retained.check_empty();
+        self.server.events.retained().check_empty();
     }
 }
 

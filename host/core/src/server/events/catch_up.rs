@@ -1,10 +1,13 @@
 //! Delivery of retained events in batches, in the order of distribution: to connections that have
 //! just registered, and to lagging ones.
-use super::{Action, ConnectedPeer, ConnectionState, PeerId, ServerState};
+use super::EventDelivery;
+#[cfg(doc)]
+use crate::server::ServerState;
+use crate::server::{Action, PeerId, ServerContext, clients::ConnectedPeer};
 use crate::{
-    audience::{Coverage, EventTargets},
+    audience::{Coverage, EventTargets, PeerRegistrations},
     class::{Class, EventSummary},
-    retained::{DeliveryReason, NextRetained, Retained, Seq, SpillAction, Waits},
+    retained::{DeliveryReason, NextRetained, Retained, Seq, Waits},
 };
 use peal_model::{Event, Info, KeyName, Value};
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -60,18 +63,18 @@ enum BatchEnd {
     Spilled(Seq),
 }
 
-impl ServerState {
+impl EventDelivery {
     /// Marks a connection as lagging because its outbox is full, or nearly. From now on its events
     /// are retained instead of delivered, until calls of [`ServerState::resume`] have delivered all
     /// of them: slow readers lose no events.
     ///
     /// Returns an [`Action::Pause`], unless the connection is lagging already or no longer active.
-    pub fn mark_lagging(&mut self, peer: PeerId) -> Vec<Action> {
-        let uid = self
-            .peers
-            .get(&peer)
-            .filter(|peer| peer.standing == ConnectionState::Active)
-            .map(|peer| peer.identity.uid);
+    pub(in crate::server) fn mark_lagging(
+        &mut self,
+        ctx: ServerContext<'_>,
+        peer: PeerId,
+    ) -> Vec<Action> {
+        let uid = ctx.clients.active_peer(peer).map(|peer| peer.identity.uid);
         let is_new = uid.is_some_and(|uid| self.retained.mark_lagging(peer, uid));
         if is_new {
             vec![Action::Pause { peer }]
@@ -82,9 +85,13 @@ impl ServerState {
 
     /// Delivers the next batch after everything before an [`Action::Pause`] has been written, or
     /// nearly. One call answers one `Pause`. A connection that is not paused gets nothing.
-    pub fn resume(&mut self, peer: PeerId) -> Vec<Action> {
+    pub(in crate::server) fn resume(
+        &mut self,
+        ctx: ServerContext<'_>,
+        peer: PeerId,
+    ) -> Vec<Action> {
         match self.retained.take_waits(peer) {
-            Some(Waits::ForRoom) => self.feed(peer, BTreeMap::new()),
+            Some(Waits::ForRoom) => self.feed(ctx, peer, BTreeMap::new()),
             Some(waits @ Waits::ForContents(_)) => {
                 if let Some(cursor) = self.retained.cursor(peer) {
                     self.retained.wait(peer, cursor, waits);
@@ -100,7 +107,12 @@ impl ServerState {
     /// are counted and skipped.
     ///
     /// One call answers one `Recall`. A connection that has closed in the meantime is no error.
-    pub fn recalled(&mut self, peer: PeerId, contents: Vec<(Seq, Option<Event>)>) -> Vec<Action> {
+    pub(in crate::server) fn recalled(
+        &mut self,
+        ctx: ServerContext<'_>,
+        peer: PeerId,
+        contents: Vec<(Seq, Option<Event>)>,
+    ) -> Vec<Action> {
         match self.retained.take_waits(peer) {
             Some(Waits::ForContents(asked)) => {
                 let mut found: BTreeMap<Seq, Option<Arc<Event>>> =
@@ -108,7 +120,7 @@ impl ServerState {
                 for (at, content) in contents {
                     found.insert(at, content.map(Arc::new));
                 }
-                self.feed(peer, found)
+                self.feed(ctx, peer, found)
             }
             Some(Waits::ForRoom) | None => Vec::new(),
         }
@@ -117,13 +129,15 @@ impl ServerState {
     /// Delivers the next batch to a connection, with the contents recalled for it.
     pub(super) fn feed(
         &mut self,
+        ctx: ServerContext<'_>,
         id: PeerId,
         recalled: BTreeMap<Seq, Option<Arc<Event>>>,
     ) -> Vec<Action> {
-        let (Some(peer), Some(cursor)) = (self.peers.get(&id), self.retained.cursor(id)) else {
+        let (Some(peer), Some(cursor)) = (ctx.clients.peer(id), self.retained.cursor(id)) else {
             return Vec::new();
         };
-        let (events, bytes) = (self.settings.event_batch, self.settings.event_batch_bytes);
+        let no_interests = PeerRegistrations::default();
+        let (events, bytes) = (ctx.settings.event_batch, ctx.settings.event_batch_bytes);
         let batch = Batch {
             events,
             bytes,
@@ -133,6 +147,7 @@ impl ServerState {
         let mut feeding = Feeding {
             id,
             peer,
+            interests: self.interests.get(&id).unwrap_or(&no_interests),
             log: &mut self.retained,
             batch,
             recalled,
@@ -169,27 +184,13 @@ impl ServerState {
         }
         self.with_pending_actions(actions)
     }
-
-    /// Appends the pending actions for spilled events, and those of monitors that have ended.
-    pub(super) fn with_pending_actions(&mut self, mut actions: Vec<Action>) -> Vec<Action> {
-        actions.extend(
-            self.retained
-                .take_spill_actions()
-                .into_iter()
-                .map(|chore| match chore {
-                    SpillAction::Spill(at, event) => Action::Spill { at, event },
-                    SpillAction::Forget(first, last) => Action::Forget { first, last },
-                }),
-        );
-        actions.extend(self.end_monitors());
-        actions
-    }
 }
 
 /// A batch under construction.
 struct Feeding<'a> {
     id: PeerId,
     peer: &'a ConnectedPeer,
+    interests: &'a PeerRegistrations,
     log: &'a mut Retained,
     batch: Batch,
     /// Contents of spilled events that were recalled; none if lost.
@@ -260,7 +261,7 @@ impl Feeding<'_> {
             DeliveryReason::Told => false,
         };
         if reaches {
-            self.peer.interests.coverage(&next.head)
+            self.interests.coverage(&next.head)
         } else {
             Coverage::Uncovered
         }
@@ -277,14 +278,12 @@ impl Feeding<'_> {
         }
         let aim = EventTargets::of(event);
         (is_meant || aim.is_meant_for(event, &self.peer.proc))
-            && (is_covered || self.peer.interests.cover(&next.head, &aim))
+            && (is_covered || self.interests.cover(&next.head, &aim))
     }
 
     /// Adds to the event the number of missed events of its class that were not reported yet.
     fn add_missed_count(&mut self, head: &EventSummary, event: Arc<Event>) -> Arc<Event> {
-        let ConnectedPeer {
-            proc, interests, ..
-        } = self.peer;
+        let (proc, interests) = (&self.peer.proc, self.interests);
         let missed = match head.class {
             Class::Environment => self.log.take_missed(self.id),
             Class::JobSpecific => self

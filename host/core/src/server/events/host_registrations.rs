@@ -1,8 +1,10 @@
 //! Registrations with the host environment for environment events (RFC 0002, "PMIx Server
 //! Registrations"). Each code is registered once, when the first client needs it, and deregistered
 //! when the last one leaves. An acknowledged registration for every code covers each single code.
-use super::{PeerId, RequestId};
-use crate::class::ClassFilter;
+use crate::{
+    class::ClassFilter,
+    server::{PeerId, RequestId},
+};
 use peal_model::{Proc, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -298,7 +300,7 @@ impl HostRegistrations {
 
 /// Removes codes from those of a registration; an empty list means every code
 /// (`Status::DEFAULT_HANDLER`). Returns true if nothing is left.
-pub(super) fn remove_codes(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool {
+pub(in crate::server) fn remove_codes(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool {
     if asked.is_empty() {
         return codes.contains(&Status::DEFAULT_HANDLER);
     }

@@ -1,18 +1,30 @@
 //! The policy gate. A request that names other procs, an event or a connection has no effect until
 //! the policies of its hook have decided. A hook without policies is decided by its default at
 //! once.
+mod denial;
+mod events;
+mod groups;
 mod held;
+mod job_control;
+mod request_targets;
+mod weight;
 
-pub(super) use self::held::{Gate, GatedOperation};
-use self::held::{GateLoad, GatedRequest};
-use super::{
-    Action, PeerId, Purpose, RequestId, ServerState, StateSettings, Upcall,
-    control::ControlRequester,
-    denial::{Denial, DenialRecipient, DenialReply, deny},
-    events::RaiseRequest,
-    host_registrations::remove_codes,
-    request_targets::RequestTargets,
+pub use self::denial::Denial;
+use self::{
+    denial::{DenialRecipient, DenialReply, deny},
+    held::{GateLoad, GatedOperation, GatedRequest, GatedSpawn},
     weight::bytes_of,
+};
+pub(super) use self::{
+    groups::{is_formed, named_in},
+    held::Gate,
+    request_targets::{RequestTargets, targets_of},
+};
+use super::{
+    Action, Purpose, RequestId, ServerContext, ServerState, Upcall,
+    clients::ClientTable,
+    control::{self, ControlRequester},
+    events::check,
 };
 use crate::{
     MonotonicTime,
@@ -21,10 +33,10 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest, PolicySubject,
-    Proc, Request, Status, TargetProc, UnixGroup, UserIdentity, Value, key,
+    App, Application, ConnectionKind, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest,
+    PolicySubject, Proc, Request, UnixGroup, UserIdentity, Value, key,
 };
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{mem, sync::Arc};
 
 /// Identifier of a pending decision; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -49,17 +61,20 @@ pub enum AdmissionCheck {
     Ask(DecisionId, Arc<PolicyRequest>),
 }
 
+// The gate resumes any request after its decision: events, groups, job control, monitors,
+// registrations, logs and spawns. Its functions therefore need all parts and are on
+// `ServerState`; `Gate` stores and counts what is held.
 impl ServerState {
     /// Sets the user that the server runs as, and the hooks that have policies.
     pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
-        self.gate.server = Some(server);
-        self.gate.policed = policed.into_iter().collect();
+        self.clients.set_server(server);
+        self.gate.set_policed(policed.into_iter().collect());
     }
 
     /// Sets the hooks whose policies are shadow modules only. Their requests are decided at once,
     /// so the bounds on pending decisions do not apply.
     pub fn watch(&mut self, watched: impl IntoIterator<Item = Hook>) {
-        self.gate.watched = watched.into_iter().collect();
+        self.gate.set_watched(watched.into_iter().collect());
     }
 
     /// Checks whether a peer may connect that runs as `identity` in these Unix groups. The targets
@@ -74,27 +89,30 @@ impl ServerState {
         let about: Vec<Proc> = match kind {
             ConnectionKind::Client => vec![proc.clone()],
             ConnectionKind::Tool => {
-                let own = self
-                    .jobs
-                    .values()
-                    .filter(|job| job.spec.identity.uid == identity.uid);
+                let own = self.clients.jobs_of(identity.uid);
                 own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
             }
         };
         let (hook, matter) = (Hook::Connection, PolicySubject::Connection(kind));
-        let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
+        let question = question(
+            &self.clients,
+            matter,
+            Some(proc.clone()),
+            Some(identity),
+            &about,
+        );
         let request = PolicyRequest {
             groups,
             peer: Some(peer),
             infos,
             ..question
         };
-        if self.gate.policed.contains(&hook) {
+        if self.gate.is_policed(hook) {
             let load = GateLoad {
                 uid: Some(identity.uid),
                 bytes: bytes_of(&request),
             };
-            if self.is_full(hook, load)
+            if self.gate.is_full(&self.settings, hook, load)
                 && let Verdict::Denied {
                     by,
                     status,
@@ -114,10 +132,7 @@ impl ServerState {
                     reasons,
                 });
             }
-            let id = self.gate.number();
-            self.gate.add(load);
-            self.gate.entering.insert(id, load);
-            return AdmissionCheck::Ask(id, Arc::new(request));
+            return AdmissionCheck::Ask(self.gate.hold_admission(load), Arc::new(request));
         }
         let default = self.settings.defaults.of(hook);
         if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
@@ -148,30 +163,12 @@ impl ServerState {
 
     /// Releases the pending decision of an [`AdmissionCheck::Ask`].
     pub fn entrance_decided(&mut self, id: DecisionId) {
-        if let Some(load) = self.gate.entering.remove(&id) {
-            self.gate.subtract(load);
-        }
-    }
-
-    /// Returns true if one more pending decision exceeds the bounds, overall or of its user. Hooks
-    /// with shadow policies only are not bounded.
-    fn is_full(&self, hook: Hook, GateLoad { uid, bytes }: GateLoad) -> bool {
-        let StateSettings {
-            max_decisions,
-            max_decision_bytes,
-            ..
-        } = &self.settings;
-        // One user may use half of the bound, so that a flood does not block other users.
-        let own = self.gate.by_user.get(&uid).copied().unwrap_or_default();
-        let full = self.gate.awaited() >= *max_decisions
-            || own >= max_decisions.div_ceil(2)
-            || self.gate.bytes.saturating_add(bytes) > *max_decision_bytes;
-        full && !self.gate.watched.contains(&hook)
+        self.gate.release_admission(id);
     }
 
     /// Handles a request that names other procs: carries it out, holds it for its policies, or
     /// denies it.
-    pub(super) fn submit(
+    pub(in crate::server) fn submit(
         &mut self,
         to: RequestId,
         source: Proc,
@@ -182,7 +179,7 @@ impl ServerState {
         let by = ControlRequester {
             to,
             requester: Some(source.clone()),
-            identity: self.identity_of(to.peer),
+            identity: self.clients.identity_of(to.peer),
             at: now,
         };
         self.enter_as(source, by, named, request)
@@ -190,7 +187,7 @@ impl ServerState {
 
     /// Does the same for a requester that policies see and a `source` that the host environment
     /// sees.
-    pub(super) fn enter_as(
+    pub(in crate::server) fn enter_as(
         &mut self,
         source: Proc,
         by: ControlRequester,
@@ -207,19 +204,19 @@ impl ServerState {
         };
         let (requester, identity) = (by.requester.clone(), by.identity);
         let asker = DenialRecipient::new(hook, Some(source.clone()), identity, refusal);
-        if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.policed.contains(&hook) {
+        if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.is_policed(hook) {
             let matter = if hook == Hook::Monitor {
                 PolicySubject::Monitor
             } else {
                 PolicySubject::JobControl
             };
-            let question = self.question(matter, requester, identity, &procs);
+            let question = question(&self.clients, matter, requester, identity, &procs);
             let (infos, directives, what) = match request {
                 Request::JobControl {
                     targets,
                     directives,
                 } => {
-                    let operation = self.operation(&by, &targets, &directives);
+                    let operation = control::operation(&self.clients, &by, &targets, &directives);
                     (
                         Vec::new(),
                         directives,
@@ -255,7 +252,7 @@ impl ServerState {
                     },
                 ),
             };
-            let groups = self.groups_of(to.peer);
+            let groups = self.clients.groups_of(to.peer);
             return self.hold_for_policies(
                 PolicyRequest {
                     groups,
@@ -268,9 +265,9 @@ impl ServerState {
             );
         }
         let targets = if hook == Hook::Group {
-            self.connectable(&procs)
+            self.names().connectable(&procs)
         } else {
-            self.targets(&procs)
+            self.clients.targets(&procs)
         };
         let what = RuleSubject::Others {
             hook,
@@ -279,7 +276,7 @@ impl ServerState {
         let case = RuleRequest {
             requester: requester.as_ref(),
             identity,
-            server: self.server(),
+            server: self.clients.server(),
             targets: &targets,
             what,
         };
@@ -290,9 +287,10 @@ impl ServerState {
                     directives,
                 } = &request
                 {
-                    self.control_denied(
+                    self.controls.record_denied(
+                        &self.clients,
                         &by,
-                        self.operation(&by, targets, directives),
+                        control::operation(&self.clients, &by, targets, directives),
                         targets,
                         &refused.to_string(),
                     );
@@ -308,7 +306,11 @@ impl ServerState {
                     monitor,
                     error,
                     directives,
-                } => self.monitor(to, source, monitor, error, directives),
+                } => {
+                    let ctx = ServerContext::new(&self.clients, &self.settings);
+                    self.monitors
+                        .monitor(ctx, to, source, monitor, error, directives)
+                }
                 Request::Connect { procs, infos } => {
                     self.connect(Purpose::Connect, by, source, procs, &infos)
                 }
@@ -324,16 +326,53 @@ impl ServerState {
         }
     }
 
+    /// Submits a client's log request to the log policies. A timestamp of zero is none.
+    pub(in crate::server) fn log(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        timestamp: u64,
+        mut data: Vec<Info>,
+        mut directives: Vec<Info>,
+    ) -> Vec<Action> {
+        // Clients must not claim another source.
+        for infos in [&mut data, &mut directives] {
+            infos.retain(|info| info.key != key::PMIX_LOG_SOURCE);
+        }
+        let timestamp = Some(timestamp).filter(|seconds| *seconds > 0);
+        let identity = self.clients.identity_of(to.peer);
+        self.permit_log(
+            to,
+            LogRequest {
+                source: Some(source),
+                identity,
+                timestamp,
+                data,
+                directives,
+            },
+        )
+    }
+
     /// Handles a log request: carries it out, holds it for its policies, or denies it.
-    pub(super) fn permit_log(&mut self, to: RequestId, mut request: LogRequest) -> Vec<Action> {
+    pub(in crate::server) fn permit_log(
+        &mut self,
+        to: RequestId,
+        mut request: LogRequest,
+    ) -> Vec<Action> {
         let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
-        let question = self.question(PolicySubject::Log, requester.clone(), identity, &[]);
+        let question = question(
+            &self.clients,
+            PolicySubject::Log,
+            requester.clone(),
+            identity,
+            &[],
+        );
         let (infos, directives) = (
             mem::take(&mut request.data),
             mem::take(&mut request.directives),
         );
         let asked = PolicyRequest {
-            groups: self.groups_of(to.peer),
+            groups: self.clients.groups_of(to.peer),
             infos,
             directives,
             ..question
@@ -342,70 +381,49 @@ impl ServerState {
         self.decide_or_hold(asked, asker, GatedOperation::Log { to, request })
     }
 
-    /// Handles an event of a client or of a tenant's handler: distributes it, holds it for its
-    /// policies, or denies it.
-    pub(super) fn enter_event(
-        &mut self,
-        raising: RaiseRequest,
-        mut event: Event,
-        identity: Option<UserIdentity>,
-    ) -> Vec<Action> {
-        let matter = PolicySubject::Event {
-            code: event.code,
-            range: event.range,
-        };
-        let targets = event.custom_targets().unwrap_or_default();
-        let question = self.question(matter, event.source.clone(), identity, &targets);
-        let (refusal, groups) = match raising {
-            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
-            RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
-        };
-        let request = PolicyRequest {
-            groups,
-            infos: mem::take(&mut event.infos),
-            ..question
-        };
-        let asker = DenialRecipient::new(Hook::Event, event.source.clone(), identity, refusal);
-        self.decide_or_hold(request, asker, GatedOperation::Event { raising, event })
-    }
-
-    /// Handles a registration for events: registers it or holds it for the policies of events.
-    pub(super) fn enter_registration(
+    /// Handles a spawn request: carries it out, holds it for its policies, or denies it.
+    pub(in crate::server) fn enter_spawn(
         &mut self,
         to: RequestId,
         source: Proc,
-        codes: Vec<Status>,
         directives: Vec<Info>,
+        apps: Vec<App>,
     ) -> Vec<Action> {
-        let hook = Hook::Event;
-        if !self.gate.policed.contains(&hook) {
-            return self.register(to, codes, &directives);
-        }
-        let identity = self.identity_of(to.peer);
-        let question = self.question(
-            PolicySubject::Registration,
-            Some(source.clone()),
+        let (requester, identity) = (Some(source.clone()), self.clients.identity_of(to.peer));
+        let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
+        let question = question(
+            &self.clients,
+            PolicySubject::Spawn,
+            requester.clone(),
             identity,
-            &[],
+            &started_for(&directives, &infos),
         );
+        let applications = apps.iter().map(Application::from).collect();
+        let groups = self.clients.groups_of(to.peer);
         let request = PolicyRequest {
-            groups: self.groups_of(to.peer),
-            codes: codes.clone(),
+            groups,
+            applications,
+            infos,
             directives,
             ..question
         };
-        let asker = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
-        self.hold_for_policies(request, asker, GatedOperation::Registration { to, codes })
+        let asker =
+            DenialRecipient::new(Hook::Spawn, requester, identity, DenialReply::Spawned(to));
+        self.decide_or_hold(
+            request,
+            asker,
+            GatedOperation::Spawn(GatedSpawn { to, source, apps }),
+        )
     }
 
     /// Has a request decided by the policies of its hook or, without policies, by the default.
-    pub(super) fn decide_or_hold(
+    fn decide_or_hold(
         &mut self,
         request: PolicyRequest,
         asker: DenialRecipient,
         what: GatedOperation,
     ) -> Vec<Action> {
-        if self.gate.policed.contains(&asker.hook) {
+        if self.gate.is_policed(asker.hook) {
             return self.hold_for_policies(request, asker, what);
         }
         let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
@@ -420,14 +438,15 @@ impl ServerState {
         )
     }
 
-    pub(super) fn hold_for_policies(
+    fn hold_for_policies(
         &mut self,
         request: PolicyRequest,
         asker: DenialRecipient,
         what: GatedOperation,
     ) -> Vec<Action> {
         let (bytes, asker) = (bytes_of(&request), asker.about(&request.targets));
-        if self.is_full(
+        if self.gate.is_full(
+            &self.settings,
             asker.hook,
             GateLoad {
                 uid: asker.uid(),
@@ -436,18 +455,7 @@ impl ServerState {
         ) {
             return self.denied(asker, what, Verdict::overload());
         }
-        let id = self.gate.number();
-        self.gate.hold(
-            id,
-            GatedRequest {
-                asker: DenialRecipient {
-                    decision: Some(id),
-                    ..asker
-                },
-                bytes,
-                what,
-            },
-        );
+        let id = self.gate.hold(asker, bytes, what);
         vec![Action::Decide {
             id,
             request: Arc::new(request),
@@ -465,59 +473,11 @@ impl ServerState {
 
     /// Denies the held requests of tools that lose their name to a job, because they would
     /// otherwise be carried out in the job's name.
-    pub(super) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
-        let of_them = |held: &GatedRequest| {
-            held.asker
-                .requester
-                .as_ref()
-                .is_some_and(|proc| proc.nspace == *nspace)
-        };
-        let theirs: Vec<DecisionId> = self
-            .gate
-            .held
-            .iter()
-            .filter(|(_, held)| of_them(held))
-            .map(|(id, _)| *id)
-            .collect();
-        let denied = theirs.into_iter().filter_map(|id| self.gate.release(id));
+    pub(in crate::server) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let denied = self.gate.release_of(nspace).into_iter();
         denied
             .flat_map(|held| deny(held.asker, Verdict::evicted()))
             .collect()
-    }
-
-    /// Removes codes from the undecided registrations of a connection. Returns the requests that
-    /// have no code left.
-    pub(super) fn remove_held_codes(
-        &mut self,
-        peer: PeerId,
-        codes: &BTreeSet<Status>,
-    ) -> Vec<RequestId> {
-        let mut idle = Vec::new();
-        for (id, held) in &mut self.gate.held {
-            if let GatedOperation::Registration { to, codes: asked } = &mut held.what
-                && to.peer == peer
-                && remove_codes(asked, codes)
-            {
-                idle.push((*id, *to));
-            }
-        }
-        idle.iter().for_each(|(id, _)| drop(self.gate.release(*id)));
-        idle.into_iter().map(|(_, to)| to).collect()
-    }
-
-    /// Drops the undecided registrations of a connection that is no longer active.
-    pub(super) fn drop_held_registrations(&mut self, peer: PeerId) {
-        let theirs = |held: &GatedRequest| matches!(&held.what, GatedOperation::Registration { to, .. } if to.peer == peer);
-        let theirs: Vec<DecisionId> = self
-            .gate
-            .held
-            .iter()
-            .filter(|(_, held)| theirs(held))
-            .map(|(id, _)| *id)
-            .collect();
-        theirs
-            .into_iter()
-            .for_each(|id| drop(self.gate.release(id)));
     }
 
     fn conclude(&mut self, held: GatedRequest, verdict: Verdict) -> Vec<Action> {
@@ -538,7 +498,10 @@ impl ServerState {
         };
         match what {
             GatedOperation::Control { by, targets, .. } => self.control(by, &targets, amended),
-            GatedOperation::Provision(id) => self.provided(id, answer),
+            GatedOperation::Provision(id) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls.provided(ctx, &mut self.events, id, answer)
+            }
             GatedOperation::Abort {
                 to,
                 source,
@@ -553,8 +516,15 @@ impl ServerState {
                 source,
                 monitor,
                 error,
-            } => self.monitor(to, source, monitor, error, amended),
-            GatedOperation::Registration { to, codes } => self.register(to, codes, &amended),
+            } => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.monitors
+                    .monitor(ctx, to, source, monitor, error, amended)
+            }
+            GatedOperation::Registration { to, codes } => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.events.register(ctx, to, codes, &amended)
+            }
             GatedOperation::Log { to, mut request } => {
                 (request.data, request.directives) = (data.unwrap_or_default(), amended);
                 vec![Action::Log {
@@ -566,7 +536,7 @@ impl ServerState {
                 event.infos = amended;
                 event.range = range.unwrap_or(event.range);
                 // A policy may have amended the event so that it is invalid.
-                if let Err(status) = self.check(&mut event) {
+                if let Err(status) = check(&mut event, &self.settings) {
                     let reasons = vec![policy::reason(
                         "the event as amended by a policy is invalid",
                     )];
@@ -617,73 +587,65 @@ impl ServerState {
                     .iter()
                     .filter_map(|info| info.value.as_str())
                     .collect();
-                self.control_denied(by, operation.clone(), targets, &words.join("; "));
+                self.controls.record_denied(
+                    &self.clients,
+                    by,
+                    operation.clone(),
+                    targets,
+                    &words.join("; "),
+                );
                 Vec::new()
             }
-            GatedOperation::Provision(id) => self.not_provided(*id, *status, reasons),
+            GatedOperation::Provision(id) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls
+                    .not_provided(ctx, &mut self.events, *id, *status, reasons)
+            }
             _ => Vec::new(),
         }
     }
-
-    pub(super) fn question(
-        &self,
-        matter: PolicySubject,
-        requester: Option<Proc>,
-        identity: Option<UserIdentity>,
-        procs: &[Proc],
-    ) -> PolicyRequest {
-        let (server, targets) = (self.server(), self.targets(procs));
-        PolicyRequest {
-            matter,
-            requester,
-            identity,
-            groups: Arc::default(),
-            server,
-            peer: None,
-            targets,
-            codes: Vec::new(),
-            provision: None,
-            group_name: None,
-            applications: Vec::new(),
-            infos: Vec::new(),
-            directives: Vec::new(),
-        }
-    }
-
-    pub(super) fn targets(&self, procs: &[Proc]) -> Vec<TargetProc> {
-        procs
-            .iter()
-            .map(|proc| TargetProc {
-                proc: proc.clone(),
-                owner: self.identity(proc),
-            })
-            .collect()
-    }
-
-    pub(super) fn server(&self) -> UserIdentity {
-        self.gate.server.unwrap_or(NOBODY)
-    }
-
-    /// Returns the Unix groups of a client's process at its admission.
-    pub(super) fn groups_of(&self, peer: PeerId) -> Arc<[UnixGroup]> {
-        self.peers
-            .get(&peer)
-            .map(|peer| peer.groups.clone())
-            .unwrap_or_default()
-    }
-
-    /// Returns the user that a client runs as.
-    pub(super) fn identity_of(&self, peer: PeerId) -> Option<UserIdentity> {
-        self.peers.get(&peer).map(|peer| peer.identity)
-    }
 }
-
-/// A user that the kernel assigns to no process.
-const NOBODY: UserIdentity = UserIdentity {
-    uid: u32::MAX,
-    gid: u32::MAX,
-};
 
 fn terminate() -> Info {
     Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))
+}
+
+/// Returns a request for policies: its subject, requester and targets. The caller adds the other
+/// fields.
+fn question(
+    clients: &ClientTable,
+    matter: PolicySubject,
+    requester: Option<Proc>,
+    identity: Option<UserIdentity>,
+    procs: &[Proc],
+) -> PolicyRequest {
+    let (server, targets) = (clients.server(), clients.targets(procs));
+    PolicyRequest {
+        matter,
+        requester,
+        identity,
+        groups: Arc::default(),
+        server,
+        peer: None,
+        targets,
+        codes: Vec::new(),
+        provision: None,
+        group_name: None,
+        applications: Vec::new(),
+        infos: Vec::new(),
+        directives: Vec::new(),
+    }
+}
+
+/// Returns the procs on whose behalf the job is started, where infos name any.
+fn started_for(directives: &[Info], infos: &[Info]) -> Vec<Proc> {
+    let whose = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
+    let named = directives
+        .iter()
+        .chain(infos)
+        .filter(|info| whose.iter().any(|key| info.key == *key));
+    named
+        .filter_map(|info| info.value.as_procs())
+        .flatten()
+        .collect()
 }

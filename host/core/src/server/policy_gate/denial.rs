@@ -1,6 +1,9 @@
 //! Denials, and how the requester is answered.
-use super::{Action, DecisionId, RequestId, reply};
-use crate::policy::{DecidedBy, Verdict};
+use super::DecisionId;
+use crate::{
+    policy::{DecidedBy, Verdict},
+    server::{Action, RequestId, reply},
+};
 use peal_model::{Hook, Info, Proc, Reply, Status, TargetProc, UserIdentity};
 use std::fmt;
 

@@ -1,15 +1,14 @@
 //! Checkpoints and preemptions: procs are notified and waited for.
-use super::ControlContext;
+use super::{ControlContext, JobControlRequests};
 use crate::{
     MonotonicTime,
-    job::ProcPhase,
     job_control::{
         self, Checkpoint, CheckpointMethod, CheckpointOrder, ControlId, JobAction, JobControl,
         JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork,
         RequestStage, STATUS, Trigger,
     },
     policy::REASON,
-    server::{Action, ServerState, Upcall},
+    server::{Action, EventDelivery, ServerContext, Upcall},
 };
 use peal_model::{Info, Infos, Proc, Value, code, key};
 use std::{
@@ -17,9 +16,12 @@ use std::{
     time::Duration,
 };
 
-impl ServerState {
-    pub(super) fn checkpoint(
+impl JobControlRequests {
+    /// Begins a checkpoint: procs are notified by their methods and waited for.
+    pub(in crate::server) fn checkpoint(
         &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
         given: ControlContext,
         order: CheckpointOrder,
         targets: Vec<Proc>,
@@ -35,11 +37,11 @@ impl ServerState {
         if let Some((proc, _)) = methods.iter().find(|(_, methods)| methods.is_empty()) {
             return Err(JobControlError::NoMethod(proc.clone()));
         }
-        let deadline = given.by.at + order.timeout.unwrap_or(self.settings.checkpoint_timeout);
+        let deadline = given.by.at + order.timeout.unwrap_or(ctx.settings.checkpoint_timeout);
         let (checkpoint, triggers) = Checkpoint::begin(
             order.checkpoint.clone(),
             methods,
-            |proc| self.has_ended(proc),
+            |proc| ctx.clients.has_ended(proc),
             deadline,
         );
         let (to, operation) = (
@@ -47,6 +49,7 @@ impl ServerState {
             JobControlOperation::Checkpoint(order.checkpoint),
         );
         let id = self.record_request(
+            ctx.clients,
             given,
             operation,
             targets,
@@ -54,20 +57,17 @@ impl ServerState {
             Vec::new(),
         )?;
         let mut actions = self.reply_accepted(id, to);
-        actions.extend(self.request_checkpoints(id, triggers));
-        actions.extend(self.advance_control(id));
+        actions.extend(self.request_checkpoints(ctx, events, id, triggers));
+        actions.extend(self.advance_control(ctx, events, id));
         Ok(actions)
-    }
-
-    fn has_ended(&self, proc: &Proc) -> bool {
-        self.life(proc)
-            .is_none_or(|life| matches!(life, ProcPhase::Terminated | ProcPhase::Lost))
     }
 
     /// Preempts procs. They receive an alert first. Those that declared a method make a checkpoint.
     /// When all have made theirs, or the grace period is over, the action is carried out.
-    pub(super) fn preempt(
+    pub(in crate::server) fn preempt(
         &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
         given: ControlContext,
         action: JobAction,
         grace: Option<Duration>,
@@ -85,16 +85,17 @@ impl ServerState {
         let methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> =
             methods.filter(|(_, methods)| !methods.is_empty()).collect();
         let unprepared = methods.len() < targets.len();
-        let grace = grace.unwrap_or(self.settings.preempt_grace);
+        let grace = grace.unwrap_or(ctx.settings.preempt_grace);
         let (name, deadline) = (format!("preempt-{}", given.by.at.0), given.by.at + grace);
         let (checkpoint, triggers) =
-            Checkpoint::begin(name, methods, |proc| self.has_ended(proc), deadline);
+            Checkpoint::begin(name, methods, |proc| ctx.clients.has_ended(proc), deadline);
         let (to, operation) = (given.by.to, JobControlOperation::Preempt(action));
         let work = PendingWork::Grace {
             checkpoint,
             unprepared,
         };
         let id = self.record_request(
+            ctx.clients,
             given,
             operation,
             targets.clone(),
@@ -104,15 +105,24 @@ impl ServerState {
         let mut actions = self.reply_accepted(id, to);
         let seconds = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
         let more = vec![Info::new(job_control::GRACE, Value::Uint32(seconds))];
-        actions.extend(self.raise_for(id, code::PMIX_JCTRL_PREEMPT_ALERT, &targets, more));
-        actions.extend(self.request_checkpoints(id, triggers));
-        actions.extend(self.advance_control(id));
+        actions.extend(self.raise_for(
+            ctx,
+            events,
+            id,
+            code::PMIX_JCTRL_PREEMPT_ALERT,
+            &targets,
+            more,
+        ));
+        actions.extend(self.request_checkpoints(ctx, events, id, triggers));
+        actions.extend(self.advance_control(ctx, events, id));
         Ok(actions)
     }
 
     /// Requests checkpoints from procs by their declared methods.
     pub(super) fn request_checkpoints(
         &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
         id: ControlId,
         triggers: Vec<Trigger>,
     ) -> Vec<Action> {
@@ -131,7 +141,7 @@ impl ServerState {
                         key::PMIX_JOB_CTRL_CHECKPOINT,
                         Value::string(&name),
                     )];
-                    actions.extend(self.raise_for(id, code, &procs, more));
+                    actions.extend(self.raise_for(ctx, events, id, code, &procs, more));
                 }
                 CheckpointMethod::Signal(number) => {
                     let (action, directives) = (JobAction::Signal(number), directives.clone());
@@ -152,7 +162,13 @@ impl ServerState {
     }
 
     /// Handles the report of a proc that its checkpoint is made or failed.
-    pub(in crate::server) fn checkpointed(&mut self, proc: &Proc, infos: &[Info]) -> Vec<Action> {
+    pub(in crate::server) fn checkpointed(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        proc: &Proc,
+        infos: &[Info],
+    ) -> Vec<Action> {
         let named = [key::PMIX_JOB_CTRL_CHECKPOINT, key::PMIX_JOB_CTRL_ID];
         let names = named.map(|key| infos.value_of(key).and_then(Value::as_str));
         let status = match infos.value_of(STATUS) {
@@ -171,7 +187,7 @@ impl ServerState {
                 })
         };
         let meant: Vec<ControlId> = awaiting.into_iter().filter(is_meant).collect();
-        self.each_checkpoint(meant, |entry| {
+        self.each_checkpoint(ctx, events, meant, |entry| {
             if let Some(checkpoint) = entry.checkpoint_mut() {
                 checkpoint.record_report(proc, status, reason);
             }
@@ -179,9 +195,14 @@ impl ServerState {
     }
 
     /// Stops waiting for the checkpoint of a proc that has ended.
-    pub(in crate::server) fn checkpoint_lost(&mut self, proc: &Proc) -> Vec<Action> {
+    pub(in crate::server) fn checkpoint_lost(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        proc: &Proc,
+    ) -> Vec<Action> {
         let awaiting = self.ledger.awaiting(proc);
-        self.each_checkpoint(awaiting, |entry| {
+        self.each_checkpoint(ctx, events, awaiting, |entry| {
             if let Some(checkpoint) = entry.checkpoint_mut() {
                 checkpoint.lost(proc);
             }
@@ -189,26 +210,38 @@ impl ServerState {
     }
 
     /// Expires checkpoints that are past their deadline.
-    pub(in crate::server) fn expire_controls(&mut self, now: MonotonicTime) -> Vec<Action> {
+    pub(in crate::server) fn expire(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
         let late = self.ledger.late(now);
-        self.each_checkpoint(late, |entry| entry.expire(now))
+        self.each_checkpoint(ctx, events, late, |entry| entry.expire(now))
     }
 
     fn each_checkpoint(
         &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
         of: Vec<ControlId>,
         mut change: impl FnMut(&mut LedgerEntry),
     ) -> Vec<Action> {
         let mut actions = Vec::new();
         for id in of {
             self.ledger.change(id, &mut change);
-            actions.extend(self.advance_control(id));
+            actions.extend(self.advance_control(ctx, events, id));
         }
         actions
     }
 
     /// Continues a request if it waits for no proc any more.
-    pub(super) fn advance_control(&mut self, id: ControlId) -> Vec<Action> {
+    pub(super) fn advance_control(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        id: ControlId,
+    ) -> Vec<Action> {
         let next = self.ledger.change(id, |entry| match &entry.stage {
             RequestStage::Running(PendingWork::Checkpoint(checkpoint)) if checkpoint.is_over() => {
                 entry.not_done = checkpoint.failed().to_vec();
@@ -245,7 +278,7 @@ impl ServerState {
             _ => None,
         });
         match next.flatten() {
-            Some(Next::Ended(end)) => self.end(id, end),
+            Some(Next::Ended(end)) => self.end(ctx, events, id, end),
             Some(Next::Done(upcall)) => vec![Action::Upcall(upcall)],
             None => Vec::new(),
         }

@@ -1,7 +1,11 @@
 //! Lost connections, reported together: the failure of a node raises one event, not one for each
 //! proc.
-use super::{Action, ServerState};
-use crate::{MonotonicTime, user_scope::UserScope};
+use super::EventDelivery;
+use crate::{
+    MonotonicTime,
+    server::{Action, ServerContext},
+    user_scope::UserScope,
+};
 use peal_model::{Event, Info, Nspace, Proc, Range, Value, code, key};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -39,52 +43,70 @@ impl Losses {
     }
 }
 
-impl ServerState {
+impl EventDelivery {
     /// Records the loss of a proc that had not finalized. The event follows at the end of the loss
     /// window, which the first loss opens.
-    pub(super) fn lose(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
+    pub(in crate::server) fn lose(
+        &mut self,
+        ctx: ServerContext<'_>,
+        proc: &Proc,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
         self.losses
-            .add(proc, now + self.settings.connection_loss_window);
-        self.report_due_losses(now)
+            .add(proc, now + ctx.settings.connection_loss_window);
+        self.report_due_losses(ctx, now)
     }
 
     /// Raises the event if the loss window is over.
-    pub(super) fn report_due_losses(&mut self, now: MonotonicTime) -> Vec<Action> {
+    pub(in crate::server) fn report_due_losses(
+        &mut self,
+        ctx: ServerContext<'_>,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
         if self.losses.due.is_some_and(|due| due <= now) {
-            self.report_losses()
+            self.report_losses(ctx)
         } else {
             Vec::new()
         }
     }
 
     /// Raises the events for all pending losses, as before a server stops.
-    pub fn report_losses(&mut self) -> Vec<Action> {
+    pub(in crate::server) fn report_losses(&mut self, ctx: ServerContext<'_>) -> Vec<Action> {
         let lost = mem::take(&mut self.losses).by_job;
         lost.into_values()
-            .flat_map(|procs| self.loss_actions(&procs))
+            .flat_map(|procs| loss_actions(ctx, &procs))
             .collect()
     }
 
     /// Raises the events for the pending losses of one job. Must precede the job's removal, because
     /// the owner is unknown afterwards.
-    pub fn report_losses_of(&mut self, nspace: &Nspace) -> Vec<Action> {
+    pub(in crate::server) fn report_losses_of(
+        &mut self,
+        ctx: ServerContext<'_>,
+        nspace: &Nspace,
+    ) -> Vec<Action> {
         let lost = self.losses.take_job(nspace);
-        self.loss_actions(&lost)
+        loss_actions(ctx, &lost)
     }
 
-    /// Runs the chains for lost procs. The host environment has its upcalls already. Other procs
-    /// are notified when the host environment knows how each proc ended.
-    fn loss_actions(&self, procs: &[Proc]) -> Vec<Action> {
-        let tell = |procs: &[Proc]| {
-            let reach = UserScope::of(procs.first().and_then(|proc| self.identity(proc)));
-            Action::Chain {
-                event: Arc::new(lost_connections(procs)),
-                reach,
-                allowance: self.settings.allowance,
-            }
-        };
-        procs.chunks(TOGETHER).map(tell).collect()
+    /// Forgets the pending losses of a job.
+    pub(in crate::server) fn drop_losses_of(&mut self, nspace: &Nspace) {
+        self.losses.take_job(nspace);
     }
+}
+
+/// Runs the chains for lost procs. The host environment has its upcalls already. Other procs
+/// are notified when the host environment knows how each proc ended.
+fn loss_actions(ctx: ServerContext<'_>, procs: &[Proc]) -> Vec<Action> {
+    let tell = |procs: &[Proc]| {
+        let reach = UserScope::of(procs.first().and_then(|proc| ctx.clients.identity(proc)));
+        Action::Chain {
+            event: Arc::new(lost_connections(procs)),
+            reach,
+            allowance: ctx.settings.allowance,
+        }
+    };
+    procs.chunks(TOGETHER).map(tell).collect()
 }
 
 /// Returns the event for lost procs. A single proc is the source of its own loss, as in OpenPMIx's

@@ -4,13 +4,13 @@ use peal_model::{Hook, Info, Infos, Nspace, Proc, Query, Request, Value, key};
 
 /// The targets of a request.
 #[derive(Debug)]
-pub(super) struct RequestTargets {
+pub(in crate::server) struct RequestTargets {
     /// The hook of the request.
-    pub(super) hook: Hook,
+    pub(in crate::server) hook: Hook,
     /// Procs and jobs.
-    pub(super) procs: Vec<Proc>,
+    pub(in crate::server) procs: Vec<Proc>,
     /// Users that it acts for.
-    pub(super) users: Vec<u32>,
+    pub(in crate::server) users: Vec<u32>,
 }
 
 impl RequestTargets {
@@ -33,7 +33,7 @@ impl RequestTargets {
 
 /// Returns the targets of a request of `source`. None for a request about its requester alone; none
 /// for events, logs, groups and spawns, which are gated elsewhere.
-pub(super) fn by(request: &Request, source: &Proc) -> Option<RequestTargets> {
+pub(in crate::server) fn targets_of(request: &Request, source: &Proc) -> Option<RequestTargets> {
     match request {
         Request::JobControl { targets, .. } if targets.is_empty() => {
             RequestTargets::procs(Hook::JobControl, vec![Proc::all(source.nspace.clone())])

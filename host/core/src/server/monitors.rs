@@ -1,11 +1,16 @@
 //! Monitoring: heartbeats, files and resource usage of procs, and the alerts about them.
-use super::{Action, ConnectionState, FileLook, PeerId, RequestId, ServerState, Upcall, reply};
+#[cfg(doc)]
+use super::ServerState;
+use super::{
+    Action, EventDelivery, FileLook, PeerId, RequestId, ServerContext, StateSettings, Upcall,
+    clients::ClientTable, events::check, reply,
+};
 use crate::{
     MonotonicTime,
     audience::BY_SERVER,
     monitor::{
         self, EndedMonitor, FileStat, LivenessSource, Monitor, MonitorAction, MonitorError,
-        MonitorId, NewMonitor, SampleUse,
+        MonitorId, MonitorTable, NewMonitor, SampleUse,
     },
     policy,
     user_scope::UserScope,
@@ -33,18 +38,54 @@ pub type FileSeen = Result<FileStat, (Status, String)>;
 /// Result of a usage measurement: infos, or a status with its reason.
 pub type UsageFound = Result<Vec<Info>, (Status, String)>;
 
-impl ServerState {
+/// The monitors of a server.
+#[derive(Debug)]
+pub(super) struct Monitors {
+    table: MonitorTable,
+}
+
+impl Monitors {
+    /// Creates the state without monitors.
+    pub(super) fn new(settings: &StateSettings) -> Monitors {
+        Monitors {
+            table: MonitorTable::new(settings.monitors),
+        }
+    }
+
+    /// Returns the number of monitors.
+    pub(super) fn count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Returns the time at which [`Monitors::tick`] has something to do next.
+    pub(super) fn deadline(&self) -> Option<MonotonicTime> {
+        self.table.deadline()
+    }
+
+    /// Ends the monitors of a proc that has ended, and returns the cleanup.
+    pub(super) fn end_proc(&mut self, clients: &ClientTable, proc: &Proc) -> Vec<Action> {
+        self.table.end_proc(proc);
+        self.clean_up(clients)
+    }
+
+    /// Ends the monitors of all procs of a namespace, and returns the cleanup.
+    pub(super) fn end_job(&mut self, clients: &ClientTable, nspace: &Nspace) -> Vec<Action> {
+        self.table.end_job(nspace);
+        self.clean_up(clients)
+    }
+
     /// Handles a permitted monitor request. Timers begin with the next [`ServerState::tick`], which
     /// is due at once.
     pub(super) fn monitor(
         &mut self,
+        ctx: ServerContext<'_>,
         to: RequestId,
         source: Proc,
         monitor: Info,
         error: Status,
         directives: Vec<Info>,
     ) -> Vec<Action> {
-        if self.settings.monitoring == Monitoring::Host {
+        if ctx.settings.monitoring == Monitoring::Host {
             let request = Request::Monitor {
                 monitor,
                 error,
@@ -57,34 +98,23 @@ impl ServerState {
             })];
         }
         // A policy may have taken so long that the client has left.
-        let Some(peer) = self
-            .peers
-            .get(&to.peer)
-            .filter(|peer| peer.standing == ConnectionState::Active)
-        else {
+        let Some(peer) = ctx.clients.active_peer(to.peer) else {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         };
         let identity = peer.identity;
-        let ranks = |nspace: &Nspace| {
-            self.jobs
-                .get(nspace)
-                .map(|job| job.procs.keys().copied().collect())
-        };
+        let ranks = |nspace: &Nspace| ctx.clients.ranks_of(nspace);
         let own = || {
-            let jobs = self
-                .jobs
-                .values()
-                .map(|job| &job.spec)
-                .filter(|spec| spec.identity.uid == identity.uid);
-            jobs.map(|spec| spec.nspace.clone()).collect()
+            let jobs = ctx.clients.jobs_of(identity.uid);
+            jobs.map(|job| job.spec.nspace.clone()).collect()
         };
         let read = monitor::read(&source, &monitor, error, &directives, ranks, own);
-        let begun = read.and_then(|monitor| self.begin(to, &source, identity, monitor));
+        let begun = read.and_then(|monitor| self.begin(ctx, to, &source, identity, monitor));
         begun.unwrap_or_else(|error| vec![refusal(to, error.status(), &error)])
     }
 
     fn begin(
         &mut self,
+        ctx: ServerContext<'_>,
         to: RequestId,
         source: &Proc,
         identity: UserIdentity,
@@ -94,16 +124,16 @@ impl ServerState {
         match monitor {
             // Heartbeats usually come as another message. This form means the same; the next tick
             // sets the time of it.
-            Monitor::Beat => self.monitors.beat_soon(source),
+            Monitor::Beat => self.table.beat_soon(source),
             Monitor::Cancel(which) => {
-                self.monitors.cancel(source, &which)?;
-                let mut actions = self.end_monitors();
+                self.table.cancel(source, &which)?;
+                let mut actions = self.clean_up(ctx.clients);
                 actions.push(reply(to, code::PMIX_SUCCESS));
                 return Ok(actions);
             }
             Monitor::Watch(mut watch) => {
                 let event = Arc::make_mut(&mut watch.alert);
-                self.check(event).map_err(event_error)?;
+                check(event, ctx.settings).map_err(event_error)?;
                 event.infos.push(Info::new(BY_SERVER, Value::Bool(true)));
                 let path = if let LivenessSource::File { path, .. } = &watch.signs {
                     Some(path.clone())
@@ -111,7 +141,7 @@ impl ServerState {
                     None
                 };
                 let watch = self
-                    .monitors
+                    .table
                     .begin(source, uid, NewMonitor::Watch(watch, to))?;
                 if let Some(path) = path {
                     return Ok(vec![Action::CheckFile {
@@ -121,11 +151,10 @@ impl ServerState {
                 }
             }
             Monitor::Usage(mut sampling) => {
-                self.check(Arc::make_mut(&mut sampling.update))
-                    .map_err(event_error)?;
+                check(Arc::make_mut(&mut sampling.update), ctx.settings).map_err(event_error)?;
                 let usage = sampling.usage.clone();
                 let watch = self
-                    .monitors
+                    .table
                     .begin(source, uid, NewMonitor::Usage(sampling, to))?;
                 return Ok(vec![Action::Measure {
                     watch,
@@ -137,37 +166,36 @@ impl ServerState {
         Ok(vec![reply(to, code::PMIX_SUCCESS)])
     }
 
-    /// Records a heartbeat of a client at a given time. It may be reported late, but before a
-    /// [`ServerState::tick`] that checks the proc ([`ServerState::beats_due`]), and at once if the
-    /// proc counts as silent ([`ServerState::is_silent`]).
-    pub fn beat(&mut self, peer: PeerId, at: MonotonicTime) {
-        if let Some(peer) = self
-            .peers
-            .get(&peer)
-            .filter(|peer| peer.standing == ConnectionState::Active)
-        {
-            self.monitors.beat(&peer.proc, at);
+    /// Records a heartbeat of a client at a given time ([`ServerState::beat`]).
+    pub(super) fn beat(&mut self, clients: &ClientTable, peer: PeerId, at: MonotonicTime) {
+        if let Some(peer) = clients.active_peer(peer) {
+            self.table.beat(&peer.proc, at);
         }
     }
 
-    /// Returns the procs that [`ServerState::tick`] would check at this time. A proc may occur
+    /// Returns the procs that [`Monitors::tick`] would check at this time. A proc may occur
     /// twice.
-    pub fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
-        self.monitors.beats_due(now)
+    pub(super) fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
+        self.table.beats_due(now)
     }
 
     /// Returns true if an alert has reported the proc as silent and no heartbeat came since.
-    pub fn is_silent(&self, proc: &Proc) -> bool {
-        self.monitors.is_silent(proc)
+    pub(super) fn is_silent(&self, proc: &Proc) -> bool {
+        self.table.is_silent(proc)
     }
 
     /// Handles the result of [`FileLook::Open`] and answers the requester.
-    pub fn file_opened(&mut self, watch: MonitorId, seen: FileSeen) -> Vec<Action> {
+    pub(super) fn file_opened(
+        &mut self,
+        clients: &ClientTable,
+        watch: MonitorId,
+        seen: FileSeen,
+    ) -> Vec<Action> {
         let (seen, refused) = match seen {
             Ok(seen) => (Some(seen), None),
             Err(why) => (None, Some(why)),
         };
-        let Some(to) = self.monitors.opened(watch, seen) else {
+        let Some(to) = self.table.opened(watch, seen) else {
             // The requester has left.
             return vec![Action::CheckFile {
                 watch,
@@ -175,28 +203,40 @@ impl ServerState {
             }];
         };
         let mut actions = match refused {
-            None => self.answer(to, Reply::Status(code::PMIX_SUCCESS)),
-            Some((status, why)) => self.answer(to, refusal_reply(status, why)),
+            None => clients.answer(to, Reply::Status(code::PMIX_SUCCESS)),
+            Some((status, why)) => clients.answer(to, refusal_reply(status, why)),
         };
-        actions.extend(self.end_monitors());
+        actions.extend(self.clean_up(clients));
         actions
     }
 
     /// Handles the result of [`FileLook::Again`]; none if the file cannot be read any more.
-    pub fn file_looked_at(&mut self, watch: MonitorId, seen: Option<FileStat>) -> Vec<Action> {
-        let alert = self.monitors.looked(watch, seen);
+    pub(super) fn file_looked_at(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        watch: MonitorId,
+        seen: Option<FileStat>,
+    ) -> Vec<Action> {
+        let alert = self.table.looked(watch, seen);
         alert
-            .map(|(requester, alert)| self.alert(&requester, alert))
+            .map(|(requester, alert)| alert_user(ctx, events, &requester, alert))
             .unwrap_or_default()
     }
 
     /// Handles the result of [`Action::Measure`] and answers the requester or raises the update.
-    pub fn measured(&mut self, watch: MonitorId, found: UsageFound) -> Vec<Action> {
+    pub(super) fn measured(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        watch: MonitorId,
+        found: UsageFound,
+    ) -> Vec<Action> {
         let measured = self
-            .monitors
+            .table
             .measured(watch, found.as_ref().map(drop).map_err(drop));
         let mut actions = match (measured, found) {
-            (Some(SampleUse::Answer(to)), Ok(infos)) => self.answer(
+            (Some(SampleUse::Answer(to)), Ok(infos)) => ctx.clients.answer(
                 to,
                 Reply::Infos {
                     status: code::PMIX_SUCCESS,
@@ -204,81 +244,41 @@ impl ServerState {
                 },
             ),
             (Some(SampleUse::Answer(to)), Err((status, why))) => {
-                self.answer(to, refusal_reply(status, why))
+                ctx.clients.answer(to, refusal_reply(status, why))
             }
             (Some(SampleUse::Update { requester, update }), Ok(infos)) => {
                 let mut update = Event::clone(&update);
                 update.infos.extend(infos);
                 // The update was checked without its infos, which have grown too large since. No
                 // requester waits for an error.
-                match self.check(&mut update) {
-                    Ok(()) => self.alert(&requester, Arc::new(update)),
+                match check(&mut update, ctx.settings) {
+                    Ok(()) => alert_user(ctx, events, &requester, Arc::new(update)),
                     Err(_) => Vec::new(),
                 }
             }
             // Updates are periodic: a failed measurement is skipped.
             (Some(SampleUse::Update { .. }), Err(_)) | (None, _) => Vec::new(),
         };
-        actions.extend(self.end_monitors());
+        actions.extend(self.clean_up(ctx.clients));
         actions
     }
 
     /// Carries out the monitor actions that are due.
-    pub(super) fn tick_monitors(&mut self, now: MonotonicTime) -> Vec<Action> {
-        let due = self.monitors.tick(now);
+    pub(super) fn tick(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let due = self.table.tick(now);
         due.into_iter()
-            .flat_map(|due| self.carry_out_due(due))
+            .flat_map(|due| carry_out(ctx, events, due))
             .collect()
     }
 
-    fn carry_out_due(&mut self, due: MonitorAction) -> Vec<Action> {
-        match due {
-            MonitorAction::Alert { requester, alert } => self.alert(&requester, alert),
-            MonitorAction::Look(watch) => vec![Action::CheckFile {
-                watch,
-                look: FileLook::Again,
-            }],
-            MonitorAction::Measure {
-                watch,
-                usage,
-                requester,
-            } => {
-                let identity = self.identity(&requester);
-                identity
-                    .map(|identity| Action::Measure {
-                        watch,
-                        usage,
-                        identity,
-                    })
-                    .into_iter()
-                    .collect()
-            }
-        }
-    }
-
-    /// Raises an alert, which only the user of the requester receives, because only that was
-    /// permitted. The host environment receives it too if it registered for the code, so that it
-    /// can respond.
-    fn alert(&mut self, requester: &Proc, alert: Arc<Event>) -> Vec<Action> {
-        let Some(identity) = self.identity(requester) else {
-            return Vec::new();
-        };
-        let is_for_host = alert.range != Range::Rm && self.host.names_code(alert.code);
-        let allowance = self.settings.allowance;
-        let told = || {
-            Action::Upcall(Upcall::Notify {
-                event: alert.clone(),
-                allowance,
-            })
-        };
-        let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
-        actions.extend(self.distribute(alert, UserScope::User(identity.uid), allowance));
-        actions
-    }
-
     /// Cleans up after monitors that have ended: closes files, answers waiting requesters.
-    pub(super) fn end_monitors(&mut self) -> Vec<Action> {
-        let ended = self.monitors.take_ended();
+    fn clean_up(&mut self, clients: &ClientTable) -> Vec<Action> {
+        let ended = self.table.take_ended();
         let mut actions = Vec::new();
         for EndedMonitor {
             watch,
@@ -293,7 +293,7 @@ impl ServerState {
                 });
             }
             if let Some(to) = waiting {
-                actions.extend(self.answer(
+                actions.extend(clients.answer(
                     to,
                     refusal_reply(code::PMIX_ERR_JOB_CANCELED, "the monitor was cancelled"),
                 ));
@@ -301,6 +301,61 @@ impl ServerState {
         }
         actions
     }
+}
+
+/// Carries out a monitor action that is due.
+fn carry_out(
+    ctx: ServerContext<'_>,
+    events: &mut EventDelivery,
+    due: MonitorAction,
+) -> Vec<Action> {
+    match due {
+        MonitorAction::Alert { requester, alert } => alert_user(ctx, events, &requester, alert),
+        MonitorAction::Look(watch) => vec![Action::CheckFile {
+            watch,
+            look: FileLook::Again,
+        }],
+        MonitorAction::Measure {
+            watch,
+            usage,
+            requester,
+        } => {
+            let identity = ctx.clients.identity(&requester);
+            identity
+                .map(|identity| Action::Measure {
+                    watch,
+                    usage,
+                    identity,
+                })
+                .into_iter()
+                .collect()
+        }
+    }
+}
+
+/// Raises an alert, which only the user of the requester receives, because only that was
+/// permitted. The host environment receives it too if it registered for the code, so that it
+/// can respond.
+fn alert_user(
+    ctx: ServerContext<'_>,
+    events: &mut EventDelivery,
+    requester: &Proc,
+    alert: Arc<Event>,
+) -> Vec<Action> {
+    let Some(identity) = ctx.clients.identity(requester) else {
+        return Vec::new();
+    };
+    let is_for_host = alert.range != Range::Rm && events.host_names(alert.code);
+    let allowance = ctx.settings.allowance;
+    let told = || {
+        Action::Upcall(Upcall::Notify {
+            event: alert.clone(),
+            allowance,
+        })
+    };
+    let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
+    actions.extend(events.distribute(ctx, alert, UserScope::User(identity.uid), allowance));
+    actions
 }
 
 /// Maps the status of an event that cannot be raised to a monitor error.

@@ -1,17 +1,18 @@
 //! Policies of group requests and of events about groups. A denial is also reported to the other
 //! participants.
 use super::{
-    Action, RequestId, ServerState,
     denial::{DenialRecipient, DenialReply, deny},
-    events::RaiseRequest,
-    groups::each_job,
-    policy_gate::GatedOperation,
+    held::GatedOperation,
+    question,
 };
 use crate::{
     MonotonicTime,
     defaults::{self, RuleRequest, RuleSubject},
     group::{self, GroupKey, GroupName},
     policy::Verdict,
+    server::{
+        Action, RequestId, ServerContext, ServerState, events::RaiseRequest, groups::each_job,
+    },
     user_scope::UserScope,
 };
 use peal_model::{
@@ -31,17 +32,17 @@ pub(super) struct GatedGroupCall {
 
 impl ServerState {
     /// Handles a construct or destruct: carries it out, holds it for its policies, or denies it.
-    pub(super) fn enter_group(
+    pub(in crate::server) fn enter_group(
         &mut self,
         to: RequestId,
         source: Proc,
         request: Request,
         at: MonotonicTime,
     ) -> Vec<Action> {
-        let identity = self.identity_of(to.peer);
+        let identity = self.clients.identity_of(to.peer);
         let requester = Some(source.clone());
         let asker = DenialRecipient::new(Hook::Group, requester, identity, DenialReply::Status(to));
-        if self.gate.policed.contains(&Hook::Group) {
+        if self.gate.is_policed(Hook::Group) {
             let Some((kind, name, procs)) = self.about_group(&source, &request) else {
                 return Vec::new();
             };
@@ -51,7 +52,8 @@ impl ServerState {
                 request,
                 at,
             };
-            let question = self.question(
+            let question = question(
+                &self.clients,
                 PolicySubject::Group(kind),
                 asker.requester.clone(),
                 identity,
@@ -61,7 +63,7 @@ impl ServerState {
                 name.as_ref().map(Text::to_string),
                 directives(&asked.request).to_vec(),
             );
-            let groups = self.groups_of(to.peer);
+            let groups = self.clients.groups_of(to.peer);
             let question = PolicyRequest {
                 groups,
                 group_name,
@@ -75,7 +77,7 @@ impl ServerState {
         match self.group_by_default(&asker, &jobs_named(&request)) {
             Ok(()) => self.group(to, source, request, at),
             Err(verdict) => self.denied(
-                asker.about(&self.targets(&jobs_named(&request))),
+                asker.about(&self.clients.targets(&jobs_named(&request))),
                 GatedOperation::Group(GatedGroupCall {
                     to,
                     source,
@@ -100,12 +102,15 @@ impl ServerState {
         };
         let procs = named_in(&event);
         let (refusal, groups) = match raising {
-            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
+            RaiseRequest::Client(to, _) => {
+                (DenialReply::Status(to), self.clients.groups_of(to.peer))
+            }
             RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
         let asker = DenialRecipient::new(Hook::Group, event.source.clone(), identity, refusal);
-        if self.gate.policed.contains(&Hook::Group) {
-            let question = self.question(
+        if self.gate.is_policed(Hook::Group) {
+            let question = question(
+                &self.clients,
                 PolicySubject::Group(kind),
                 event.source.clone(),
                 identity,
@@ -134,7 +139,7 @@ impl ServerState {
         match self.group_by_default(&asker, &procs) {
             Ok(()) => self.permitted(raising, event, reach),
             Err(verdict) => self.denied(
-                asker.about(&self.targets(&procs)),
+                asker.about(&self.clients.targets(&procs)),
                 GatedOperation::Invitation {
                     raising,
                     event,
@@ -209,7 +214,8 @@ impl ServerState {
                         RaiseRequest::Client(..) => self.settings.allowance,
                         RaiseRequest::Handler(allowance) => allowance,
                     };
-                    actions.extend(self.distribute(
+                    actions.extend(self.events.distribute(
+                        ServerContext::new(&self.clients, &self.settings),
                         Arc::new(Event { code, ..event }),
                         reach,
                         allowance,
@@ -223,9 +229,12 @@ impl ServerState {
 
     /// Decides about a group by the default of the hook.
     fn group_by_default(&self, asker: &DenialRecipient, procs: &[Proc]) -> Result<(), Verdict> {
-        let targets = self.targets(procs);
-        let (requester, identity, server) =
-            (asker.requester.as_ref(), asker.identity, self.server());
+        let targets = self.clients.targets(procs);
+        let (requester, identity, server) = (
+            asker.requester.as_ref(),
+            asker.identity,
+            self.clients.server(),
+        );
         let case = RuleRequest {
             requester,
             identity,
@@ -255,13 +264,15 @@ impl ServerState {
                     .iter()
                     .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
                 let added = added.filter_map(|info| info.value.as_procs()).flatten();
-                let procs = self.named_by(source, procs.iter().cloned().chain(added).collect());
+                let procs = self
+                    .names()
+                    .named_by(source, procs.iter().cloned().chain(added).collect());
                 Some((GroupOperationKind::Construct, group.clone(), procs))
             }
             // Some releases of OpenPMIx send no members with a destruct.
             Request::GroupDestruct { group, members, .. } => {
                 let key = |name: &Text| GroupKey {
-                    uid: self.uid_of(source),
+                    uid: self.clients.uid_of(source),
                     name: GroupName::Called(name.clone()),
                 };
                 let known = group
@@ -308,7 +319,7 @@ fn directives(request: &Request) -> &[Info] {
 }
 
 /// Returns the procs that an event about a group names: the members, else the targets.
-pub(super) fn named_in(event: &Event) -> Vec<Proc> {
+pub(in crate::server) fn named_in(event: &Event) -> Vec<Proc> {
     let members = event
         .infos
         .value_of(key::PMIX_GROUP_MEMBERSHIP)
@@ -320,7 +331,7 @@ pub(super) fn named_in(event: &Event) -> Vec<Proc> {
 
 /// Returns true if the end of a construct, which an event announces, is a success. Only some
 /// releases send the status.
-pub(super) fn is_formed(event: &Event) -> bool {
+pub(in crate::server) fn is_formed(event: &Event) -> bool {
     let status = event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
     status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
 }

@@ -1,0 +1,604 @@
+//! Commit, get, fence and connect: exchange of values between procs, and collectives of them.
+mod connect;
+
+use super::{
+    Action, Collect, Completeness, FenceContribution, FenceId, LocallyComplete, PeerId, Purpose,
+    RequestId, ServerContext, StateSettings, clients::ClientTable, groups::group_value, reply,
+};
+use crate::{
+    MonotonicTime,
+    assemblage::Assemblages,
+    directives,
+    fence::{FenceArrival, Fences, Participants},
+    group::{ConstructRequest, GroupError, Groups},
+    job::{self, ProcPhase, TrackedJob},
+    modex::{Modex, PutShare},
+    put_values::SoughtValue,
+};
+use peal_model::{
+    Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, RankData, Reply, Scope,
+    SharedData, Status, Text, code, key, rank,
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// The status of a connect with a proc that has ended.
+const UNCONNECTABLE: Status = code::PMIX_ERR_LOST_CONNECTION;
+
+/// A get of a client.
+#[derive(Debug)]
+pub(super) struct GetRequest<'a> {
+    /// The request that awaits a reply.
+    pub(super) to: RequestId,
+    /// The requester.
+    pub(super) source: &'a Proc,
+    /// The proc that the values are of.
+    pub(super) proc: Proc,
+    /// The key; none for all values.
+    pub(super) key: Option<Text>,
+    /// The directives.
+    pub(super) infos: &'a [Info],
+}
+
+/// The values that procs put, the fences and connects that are under way, and the procs that are
+/// connected.
+#[derive(Debug)]
+pub(super) struct DataExchange {
+    modex: Modex,
+    fences: Fences,
+    assemblages: Assemblages,
+}
+
+/// Creation, ends and time.
+impl DataExchange {
+    /// Creates the state without values and fences.
+    pub(super) fn new(settings: &StateSettings) -> DataExchange {
+        DataExchange {
+            modex: Modex::new(settings.max_put_bytes),
+            fences: Fences::new(settings.max_fences),
+            assemblages: Assemblages::default(),
+        }
+    }
+
+    /// Returns the memory of the values that procs have put, in bytes.
+    pub(super) fn charged_bytes(&self) -> usize {
+        self.modex.charged_bytes()
+    }
+
+    /// Returns true if a proc has put any value.
+    #[cfg(test)]
+    pub(super) fn has_values(&self, proc: &Proc) -> bool {
+        self.modex.has(proc, None)
+    }
+
+    /// Returns the time at which the next get or fence expires.
+    pub(super) fn deadline(&self) -> Option<MonotonicTime> {
+        let held = [self.modex.deadline(), self.fences.deadline()];
+        held.into_iter().flatten().min()
+    }
+
+    /// Expires gets and fences.
+    pub(super) fn expire(&mut self, now: MonotonicTime) -> Vec<Action> {
+        let late = self.modex.expire(now).into_iter();
+        late.chain(self.fences.expire(now))
+            .map(|to| reply(to, code::PMIX_ERR_TIMEOUT))
+            .collect()
+    }
+
+    /// Forgets the pending gets and fences of a closed connection.
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        self.modex.forget(peer);
+        self.fences.forget(peer);
+    }
+
+    /// Notes that the host environment has added to the data of a proc.
+    pub(super) fn host_says_more(&mut self, proc: &Proc) {
+        self.modex.host_says_more(proc);
+    }
+
+    /// Drops the values of a proc.
+    pub(super) fn drop_values(&mut self, proc: &Proc) {
+        self.modex.drop_proc(proc);
+    }
+
+    /// Drops the values of all procs of a namespace.
+    pub(super) fn drop_values_of_job(&mut self, nspace: &Nspace) {
+        self.modex.drop_job(nspace);
+    }
+
+    /// Removes the data of a job, and answers the requests that wait for its procs.
+    pub(super) fn drop_job(&mut self, nspace: &Nspace) -> Vec<Action> {
+        self.modex.drop_job(nspace);
+        self.assemblages.drop_job(nspace);
+        let waiting = self
+            .modex
+            .give_up_job(nspace)
+            .into_iter()
+            .chain(self.fences.drop_job(nspace));
+        waiting
+            .map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE))
+            .collect()
+    }
+
+    /// Continues the gets, connects and fences that wait for a departed proc, except fences if the
+    /// proc may initialize again.
+    pub(super) fn proc_departed(&mut self, clients: &ClientTable, proc: &Proc) -> Vec<Action> {
+        let mut unanswered = self.modex.give_up(proc);
+        let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
+        if !clients.may_put(&anybody) {
+            unanswered.extend(self.modex.give_up(&anybody));
+        }
+        let mut actions: Vec<Action> = unanswered
+            .into_iter()
+            .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
+            .collect();
+        actions.extend(self.fail_connects(proc));
+        let may_return = clients.life(proc) == Some(ProcPhase::Finalized);
+        actions.extend(self.gather_complete(|fences| match may_return {
+            true => fences.finalized(proc),
+            false => fences.leave(proc),
+        }));
+        actions
+    }
+
+    /// Continues the fences that wait for a finalized proc that has terminated.
+    pub(super) fn proc_terminated(&mut self, proc: &Proc) -> Vec<Action> {
+        self.gather_complete(|fences| fences.leave(proc))
+    }
+
+    /// Removes a proc that restarts from connects, and fails its fences.
+    pub(super) fn proc_restarts(&mut self, proc: &Proc) -> Vec<Action> {
+        self.leave_assemblages(proc);
+        let waiting = self.fences.drop_proc(proc);
+        waiting
+            .into_iter()
+            .map(|to| reply(to, code::PMIX_ERR_PROC_RESTART))
+            .collect()
+    }
+
+    /// Gathers the fences that a change completes.
+    fn gather_complete(
+        &mut self,
+        complete: impl FnOnce(&mut Fences) -> Vec<LocallyComplete>,
+    ) -> Vec<Action> {
+        complete(&mut self.fences)
+            .into_iter()
+            .map(|complete| self.gather(complete))
+            .collect()
+    }
+}
+
+/// Values.
+impl DataExchange {
+    /// Stores the values that a proc puts, and answers the gets that wait for them.
+    pub(super) fn commit(
+        &mut self,
+        ctx: ServerContext<'_>,
+        groups: &Groups,
+        to: RequestId,
+        source: &Proc,
+        commits: Vec<Commit>,
+    ) -> Vec<Action> {
+        let share = put_share(ctx, source);
+        match self.modex.commit(source, share, commits) {
+            Err(refusal) => {
+                vec![
+                    reply(to, code::PMIX_ERR_OUT_OF_RESOURCE),
+                    Action::PutRefused {
+                        proc: source.clone(),
+                        refusal,
+                    },
+                ]
+            }
+            Ok(waiting) => std::iter::once(reply(to, code::PMIX_SUCCESS))
+                .chain(self.answer_gets(ctx, groups, source, waiting))
+                .collect(),
+        }
+    }
+
+    /// Answers pending gets with the data that are now known of a proc.
+    fn answer_gets(
+        &mut self,
+        ctx: ServerContext<'_>,
+        groups: &Groups,
+        of: &Proc,
+        waiting: Vec<RequestId>,
+    ) -> Vec<Action> {
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        let info = info_of(ctx.clients, groups, of, &of.nspace);
+        let data = info.map(|info| self.modex.answer(of, || job::values_of(&info, of)));
+        waiting
+            .into_iter()
+            .map(|to| Action::Reply {
+                to,
+                reply: found(data.clone()),
+            })
+            .collect()
+    }
+
+    /// Answers a get, or holds it until the value comes.
+    pub(super) fn get(
+        &mut self,
+        ctx: ServerContext<'_>,
+        groups: &Groups,
+        request: GetRequest<'_>,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let GetRequest {
+            to,
+            source,
+            proc,
+            key,
+            infos,
+        } = request;
+        let key = match key
+            .as_ref()
+            .map(|text| text.as_str().and_then(|text| Key::new(text).ok()))
+        {
+            Some(None) => return vec![reply(to, code::PMIX_ERR_BAD_PARAM)],
+            Some(Some(key)) => Some(key),
+            None => None,
+        };
+        if let Some(said) = group_value(groups, source, &proc, key.as_ref(), infos) {
+            return vec![Action::Reply {
+                to,
+                reply: found([said.into()]),
+            }];
+        }
+        let sought = key.map(|key| SoughtValue::new(key, infos));
+        if let Some(info) = info_of(ctx.clients, groups, source, &proc.nspace)
+            && let Some(data) = self.known_data(&info, &proc, sought.as_ref())
+        {
+            return vec![Action::Reply {
+                to,
+                reply: found(data),
+            }];
+        }
+        let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
+        // Only the host environment sets reserved keys, and it has done so before the procs start.
+        let may_come = ctx.clients.may_put(&proc)
+            && !sought
+                .as_ref()
+                .is_some_and(|sought| sought.key.is_reserved());
+        let hidden = sought
+            .as_ref()
+            .is_some_and(|sought| self.modex.hides(&proc, sought));
+        if now_or_never || !may_come || hidden {
+            return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
+        }
+        if self.modex.held_by(to.peer) >= ctx.settings.max_pending_gets {
+            return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
+        }
+        let deadline = now + timeout(infos).unwrap_or(ctx.settings.get_timeout);
+        self.modex.hold(&proc, sought, to, deadline);
+        Vec::new()
+    }
+
+    /// Returns all data of a proc, or of a job for its wildcard rank.
+    pub(super) fn refresh(
+        &mut self,
+        clients: &ClientTable,
+        groups: &Groups,
+        to: RequestId,
+        source: &Proc,
+        proc: &Proc,
+    ) -> Vec<Action> {
+        if !clients.may_see(source, &proc.nspace) {
+            return vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)];
+        }
+        let Some(info) = info_of(clients, groups, source, &proc.nspace) else {
+            return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
+        };
+        let kvals = self
+            .modex
+            .answer(proc, || job::values_of(&info, proc))
+            .into_inner()
+            .kvals;
+        vec![Action::Reply {
+            to,
+            reply: Reply::Kvals {
+                status: code::PMIX_SUCCESS,
+                kvals,
+            },
+        }]
+    }
+
+    /// Returns all data of a proc or job if they include the sought value; without a key, if the
+    /// proc has put anything. An undefined rank means any proc that has the value.
+    fn known_data(
+        &mut self,
+        info: &JobInfo,
+        proc: &Proc,
+        sought: Option<&SoughtValue>,
+    ) -> Option<Vec<SharedData>> {
+        let found = if proc.rank == rank::PMIX_RANK_UNDEF {
+            job::procs_of(info).find(|proc| self.modex.has(proc, sought))
+        } else {
+            let knows = match sought {
+                Some(sought) => {
+                    self.modex.has(proc, Some(sought)) || job::has_value(info, proc, &sought.key)
+                }
+                // The requester has the host environment's values of a proc already.
+                None => self.modex.has(proc, None) || !proc.rank.is_valid(),
+            };
+            knows.then(|| proc.clone())
+        };
+        if let Some(proc) = found {
+            return Some(vec![
+                self.modex.answer(&proc, || job::values_of(info, &proc)),
+            ]);
+        }
+        // Clients of OpenPMIx 4.2 use the wildcard rank for the host environment's values of procs
+        // of other jobs.
+        let of_ranks =
+            proc.rank == rank::PMIX_RANK_WILDCARD && job::has_rank_value(info, &sought?.key);
+        of_ranks.then(|| job::all_values(info).map(SharedData::from).collect())
+    }
+
+    /// Adds a proc's values to its contribution to a group, for procs at other servers. Values in
+    /// the request that are not committed yet are committed.
+    pub(super) fn add_values(
+        &mut self,
+        ctx: ServerContext<'_>,
+        groups: &Groups,
+        proc: &Proc,
+        construct: &mut ConstructRequest,
+    ) -> Result<(), GroupError> {
+        if let Some(RankData { kvals, .. }) = construct.data.take() {
+            // No local get can wait for values of remote scope.
+            let commit = Commit {
+                scope: Scope::Remote,
+                kvals,
+            };
+            let share = put_share(ctx, proc);
+            self.modex
+                .commit(proc, share, vec![commit])
+                .map_err(|_| GroupError::TooMuch)?;
+        }
+        construct.data = if groups.is_alone() {
+            None
+        } else {
+            self.modex.for_others(proc)
+        };
+        Ok(())
+    }
+
+    /// Stores values of procs at other servers.
+    pub(super) fn learn(&mut self, data: RankData) {
+        self.modex.learn(data);
+    }
+
+    /// Makes the values of a local proc visible to procs at other servers, and answers the gets
+    /// that wait for them.
+    pub(super) fn share(
+        &mut self,
+        ctx: ServerContext<'_>,
+        groups: &Groups,
+        member: &Proc,
+    ) -> Vec<Action> {
+        let waiting = self.modex.share(member);
+        self.answer_gets(ctx, groups, member, waiting)
+    }
+}
+
+/// Collectives.
+impl DataExchange {
+    /// Adds a proc to a collective of these procs. Starts the collective if it is the first.
+    pub(super) fn join_collective(
+        &mut self,
+        ctx: ServerContext<'_>,
+        groups: &Groups,
+        purpose: Purpose,
+        procs: NamedProcs,
+        arrival: FenceArrival,
+    ) -> Vec<Action> {
+        let (source, to) = (&arrival.proc, arrival.request);
+        if self.fences.is_busy(source) {
+            return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
+        }
+        // Participants are computed once per collective, not per arrival: jobs are large.
+        let id = match self.fences.awaiting(purpose, &procs, source) {
+            Some(id) => id,
+            None => match participants(ctx.clients, groups, source, procs, purpose) {
+                Ok(Participants {
+                    attendance: Completeness::Partial,
+                    ..
+                }) if purpose == Purpose::Connect => {
+                    return vec![reply(to, UNCONNECTABLE)];
+                }
+                Ok(participants) => self.fences.start(purpose, participants),
+                Err(status) => return vec![reply(to, status)],
+            },
+        };
+        let complete = self.fences.arrive(id, arrival);
+        complete
+            .into_iter()
+            .map(|complete| self.gather(complete))
+            .collect()
+    }
+
+    fn gather(&self, complete: LocallyComplete) -> Action {
+        let data = match complete.collect {
+            Collect::Data => complete
+                .arrived
+                .iter()
+                .filter_map(|proc| self.modex.for_others(proc))
+                .collect(),
+            Collect::Nothing => Vec::new(),
+        };
+        let brought = FenceContribution {
+            data,
+            attendance: complete.attendance,
+        };
+        Action::Gather {
+            id: complete.id,
+            purpose: complete.purpose,
+            procs: complete.procs,
+            brought,
+        }
+    }
+
+    /// Completes a fence after all servers have arrived or gathering failed. Stores the data of
+    /// other servers and answers all waiting procs.
+    pub(super) fn gathered(
+        &mut self,
+        clients: &ClientTable,
+        id: FenceId,
+        outcome: Result<FenceContribution, Status>,
+    ) -> Vec<Action> {
+        let Some(finished) = self.fences.finish(id) else {
+            return Vec::new();
+        };
+        let status = match outcome {
+            Err(status) => status,
+            Ok(FenceContribution { data, attendance }) => {
+                data.into_iter().for_each(|data| self.modex.learn(data));
+                match attendance.and(finished.attendance) {
+                    Completeness::Full => code::PMIX_SUCCESS,
+                    Completeness::Partial => code::PMIX_ERR_PARTIAL_SUCCESS,
+                }
+            }
+        };
+        match finished.purpose {
+            // The last arrival is answered first, so that it reaches the next fence ahead of the
+            // others, which waited for it in this one.
+            Purpose::Fence => finished
+                .waiting
+                .into_iter()
+                .rev()
+                .map(|to| reply(to, status))
+                .collect(),
+            Purpose::Connect => self.complete_connect(clients, finished, status),
+            Purpose::Disconnect => self.complete_disconnect(finished, status),
+        }
+    }
+}
+
+/// Returns the local procs of a set that can still arrive, and whether some cannot. A finalized
+/// proc can arrive while its process lives, where the purpose allows it.
+///
+/// # Errors
+///
+/// Fails for unknown jobs, jobs of other users and unknown ranks, because such a fence could
+/// never end. Jobs of other servers are allowed if the source shares a group with them.
+fn participants(
+    clients: &ClientTable,
+    groups: &Groups,
+    source: &Proc,
+    procs: NamedProcs,
+    purpose: Purpose,
+) -> Result<Participants, Status> {
+    let mut expected = BTreeSet::new();
+    let mut attendance = Completeness::Full;
+    for named in &procs {
+        if groups.is_elsewhere(&named.nspace) && groups.meets(source, named) {
+            continue;
+        }
+        let is_job = clients.has_job(&named.nspace);
+        if !is_job
+            && named.nspace == source.nspace
+            && clients.tool_identity(&source.nspace).is_some()
+        {
+            // A tool or singleton is the only proc of its namespace.
+            expected.insert(source.clone());
+            continue;
+        }
+        let job = clients
+            .job(&named.nspace)
+            .filter(|_| clients.may_see(source, &named.nspace));
+        let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
+        let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
+        for (rank, life) in ranks {
+            let can_arrive = match life {
+                ProcPhase::Expected | ProcPhase::Connected(_) => true,
+                ProcPhase::Finalized => purpose.awaits_finalized(),
+                ProcPhase::Terminated | ProcPhase::Lost => false,
+            };
+            if can_arrive {
+                expected.insert(Proc::new(named.nspace.clone(), rank));
+            } else {
+                attendance = Completeness::Partial;
+            }
+        }
+    }
+    if !expected.contains(source) {
+        return Err(code::PMIX_ERR_BAD_PARAM);
+    }
+    Ok(Participants {
+        procs,
+        expected,
+        attendance,
+    })
+}
+
+/// Returns the user that is charged for the values of a proc, and the share of that user.
+fn put_share(ctx: ServerContext<'_>, proc: &Proc) -> PutShare {
+    let uid = ctx.clients.uid_of(proc);
+    let max_bytes = if ctx.clients.is_bounded(uid) {
+        ctx.settings.max_put_bytes_per_user
+    } else {
+        usize::MAX
+    };
+    PutShare { uid, max_bytes }
+}
+
+/// Returns the job data of a local job, or of a remote job with a proc in a group with the
+/// source.
+fn info_of(
+    clients: &ClientTable,
+    groups: &Groups,
+    source: &Proc,
+    nspace: &Nspace,
+) -> Option<Arc<JobInfo>> {
+    let job = clients.job(nspace).map(|job| &job.info);
+    job.or_else(|| groups.shared_job(source, nspace)).cloned()
+}
+
+fn ranks_of(job: &TrackedJob, named: Rank) -> Option<Vec<(Rank, ProcPhase)>> {
+    let all = || {
+        job.procs
+            .iter()
+            .map(|(rank, life)| (*rank, *life))
+            .collect()
+    };
+    match named {
+        rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => {
+            Some(all())
+        }
+        one => job.procs.get(&one).map(|life| vec![(one, *life)]),
+    }
+}
+
+fn found(data: impl IntoIterator<Item = SharedData>) -> Reply {
+    Reply::Data {
+        status: code::PMIX_SUCCESS,
+        ranks: data.into_iter().collect(),
+    }
+}
+
+/// Returns the timeout of a request. [`ServerState::request`](super::ServerState::request) has
+/// validated it.
+pub(super) fn timeout(infos: &[Info]) -> Option<Duration> {
+    directives::timeout(infos).ok().flatten()
+}
+
+/// Returns the arrival of a proc at a fence.
+pub(super) fn fence_arrival(
+    to: RequestId,
+    source: Proc,
+    infos: &[Info],
+    now: MonotonicTime,
+) -> FenceArrival {
+    let collect = if infos.is_true(key::PMIX_COLLECT_DATA) {
+        Collect::Data
+    } else {
+        Collect::Nothing
+    };
+    FenceArrival {
+        proc: source,
+        request: to,
+        collect,
+        deadline: timeout(infos).map(|after| now + after),
+    }
+}

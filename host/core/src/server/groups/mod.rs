@@ -1,0 +1,369 @@
+//! Groups of local procs: from requests and events to the coordinator's decisions, and back.
+mod names;
+mod reply;
+mod status;
+
+pub use self::status::GroupStatus;
+pub(super) use self::{
+    names::{ProcNames, each_job, group_value},
+    status::{groups_of_user, query_groups},
+};
+use super::{
+    Action, Purpose, RequestId, ServerContext, ServerState,
+    control::ControlRequester,
+    data::timeout,
+    policy_gate::{is_formed, named_in},
+};
+use crate::{
+    MonotonicTime,
+    fence::{Collect, FenceArrival},
+    group::{
+        self, AnnouncedGroup, ConstructRequest, ConstructRole, FailureResponse, GroupAction,
+        GroupCall, GroupError, GroupKey, GroupMessage, GroupName, GroupRefusal, Groups, ServerId,
+    },
+    user_scope::UserScope,
+};
+use peal_model::{
+    Event, Info, Infos, NamedProcs, Proc, Range, RankData, Reply, Request, Value, code, key,
+};
+use std::sync::Arc;
+
+// A decision of the coordinator concerns the values of members, events, and the replies to
+// participants. The functions that carry one out are therefore on `ServerState`.
+impl ServerState {
+    /// Adds another server.
+    pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {
+        self.with_groups(|groups| groups.server_joined(server))
+    }
+
+    /// Removes another server, after everything that it sent has been received.
+    pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<Action> {
+        self.with_groups(|groups| groups.server_left(server, now))
+    }
+
+    /// Handles a group message of another server.
+    pub fn group_message(
+        &mut self,
+        from: ServerId,
+        message: GroupMessage,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        self.with_groups(|groups| groups.received(from, message, now))
+    }
+
+    /// Carries out a permitted group request.
+    pub(super) fn group(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        request: Request,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        match self.group_call(to, source, request, None, now) {
+            Ok(steps) => self.carry_out(steps),
+            Err(error) => vec![super::reply(to, error.status())],
+        }
+    }
+
+    /// Refuses a group request and reports that to the other participants.
+    pub(super) fn refuse_group(
+        &mut self,
+        to: RequestId,
+        request: Request,
+        refusal: GroupRefusal,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let status = refusal.status;
+        match self.group_call(to, refusal.proc.clone(), request, Some(refusal), now) {
+            Ok(steps) => self.carry_out(steps),
+            // An invalid request starts no collective, so there are no participants to notify.
+            Err(_) => vec![super::reply(to, status)],
+        }
+    }
+
+    fn group_call(
+        &mut self,
+        to: RequestId,
+        proc: Proc,
+        request: Request,
+        refusal: Option<GroupRefusal>,
+        now: MonotonicTime,
+    ) -> Result<Vec<GroupAction>, GroupError> {
+        let key = |server: &ServerState, name| {
+            Ok(GroupKey {
+                uid: server.clients.uid_of(&proc),
+                name: GroupName::Called(group::name(name)?),
+            })
+        };
+        let (key, what, timeout) = match request {
+            Request::GroupConstruct {
+                group,
+                procs,
+                directives,
+            } => {
+                let key = key(self, group)?;
+                let procs = self.names().members_named(key.uid, procs);
+                let group::ParsedConstruct {
+                    mut construct,
+                    timeout,
+                } = group::read(&proc, procs, directives)?;
+                self.add_contribution(&proc, &mut construct)?;
+                (key, Some(Arc::new(construct)), timeout)
+            }
+            Request::GroupDestruct {
+                group, directives, ..
+            } => (key(self, group)?, None, group::timeout(&directives)?),
+            Request::GroupLeave { group, .. } => {
+                let key = key(self, group)?;
+                return Ok(self.groups.leave(to, &key, &proc, now));
+            }
+            _ => return Ok(Vec::new()),
+        };
+        Ok(self.groups.call(
+            GroupCall {
+                to,
+                key,
+                proc,
+                what,
+                timeout,
+                refusal,
+            },
+            now,
+        ))
+    }
+
+    /// Adds the proc's values and job to its contribution, for procs at other servers. Values in
+    /// the request that are not committed yet are committed.
+    fn add_contribution(
+        &mut self,
+        proc: &Proc,
+        construct: &mut group::ConstructRequest,
+    ) -> Result<(), GroupError> {
+        construct.job = self.clients.job(&proc.nspace).map(|job| job.info.clone());
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.data.add_values(ctx, &self.groups, proc, construct)
+    }
+
+    /// Returns the view in which names of procs are looked up.
+    pub(super) fn names(&self) -> ProcNames<'_> {
+        ProcNames::new(&self.clients, &self.groups)
+    }
+
+    /// Handles an event by which procs form a group by invitation, or respond to a failure in one.
+    pub(super) fn group_event(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
+        let (Some(source), Some(Value::String(Some(name)))) =
+            (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
+        else {
+            return Vec::new();
+        };
+        let key = GroupKey {
+            uid: self.clients.uid_of(source),
+            name: GroupName::Called(name.clone()),
+        };
+        let steps = match event.code {
+            code::PMIX_GROUP_INVITED => {
+                let invited = named_in(event);
+                let mut actions = self.events.notify_of_absence(
+                    ServerContext::new(&self.clients, &self.settings),
+                    source,
+                    &invited,
+                );
+                actions.extend(self.with_groups(|groups| groups.watch(&invited)));
+                return actions;
+            }
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE if !is_formed(event) => return Vec::new(),
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
+                let context_id = event
+                    .infos
+                    .value_of(key::PMIX_GROUP_CONTEXT_ID)
+                    .and_then(Value::as_u64);
+                self.groups.announce(
+                    &key,
+                    AnnouncedGroup {
+                        members: named_in(event),
+                        context_id,
+                    },
+                    now,
+                )
+            }
+            code::PMIX_GROUP_CONSTRUCT_ABORT => {
+                self.groups
+                    .resolve_failure(&key, source, FailureResponse::Abort, now)
+            }
+            code::PMIX_GROUP_MEMBERSHIP_UPDATE => {
+                self.groups
+                    .resolve_failure(&key, source, FailureResponse::Continue, now)
+            }
+            code::PMIX_GROUP_LEADER_SELECTED => {
+                self.groups
+                    .resolve_failure(&key, source, FailureResponse::Lead, now)
+            }
+            code::PMIX_GROUP_LEFT => {
+                let notified = self.names().members_reached(event, &key);
+                self.groups.part(&key, source, notified, now)
+            }
+            _ => return Vec::new(),
+        };
+        self.carry_out(steps)
+    }
+
+    /// Returns true for a job-control request for a context id. The leader of an invitation sends
+    /// it without targets (`PMIX_GROUP_ASSIGN_CONTEXT_ID`), because no server forms such a group.
+    pub(super) fn is_context_id_request(request: &Request) -> bool {
+        let Request::JobControl {
+            targets,
+            directives,
+        } = request
+        else {
+            return false;
+        };
+        targets.is_empty() && directives.is_true(key::PMIX_GROUP_ASSIGN_CONTEXT_ID)
+    }
+
+    pub(super) fn allot_context_id(&mut self, to: RequestId) -> Vec<Action> {
+        let number = Info::new(
+            key::PMIX_GROUP_CONTEXT_ID,
+            Value::Size(self.groups.context_id()),
+        );
+        let reply = Reply::Infos {
+            status: code::PMIX_SUCCESS,
+            infos: vec![number],
+        };
+        vec![Action::Reply { to, reply }]
+    }
+
+    /// Handles a connect or a disconnect.
+    pub(super) fn connect(
+        &mut self,
+        purpose: Purpose,
+        by: ControlRequester,
+        source: Proc,
+        procs: Vec<Proc>,
+        infos: &[Info],
+    ) -> Vec<Action> {
+        let procs = NamedProcs::from(procs);
+        if procs
+            .iter()
+            .any(|proc| self.groups.is_elsewhere(&proc.nspace))
+        {
+            return self.connect_across(purpose, by, source, procs, infos);
+        }
+        let arrival = FenceArrival {
+            proc: source,
+            request: by.to,
+            collect: Collect::Nothing,
+            deadline: timeout(infos).map(|after| by.at + after),
+        };
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.data
+            .connect(ctx, &self.groups, purpose, procs, arrival)
+    }
+
+    /// Connects or disconnects procs of several servers. The coordinator decides about them as
+    /// about a group, and its decision carries the job data that each server needs.
+    fn connect_across(
+        &mut self,
+        purpose: Purpose,
+        ControlRequester { to, at, .. }: ControlRequester,
+        proc: Proc,
+        procs: NamedProcs,
+        infos: &[Info],
+    ) -> Vec<Action> {
+        let uid = self.clients.uid_of(&proc);
+        let may_name = |named: &Proc| match self.groups.owner_elsewhere(&named.nspace) {
+            Some(owner) => owner.uid == uid,
+            None => self.clients.may_see(&proc, &named.nspace),
+        };
+        if !procs.iter().all(may_name) {
+            return vec![super::reply(to, code::PMIX_ERR_INVALID_NAMESPACE)];
+        }
+        if !procs.iter().any(|named| named.covers(&proc)) {
+            return vec![super::reply(to, code::PMIX_ERR_BAD_PARAM)];
+        }
+        let what = match purpose {
+            Purpose::Connect => {
+                let mut construct = ConstructRequest::of(ConstructRole::Leader(procs.clone()));
+                if let Err(error) = self.add_contribution(&proc, &mut construct) {
+                    return vec![super::reply(to, error.status())];
+                }
+                Some(Arc::new(construct))
+            }
+            Purpose::Disconnect | Purpose::Fence => None,
+        };
+        let key = GroupKey {
+            uid,
+            name: GroupName::Connected(procs),
+        };
+        let steps = self.groups.call(
+            GroupCall {
+                to,
+                key,
+                proc,
+                what,
+                timeout: timeout(infos),
+                refusal: None,
+            },
+            at,
+        );
+        self.carry_out(steps)
+    }
+
+    /// Applies a change to the groups and returns the actions that follow.
+    pub(super) fn with_groups(
+        &mut self,
+        what: impl FnOnce(&mut Groups) -> Vec<GroupAction>,
+    ) -> Vec<Action> {
+        let steps = what(&mut self.groups);
+        self.carry_out(steps)
+    }
+
+    pub(super) fn carry_out(&mut self, steps: Vec<GroupAction>) -> Vec<Action> {
+        let (mut actions, mut told) = (Vec::new(), None);
+        for step in steps {
+            match step {
+                GroupAction::Send { to, message } => {
+                    actions.push(Action::SendGroupMessage { to, message })
+                }
+                GroupAction::Answer { to, answer } => {
+                    actions.push(reply::group_reply(&self.clients, to, answer, &mut told))
+                }
+                GroupAction::Learn(formed) => {
+                    let elsewhere = |data: &&RankData| !self.clients.has_job(&data.proc.nspace);
+                    let data: Vec<RankData> =
+                        formed.data.iter().filter(elsewhere).cloned().collect();
+                    data.into_iter().for_each(|data| self.data.learn(data));
+                    let here = |procs: &&[Proc]| {
+                        procs
+                            .first()
+                            .is_some_and(|proc| self.clients.has_job(&proc.nspace))
+                    };
+                    let here: Vec<&[Proc]> = formed.members.of_each_job().filter(here).collect();
+                    for member in here.into_iter().flatten() {
+                        let ctx = ServerContext::new(&self.clients, &self.settings);
+                        actions.extend(self.data.share(ctx, &self.groups, member));
+                    }
+                }
+                GroupAction::Lost { proc, uid } => actions.extend(self.events.notify_of_end(
+                    ServerContext::new(&self.clients, &self.settings),
+                    &proc,
+                    UserScope::User(uid),
+                )),
+                GroupAction::Forget(jobs) => jobs
+                    .iter()
+                    .for_each(|nspace| self.data.drop_values_of_job(nspace)),
+                GroupAction::Tell { procs, code, infos } => {
+                    let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));
+                    let infos = [vec![targets], infos].concat();
+                    let event = Event {
+                        code,
+                        source: None,
+                        range: Range::Custom,
+                        infos,
+                    };
+                    actions.extend(self.notify(event).unwrap_or_default());
+                }
+            }
+        }
+        actions
+    }
+}

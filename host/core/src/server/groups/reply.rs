@@ -1,0 +1,93 @@
+//! Replies to calls of groups.
+use crate::{
+    group::{self, Formed, GroupCallResult},
+    policy,
+    server::{Action, RequestId, clients::ClientTable},
+};
+use peal_model::{DataArray, GroupResult, Info, JobInfo, Nspace, Reply, Value, code, key};
+use std::sync::Arc;
+
+/// Returns the reply to a call of a group. `told` holds the latest result; the next participant of
+/// the same job shares it.
+pub(super) fn group_reply(
+    clients: &ClientTable,
+    to: RequestId,
+    answer: GroupCallResult,
+    told: &mut Option<NotifiedParticipant>,
+) -> Action {
+    let reply = match answer {
+        GroupCallResult::Done => Reply::Status(code::PMIX_SUCCESS),
+        GroupCallResult::NotConnected(status) => Reply::Status(status),
+        GroupCallResult::Connected(formed) => {
+            let own = clients.peer(to.peer).map(|peer| &peer.proc.nspace);
+            Reply::Connected {
+                status: code::PMIX_SUCCESS,
+                jobs: jobs_for(own, &formed),
+            }
+        }
+        GroupCallResult::Failed(group::GroupFailure { status, reason, .. }) => {
+            let (members, jobs, infos) = (Vec::new(), Vec::new(), vec![policy::reason(reason)]);
+            Reply::Group(
+                GroupResult {
+                    status,
+                    members,
+                    context_id: None,
+                    jobs,
+                    infos,
+                }
+                .into(),
+            )
+        }
+        GroupCallResult::Formed(formed) => {
+            let own = clients.peer(to.peer).map(|peer| &peer.proc.nspace);
+            let same = |told: &&NotifiedParticipant| {
+                Arc::ptr_eq(&told.formed, &formed) && told.own.as_ref() == own
+            };
+            let result = told.as_ref().filter(same).map(|told| told.result.clone());
+            let result = result.unwrap_or_else(|| Arc::new(formed_for(own, &formed)));
+            *told = Some(NotifiedParticipant {
+                formed,
+                own: own.cloned(),
+                result: result.clone(),
+            });
+            Reply::Group(result)
+        }
+    };
+    Action::Reply { to, reply }
+}
+
+/// The latest result sent to a participant. The next participant of the same job shares it instead
+/// of a copy.
+pub(super) struct NotifiedParticipant {
+    formed: Arc<Formed>,
+    own: Option<Nspace>,
+    result: Arc<GroupResult>,
+}
+
+/// Returns the result of a construct for procs of a job, without the data of their own job.
+fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
+    let infos = formed.infos.iter().map(|(proc, said)| {
+        let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
+        let all = [vec![whose], said.clone()].concat();
+        Info::new(
+            key::PMIX_GROUP_INFO,
+            Value::DataArray(DataArray::infos(all)),
+        )
+    });
+    GroupResult {
+        status: code::PMIX_SUCCESS,
+        members: formed.membership(),
+        context_id: formed.context_id,
+        jobs: jobs_for(own, formed),
+        infos: infos.collect(),
+    }
+}
+
+fn jobs_for(own: Option<&Nspace>, formed: &Formed) -> Vec<JobInfo> {
+    formed
+        .jobs
+        .iter()
+        .filter(|job| Some(&job.nspace) != own)
+        .map(|job| (**job).clone())
+        .collect()
+}

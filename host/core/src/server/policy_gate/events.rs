@@ -1,0 +1,196 @@
+//! Events of clients and of tenants' handlers, and registrations for events, before and after their
+//! policies.
+use super::{
+    denial::{DenialRecipient, DenialReply},
+    held::GatedOperation,
+    question,
+};
+use crate::{
+    MonotonicTime,
+    server::{
+        Action, EventBudget, PeerId, RequestId, ServerContext, ServerState,
+        events::{self, RaiseRequest, RaisingOwner},
+        reply,
+    },
+    user_scope::UserScope,
+};
+use peal_model::{
+    Event, Hook, Info, PolicyRequest, PolicySubject, Proc, Status, UserIdentity, code,
+};
+use std::{collections::BTreeSet, mem, sync::Arc};
+
+impl ServerState {
+    /// Handles an event of a client or of a tenant's handler: distributes it, holds it for its
+    /// policies, or denies it.
+    pub(in crate::server) fn enter_event(
+        &mut self,
+        raising: RaiseRequest,
+        mut event: Event,
+        identity: Option<UserIdentity>,
+    ) -> Vec<Action> {
+        let matter = PolicySubject::Event {
+            code: event.code,
+            range: event.range,
+        };
+        let targets = event.custom_targets().unwrap_or_default();
+        let question = question(
+            &self.clients,
+            matter,
+            event.source.clone(),
+            identity,
+            &targets,
+        );
+        let (refusal, groups) = match raising {
+            RaiseRequest::Client(to, _) => {
+                (DenialReply::Status(to), self.clients.groups_of(to.peer))
+            }
+            RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
+        };
+        let request = PolicyRequest {
+            groups,
+            infos: mem::take(&mut event.infos),
+            ..question
+        };
+        let asker = DenialRecipient::new(Hook::Event, event.source.clone(), identity, refusal);
+        self.decide_or_hold(request, asker, GatedOperation::Event { raising, event })
+    }
+
+    pub(in crate::server) fn client_notifies(
+        &mut self,
+        to: RequestId,
+        mut event: Event,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        self.names().name_members(&mut event);
+        match events::check(&mut event, &self.settings) {
+            Err(status) => vec![reply(to, status)],
+            Ok(()) => self.enter_event(
+                RaiseRequest::Client(to, now),
+                event,
+                self.clients.identity_of(to.peer),
+            ),
+        }
+    }
+
+    /// Raises an event of the host environment or of the site's handlers, which needs no
+    /// permission.
+    pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
+        self.raise(event, RaisingOwner::Site, self.settings.allowance)
+    }
+
+    /// Raises an event of a hosted handler, with the remaining event budget.
+    pub fn raise(
+        &mut self,
+        mut event: Event,
+        raiser: RaisingOwner,
+        allowance: EventBudget,
+    ) -> Result<Vec<Action>, Status> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        match raiser {
+            RaisingOwner::Site => self.events.notify(ctx, event, allowance),
+            RaisingOwner::Tenant(identity) => {
+                events::check(&mut event, &self.settings)?;
+                self.events.check_host_registered(&event)?;
+                let raising = RaiseRequest::Handler(allowance);
+                Ok(self.enter_event(raising, event, Some(identity)))
+            }
+        }
+    }
+
+    /// Distributes a permitted event to the procs of a user scope.
+    pub(in crate::server) fn permitted(
+        &mut self,
+        raising: RaiseRequest,
+        event: Event,
+        reach: UserScope,
+    ) -> Vec<Action> {
+        let event = Arc::new(event);
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        match raising {
+            RaiseRequest::Client(to, at) => {
+                let heard = || {
+                    self.events.check_host_registered(&event)?;
+                    if self.groups.is_alone() {
+                        events::check_targets_exist(&self.clients, &event, reach)
+                    } else {
+                        Ok(())
+                    }
+                };
+                if !events::is_acted_on(event.code)
+                    && let Err(status) = heard()
+                {
+                    return vec![reply(to, status)];
+                }
+                // Deliveries precede the reply: recipients wait for the event, and the raiser only
+                // for its acknowledgement.
+                let mut actions =
+                    self.events
+                        .distribute(ctx, event.clone(), reach, self.settings.allowance);
+                actions.push(reply(to, code::PMIX_SUCCESS));
+                if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
+                    (event.code, &event.source)
+                {
+                    actions.extend(self.controls.checkpointed(
+                        ctx,
+                        &mut self.events,
+                        proc,
+                        &event.infos,
+                    ));
+                }
+                actions.extend(self.group_event(&event, at));
+                actions
+            }
+            RaiseRequest::Handler(allowance) => {
+                self.events.distribute(ctx, event, reach, allowance)
+            }
+        }
+    }
+
+    /// Handles a registration for events: registers it or holds it for the policies of events.
+    pub(in crate::server) fn enter_registration(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        codes: Vec<Status>,
+        directives: Vec<Info>,
+    ) -> Vec<Action> {
+        let hook = Hook::Event;
+        if !self.gate.is_policed(hook) {
+            let ctx = ServerContext::new(&self.clients, &self.settings);
+            return self.events.register(ctx, to, codes, &directives);
+        }
+        let identity = self.clients.identity_of(to.peer);
+        let question = question(
+            &self.clients,
+            PolicySubject::Registration,
+            Some(source.clone()),
+            identity,
+            &[],
+        );
+        let request = PolicyRequest {
+            groups: self.clients.groups_of(to.peer),
+            codes: codes.clone(),
+            directives,
+            ..question
+        };
+        let asker = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
+        self.hold_for_policies(request, asker, GatedOperation::Registration { to, codes })
+    }
+
+    /// Removes codes from the registrations of a client, also from those that are undecided.
+    pub(in crate::server) fn deregister(
+        &mut self,
+        peer: PeerId,
+        codes: Vec<Status>,
+    ) -> Vec<Action> {
+        let codes: BTreeSet<Status> = codes.into_iter().collect();
+        // A client that withdraws an undecided registration need not wait for the decision.
+        let undecided = self.gate.remove_codes(peer, &codes);
+        let mut actions: Vec<Action> = undecided
+            .into_iter()
+            .map(|to| reply(to, code::PMIX_SUCCESS))
+            .collect();
+        actions.extend(self.events.deregister(peer, &codes));
+        actions
+    }
+}
