@@ -2,6 +2,22 @@
 //!
 //! [`ServerState`] is stepped by its caller. Calls take the time where it matters and return the
 //! [`Action`]s to carry out, in order. Requests for the host environment become [`Upcall`]s.
+//!
+//! The state consists of parts with private fields. A part gets what it needs of the others as
+//! arguments, mostly a `ServerContext`: the clients and the settings. Functions are on
+//! [`ServerState`] itself where several parts change together: ends of procs and jobs
+//! (`lifecycle.rs`), requests that the policy gate resumes (`policy_gate/`), and decisions about
+//! groups (`groups/`).
+//!
+//! | part | contents |
+//! |---|---|
+//! | `ClientTable` (`clients.rs`) | jobs, tools, connections and their users |
+//! | `DataExchange` (`data/`) | values that procs put, fences, connects |
+//! | `EventDelivery` (`events/`) | registrations, retained events, losses of connections |
+//! | `JobControlRequests` (`control/`) | job-control ledger, declarations of procs |
+//! | `Monitors` (`monitors.rs`) | monitors |
+//! | `Gate` (`policy_gate/held.rs`) | requests that wait for decisions |
+//! | `Groups`, `Psets` (`core/group/`, `core/psets.rs`) | groups of all servers, process sets |
 
 mod action;
 mod clients;
