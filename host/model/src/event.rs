@@ -26,15 +26,7 @@ impl Event {
 
     /// Returns the affected procs (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
     pub fn affected(&self) -> Vec<Proc> {
-        let keys = [
-            key::PMIX_EVENT_AFFECTED_PROC,
-            key::PMIX_EVENT_AFFECTED_PROCS,
-        ];
-        keys.iter()
-            .filter_map(|key| self.infos.value_of(*key))
-            .filter_map(|value| value.as_procs())
-            .flatten()
-            .collect()
+        self.infos.affected_procs()
     }
 
     /// Returns true if default handlers are not called (`PMIX_EVENT_NON_DEFAULT`).

@@ -71,6 +71,19 @@ pub trait Infos {
     fn is_true(&self, key: crate::KeyName) -> bool {
         self.value_of(key).and_then(Value::as_bool).unwrap_or(false)
     }
+
+    /// Returns the affected procs (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`) of an event or of a
+    /// registration's filter. Values of other types count as absent.
+    fn affected_procs(&self) -> Vec<crate::Proc> {
+        let keys = [
+            crate::key::PMIX_EVENT_AFFECTED_PROC,
+            crate::key::PMIX_EVENT_AFFECTED_PROCS,
+        ];
+        keys.into_iter()
+            .filter_map(|key| self.value_of(key)?.as_procs())
+            .flatten()
+            .collect()
+    }
 }
 
 impl Infos for [Info] {

@@ -1,7 +1,7 @@
 //! Events of the client: its registrations, the events kept until it registers for them, and events
 //! that a server repeats.
 use peal_core::{audience::PeerRegistrations, class::ClassFilter};
-use peal_model::{Event, Info, Infos, Proc, Range, Status, key};
+use peal_model::{Event, Info, Infos, Proc, Range, Status};
 use std::{
     collections::{BTreeSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
@@ -34,18 +34,10 @@ impl RelayedRegistration {
     /// Reads a registration as a server does. Without a class directive both classes count, as in
     /// `libpmix`.
     pub(crate) fn new(codes: Vec<Status>, infos: &[Info]) -> RelayedRegistration {
-        let filters = [
-            key::PMIX_EVENT_AFFECTED_PROC,
-            key::PMIX_EVENT_AFFECTED_PROCS,
-        ];
-        let affected = filters
-            .iter()
-            .filter_map(|key| infos.value_of(*key))
-            .filter_map(|value| value.as_procs());
         RelayedRegistration {
             codes,
             levels: ClassFilter::of(infos, ClassFilter::Both),
-            affected: affected.flatten().collect(),
+            affected: infos.affected_procs(),
         }
     }
 }

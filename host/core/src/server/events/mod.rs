@@ -162,15 +162,7 @@ impl EventDelivery {
         if ctx.clients.active_peer(to.peer).is_none() {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         }
-        let filters = [
-            key::PMIX_EVENT_AFFECTED_PROC,
-            key::PMIX_EVENT_AFFECTED_PROCS,
-        ];
-        let affected = filters
-            .iter()
-            .filter_map(|key| infos.value_of(*key))
-            .filter_map(|value| value.as_procs());
-        let affected: Vec<Proc> = affected.flatten().collect();
+        let affected = infos.affected_procs();
         let registered = self.interests.get(&to.peer);
         let taken = registered.map_or(0, PeerRegistrations::len) + self.demand.waiting_of(to.peer);
         if taken + codes.len() + affected.len() >= ctx.settings.max_registrations
