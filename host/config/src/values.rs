@@ -21,28 +21,8 @@ pub trait Keyword: Copy + PartialEq + Sized + 'static {
     }
 }
 
-/// Defines enumerations and their keywords.
-macro_rules! words {
-    ($(
-        $(#[doc = $about:literal])+
-        $Name:ident { $( $(#[doc = $doc:literal])+ $Value:ident = $word:literal, )+ }
-    )+) => { $(
-        $(#[doc = $about])+
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum $Name { $( $(#[doc = $doc])+ $Value, )+ }
-
-        impl Keyword for $Name {
-            const ALL: &'static [$Name] = &[$($Name::$Value),+];
-
-            fn name(self) -> &'static str {
-                match self { $($Name::$Value => $word,)+ }
-            }
-        }
-    )+ };
-}
-
-/// Gives keywords to choices that are defined where they take effect. A value after the semicolon has a
-/// name, but a setting cannot have it.
+/// Gives keywords to enumerations, also to those that are defined where they take effect. A value
+/// after the semicolon has a name, but a setting cannot have it.
 macro_rules! keywords {
     ($( $Type:ty { $( $Value:path = $word:literal, )+ $( ; $Other:path = $other:literal )? } )+) => { $(
         impl Keyword for $Type {
@@ -55,6 +35,20 @@ macro_rules! keywords {
                 }
             }
         }
+    )+ };
+}
+
+/// Defines enumerations and their keywords.
+macro_rules! words {
+    ($(
+        $(#[doc = $about:literal])+
+        $Name:ident { $( $(#[doc = $doc:literal])+ $Value:ident = $word:literal, )+ }
+    )+) => { $(
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $Name { $( $(#[doc = $doc])+ $Value, )+ }
+
+        keywords! { $Name { $( $Name::$Value = $word, )+ } }
     )+ };
 }
 

@@ -6,8 +6,7 @@ use super::{
     reaper,
     termination::ScanResult,
 };
-use peal_core::choice::RestartScope;
-use peal_core::job_control::JobAction;
+use peal_core::{choice::RestartScope, job_control::JobAction};
 use peal_model::{Rank, code};
 use peal_server::ProcExit;
 use rustix::process::Signal;

@@ -24,8 +24,7 @@ use crate::{
     user_shares::{ShareLimits, UserShares},
 };
 use peal_audit::AuditTrail;
-use peal_core::choice::IdentityCheck;
-use peal_core::server::Monitoring;
+use peal_core::{choice::IdentityCheck, server::Monitoring};
 use peal_model::{Proc, UserIdentity};
 use peal_store::TraceRateLimit;
 use peal_wire::{DecodeLimits, ServerUri};

@@ -10,8 +10,10 @@ use peal_audit::{
     AdmissionDenial, AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread,
     DecisionEntry, Destinations, ModuleFacts, Secrets, TrailRetention,
 };
-use peal_core::choice::RecordFailurePolicy;
-use peal_core::policy::{DecidedBy, Verdict};
+use peal_core::{
+    choice::RecordFailurePolicy,
+    policy::{DecidedBy, Verdict},
+};
 use peal_model::{
     Event, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status, UserIdentity,
     code,

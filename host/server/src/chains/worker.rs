@@ -66,14 +66,8 @@ impl ChainWorker {
             match work {
                 ChainWork::Reseat(seats) => self.replace_modules(&seats),
                 ChainWork::Event(passing) => {
-                    let event = &passing.entered.span;
-                    let span = tracing::info_span!(parent: event, "chain", owner = %self.owner);
-                    // A disabled span would hide the spans around it.
-                    let span = if span.is_disabled() {
-                        event.clone()
-                    } else {
-                        span
-                    };
+                    let chain = || tracing::info_span!("chain", owner = %self.owner).or_current();
+                    let span = passing.entered.span.in_scope(chain);
                     self.event(passing, &queue).instrument(span).await;
                 }
             }
