@@ -8,5 +8,15 @@
 //! | module | contents |
 //! |---|---|
 //! | [`abi`] | the C types, with their C names in its documentation; sizes are checked by the compiler |
+//! | [`convert`] | C values to the model and back, bounded and copied |
+//! | [`destruct`] | destructors of the C structures |
+//! | [`heap_array`] | arrays in the C heap that free themselves unless a caller gets them |
+//! | [`memory`] | `malloc`, `free` and copies in the C heap |
+//! | `hwloc` | hwloc's library, loaded when a cpuset or topology needs it |
 
 pub mod abi;
+pub mod convert;
+pub mod destruct;
+pub mod heap_array;
+mod hwloc;
+pub mod memory;
