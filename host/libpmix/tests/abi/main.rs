@@ -3,3 +3,4 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail their tests")]
 mod layout;
 mod program;
+mod version;
