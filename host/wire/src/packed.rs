@@ -70,9 +70,7 @@ impl<'a> MessageReader<'a> {
     /// Reads the count of a field, which must be `wanted_count`, and the type in a described
     /// buffer.
     pub(crate) fn header(&mut self, wanted: DataType, wanted_count: u64) -> Result<(), WireError> {
-        self.described(dt::PMIX_INT32)?;
-        let count: i32 = self.signed("count of a field")?;
-        self.described(wanted)?;
+        let count = self.open_header(wanted)?;
         if u64::try_from(count) != Ok(wanted_count) {
             return Err(WireError::Count {
                 data_type: wanted,
@@ -81,6 +79,14 @@ impl<'a> MessageReader<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Reads the count of a field, whatever it is, and the type in a described buffer.
+    pub(crate) fn open_header(&mut self, wanted: DataType) -> Result<i32, WireError> {
+        self.described(dt::PMIX_INT32)?;
+        let count = self.signed("count of a field")?;
+        self.described(wanted)?;
+        Ok(count)
     }
 
     fn described(&mut self, wanted: DataType) -> Result<(), WireError> {

@@ -82,6 +82,11 @@ impl<'a> MessageReader<'a> {
         self.data.is_empty()
     }
 
+    /// Returns the number of bytes that were not read.
+    pub(crate) fn left(&self) -> usize {
+        self.data.len()
+    }
+
     /// Returns an error unless everything was read.
     pub(crate) fn finish(&self, what: &'static str) -> Result<(), WireError> {
         match self.data.len() {
