@@ -41,3 +41,6 @@ pub mod status;
 mod status_texts;
 pub mod strings;
 pub mod value;
+
+#[cfg(test)]
+mod stock;
