@@ -11,6 +11,7 @@
 //! | [`buffer`], [`pack`], [`compress`] | buffers, their contents, compression |
 //! | [`print`] | values and structures as text |
 //! | [`regex`], [`cpuset`] | regular expressions, cpusets, localities |
+//! | [`topology`] | topology, processors of this process, distances of devices |
 //! | [`frameworks`] | data symbols |
 
 pub mod argv;
@@ -40,6 +41,7 @@ mod stats_texts;
 pub mod status;
 mod status_texts;
 pub mod strings;
+pub mod topology;
 pub mod value;
 
 #[cfg(test)]

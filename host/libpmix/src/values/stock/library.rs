@@ -1,5 +1,5 @@
 //! The C library, loaded beside this one.
-use crate::abi::{CDataBuffer, CInfo, CProc, CStatus, CValue};
+use crate::abi::{CCpuset, CDataBuffer, CDeviceDistance, CInfo, CProc, CStatus, CTopology, CValue};
 use std::{
     ffi::{CString, c_char, c_int, c_uint, c_void},
     mem,
@@ -37,6 +37,14 @@ macro_rules! functions {
 }
 
 type TextOf<T> = unsafe extern "C" fn(T) -> *const c_char;
+type Distances = unsafe extern "C" fn(
+    *mut CTopology,
+    *mut CCpuset,
+    *mut CInfo,
+    usize,
+    *mut *mut CDeviceDistance,
+    *mut usize,
+) -> CStatus;
 type Generate = unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> CStatus;
 
 functions! {
@@ -68,6 +76,10 @@ functions! {
         unsafe extern "C" fn(*const u8, usize, *mut *mut u8, *mut usize) -> bool;
     generate_regex "PMIx_generate_regex": Generate;
     generate_ppn "PMIx_generate_ppn": Generate;
+    tool_init "PMIx_tool_init": unsafe extern "C" fn(*mut CProc, *mut CInfo, usize) -> CStatus;
+    load_topology "PMIx_Load_topology": unsafe extern "C" fn(*mut CTopology) -> CStatus;
+    get_cpuset "PMIx_Get_cpuset": unsafe extern "C" fn(*mut CCpuset, u8) -> CStatus;
+    compute_distances "PMIx_Compute_distances": Distances;
 }
 
 /// Returns the path of the C library.

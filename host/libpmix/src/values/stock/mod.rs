@@ -3,3 +3,4 @@
 mod library;
 mod packing;
 mod texts;
+mod topology;

@@ -1,11 +1,19 @@
-//! hwloc's library, loaded when a cpuset or topology is first converted. Without it these two types
-//! are not supported; all others are.
+//! hwloc's library, loaded when a cpuset or topology is first needed. Without it these two types are
+//! not supported; all others are.
+mod objects;
+
+pub(crate) use objects::DistanceQuery;
+
 use crate::{convert::ConvertError, memory};
+use objects::Object;
 use peal_model::{Bytes, Text};
 use std::{
-    ffi::{CStr, c_char, c_int, c_uchar, c_ulong, c_void},
+    ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulong, c_void},
     mem, ptr, slice,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicPtr, Ordering},
+    },
 };
 
 /// Name of the library of hwloc 2, of which the C library uses the same.
@@ -25,6 +33,23 @@ const RECEIVED: c_ulong = 1 | 2;
 /// `HWLOC_TYPE_FILTER_KEEP_IMPORTANT`.
 const KEEP_IMPORTANT: c_int = 3;
 
+/// `HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST`.
+const BLACKLIST: c_ulong = 1;
+
+/// Topology of this machine, which [`HwlocLibrary::local_topology`] shares. A pointer and no lock:
+/// the child of a fork finds it empty or ready.
+static LOCAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Whose binding a cpuset is: `HWLOC_CPUBIND_PROCESS` and `HWLOC_CPUBIND_THREAD`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum BindingOwner {
+    /// The process: all that its threads may use.
+    Process = 1,
+    /// The calling thread.
+    Thread = 2,
+}
+
 /// `struct hwloc_topology_support`, as far as it is used.
 #[repr(C)]
 struct Support {
@@ -39,10 +64,17 @@ pub(crate) struct HwlocLibrary {
     bitmap_free: unsafe extern "C" fn(*mut c_void),
     bitmap_list_asprintf: unsafe extern "C" fn(*mut *mut c_char, *const c_void) -> c_int,
     bitmap_list_sscanf: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
+    bitmap_intersects: unsafe extern "C" fn(*const c_void, *const c_void) -> c_int,
+    get_cpubind: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int,
+    get_type_depth: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    get_nbobjs_by_depth: unsafe extern "C" fn(*mut c_void, c_int) -> c_uint,
+    get_obj_by_depth: unsafe extern "C" fn(*mut c_void, c_int, c_uint) -> *const Object,
     topology_init: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
     topology_dup: unsafe extern "C" fn(*mut *mut c_void, *mut c_void) -> c_int,
     topology_destroy: unsafe extern "C" fn(*mut c_void),
     topology_load: unsafe extern "C" fn(*mut c_void) -> c_int,
+    topology_get_depth: unsafe extern "C" fn(*mut c_void) -> c_int,
+    topology_set_components: unsafe extern "C" fn(*mut c_void, c_ulong, *const c_char) -> c_int,
     topology_set_flags: unsafe extern "C" fn(*mut c_void, c_ulong) -> c_int,
     topology_set_io_types_filter: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
     topology_set_xmlbuffer: unsafe extern "C" fn(*mut c_void, *const c_char, c_int) -> c_int,
@@ -89,10 +121,17 @@ fn load() -> Option<HwlocLibrary> {
         bitmap_free,
         bitmap_list_asprintf,
         bitmap_list_sscanf,
+        bitmap_intersects,
+        get_cpubind,
+        get_type_depth,
+        get_nbobjs_by_depth,
+        get_obj_by_depth,
         topology_init,
         topology_dup,
         topology_destroy,
         topology_load,
+        topology_get_depth,
+        topology_set_components,
         topology_set_flags,
         topology_set_io_types_filter,
         topology_set_xmlbuffer,
@@ -134,13 +173,15 @@ impl HwlocLibrary {
         unsafe { (self.bitmap_free)(bitmap) };
     }
 
-    /// Frees a topology; null is allowed.
+    /// Frees a topology. Null, and the topology that [`HwlocLibrary::local_topology`] shares, are left
+    /// alone.
     ///
     /// # Safety
     ///
-    /// `topology` is null or a topology of hwloc that is used by nothing else any more.
+    /// `topology` is null, the shared one, or a topology of hwloc that is used by nothing else any
+    /// more.
     pub(crate) unsafe fn free_topology(&self, topology: *mut c_void) {
-        if !topology.is_null() {
+        if !topology.is_null() && topology != LOCAL.load(Ordering::Acquire) {
             // SAFETY: the caller guarantees a topology.
             unsafe { (self.topology_destroy)(topology) };
         }
@@ -217,6 +258,65 @@ impl HwlocLibrary {
             return Err(ConvertError::Hwloc { what: "cpuset" });
         }
         Ok(bitmap)
+    }
+
+    /// Returns the topology of this machine. It is loaded once, shared by all callers, and lives as
+    /// long as the process.
+    pub(crate) fn local_topology(&self) -> Result<*mut c_void, ConvertError> {
+        let known = LOCAL.load(Ordering::Acquire);
+        if !known.is_null() {
+            return Ok(known);
+        }
+        let loaded = self.discover()?;
+        let empty = ptr::null_mut();
+        match LOCAL.compare_exchange(empty, loaded, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(loaded),
+            Err(first) => {
+                // SAFETY: the topology was loaded here, and another thread was first to share one.
+                unsafe { self.free_topology(loaded) };
+                Ok(first)
+            }
+        }
+    }
+
+    /// Loads the topology of this machine, with devices as the C library asks for them.
+    fn discover(&self) -> Result<*mut c_void, ConvertError> {
+        let mut topology = ptr::null_mut();
+        // SAFETY: hwloc writes a topology to the pointer.
+        if unsafe { (self.topology_init)(&mut topology) } != 0 {
+            return Err(ConvertError::Hwloc { what: "topology" });
+        }
+        // SAFETY: the topology is new, and the name is a string. Component `gl` connects to an X
+        // server, so the C library does without; that fails where hwloc has no such component.
+        let loaded = unsafe {
+            (self.topology_set_components)(topology, BLACKLIST, c"gl".as_ptr());
+            (self.topology_set_io_types_filter)(topology, KEEP_IMPORTANT) == 0
+                && (self.topology_load)(topology) == 0
+        };
+        if !loaded {
+            // SAFETY: the topology was made here.
+            unsafe { self.free_topology(topology) };
+            return Err(ConvertError::Hwloc { what: "topology" });
+        }
+        Ok(topology)
+    }
+
+    /// Returns the processors that the process or the calling thread may use, as a new bitmap;
+    /// `None` if the system does not tell them.
+    pub(crate) fn binding(&self, owner: BindingOwner) -> Result<Option<*mut c_void>, ConvertError> {
+        let topology = self.local_topology()?;
+        // SAFETY: the function has no conditions.
+        let bitmap = unsafe { (self.bitmap_alloc)() };
+        if bitmap.is_null() {
+            return Err(ConvertError::Hwloc { what: "cpuset" });
+        }
+        // SAFETY: the topology is loaded, and the bitmap is new.
+        if unsafe { (self.get_cpubind)(topology, bitmap, owner as c_int) } != 0 {
+            // SAFETY: the bitmap was made here.
+            unsafe { self.free_bitmap(bitmap) };
+            return Ok(None);
+        }
+        Ok(Some(bitmap))
     }
 
     /// Returns a topology as XML, and its support structures, which the XML has not.
