@@ -18,6 +18,7 @@
 //! | [`version`] | `PMIx_Get_version` |
 //! | [`values`] | functions that need no server |
 //! | [`client`] | functions of clients and tools |
+//! | [`server`] | functions of host environments |
 //!
 //! # An exported function
 //!
@@ -56,5 +57,6 @@ pub mod duplicate;
 pub mod heap_array;
 mod hwloc;
 pub mod memory;
+pub mod server;
 pub mod values;
 pub mod version;

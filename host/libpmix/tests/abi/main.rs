@@ -4,5 +4,6 @@
 mod layout;
 mod names;
 mod program;
+mod server;
 mod values;
 mod version;
