@@ -1,6 +1,7 @@
 //! Generates the reference pages of the book (`docs/src/reference`) from the programs and the
 //! contract.
 mod commands;
+mod libpmix;
 mod metrics;
 mod statuses;
 mod wit;
@@ -27,6 +28,7 @@ fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
         ("docs/src/reference/wit.md", wit::page(root)?),
         ("docs/src/reference/metrics.md", metrics::page(root)?),
         ("docs/src/reference/statuses.md", statuses::page(root)?),
+        ("docs/src/reference/libpmix.md", libpmix::page(root)?),
     ])
 }
 
