@@ -212,6 +212,7 @@ mod tests {
         memory::counter,
     };
     use peal_model::{Bytes, Text, Topology};
+    use peal_needs::needs;
     use std::{mem, ptr, thread};
 
     const BAD: CStatus = code::PMIX_ERR_BAD_PARAM.0;
@@ -328,18 +329,14 @@ mod tests {
         }
     }
 
+    #[needs(libpmix)]
     #[test]
     fn topology_is_shared_and_survives_its_destructor() {
         let before = counter::live();
         let (mut first, mut second) = (CTopology::zeroed(), CTopology::zeroed());
         // SAFETY: the topologies are empty or were loaded here.
         unsafe {
-            let status = load_topology(&mut first);
-            if hwloc::library().is_none() {
-                assert_eq!(status, UNSUPPORTED);
-                return;
-            }
-            assert_eq!(status, 0);
+            assert_eq!(load_topology(&mut first), 0);
             let source = CStr::from_ptr(first.source).to_bytes().to_vec();
             assert!(source.starts_with(b"hwloc:2."), "{source:?}");
             let address = first.topology;
@@ -355,11 +352,9 @@ mod tests {
         assert_eq!(counter::live(), before);
     }
 
+    #[needs(libpmix)]
     #[test]
     fn cpuset_of_a_thread_is_its_binding() {
-        if hwloc::library().is_none() {
-            return;
-        }
         let before = counter::live();
         let mut process = CCpuset::zeroed();
         // SAFETY: the cpuset is empty.
@@ -385,11 +380,9 @@ mod tests {
         assert!(all.starts_with(&list), "{all} {list}");
     }
 
+    #[needs(libpmix)]
     #[test]
     fn distances_are_those_of_each_processor_and_device() {
-        if hwloc::library().is_none() {
-            return;
-        }
         let mut topology = two_packages();
         let distances = |cpus: &str, infos: &[Info]| {
             let mut cpuset = cpuset_of(cpus);
