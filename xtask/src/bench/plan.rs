@@ -83,6 +83,12 @@ const A_THIRD: f64 = 1.0 / 3.0;
 /// Number of turns of each job in a session.
 const TURNS: u32 = 10;
 
+/// Number of repetitions in a turn of a collective, and before them. A turn takes some dozens of
+/// milliseconds. The warm-up before it removes the effects of the previous turn.
+fn collective_turn(procs: u32) -> (u32, u32) {
+    ((1000 / procs).max(16), 3)
+}
+
 fn metric(arm: &str, name: &'static str) -> Metric {
     Metric {
         arm: arm.to_owned(),
@@ -118,6 +124,7 @@ impl Plan {
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
                 Group::Memory => plan.memory(),
+                Group::Trace => plan.trace(),
                 Group::Attack => plan.attack(),
                 Group::Register => plan.register(),
                 Group::Start => Release::BOTH
@@ -166,10 +173,14 @@ impl Plan {
 
     /// Adds the same job for several sides, which measure by turns. The names are those of
     /// [`Plan::jobs`].
-    fn by_turns(&mut self, name: &str, sides: &[Side], procs: u32, mode: &'static str) {
-        // A turn takes some dozens of milliseconds. The warm-up before it removes the effects of
-        // the previous turn.
-        let (count, warm, turns) = ((1000 / procs).max(16), 3, self.size.of(TURNS));
+    fn by_turns(
+        &mut self,
+        name: &str,
+        sides: &[Side],
+        (procs, mode, hosts): (u32, &'static str, Hosts),
+        (count, warm): (u32, u32),
+    ) {
+        let turns = self.size.of(TURNS);
         let sides = sides
             .iter()
             .filter(|side| self.with_c || side.is_without_c());
@@ -180,7 +191,7 @@ impl Plan {
             count,
             warm,
             extra: turns,
-            hosts: Hosts::Nothing,
+            hosts,
         };
         let (names, jobs) = sides
             .map(|side| (format!("{name}.{}", side.name()), job(side)))
@@ -673,7 +684,8 @@ impl Plan {
         for procs in [2, 4, 8, 16, 32, 64] {
             let name = format!("fence.{procs}");
             let sides = [Side::Peal, Side::C, Side::PealClient];
-            self.by_turns(&name, &sides, procs, "fence");
+            let job = (procs, "fence", Hosts::Nothing);
+            self.by_turns(&name, &sides, job, collective_turn(procs));
             let what = format!("{procs} procs, ");
             self.against_c(
                 Group::Fence,
@@ -689,7 +701,8 @@ impl Plan {
         for procs in [2, 8, 32, 64] {
             for (mode, with) in [("group", "without"), ("groupid", "with")] {
                 let name = format!("{mode}.{procs}");
-                self.by_turns(&name, &[Side::Peal, Side::C], procs, mode);
+                let (sides, job) = ([Side::Peal, Side::C], (procs, mode, Hosts::Nothing));
+                self.by_turns(&name, &sides, job, collective_turn(procs));
                 for (what, metric_name) in
                     [("construct", "construct_us"), ("destruct", "destruct_us")]
                 {
@@ -792,6 +805,51 @@ impl Plan {
                 must,
             );
         }
+    }
+
+    fn trace(&mut self) {
+        // Whatever the spans cost when they are off would be a few nanoseconds of some dozens of
+        // microseconds. The bounds are what turns of the same program may differ.
+        let levels = [
+            (Side::PealTraceOff, "trace off", Must::RatioAtMost(1.05)),
+            (Side::PealClient, "trace at warn", Must::RatioAtMost(1.1)),
+        ];
+        let sides = [Side::PealTraceOff, Side::PealWithoutTrace, Side::PealClient];
+        for (what, name, job) in [
+            (
+                "there and back",
+                "trace.pingpong",
+                (2, "pingpong", Hosts::Nothing),
+            ),
+            (
+                "through 16 handlers and back",
+                "trace.chain",
+                (1, "pingpong", Hosts::NoopHandlers),
+            ),
+        ] {
+            self.by_turns(name, &sides, job, (300, 30));
+            let of = |side: Side| metric(&format!("{name}.{}", side.name()), "us");
+            for (side, level, must) in levels {
+                let peer = ("compiled out", of(Side::PealWithoutTrace));
+                let what = format!("{what}, {level}");
+                self.row(Group::Trace, what, of(side), peer, "us", must);
+            }
+        }
+        let (few, many) = (64, 512);
+        let of = |side: Side| format!("trace.memory.{}", side.name());
+        for side in [Side::PealTraceOff, Side::PealClient] {
+            self.arm(of(side), MeasuredWork::Growth { side, few, many });
+        }
+        let name = "rss_kib_per_client";
+        let (ours, peer) = (of(Side::PealClient), of(Side::PealTraceOff));
+        self.row(
+            Group::Trace,
+            format!("server, resident, per idle client from {few} to {many}, trace at warn"),
+            metric(&ours, name),
+            ("trace off", metric(&peer, name)),
+            "KiB",
+            Must::Nothing,
+        );
     }
 
     fn attack(&mut self) {
