@@ -107,8 +107,8 @@ impl Scrubber {
                         self.any(&call.event.infos) || self.steps(&call.steps)
                     }
                     CallSubject::Policy(call) => {
-                        self.any(&call.request.infos)
-                            || self.any(&call.request.directives)
+                        self.any(call.request.subject.infos())
+                            || self.any(call.request.subject.directives())
                             || self.steps(&call.steps)
                     }
                     CallSubject::Log(call) => {
@@ -133,7 +133,9 @@ impl Scrubber {
                     || matches!(&record.end, CallEnd::Returned { output, .. } if self.output(output))
             }
             AuditEntry::Decision(DecisionEntry { asked, reasons, .. }) => {
-                self.any(&asked.infos) || self.any(&asked.directives) || self.any(reasons)
+                self.any(asked.subject.infos())
+                    || self.any(asked.subject.directives())
+                    || self.any(reasons)
             }
             _ => false,
         }

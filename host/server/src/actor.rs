@@ -28,7 +28,7 @@ use peal_core::{
     user_scope::UserScope,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Nspace, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
+    ConnectionKind, Event, Nspace, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
 };
 use peal_store::TraceRateLimit;
 use std::{
@@ -259,27 +259,9 @@ impl Actor {
         match (self.admissions.remove(&id), verdict) {
             (None, verdict) => self.state.decided(id, verdict),
             (Some(admission), Verdict::Granted { .. }) => self.admit(admission),
-            (
-                Some(admission),
-                Verdict::Denied {
-                    by,
-                    status,
-                    reasons,
-                },
-            ) => {
+            (Some(admission), Verdict::Denied(verdict)) => {
                 let AdmissionRequest { proc, peer, .. } = &admission.arrival;
-                let (requester, identity) = (Some(proc.clone()), Some(peer.identity));
-                let (hook, targets, decision) = (Hook::Connection, Vec::new(), Some(id));
-                let denial = Denial {
-                    hook,
-                    requester,
-                    identity,
-                    targets,
-                    decision,
-                    by,
-                    status,
-                    reasons,
-                };
+                let denial = Denial::of_connection(proc.clone(), peer.identity, id, verdict);
                 self.refuse(admission, denial);
                 Vec::new()
             }
@@ -440,7 +422,7 @@ impl Actor {
     }
 
     fn ask(&mut self, id: DecisionId, request: Arc<PolicyRequest>) -> Vec<Action> {
-        let default = self.state.default_of(request.matter.hook());
+        let default = self.state.default_of(request.subject.hook());
         let verdict = self.decisions.ask(id, request, default);
         verdict
             .map(|verdict| self.decided(id, verdict))

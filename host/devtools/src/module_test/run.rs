@@ -238,7 +238,7 @@ impl Loaded {
         let role = match &case.subject {
             CaseInput::Start => return Ok(()),
             CaseInput::Event { .. } => Some(Role::EventHandler),
-            CaseInput::Request(call) => Role::policy(call.request.matter.hook()),
+            CaseInput::Request(call) => Role::policy(call.request.subject.hook()),
             CaseInput::Log(_) => Some(Role::LogChannel),
         };
         match role.filter(|role| !self.module.has_role(*role)) {
