@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Maximum number of requests about procs of registered jobs in progress at once. Each takes a
 /// thread.
-pub(super) const REGISTERED: usize = 64;
+pub(super) const MAX_REGISTERED_REQUESTS: usize = 64;
 
 /// Result of a request that has begun: the procs on which the action failed, once it has ended.
 type PendingResult = oneshot::Receiver<Vec<RankNotDone>>;
@@ -28,7 +28,7 @@ impl EmbeddedHostEnvironment {
         // All jobs begin before the result of one is awaited, so that they proceed in parallel.
         let mut begun = Vec::new();
         for (job, ranks) in by_job {
-            let answer = match self.kin.find(&job) {
+            let answer = match self.jobs.find(&job) {
                 Some(found) => begin(found.commands, &action, &ranks).await,
                 None => self.control_registered(&job, &action, &ranks),
             };

@@ -63,7 +63,7 @@ fn now(command: &Command, name: &OsStr) -> Option<OsString> {
 }
 
 /// Removes variables that describe `peal` itself as a proc of another launcher.
-pub(super) fn inherited(command: &mut Command) {
+pub(super) fn remove_inherited(command: &mut Command) {
     let of_others = |name: &OsStr| {
         let name = name.as_encoded_bytes();
         name.starts_with(b"PMIX_")

@@ -90,7 +90,7 @@ pub struct JobRequest {
     /// Name of the node.
     pub hostname: String,
     /// Options that spawned jobs inherit.
-    pub keeping: JobOptions,
+    pub options: JobOptions,
     /// Destinations of the output.
     pub output: JobOutput,
     /// Procs that receive the standard input.
@@ -144,7 +144,7 @@ impl JobRequest {
             parent: None,
             offset: 0,
             hostname: hostname.into(),
-            keeping: JobOptions::default(),
+            options: JobOptions::default(),
             output: JobOutput::default(),
             input: StdinTarget::Nobody,
             reporting: Reporting::default(),
@@ -294,7 +294,7 @@ pub(crate) fn spawn(
         })?;
         command.current_dir(wdir);
     }
-    environment::inherited(&mut command);
+    environment::remove_inherited(&mut command);
     app.settings
         .iter()
         .for_each(|setting| setting.apply(&mut command));

@@ -20,9 +20,9 @@ use std::{
 };
 
 /// Maximum number of applications in one request, as on the command line.
-const MOST_APPS: usize = 256;
+const MAX_APPS: usize = 256;
 /// Maximum number of procs in one request, as on the command line.
-const MOST_PROCS: u32 = 65_535;
+const MAX_PROCS: u32 = 65_535;
 
 /// Directives that are honoured. Others are hints, unless they are required.
 pub(super) const SERVED: [KeyName; 29] = [
@@ -59,23 +59,23 @@ pub(super) const SERVED: [KeyName; 29] = [
 
 /// Dependence between a spawned job and its parent job (`PMIX_SPAWN_CHILD_SEP`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Bond {
+pub(super) enum ParentDependence {
     /// Both end together after a failure. The attribute is absent.
-    Kin,
+    OnFailure,
     /// Both end together after a failure, and the spawned job ends with the normal end of its
     /// parent job.
-    Dependent,
+    OnEnd,
     /// Each continues without the other.
-    Apart,
+    Independent,
 }
 
 /// Parsed spawn request.
 #[derive(Debug)]
 pub(super) struct SpawnPlan {
     pub(super) request: JobRequest,
-    pub(super) bond: Bond,
+    pub(super) dependence: ParentDependence,
     /// True if the requester receives an event at the end of the job.
-    pub(super) told_of_end: bool,
+    pub(super) notify_completion: bool,
     /// Output that is forwarded to the requester, if it is a tool.
     pub(super) forwarded: IofChannel,
 }
@@ -104,7 +104,7 @@ pub(super) fn read(
     if apps.is_empty() {
         return Err(code::PMIX_ERR_BAD_PARAM);
     }
-    if apps.len() > MOST_APPS {
+    if apps.len() > MAX_APPS {
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
     let wdir = app_of(&like.apps, parent.rank).and_then(|app| app.wdir.clone());
@@ -125,22 +125,22 @@ pub(super) fn read(
         ),
         offset,
         hostname: like.hostname.clone(),
-        keeping: like.keeping.clone(),
+        options: like.options.clone(),
         input: input(infos)?,
         reporting: reporting(infos, &like.reporting),
     };
-    if request.size() > MOST_PROCS {
+    if request.size() > MAX_PROCS {
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
-    let bond = match infos.value_of(key::PMIX_SPAWN_CHILD_SEP) {
-        None => Bond::Kin,
-        Some(_) if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) => Bond::Apart,
-        Some(_) => Bond::Dependent,
+    let dependence = match infos.value_of(key::PMIX_SPAWN_CHILD_SEP) {
+        None => ParentDependence::OnFailure,
+        Some(_) if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) => ParentDependence::Independent,
+        Some(_) => ParentDependence::OnEnd,
     };
     Ok(SpawnPlan {
         request,
-        bond,
-        told_of_end: infos.is_true(key::PMIX_NOTIFY_COMPLETION),
+        dependence: dependence,
+        notify_completion: infos.is_true(key::PMIX_NOTIFY_COMPLETION),
         forwarded: forwarded(infos),
     })
 }
@@ -164,7 +164,7 @@ fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppR
         .iter()
         .flatten()
         .filter_map(|line| assignment(line.as_bytes()));
-    let asked = infos.iter().chain(&app.infos).filter_map(setting);
+    let requested = infos.iter().chain(&app.infos).filter_map(setting);
     let pset = app
         .infos
         .value_of(key::PMIX_PSET_NAME)
@@ -172,7 +172,7 @@ fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppR
         .map(Text::from);
     Ok(AppRequest {
         wdir,
-        settings: own.chain(asked).collect(),
+        settings: own.chain(requested).collect(),
         process_set: pset,
         ..AppRequest::new(
             os(program),
@@ -251,7 +251,7 @@ fn output(infos: &[Info], like: &JobOutput, nspace: &Nspace) -> JobOutput {
     let kept = match dir {
         Some(dir) if infos.is_true(key::PMIX_IOF_FILE_ONLY) => OutputFiles::Only(dir),
         Some(dir) => OutputFiles::Too(dir),
-        None => like.kept.clone().below(nspace.as_str()),
+        None => like.files.clone().below(nspace.as_str()),
     };
     JobOutput {
         tagging: if is_tagged {
@@ -259,7 +259,7 @@ fn output(infos: &[Info], like: &JobOutput, nspace: &Nspace) -> JobOutput {
         } else {
             like.tagging
         },
-        kept,
+        files: kept,
     }
 }
 

@@ -136,7 +136,7 @@ pub(crate) enum AdmissionError {
     #[error(transparent)]
     Refused(#[from] ConnectionRefusal),
     #[error(transparent)]
-    Impostor(#[from] IdentityMismatch),
+    Identity(#[from] IdentityMismatch),
     #[error(transparent)]
     Share(#[from] ShareExceeded),
     #[error("the server's name is too long to derive a tool's name from it: {0}")]
@@ -160,7 +160,7 @@ impl AdmissionError {
             AdmissionError::TwoUsers { .. } => "two users claimed",
             AdmissionError::Gds(_) => "unsupported data store",
             AdmissionError::Credential(_) => "unsupported credential",
-            AdmissionError::Impostor(_) => "claim contradicted by the kernel",
+            AdmissionError::Identity(_) => "claim contradicted by the kernel",
             AdmissionError::Share(_) => "too many connections",
             AdmissionError::Name(_) => "server's name too long",
             AdmissionError::Stopping => "server stops",
@@ -183,7 +183,7 @@ impl AdmissionError {
     pub(crate) fn count(&self, counters: &Counters) {
         counters.connections_refused.count();
         match self {
-            AdmissionError::Impostor(_)
+            AdmissionError::Identity(_)
             | AdmissionError::Refused(ConnectionRefusal::WrongUser { .. }) => {
                 counters.connections_identity_mismatch.count()
             }
@@ -289,7 +289,7 @@ pub(crate) async fn admit(
         admitted,
     };
     context
-        .office
+        .shared_actor
         .with_actor(|actor| actor.request_admission(admission))
         .map_err(|ActorStopped| AdmissionError::Stopping)?;
     let (id, proc) = answer.await.map_err(|_| AdmissionError::Stopping)??;
@@ -314,7 +314,7 @@ fn claimed_proc(
         PeerKind::Client(proc) => return Ok((ConnectionKind::Client, proc.clone())),
         PeerKind::Tool(_, Name::Started(proc)) | PeerKind::Launcher(_, Name::Started(proc)) => {
             let is_job = context
-                .office
+                .shared_actor
                 .with_actor(|actor| actor.has_job(&proc.nspace));
             if is_job.map_err(|ActorStopped| AdmissionError::Stopping)? {
                 return Ok((ConnectionKind::Client, proc.clone()));

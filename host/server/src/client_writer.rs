@@ -253,7 +253,7 @@ mod tests {
     }
 
     /// Returns a writer and its client's end.
-    async fn line() -> (ClientWriter, TcpStream) {
+    async fn connected_writer() -> (ClientWriter, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap())
             .await
@@ -263,68 +263,68 @@ mod tests {
     }
 
     /// Returns true if an answer to the request of this tag was written at once.
-    fn at_once(line: &ClientWriter, tag: u32, reply: Reply) -> bool {
-        line.answer(tag, reply).is_none()
+    fn at_once(writer: &ClientWriter, tag: u32, reply: Reply) -> bool {
+        writer.answer(tag, reply).is_none()
     }
 
     fn done() -> Reply {
         Reply::Status(code::PMIX_SUCCESS)
     }
 
-    fn packed(line: &ClientWriter, tag: u32) -> Vec<u8> {
-        packing::answer(tag, CommandCode::Fence, &done(), &line.codec).unwrap()
+    fn packed(writer: &ClientWriter, tag: u32) -> Vec<u8> {
+        packing::answer(tag, CommandCode::Fence, &done(), &writer.codec).unwrap()
     }
 
     #[tokio::test]
     async fn answer_with_empty_queue_is_written_at_once() {
-        let (line, mut client) = line().await;
-        let ask = |tag| line.open.open(tag, CommandCode::Fence).unwrap();
+        let (writer, mut client) = connected_writer().await;
+        let ask = |tag| writer.open.open(tag, CommandCode::Fence).unwrap();
         ask(101);
         assert!(
-            !at_once(&line, 101, done()),
+            !at_once(&writer, 101, done()),
             "no answer is written before the end of the handshake"
         );
-        line.welcome(b"welcome").await.unwrap();
-        assert!(at_once(&line, 101, done()));
+        writer.welcome(b"welcome").await.unwrap();
+        assert!(at_once(&writer, 101, done()));
         assert!(
-            !at_once(&line, 101, done()),
+            !at_once(&writer, 101, done()),
             "the request is answered already"
         );
-        let expected = [b"welcome".to_vec(), packed(&line, 101)].concat();
+        let expected = [b"welcome".to_vec(), packed(&writer, 101)].concat();
         let mut read = vec![0; expected.len()];
         client.read_exact(&mut read).await.unwrap();
         assert_eq!(read, expected);
 
         (102..104).for_each(ask);
         assert!(
-            !at_once(&line, 102, done()),
+            !at_once(&writer, 102, done()),
             "answers of several open requests are written together"
         );
-        assert_eq!(line.open.close(103), Some(CommandCode::Fence));
-        line.wait(10);
+        assert_eq!(writer.open.close(103), Some(CommandCode::Fence));
+        writer.wait(10);
         assert!(
-            !at_once(&line, 102, done()),
+            !at_once(&writer, 102, done()),
             "waiting messages are written first"
         );
-        line.waited(10);
-        line.read(Behind::More);
+        writer.waited(10);
+        writer.read(Behind::More);
         assert!(
-            !at_once(&line, 102, done()),
+            !at_once(&writer, 102, done()),
             "a further request has been read already"
         );
-        line.read(Behind::Nothing);
-        assert!(at_once(&line, 102, done()));
+        writer.read(Behind::Nothing);
+        assert!(at_once(&writer, 102, done()));
     }
 
     #[tokio::test]
     async fn unread_answers_are_written_up_to_the_send_window() {
-        let (line, mut client) = line().await;
-        line.welcome(b"welcome").await.unwrap();
+        let (writer, mut client) = connected_writer().await;
+        writer.welcome(b"welcome").await.unwrap();
         let answers = (101..).take_while(|tag| {
-            line.open.open(*tag, CommandCode::Fence).unwrap();
-            at_once(&line, *tag, done())
+            writer.open.open(*tag, CommandCode::Fence).unwrap();
+            at_once(&writer, *tag, done())
         });
-        let bytes = answers.count() * packed(&line, 101).len();
+        let bytes = answers.count() * packed(&writer, 101).len();
         assert!(
             bytes <= SendWindow::AT_ONCE && bytes > SendWindow::AT_ONCE / 2,
             "{bytes}"

@@ -38,7 +38,7 @@ use tracing::{Instrument, Span, field};
 
 /// State that all connections of a server share.
 pub(crate) struct ConnectionContext {
-    pub(crate) office: Arc<SharedActor>,
+    pub(crate) shared_actor: Arc<SharedActor>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) packing: Arc<Packing>,
     pub(crate) checker: Arc<Checker>,
@@ -254,7 +254,7 @@ async fn serve_traced(connection: Box<NewConnection>, context: Arc<ConnectionCon
         },
     }
     // Ignore an actor that has stopped: it has no use for the end of a connection.
-    let _ = context.office.with_actor(|actor| {
+    let _ = context.shared_actor.with_actor(|actor| {
         if let Some(status) = session.violation {
             actor.garbled(session.peer, status);
         }
@@ -267,7 +267,7 @@ struct ServedConnection {
     reader: OwnedReadHalf,
     /// Bytes received behind the handshake.
     rest: Vec<u8>,
-    line: Arc<ClientWriter>,
+    writer: Arc<ClientWriter>,
     peer: PeerId,
     proc: Proc,
     /// Task that writes. It is separate from the reading one because few requests need it, and it
@@ -287,7 +287,7 @@ impl ServedConnection {
     /// Reads and writes until the connection ends.
     async fn run(&mut self, context: &ConnectionContext) -> Result<(), ConnectionError> {
         let mut reading =
-            ConnectionReader::of((self.peer, &self.proc), &self.line, &self.share, context);
+            ConnectionReader::of((self.peer, &self.proc), &self.writer, &self.share, context);
         let ended = tokio::select! {
             biased;
             ended = reading.run(&mut self.reader, &self.rest) => {
@@ -327,16 +327,16 @@ async fn greet(
         .await
         .inspect_err(refused)
         .ok()?;
-    let (reader, writer) = stream.into_split();
+    let (reader, write_half) = stream.into_split();
     let open = OpenRequests::new(context.max_open_requests);
     let queue = MessageQueue::new(context.outbox);
-    let line = Arc::new(ClientWriter::new(
-        writer,
+    let writer = Arc::new(ClientWriter::new(
+        write_half,
         Codec::of(&hello, context.limits),
         open,
         queue,
     ));
-    let (outbox, inbox) = Outbox::of(&line);
+    let (outbox, inbox) = Outbox::of(&writer);
     let admitted = admission::admit(socket, &hello, outbox, context)
         .await
         .inspect_err(refused)
@@ -352,8 +352,8 @@ async fn greet(
     span.record("nspace", field::display(&proc.nspace));
     span.record("rank", proc.rank.0);
     let delivery = Delivery {
-        line: line.clone(),
-        office: context.office.clone(),
+        writer: writer.clone(),
+        shared_actor: context.shared_actor.clone(),
         packing: context.packing.clone(),
         peer,
     };
@@ -362,7 +362,7 @@ async fn greet(
     Some(Box::new(ServedConnection {
         reader,
         rest,
-        line,
+        writer,
         peer,
         proc,
         delivering,

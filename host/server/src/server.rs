@@ -180,7 +180,13 @@ impl Server {
             addr: listener.address,
         };
         let metrics: Arc<Metrics> = Arc::default();
-        let (Queues { handle, wanted }, inbox) = handle::queues();
+        let (
+            Queues {
+                handle,
+                handler_requests,
+            },
+            inbox,
+        ) = handle::queues();
         let Hosted {
             chains,
             policies,
@@ -192,7 +198,7 @@ impl Server {
             chains,
             &parts.pools,
             settings.chains,
-            &wanted,
+            &handler_requests,
             notices.clone(),
             metrics.clone(),
             shadows.clone(),
@@ -270,9 +276,9 @@ impl Server {
             runs_as: identity,
             started,
             outboxes: BTreeMap::new(),
-            pulses: HeartbeatTable::default(),
+            heartbeats: HeartbeatTable::default(),
             jobs: Arc::default(),
-            watchman: MonitorWorker::new(handle.clone(), parts.host.clone()),
+            monitor_worker: MonitorWorker::new(handle.clone(), parts.host.clone()),
             processes: processes.clone(),
             host: parts.host.clone(),
             fabric,
@@ -282,7 +288,7 @@ impl Server {
             channels,
             spiller,
             admissions: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            termination_replies: BTreeMap::new(),
             drain_timeout: settings.drain_timeout,
             host_timeout: settings.host_environment_timeout,
             notices,
@@ -299,7 +305,7 @@ impl Server {
         let host = parts.host;
         let context = ConnectionContext {
             audit: parts.audit,
-            office: shared_actor.clone(),
+            shared_actor: shared_actor.clone(),
             metrics: metrics.clone(),
             packing: Arc::default(),
             checker,

@@ -106,7 +106,7 @@ impl SharedActor {
 
     /// Waits until further events may be spilled. Connections that cause too many events wait here.
     pub(crate) async fn wait_for_spill_capacity(&self) {
-        self.backlog.breathe().await;
+        self.backlog.wait_for_capacity().await;
     }
 
     /// Passes on messages of the host environment, the server transport and the server's own
@@ -119,7 +119,7 @@ impl SharedActor {
                     Some(ActorMessage::Stop) | None => break,
                     Some(message) => self.with_actor(|actor| actor.handle_message(message)),
                 },
-                Some(wanted) = inbox.wanted.recv() => self.with_actor(|actor| actor.want(wanted)),
+                Some(request) = inbox.handler_requests.recv() => self.with_actor(|actor| actor.execute_handler_request(request)),
                 () = until(self.started, deadline) => self.with_actor(Actor::tick),
                 () = self.sooner.notified() => Ok(()),
                 _ = has_failed.wait_for(|has_failed| *has_failed) => break,

@@ -48,7 +48,7 @@ pub trait ServerTransport: Send + Sync + 'static {
         from: ServerId,
         purpose: Purpose,
         procs: NamedProcs,
-        brought: FenceContribution,
+        contribution: FenceContribution,
     ) -> TransportFuture<'_, FenceContribution>;
 
     /// Sends a message about groups to another server. Messages of one server arrive in order.
@@ -90,7 +90,7 @@ struct ArrivedServer {
 struct PendingGather {
     arrived: Vec<ArrivedServer>,
     /// Partial if a server has left before it contributed.
-    attendance: Completeness,
+    completeness: Completeness,
 }
 
 #[derive(Default)]
@@ -179,7 +179,7 @@ impl InProcessTransport {
         let at = at.unwrap_or_else(|| {
             open.push(PendingGather {
                 arrived: Vec::new(),
-                attendance: Completeness::Full,
+                completeness: Completeness::Full,
             });
             open.len() - 1
         });
@@ -219,7 +219,7 @@ impl Inner {
         for ((_, procs), pending) in gathers.iter_mut() {
             if procs.iter().any(|proc| lost.contains(&proc.nspace)) {
                 let without_server = pending.iter_mut().filter(|gather| !gather.has(server));
-                without_server.for_each(|gather| gather.attendance = Completeness::Partial);
+                without_server.for_each(|gather| gather.completeness = Completeness::Partial);
                 pending
                     .extract_if(.., |gather| gather.is_complete(hosts, procs))
                     .for_each(PendingGather::conclude);
@@ -255,8 +255,9 @@ impl PendingGather {
                     .filter(|(other, _)| *other != server)
                     .map(|(_, brought)| brought)
             };
-            let attendance =
-                others().fold(self.attendance, |all, brought| all.and(brought.attendance));
+            let attendance = others().fold(self.completeness, |all, brought| {
+                all.and(brought.attendance)
+            });
             let data = others().flat_map(|brought| brought.data.clone()).collect();
             // Ignore a server that no longer waits: it has given up the fence.
             let _ = reply.send(FenceContribution { data, attendance });

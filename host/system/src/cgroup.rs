@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Prefix of the names of jobs' groups. The process id of the server follows, and a number.
-const JOB: &str = "peal-";
+const JOB_PREFIX: &str = "peal-";
 
 /// Control group of a job. It contains the groups of the job's procs.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl JobCgroup {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (own, name) = own()?;
         sweep(&own);
-        let called = format!("{JOB}{}-{number}", std::process::id());
+        let called = format!("{JOB_PREFIX}{}-{number}", std::process::id());
         let dir = own.join(&called);
         fs::create_dir(&dir)?;
         let job = JobCgroup {
@@ -59,7 +59,7 @@ impl JobCgroup {
     }
 
     /// Creates the group of a proc.
-    pub fn cell(self: &Arc<JobCgroup>, rank: Rank) -> io::Result<ProcCgroup> {
+    pub fn proc_cgroup(self: &Arc<JobCgroup>, rank: Rank) -> io::Result<ProcCgroup> {
         let dir = self.dir.join(rank.0.to_string());
         match fs::create_dir(&dir) {
             // The proc was started before and may have been frozen then: thaw its group.
@@ -142,7 +142,7 @@ pub fn of(pid: u32) -> Option<OwnedFd> {
 
 /// Returns the process id of the server from the name of a job's group.
 fn server_of(name: &str) -> Option<u32> {
-    let (server, number) = name.strip_prefix(JOB)?.split_once('-')?;
+    let (server, number) = name.strip_prefix(JOB_PREFIX)?.split_once('-')?;
     number.parse::<u64>().ok().and(server.parse().ok())
 }
 
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn groups_of_killed_servers_are_removed_and_others_are_not() {
         let own = tempfile::tempdir().unwrap();
-        let ours = format!("{JOB}{}-0", std::process::id());
+        let ours = format!("{JOB_PREFIX}{}-0", std::process::id());
         // No process has an id as high as the first one.
         let made = [
             "peal-4294967295-0/3",

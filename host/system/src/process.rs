@@ -8,7 +8,7 @@ use std::{
 
 /// Bytes of a process's environment that are read to find the variable by which Peal marks procs.
 /// It precedes or follows the inherited variables.
-const ENVIRONMENT: u64 = 4 << 20;
+const MAX_ENVIRONMENT_BYTES: u64 = 4 << 20;
 
 /// Identity of a process. A pid alone may have been reused for another process by the time of an
 /// operation on it.
@@ -135,7 +135,9 @@ impl RunningProcess {
     pub fn variable(&self, name: &str) -> Option<String> {
         let mut environment = Vec::new();
         let file = fs::File::open(format!("/proc/{}/environ", self.id.pid)).ok()?;
-        file.take(ENVIRONMENT).read_to_end(&mut environment).ok()?;
+        file.take(MAX_ENVIRONMENT_BYTES)
+            .read_to_end(&mut environment)
+            .ok()?;
         let mut variables = environment.split(|byte| *byte == 0);
         let value = variables
             .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;

@@ -68,7 +68,7 @@ fn look(pid: u32, fields: Fields<'_>) -> io::Result<(u32, ProcTexts)> {
         status: read(&directory, "status")?,
         // Read only if selected: the kernel needs longer for it than for all other files, and
         // permits few users to read it.
-        shares: if fields.want(key::PMIX_PROC_PSS) {
+        shares: if fields.selects(key::PMIX_PROC_PSS) {
             read(&directory, "smaps_rollup").unwrap_or_default()
         } else {
             Vec::new()
