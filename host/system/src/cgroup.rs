@@ -45,6 +45,7 @@ impl JobCgroup {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (own, name) = own()?;
+        // A killed server could not remove its groups, so the next one does.
         sweep(&own);
         let called = format!("{JOB_PREFIX}{}-{number}", std::process::id());
         let dir = own.join(&called);
@@ -126,6 +127,7 @@ impl ProcCgroup {
 /// of a proc of Peal, by its name `peal-PID-NUMBER/RANK`.
 pub fn of(pid: u32) -> Option<OwnedFd> {
     let name = process::control_group(pid).ok()??;
+    // Relative, since `join` with an absolute path would drop the mount point.
     let name = name.strip_prefix('/')?;
     let mut above = name.rsplit('/');
     let is_number = |word: &str| word.parse::<u64>().is_ok();
@@ -156,6 +158,7 @@ impl Drop for ProcCgroup {
 
 impl Drop for JobCgroup {
     fn drop(&mut self) {
+        // Ignore the error for a group that is not empty: a later server removes it.
         let _ = fs::remove_dir(&self.dir);
     }
 }
@@ -164,6 +167,8 @@ impl Drop for JobCgroup {
 /// too. Processes that it started before are moved as well.
 fn take(dir: &Path, pid: u32) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), pid.to_string())?;
+    // Read after the move: children that the process starts from now on are in the group already,
+    // so none is missed.
     let children =
         fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     for child in children

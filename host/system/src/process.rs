@@ -50,6 +50,7 @@ impl RunningProcess {
     pub fn all() -> Vec<RunningProcess> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        // A process that ends between the listing and this read is left out.
         pids.filter_map(RunningProcess::of).collect()
     }
 
@@ -63,6 +64,7 @@ impl RunningProcess {
     fn read(stat: &str) -> Option<RunningProcess> {
         let (pid, rest) = stat.split_once(" (")?;
         let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
+        // Counted from the state: 17 is the number of threads, 19 the start time.
         let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
         // A process with further threads lives on when its first thread has ended.
         let state = match (*fields.first()?, number(17)?) {
@@ -103,6 +105,8 @@ impl RunningProcess {
             RunningProcess::read(&fs::read_to_string(path.join("stat")).ok()?)
         };
         let mut threads = threads.filter_map(|thread| of_thread(thread.path()));
+        // A stop signal reaches the threads one by one, so the state of the first one is not
+        // enough.
         self.state == RunState::Stopped && threads.all(|thread| thread.state != RunState::Lives)
     }
 
@@ -120,6 +124,7 @@ impl RunningProcess {
             }
         });
         match sent {
+            // The process ended before the pidfd was opened or the signal sent.
             Err(rustix::io::Errno::SRCH) => Ok(()),
             sent => sent,
         }
