@@ -39,6 +39,7 @@ impl EmbeddedHostEnvironment {
             let of_job = match answer {
                 Some(answer) => answer
                     .await
+                    // The task of the job dropped the sender: the job ended before the action.
                     .unwrap_or_else(|_| after_the_end(&action, ranks)),
                 None => ranks.into_iter().map(not_started).collect(),
             };
@@ -86,11 +87,14 @@ impl EmbeddedHostEnvironment {
             grace: self.grace,
             others,
         };
+        // The action reads `/proc` and waits for processes, which blocks.
         tokio::task::spawn_blocking(move || {
             let not_done = listed
                 .registered()
                 .map(|procs| control.run(procs))
                 .unwrap_or_default();
+            // Released before the answer, so that the requester finds the permit free for its next
+            // request.
             drop(permit);
             // The requester may have given up.
             let _ = done.send(not_done);
@@ -158,6 +162,7 @@ pub(crate) fn signal_of(action: &JobAction) -> Option<Signal> {
         JobAction::Terminate | JobAction::Restart { .. } => Some(Signal::TERM),
         JobAction::Kill => Some(Signal::KILL),
         JobAction::Signal(number) => Signal::from_named_raw(i32::from(*number)),
+        // A pause may use the freezer instead of a signal.
         JobAction::Pause | JobAction::Resume => None,
     }
 }

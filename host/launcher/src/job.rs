@@ -181,6 +181,7 @@ impl RunningJobTask {
         mut self,
         inbox: mpsc::Receiver<JobCommand>,
     ) -> Result<JoinHandle<JobExit>, LaunchError> {
+        // First, since procs connect as soon as they run.
         self.server.add_job(self.spec.clone()).await?;
         let (nspace, size) = (self.request.nspace.clone(), self.request.size());
         self.notices.tell(Notice::JobStarted {
@@ -194,6 +195,7 @@ impl RunningJobTask {
             &[Reported::JobEvents],
             &format!("job {nspace} of {} starts", counted(size, "proc")),
         );
+        // Before the start: procs may query their sets at once.
         self.define_process_sets().await;
         let spawned = self.spawn_all();
         self.move_started_to_cgroups();
@@ -236,6 +238,7 @@ impl RunningJobTask {
                 Some(Ok(reply)) = self.handler_replies.join_next() => self.handle_reply(reply),
                 Some(_) = self.removals.join_next() => {}
                 () = children.changed() => self.reaper.reap_orphans(),
+                // A disabled branch still evaluates its expression, so each sleep needs some time.
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
                 () = tokio::time::sleep_until(end_at.unwrap_or_else(Instant::now)), if end_at.is_some() => self.end_delayed(),
                 () = tokio::time::sleep_until(scan_at.unwrap_or_else(Instant::now)), if scan_at.is_some() => self.start_scan(),
@@ -278,6 +281,7 @@ impl RunningJobTask {
 
     async fn proc_ended(&mut self, rank: Rank, end: ProcExit) {
         let proc = self.proc(rank);
+        // The process was waited for, so its id may be reused: no signal must go to it any more.
         self.running.remove(&rank);
         self.inputs.ended(rank);
         self.reaper.ended(&proc);
@@ -318,6 +322,7 @@ impl RunningJobTask {
             };
         }
         match abnormal {
+            // Without other procs or jobs nothing is left to decide: the job ends with this proc.
             Some((status, infos)) if is_unrequested && self.has_others() => {
                 self.ask_handlers(proc, status, infos);
             }
@@ -372,6 +377,7 @@ impl RunningJobTask {
         let limit = self.request.options.action_timeout;
         let asking = self
             .server
+            // Called outside of the task: the end is reported now, not when the task first runs.
             .proc_ended_abnormally(proc.clone(), status, infos);
         self.handler_replies.spawn(async move {
             let termination = tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| {
@@ -407,7 +413,9 @@ impl RunningJobTask {
         }
         match request {
             TerminationRequest::Termination => {
+                // Procs that end by themselves meanwhile can still write their last output.
                 let at = Instant::now() + self.request.options.termination_delay;
+                // A later abnormal end does not put the termination off.
                 self.delayed.get_or_insert(DelayedTermination {
                     at,
                     because: status,

@@ -131,6 +131,7 @@ impl RunningJobTask {
             }
         }
         let reaper = self.reaper.clone();
+        // A pause waits until the processes have stopped.
         self.pauses.spawn_blocking(move || {
             let refused = match action {
                 JobAction::Pause => process_tree::pause(&trees, &reaper),
@@ -228,6 +229,7 @@ impl RunningJobTask {
             .terminations
             .end(ranks, open, (&self.trees, &self.running), how);
         if let Some(open) = done {
+            // No proc of the request has a process left: they are started at once.
             self.settle(open).await;
         }
     }
@@ -271,6 +273,7 @@ impl RunningJobTask {
                         } else {
                             self.end.exit_status
                         };
+                        // The server expects the restarted proc, and collectives would wait for it.
                         self.server.proc_ended(proc, None);
                         self.clean_up_after(rank);
                     }
@@ -297,6 +300,7 @@ impl RunningJobTask {
     /// Cancels the restarts of the selected procs. Those without a process count as ended now.
     pub(super) fn cancel_restarts(&mut self, of: impl Fn(Rank) -> bool, because: &str) {
         for rank in self.terminations.cancel_restarts(of, because) {
+            // A proc that still runs is reported when its process ends.
             if !self.running.contains_key(&rank) {
                 self.server.proc_ended(self.proc(rank), None);
                 self.clean_up_after(rank);

@@ -153,6 +153,7 @@ impl JobListing {
                 ProcProcess::Running(pid) => (
                     pid,
                     ProcState::RUNNING,
+                    // The other launcher did not report which program it started.
                     executable.or_else(|| program_of(pid)),
                 ),
                 ProcProcess::Ended => (

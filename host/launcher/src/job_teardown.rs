@@ -16,6 +16,7 @@ impl RunningJobTask {
     /// the job.
     pub(super) async fn clear_up(&mut self, inbox: &mut mpsc::Receiver<JobCommand>) {
         let reaper = self.reaper.clone();
+        // First, since a remaining process could write to the files that are removed.
         let killing = tokio::task::spawn_blocking(move || reaper.kill_orphans());
         if tokio::time::timeout(ORPHAN_TIMEOUT, killing).await.is_err() {
             tracing::error!("killed process of the job does not end");

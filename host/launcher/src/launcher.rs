@@ -39,6 +39,7 @@ impl EmbeddedHostEnvironment {
         {
             return Err(AddJobError::Exists(request.nspace).into());
         }
+        // Only now, since the report of the end of a job may be logged after its task has ended.
         self.outputs.retain(|job| self.jobs.knows(job));
         let JobOutput {
             tagging,
@@ -135,6 +136,7 @@ impl EmbeddedHostEnvironment {
             spawn::status(&error)
         })?;
         let (server, spawned) = (launching.server.clone(), nspace.clone());
+        // None if the job has ended already; then there is nothing to end.
         let commands = self.jobs.find(&nspace).map(|job| job.commands);
         tokio::spawn(async move {
             let end = tokio::select! {

@@ -276,6 +276,8 @@ impl HostEnvironment for EmbeddedHostEnvironment {
     }
 
     fn registered_events(&self) -> Option<Vec<Status>> {
+        // Registered for all codes: otherwise an event for the resource manager has no recipient
+        // and is refused.
         Some(Vec::new())
     }
 
@@ -440,6 +442,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
                     .jobs
                     .find(&target.nspace)
                     .ok_or(code::PMIX_ERR_NOT_FOUND)?;
+                // A wildcard rank means all procs of the job.
                 let ranks = target
                     .rank
                     .is_valid()

@@ -156,6 +156,8 @@ fn open_in(dir: &Path, name: &str) -> Result<Arc<File>, LaunchError> {
     let path = dir.join(name);
     let file = fs::OpenOptions::new()
         .create(true)
+        // Logged lines are appended to the same file by another thread, and a restarted proc
+        // continues it.
         .append(true)
         .open(&path)
         .map_err(refused(&path))?;
@@ -183,8 +185,10 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
             && let Err(error) = keep(file.clone(), ready.clone()).await
         {
             tracing::error!(rank = %self.rank, %error, "cannot write output file of proc; its further output is not in it");
+            // The file has a gap now, so nothing is appended behind it.
             self.file = None;
         }
+        // Before `peal`'s own output, whose reader may be slow without limit.
         if let Some(pulled) = &self.pulled {
             pulled.forward(&ready).await;
         }

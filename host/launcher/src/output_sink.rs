@@ -159,6 +159,7 @@ fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &Atomic
                     // lost.
                     let _ = to.write_all(&shown).and_then(|()| to.flush());
                 }
+                // Only after the write: until then `busy` must report the line.
                 waiting.fetch_sub(lines.len(), Ordering::Relaxed);
             }
             Piece::Flushed(sender) => drop(sender.send(())),

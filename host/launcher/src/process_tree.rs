@@ -114,6 +114,7 @@ pub(crate) fn members(trees: &Trees, reaper: &ChildReaper) -> Vec<(Rank, Running
         .into_iter()
         .map(|process| (process.id.pid, process))
         .collect();
+    // After the list of processes: a proc that starts in between must not look like an orphan.
     let leaders = reaper.leaders();
     let wanted = Owners::of(trees);
     // Owners found so far. `None` means that the process belongs to none of these procs.
@@ -259,6 +260,7 @@ pub(crate) fn scan(
                     .filter(|process| process.group != tree.leader)
                     .collect();
                 send(&elsewhere, Signal::TERM);
+                // A stopped process acts on the request only when it continues.
                 send(&elsewhere, Signal::CONT);
             }
             PendingSignal::Watch => {}
@@ -276,6 +278,7 @@ fn end(tree: &Tree, processes: &[RunningProcess], seen: &mut HashSet<ProcessId>)
     let all: Vec<&RunningProcess> = processes.iter().collect();
     if all.iter().all(|process| seen.contains(&process.id)) {
         send(&all, Signal::KILL);
+        // The kernel also kills processes of the group that were started since the scan.
         tree.cgroup.iter().for_each(|cgroup| cgroup.kill());
     } else {
         // A failure to freeze is ignored, since the processes are stopped one by one as well.

@@ -147,6 +147,7 @@ impl Pulls {
                 .of(|source, channel| pull.wants(source, channel), most)
             {
                 let (source, data) = (source.clone(), Bytes::from(data.as_slice()));
+                // Not awaited, because the lock is held.
                 late(IofOutput {
                     source,
                     channels,
@@ -185,6 +186,7 @@ impl Pulls {
             channels,
             local_id: DEFAULT_PULL,
         };
+        // Nothing is kept yet, since the job has not been started.
         let id = self.lock().add(pull)?;
         Ok(PullHandle {
             pulls: self.clone(),
@@ -211,6 +213,8 @@ impl Pulls {
         kept: usize,
     ) -> Vec<(Proc, u64)> {
         let mut inner = self.lock();
+        // Under one lock: a pull that begins meanwhile gets the output once, from the backlog or
+        // from the caller.
         inner.backlog.write((source, channel), written, kept);
         inner.wanting(source, channel)
     }

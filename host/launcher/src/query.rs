@@ -184,6 +184,7 @@ impl JobTable {
             if !is_theirs {
                 return Err(code::PMIX_ERR_NO_PERMISSIONS);
             }
+            // No lock is held from here on, since `/proc` is read.
             let all = proc.rank == rank::PMIX_RANK_WILDCARD;
             running.extend(
                 job.running(reaper)

@@ -51,6 +51,7 @@ impl RegisteredProcs {
         };
         let mut all = self.all();
         let known = all.entry(rank).or_default();
+        // Processes that have ended must not use up the limit.
         known.retain(RunningProcess::is_there);
         if known.len() < MAX_PROCESSES && known.iter().all(|other| other.id != process.id) {
             known.push(process);
@@ -305,6 +306,7 @@ impl RegisteredTargets<'_> {
     /// Kills the processes, and `known` ones that were among them. Each is stopped first, so that
     /// it starts no others while the rest is searched for.
     fn kill_with(&self, known: Vec<(Rank, RunningProcess)>) -> BTreeMap<Rank, Refused> {
+        // Ignore errors: the kill below reports them.
         let _ = send(known.clone(), Signal::STOP);
         let mut seen: BTreeMap<ProcessId, (Rank, RunningProcess)> = known
             .into_iter()

@@ -97,6 +97,7 @@ pub(super) fn read(
     let is_unserved = |info: &Info| {
         info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|key| info.key == *key)
     };
+    // Checked before anything else: a request is honoured as a whole or not at all.
     if let Some(info) = all().find(|info| is_unserved(info)) {
         tracing::info!(requester = %parent, key = %info.key, "spawn refused: required directive not supported");
         return Err(code::PMIX_ERR_NOT_SUPPORTED);
@@ -176,6 +177,7 @@ fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppR
         process_set: pset,
         ..AppRequest::new(
             os(program),
+            // The first argument is the name of the program, as in `argv`.
             app.args.iter().skip(1).flatten().map(os).collect(),
             procs,
         )
@@ -251,6 +253,7 @@ fn output(infos: &[Info], like: &JobOutput, nspace: &Nspace) -> JobOutput {
     let kept = match dir {
         Some(dir) if infos.is_true(key::PMIX_IOF_FILE_ONLY) => OutputFiles::Only(dir),
         Some(dir) => OutputFiles::Too(dir),
+        // Both jobs have a rank 0, so the files of the spawned job are in a directory of its own.
         None => like.files.clone().below(nspace.as_str()),
     };
     JobOutput {
@@ -313,6 +316,7 @@ pub(super) fn end_of(job: Nspace, end: &JobExit, requester: Proc) -> Event {
         (None, Some((_, ProcExit::Exited(0))), _) => code::PMIX_ERR_JOB_TERM_WO_SYNC,
         (None, Some(_), _) => code::PMIX_ERR_JOB_NON_ZERO_TERM,
         (None, None, 0) => code::PMIX_SUCCESS,
+        // No proc failed by itself: the job was ended on request.
         (None, None, _) => code::PMIX_ERR_JOB_CANCELED,
     };
     let infos = vec![

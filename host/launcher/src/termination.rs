@@ -123,6 +123,7 @@ impl Terminations {
             end.kill_at = end.kill_at.min(at);
             open.waits.insert(rank);
         }
+        // The next scan begins at once: these procs may end quickly.
         self.wait = Duration::ZERO;
         if open.waits.is_empty() {
             return Some(open);

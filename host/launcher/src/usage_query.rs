@@ -30,6 +30,7 @@ pub(super) fn about(
             {
                 Some(Info::new(key::PMIX_QUERY_NODE_RESOURCE_USAGE, node.value))
             }
+            // Only the usage of this node is known.
             Some(Value::String(_)) => None,
             Some(_) => return Err(code::PMIX_ERR_BAD_PARAM),
         });
