@@ -81,6 +81,8 @@ impl ProcessObserver {
         let ObserverMode::Beside(stream) = &self.0 else {
             return request.answer();
         };
+        // The lock is held until the answer is read, because answers carry no number of their
+        // query.
         let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
         match query(stream.as_mut()?, request) {
             Ok(answer) => answer,

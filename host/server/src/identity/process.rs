@@ -188,6 +188,7 @@ fn children(pid: u32) -> Vec<u32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
     };
+    // Each thread has a list of the children that it started.
     let lists = tasks
         .flatten()
         .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());

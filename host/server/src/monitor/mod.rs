@@ -86,6 +86,7 @@ impl MonitorWorker {
 
     fn work(&self, identity: UserIdentity, work: impl FnOnce() + Send + 'static) {
         let permits = self.permits.clone();
+        // A task, because the actor must not wait for the permit.
         tokio::spawn(async move {
             // The semaphore is not closed while the server exists.
             let Ok(permit) = permits.take(identity.uid).await else {

@@ -196,6 +196,7 @@ impl Rendezvous {
         if settings.serves != Serves::Itself {
             names.push(format!("pmix.{host}.tool"));
         }
+        // After an error, the drop of this removes the files that were written so far.
         let mut files = Rendezvous(Vec::new());
         // Only one server of a user sweeps at a time, so that it does not remove files that another
         // one is writing.
