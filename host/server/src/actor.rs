@@ -237,6 +237,7 @@ impl Actor {
         let (answer, actions) = match welcome {
             Ok((peer, actions)) => {
                 self.state.set_unix_groups(peer, groups);
+                // Before the actions are executed: they may send to the peer.
                 self.outboxes.insert(peer, outbox);
                 // The host environment knows the processes that it started itself.
                 if let (ConnectionKind::Client, Some(pid)) = (kind, process)
@@ -244,6 +245,7 @@ impl Actor {
                 {
                     self.host.process_found(&proc, pid);
                 }
+                // The state's name shares its text with the job's, which makes comparisons fast.
                 let proc = self.state.proc_of(peer).cloned().unwrap_or(proc);
                 (Ok((peer, proc)), actions)
             }
@@ -330,6 +332,7 @@ impl Actor {
             ActorMessage::Decided { id, verdict } => self.decided(id, verdict),
             ActorMessage::Recalled { peer, events } => self.state.recalled(peer, events),
             ActorMessage::AddJob { spec, done } => {
+                // Ignore a caller that no longer waits: the job is registered all the same.
                 let _ = done.send(self.add_job(spec));
                 Vec::new()
             }
@@ -358,6 +361,7 @@ impl Actor {
             }
             ActorMessage::RemoveJob(nspace) => self.remove_job(&nspace),
             ActorMessage::RemoveIdleJob { nspace, done } => {
+                // Checked and removed in one message, so that no proc connects in between.
                 let progress = self.state.jobs().find(|job| job.spec.nspace == nspace);
                 let idle = progress.as_ref().is_none_or(|job| job.connected == 0);
                 let actions = if idle {
@@ -471,6 +475,7 @@ impl Actor {
 
     fn act(&mut self, action: Action) {
         match action {
+            // A module has no connection: the result of its request is logged.
             Action::Reply { to, reply } if to.peer == PeerId::MODULES => {
                 self.answered(to.tag, &reply)
             }

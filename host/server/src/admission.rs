@@ -235,6 +235,7 @@ async fn receive(
     context: &ConnectionContext,
 ) -> Result<(Hello, Vec<u8>), AdmissionError> {
     let mut decoder = HelloDecoder::new(context.limits);
+    // Allocated, since an array would be a part of the future of each connection.
     let mut buffer = vec![0; 4096];
     loop {
         let count = stream.read(&mut buffer).await?;
@@ -269,6 +270,7 @@ pub(crate) async fn admit(
     } = confirm(socket, claimant, identity, context).await?;
     let is_watched =
         kind == ConnectionKind::Client && context.host.leaves_ends_to_server(&proc.nspace);
+    // Noted before the admission, so that the proc counts as alive until the process is watched.
     let connecting = peer
         .pid
         .filter(|_| is_watched)
@@ -292,6 +294,7 @@ pub(crate) async fn admit(
         .shared_actor
         .with_actor(|actor| actor.request_admission(admission))
         .map_err(|ActorStopped| AdmissionError::Stopping)?;
+    // A dropped sender means that the actor has ended.
     let (id, proc) = answer.await.map_err(|_| AdmissionError::Stopping)??;
     let welcome = welcome(hello, id, &proc, context);
     Ok(Admitted {
@@ -409,6 +412,7 @@ async fn confirm(
         .await
         .map_err(std::io::Error::other)?;
     let checked =
+        // The check reads files in `/proc`, which blocks.
         tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, socket)).await;
     Ok(checked.map_err(std::io::Error::other)??)
 }

@@ -107,6 +107,7 @@ impl ClientWriter {
 
     async fn write_all(&self, mut bytes: &[u8]) -> std::io::Result<()> {
         while !bytes.is_empty() {
+            // This call needs no exclusive access, so the actor and the task can share the writer.
             match self.writer.try_write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
@@ -121,6 +122,7 @@ impl ClientWriter {
 
     /// Shuts down the sending side of the connection, so that the client reads its end.
     pub(crate) fn end(&self) -> Result<(), ConnectionError> {
+        // The shutdown of tokio needs exclusive access, which a shared writer does not have.
         rustix::net::shutdown(self.writer.as_ref(), rustix::net::Shutdown::Write)
             .map_err(Error::from)?;
         Ok(())
@@ -142,6 +144,7 @@ impl ClientWriter {
                 reply: Box::new(reply),
             });
         };
+        // Before the write: the client may reuse the tag as soon as it has the answer.
         self.open.close(tag);
         // Ignore errors here: the connection's task gets the same error when it writes the rest.
         let written = self.writer.try_write(&frame).unwrap_or_default();
@@ -208,6 +211,7 @@ impl ClientWriter {
 
     /// Cuts the client off. Called by the actor.
     pub(crate) fn cut(&self) {
+        // The notification is stored if the task does not wait yet, so it is not lost.
         self.cut.notify_one();
     }
 

@@ -155,6 +155,7 @@ impl AcceptedConnection {
             .checker
             .look_up_peer(&self.socket, self.from, self.to)
         {
+            // The search in the kernel's table is slow, so the task of the connection does it.
             Ok(PeerLookup::Undiagnosed(search)) => {
                 return Some(Box::new(NewConnection::Unidentified(self, search)));
             }
@@ -177,6 +178,7 @@ impl AcceptedConnection {
             unidentified,
             ..
         } = self;
+        // The user is known, or the lookup has failed: another connection may be accepted.
         drop(unidentified);
         let refused = |uid, reason: &AdmissionError| refuse(context, from, uid, reason);
         let found = found.map_err(|error| AdmissionError::from(IdentityMismatch::Kernel(error)));
@@ -189,6 +191,7 @@ impl AcceptedConnection {
         let share = share
             .inspect_err(|reason| refused(Some(peer.uid), reason))
             .ok()?;
+        // After all refusals, since registration with the runtime takes a system call.
         let stream = TcpStream::from_std(socket.into()).map_err(AdmissionError::from);
         let stream = stream
             .inspect_err(|reason| refused(Some(peer.uid), reason))
@@ -255,6 +258,7 @@ async fn serve_traced(connection: Box<NewConnection>, context: Arc<ConnectionCon
     }
     // Ignore an actor that has stopped: it has no use for the end of a connection.
     let _ = context.shared_actor.with_actor(|actor| {
+        // Before `gone`, after which the state does not know the peer any more.
         if let Some(status) = session.violation {
             actor.garbled(session.peer, status);
         }
@@ -358,6 +362,8 @@ async fn greet(
         peer,
     };
     let mut delivering = JoinSet::new();
+    // The writing task sends the welcome, because the actor may have queued messages that must
+    // follow it.
     delivering.spawn(delivery.run(inbox, welcome.encode()).in_current_span());
     Some(Box::new(ServedConnection {
         reader,

@@ -104,6 +104,7 @@ impl<'a> ConnectionReader<'a> {
                     None => Box::pin(self.wait_for_turn(&mut frames)).await?,
                 };
                 match paused {
+                    // The next pass of the loop waits while the writer is full.
                     Paused::NothingLeft | Paused::Full => {}
                     Paused::Behind => {
                         Box::pin(self.context.shared_actor.wait_for_spill_capacity()).await
@@ -112,6 +113,7 @@ impl<'a> ConnectionReader<'a> {
                     Paused::TurnOver => tokio::task::yield_now().await,
                 }
             }
+            // Only now: the frames before the malformed bytes are valid requests.
             if let Some(error) = frames.error {
                 self.context.metrics.counters().messages_malformed.count();
                 return Err(error.into());
@@ -158,6 +160,7 @@ impl<'a> ConnectionReader<'a> {
             if frame.tag == Tag::HEARTBEAT && !self.heartbeat.beat() {
                 continue;
             }
+            // Before the execution: by this the actor decides whether to write the answer at once.
             self.writer.read(if frames.has_more() {
                 Behind::More
             } else {
@@ -195,6 +198,7 @@ impl<'a> ConnectionReader<'a> {
         let mut unfinished = None;
         loop {
             if unfinished.is_none()
+                // The length is known only when the header is complete.
                 && let Some(bytes) = decoder.awaited_payload()
             {
                 let charged = timeout_at(deadline, self.share.frame(bytes)).await;
@@ -258,6 +262,7 @@ impl<'a> ConnectionReader<'a> {
         let _entered = span.enter();
         // This is the only request without an answer.
         if command != CommandCode::DeregisterEvents {
+            // Before the execution, during which the answer may be written.
             self.open(to, command)?;
         }
         Ok(context

@@ -126,6 +126,7 @@ impl Delivery {
         if !batch.frames.is_empty() {
             self.writer.write(&batch.frames).await?;
         }
+        // After the write: until the count is zero, the actor must not write to the connection.
         self.writer.waited(batch.waited);
         batch.frames.clear();
         batch.waited = 0;

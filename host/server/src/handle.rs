@@ -229,6 +229,7 @@ impl ServerHandle {
 
     /// Forwards output that was written long ago, without waiting for the server.
     pub fn forward_late(&self, to: Proc, output: IofOutput) {
+        // The reply goes nowhere, since the caller does not wait.
         let (done, _) = oneshot::channel();
         self.send(ActorMessage::Forward { to, output, done });
     }
@@ -251,6 +252,7 @@ impl ServerHandle {
     pub async fn deploy(&self, hosted: Hosted) -> Option<()> {
         let (done, deployed) = oneshot::channel();
         self.send(ActorMessage::Deploy {
+            // Boxed, since every message in the queue takes the space of the largest kind.
             hosted: Box::new(hosted),
             done,
         });
@@ -467,6 +469,7 @@ pub(crate) struct Queues {
 
 /// Creates the queues of a server that is about to start.
 pub(crate) fn queues() -> (Queues, ActorInbox) {
+    // Unbounded, because the actor itself sends messages here and cannot wait for space.
     let (messages, internal) = mpsc::unbounded_channel();
     let (send_request, handler_requests) = mpsc::channel(MAX_HANDLER_REQUESTS);
     (

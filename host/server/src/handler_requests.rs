@@ -85,6 +85,7 @@ impl Actor {
             return;
         }
         match reply {
+            // A denial has its reasons there.
             Reply::Infos { infos, .. } => {
                 tracing::warn!(request, %status, ?infos, "request of module failed")
             }

@@ -196,6 +196,7 @@ impl Actor {
                 self.act_all(actions);
             }
             Poll::Pending => {
+                // The task polls the future again, and so replaces the waker that does nothing.
                 let handle = self.handle.clone();
                 tokio::spawn(async move { handle.send(answer.await) }.in_current_span());
             }

@@ -66,6 +66,7 @@ impl MessageQueue {
     /// Appends a message, or drops it if the queue is closed.
     fn push(&self, outgoing: Outgoing) -> Result<(), Full> {
         let mut inner = self.lock();
+        // The connection is ending, and its task reports that.
         if inner.is_closed {
             return Ok(());
         }
@@ -121,6 +122,7 @@ impl OutboxReceiver {
                 // A message may have been queued after the first attempt and before the end.
                 return self.try_recv();
             }
+            // A notification since the last attempt is stored, so it is not missed.
             self.writer.queue.changed.notified().await;
         }
     }
@@ -164,7 +166,9 @@ impl Outbox {
     /// `max` bytes wait with this one.
     pub(crate) fn queue(&self, outgoing: Outgoing, max: usize) -> Result<(), Full> {
         let bytes = outgoing.bytes();
+        // Counted first: the task may write and subtract the message as soon as it is queued.
         let waiting = self.writer.wait(bytes);
+        // The count stays after an error, since the actor then disconnects the client.
         self.writer.queue.push(outgoing)?;
         // A single message may exceed the limit.
         if waiting > max && waiting > bytes {

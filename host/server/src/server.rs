@@ -205,6 +205,7 @@ impl Server {
         );
         let view = chains.view();
         let id = parts.fabric.allot();
+        // Messages of other servers wait in the queue until the task of the actor runs.
         parts.fabric.join(id, handle.clone(), settings.duty);
         let fabric: Arc<dyn ServerTransport> = parts.fabric.clone();
         let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
@@ -261,6 +262,7 @@ impl Server {
         if let Some(codes) = parts.host.registered_events() {
             state.host_registers(&codes);
         }
+        // Before the first connection: for an unknown hook the built-in rule would decide.
         state.guard(identity, decisions.hooks());
         state.watch(decisions.watched());
         let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
@@ -378,6 +380,7 @@ impl Server {
     /// dropped: the connections are still served, and [`Server::shutdown`] ends them.
     pub async fn drain(&mut self) {
         self.stopping.send_if_modified(|stage| {
+            // A shutdown that has begun is not taken back.
             let serving = *stage == ServePhase::Accept;
             if serving {
                 *stage = ServePhase::Leave;
@@ -385,7 +388,9 @@ impl Server {
             serving
         });
         if let Some(listener) = &mut self.listener {
+            // Awaited by reference: if this future is dropped, `shutdown` still finds the task.
             let ended = listener.await;
+            // A task that has ended must not be awaited again.
             self.listener = None;
             report(ended);
         }
@@ -396,6 +401,7 @@ impl Server {
     pub async fn shutdown(self) {
         // First, so that other servers no longer wait for this one.
         self.fabric.leave(self.id);
+        // Queued behind earlier messages, which are still processed.
         self.handle.stop();
         // Ignore an error: without a receiver the listener has ended already.
         let _ = self.stopping.send(ServePhase::Drain(self.drain_timeout));

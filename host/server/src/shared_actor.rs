@@ -84,6 +84,7 @@ impl SharedActor {
         &self,
         work: impl FnOnce(&mut Actor) -> T,
     ) -> Result<T, ActorStopped> {
+        // Declared before the lock, because values are dropped in reverse order.
         let _guard = FailureGuard(&self.has_failed);
         // A poisoned lock means that a panic has interrupted a change of the state: do not use it.
         let mut slot = self.slot.lock().map_err(|_| ActorStopped)?;
@@ -93,6 +94,7 @@ impl SharedActor {
         actor.metrics.follow(actor.state.counts());
         let due = actor.state.deadline();
         if due.is_some_and(|due| sleeps.is_none_or(|until| due < until)) {
+            // Stored, so that only an even earlier deadline notifies the task again.
             *sleeps = due;
             self.sooner.notify_one();
         }
@@ -127,11 +129,14 @@ impl SharedActor {
             if passed_on.is_err() {
                 break;
             }
+            // The host environment and other servers cause events, too, so this task waits like a
+            // connection.
             self.wait_for_spill_capacity().await;
         }
         let Some(mut actor) = self.close() else {
             return;
         };
+        // Before the drain below, so that the chains still receive the events of these losses.
         actor.tell_losses();
         // Close the queues first: a worker of a chain that waits for space in one would block the
         // drain below.

@@ -124,6 +124,7 @@ impl InProcessTransport {
     /// Makes a server reachable for the others.
     pub fn join(&self, id: ServerId, server: ServerHandle, duty: ServerKind) {
         let mut inner = self.lock();
+        // Under the lock, so that each pair of servers is announced to each other exactly once.
         for (other, (handle, _)) in &inner.servers {
             handle.server_joined(id);
             server.server_joined(*other);
@@ -152,6 +153,8 @@ impl InProcessTransport {
         inner
             .servers
             .values()
+            // Under the lock that `group` takes, so that this follows the last message of the
+            // server.
             .for_each(|(other, _)| other.server_left(id));
         inner.remove_host(id, |_| true);
     }
@@ -250,6 +253,7 @@ impl PendingGather {
             .map(|arrived| (arrived.server, arrived.brought.clone()))
             .collect();
         for ArrivedServer { server, reply, .. } in self.arrived {
+            // A server has its own contribution already.
             let others = || {
                 all.iter()
                     .filter(|(other, _)| *other != server)

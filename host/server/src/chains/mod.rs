@@ -254,6 +254,7 @@ impl Chains {
             self.view.withdraw(gone);
         }
         for (owner, modules) in hosted.owners {
+            // Without a queue the owner has a worker, which takes the new modules over.
             let Some(queue) = self
                 .route
                 .set_modules(&owner, modules.into(), &self.settings)

@@ -52,6 +52,7 @@ impl Route {
             entry.modules.send_replace(modules);
             return None;
         }
+        // Bounded, and never waited for: a slow owner misses events and delays no other.
         let (send, receive) = mpsc::channel(settings.queue);
         let waiting = Arc::new(AtomicUsize::new(0));
         let (module_sender, mut module_receiver) = watch::channel(modules);
@@ -109,6 +110,7 @@ impl Route {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Owner, ChainQueueSender>> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 

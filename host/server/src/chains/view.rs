@@ -61,6 +61,7 @@ impl ChainView {
     }
 
     fn map(&self) -> MutexGuard<'_, BTreeMap<Owner, Arc<ChainModules>>> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

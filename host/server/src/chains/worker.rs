@@ -72,6 +72,7 @@ impl ChainWorker {
                 }
             }
         }
+        // The queue is closed and empty, so no handler is called after `stop`.
         let ChainModules { modules, .. } = self.chain;
         if on_guest_thread(&self.pool, move || {
             modules.iter().for_each(|module| module.stop())

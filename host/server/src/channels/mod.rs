@@ -172,6 +172,7 @@ impl LogRequester {
     /// must send.
     fn tell(self, result: LogResult) -> Option<LogAnswer> {
         match self {
+            // Returned, because the actor calls this as well and needs no message to itself.
             LogRequester::Client(to) => {
                 return Some(LogAnswer {
                     to,
@@ -297,6 +298,8 @@ impl Channels {
             host: host.clone(),
             beside,
             metrics: metrics.clone(),
+            // One request at a time for each channel. The total needs no limit here, because the
+            // queue has one.
             channel_permits: FairSemaphore::new(Semaphore::MAX_PERMITS, 1),
         });
         let started = Instant::now();
@@ -387,6 +390,7 @@ impl Channels {
     /// drain timeout.
     pub(crate) async fn drain(self) {
         self.backlog.close();
+        // A timeout drops the handle of the task, which does not end the task.
         let (stop, drain_timeout) = (
             self.worker.abort_handle(),
             self.writer.settings.drain_timeout,

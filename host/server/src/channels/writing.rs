@@ -157,6 +157,7 @@ impl ChannelWriter {
                 return code::PMIX_ERR_OUT_OF_RESOURCE.into();
             };
             let begin = Instant::now();
+            // The module may have been removed since the request was routed.
             run = if pending.writer() == LogDestination::Module
                 && writers.module(pending.channel()).is_some()
             {
