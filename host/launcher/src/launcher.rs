@@ -41,12 +41,9 @@ impl EmbeddedHostEnvironment {
         }
         // Only now, since the report of the end of a job may be logged after its task has ended.
         self.outputs.retain(|job| self.jobs.knows(job));
-        let JobOutput {
-            tagging,
-            files: kept,
-        } = &request.output;
+        let JobOutput { tagging, files } = &request.output;
         self.outputs
-            .open(request.nspace.clone(), *tagging, kept.display());
+            .open(request.nspace.clone(), *tagging, files.display());
         self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
         let (reaper, cleanups, notices) = (

@@ -140,7 +140,7 @@ pub(super) fn read(
     };
     Ok(SpawnPlan {
         request,
-        dependence: dependence,
+        dependence,
         notify_completion: infos.is_true(key::PMIX_NOTIFY_COMPLETION),
         forwarded: forwarded(infos),
     })
@@ -250,7 +250,7 @@ fn output(infos: &[Info], like: &JobOutput, nspace: &Nspace) -> JobOutput {
         .find_map(|key| infos.value_of(*key))
         .and_then(Value::as_str)
         .map(PathBuf::from);
-    let kept = match dir {
+    let files = match dir {
         Some(dir) if infos.is_true(key::PMIX_IOF_FILE_ONLY) => OutputFiles::Only(dir),
         Some(dir) => OutputFiles::Too(dir),
         // Both jobs have a rank 0, so the files of the spawned job are in a directory of its own.
@@ -262,7 +262,7 @@ fn output(infos: &[Info], like: &JobOutput, nspace: &Nspace) -> JobOutput {
         } else {
             like.tagging
         },
-        files: kept,
+        files,
     }
 }
 

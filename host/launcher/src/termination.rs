@@ -424,12 +424,12 @@ mod tests {
                             asked.over.insert(rank);
                         }
                     }
-                    let looked = ScanResult {
+                    let result = ScanResult {
                         due: look.due,
                         seen: look.seen,
                         left,
                     };
-                    done = endings.apply_scan(looked).1;
+                    done = endings.apply_scan(result).1;
                 }
                 TerminationStep::Wait(time) => tokio::time::advance(time).await,
                 TerminationStep::GiveUp(given_up) => {

@@ -36,8 +36,8 @@ pub(super) fn about(
         });
     }
     let one = selected_rank(qualifiers)?;
-    let wanted = select(one, running);
-    let mut found = wanted.filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL));
+    let selected = select(one, running);
+    let mut found = selected.filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL));
     let value = match one {
         Some(_) => found.next().map(|usage| usage.value),
         None => Some(Value::DataArray(DataArray::infos(found))),
