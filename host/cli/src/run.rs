@@ -130,14 +130,14 @@ fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Res
         parent: None,
         offset: 0,
         hostname: peal_system::hostname(),
-        keeping: keeping(config),
+        options: keeping(config),
         output: JobOutput {
             tagging: if args.tag_output {
                 Tagging::Rank
             } else {
                 Tagging::Plain
             },
-            kept: args.output.clone().map(|files| files.0).unwrap_or_default(),
+            files: args.output.clone().map(|files| files.0).unwrap_or_default(),
         },
         input: args.stdin.0,
         reporting: Reporting {

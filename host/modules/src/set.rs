@@ -256,5 +256,5 @@ fn place_handler(
     member
         .registrations
         .iter()
-        .try_for_each(|wish| chains.register_wish(owner.clone(), module, wish, mode))
+        .try_for_each(|wish| chains.register_requested(owner.clone(), module, wish, mode))
 }

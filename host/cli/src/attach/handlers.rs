@@ -121,7 +121,7 @@ impl AttachHandlers {
                 HandlerRequest::Event(raised) => self.raise(raised).await,
                 HandlerRequest::Control {
                     module,
-                    asked:
+                    control:
                         DeferredControl {
                             targets,
                             directives,

@@ -83,7 +83,9 @@ fn is_of_job(notice: &Notice) -> bool {
     match notice {
         // Notices that no record may contain must not fill the queue.
         Notice::Passed { event, reached, .. } => reached.include_any(&event.affected()),
-        Notice::Wished { .. } | Notice::JobEnding { .. } | Notice::Controlled { .. } => true,
+        Notice::TerminationRequested { .. }
+        | Notice::JobEnding { .. }
+        | Notice::Controlled { .. } => true,
         _ => false,
     }
 }
@@ -198,10 +200,13 @@ impl OpenRecords {
                     ));
                 }
             }
-            ListenerItem::Notice(Notice::Wished { nspace, wished }) => {
+            ListenerItem::Notice(Notice::TerminationRequested {
+                nspace,
+                termination: wished,
+            }) => {
                 let (handler, owner) = (&*wished.handler, wished.owner.to_string());
                 let body =
-                    json!({ "wish": wished.wish.name(), "handler": handler, "owner": owner });
+                    json!({ "wish": wished.request.name(), "handler": handler, "owner": owner });
                 entries
                     .entry(nspace)
                     .or_default()
