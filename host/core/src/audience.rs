@@ -125,6 +125,8 @@ impl ProcSet {
 
     /// Returns true if the set contains a proc or its whole job.
     pub(crate) fn covers(&self, proc: &Proc) -> bool {
+        // Two lookups instead of a comparison with each member: events and filters may name
+        // thousands.
         self.0.contains(proc) || self.0.contains(&Proc::all(proc.nspace.clone()))
     }
 
@@ -133,6 +135,8 @@ impl ProcSet {
         if pattern.rank != rank::PMIX_RANK_WILDCARD {
             return self.covers(pattern);
         }
+        // Procs are sorted by namespace, then by rank. So the first one from rank 0 on shows
+        // whether the set has any proc of the job.
         let first = Proc::new(pattern.nspace.clone(), Rank(0));
         self.0
             .range(first..)
@@ -213,6 +217,8 @@ impl PeerRegistrations {
         if levels == ClassFilter::Neither {
             return;
         }
+        // The filter is the key of an entry: registrations for the same procs must compare as
+        // equal.
         affected.sort_unstable();
         affected.dedup();
         let known = self.0.entry(CodeFilter { levels, affected }).or_default();
@@ -299,6 +305,7 @@ impl PeerRegistrations {
     pub fn len(&self) -> usize {
         self.0
             .iter()
+            // The 1 is the filter itself. Without it, default registrations would not count.
             .map(|(filter, codes)| filter.affected.len() + codes.some.len() + 1)
             .sum()
     }

@@ -204,6 +204,8 @@ impl Groups {
 
     /// Handles a call of construct or destruct by a local proc.
     pub fn call(&mut self, call: GroupCall, now: MonotonicTime) -> Vec<GroupAction> {
+        // A call that waited for policies brings the time of its arrival, which may be before the
+        // last tick.
         self.clock = self.clock.max(now);
         let GroupCall {
             to,
@@ -215,6 +217,7 @@ impl Groups {
         } = call;
         let part = Participation {
             proc,
+            // No decision up to this one can be the answer to the call.
             after: self.seen,
             construct: what,
             refusal: refusal.map(Arc::new),
@@ -262,6 +265,7 @@ impl Groups {
         } else {
             GroupCallResult::Failed(GroupFailure::unknown(key))
         };
+        // Leaving needs no agreement, so the caller does not wait for the coordinator.
         self.answer(to, answer);
         self.part(key, proc, NamedProcs::default(), now)
     }
@@ -324,6 +328,8 @@ impl Groups {
             .iter()
             .filter_map(|named| self.directory.procs(named))
             .flatten();
+        // A proc may be named by its rank and by the wildcard rank. Its first mention determines
+        // its position.
         let mut once = BTreeSet::new();
         let members: Vec<Proc> = named.filter(|member| once.insert(member.clone())).collect();
         if !self.known.contains_key(key) {
@@ -385,6 +391,8 @@ impl Groups {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
         }
+        // Expired calls go to the coordinator first, so that the failure that it decides below
+        // answers them, too.
         self.collectives.expire(now);
         self.pass_all_on(now);
         self.collectives.forget(now);
@@ -456,6 +464,7 @@ impl Groups {
         }
         let refused = part.refusal.as_ref().map(GroupRefusal::failure);
         if self.collectives.holds(key, operation, &part.proc) {
+            // A refused proc learns of the refusal first, whatever else is wrong with the call.
             return Err(refused.unwrap_or_else(|| GroupFailure::duplicate_call(key)));
         }
         self.collectives.reject_late(key, operation, part, now)?;

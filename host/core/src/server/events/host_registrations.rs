@@ -113,6 +113,8 @@ impl HostRegistrations {
     pub(super) fn want(&mut self, wish: ClientRegistration) -> Granted {
         let (id, peer) = (HostRegistrationId(self.next), wish.to.peer);
         let (mut new, mut on) = (Vec::new(), BTreeSet::new());
+        // A registration for every code that is not acknowledged may still be refused, so it covers
+        // nothing yet.
         let covers_all = self
             .asked
             .get(&EventDemand::All)
@@ -170,6 +172,8 @@ impl HostRegistrations {
             self.asked.retain(|_, asked| !theirs(asked));
         }
         let settled = self.waiting.extract_if(.., |waiting| {
+            // One refused code refuses the registration: a client registers all of its codes or
+            // none.
             waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing)
         });
         let wishes = settled.map(|waiting| waiting.wish).collect();
