@@ -83,6 +83,8 @@ impl Scrubber {
         self.replace_values(&mut tree, &mut sought);
         if !sought.is_empty() {
             let search = AhoCorasick::builder()
+                // The search is built for one record. A DFA, the usual choice for few patterns,
+                // takes longer to build.
                 .kind(Some(AhoCorasickKind::ContiguousNFA))
                 .build(&sought);
             let search = search.map_err(|error| unwritable(error.to_string()))?;

@@ -82,6 +82,7 @@ pub(crate) fn open(path: &Path) -> Result<File, ReadError> {
 pub(crate) fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     let read = file
+        // One byte more than allowed, so that inspection refuses the size.
         .take(MAX_COMPONENT_BYTES as u64 + 1)
         .read_to_end(&mut bytes);
     read.map_err(|source| ReadError::Io {
@@ -96,6 +97,7 @@ pub(crate) fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
 fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
     let settings = &entry.settings;
     let file = open(&settings.path)?;
+    // With a pinned digest it does not matter who can write the file.
     if settings.sha256.is_none() {
         let metadata = file.metadata().map_err(|source| ReadError::Io {
             path: settings.path.clone(),

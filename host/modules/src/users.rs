@@ -64,6 +64,7 @@ pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> 
                 "user {uid} has two directories"
             ))])
         };
+        // Which of the two came first depends on the file system, so neither is used.
         let wanted = if installed.contains_key(&uid) {
             Err(twice())
         } else {
@@ -100,6 +101,8 @@ fn each_directory(
     below: &Path,
     mut look: impl FnMut(Result<UserDirectory, UnreadableDirectory>),
 ) -> io::Result<()> {
+    // All further paths start at this handle: a directory that is renamed or linked meanwhile leads
+    // to no other place.
     let parent = openat(CWD, below, OPEN | OFlags::DIRECTORY, Mode::empty())?;
     let (me, stat) = (rustix::process::geteuid().as_raw(), fstat(&parent)?);
     if !is_safe(&stat, &[0, me]) {
@@ -113,6 +116,8 @@ fn each_directory(
         let path = below.join(&name);
         let fd = match open(&parent, &name, OFlags::DIRECTORY) {
             Ok(fd) => fd,
+            // Files, links, mounted file systems and what was removed meanwhile are no directories
+            // of users.
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT | Errno::XDEV) => continue,
             Err(error) => {
                 // The directory was removed meanwhile.
@@ -128,6 +133,7 @@ fn each_directory(
                 continue;
             }
         };
+        // The owner of a directory is the user of its modules, so only the owner may write to it.
         let stat = fstat(&fd)?;
         if stat.st_uid == 0 && me == 0 {
             tracing::warn!(directory = %path.display(), "module directory of root ignored, its modules belong in the configuration");
@@ -211,6 +217,8 @@ impl UserDirectory {
             ))
         };
         let name = path.strip_prefix(&self.path).map_err(|_| outside())?;
+        // Component files lie in the directory itself; another path could lead through a directory
+        // of another user.
         if name.components().count() != 1 {
             return Err(outside());
         }
@@ -261,6 +269,7 @@ impl UserDirectory {
     /// Opens a file of the directory that belongs to the user and is writable by no other user
     /// except root.
     fn file(&self, name: &Path) -> io::Result<File> {
+        // Without `O_NONBLOCK` a pipe would block this thread until something writes to it.
         let fd = open(&self.fd, name, OFlags::NONBLOCK)?;
         let stat = fstat(&fd)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -355,6 +364,7 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
         ),
         more(
             "module.limits.failures",
+            // 0 would mean that the module is never quarantined.
             asked.failures > usual.failures || asked.failures == 0,
             usual.failures.to_string(),
         ),
@@ -384,6 +394,7 @@ fn names(directory: &OwnedFd, most: usize) -> io::Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
+        // Names with control characters would appear in errors and in the trace.
         if name.starts_with('.') || name.contains(char::is_control) {
             continue;
         }

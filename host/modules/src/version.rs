@@ -62,6 +62,7 @@ impl Versions {
             .filter_map(|version| recall(store?, version, rules));
         let mut kept: VecDeque<SetVersion> = VecDeque::new();
         for version in versions {
+            // Most components are the same in all versions, and are large: keep their bytes once.
             let shared = shared(
                 version.wanted.to_vec(),
                 kept.iter().flat_map(|version| version.wanted.iter()),
@@ -114,6 +115,7 @@ impl Versions {
         // The store counts and logs errors itself.
         let kept = store.and_then(|store| keep(store, &wanted, &cause, at).ok());
         self.kept.push_back(SetVersion {
+            // The number of the store, which other processes may use as well.
             number: kept.unwrap_or(next),
             at,
             cause,

@@ -79,6 +79,8 @@ impl OwnRequests {
         if self.open.len() >= MOST {
             return Err(OwnRequestError::Full { limit: MOST });
         }
+        // A late reply may still come for a tag that is open, so no tag is used twice at a time.
+        // There are fewer open requests than tags, so the loop ends.
         while self.open.contains_key(&self.next) {
             self.count();
         }
@@ -122,6 +124,8 @@ impl OwnRequests {
         let mut late = Vec::new();
         for open in self.open.values_mut() {
             match open.wait {
+                // The proxy has no clock: a request that was made since the last tick gets its
+                // deadline now.
                 Wait::New => open.wait = Wait::Until(until),
                 Wait::Until(at) if at <= now => {
                     open.wait = Wait::Late;

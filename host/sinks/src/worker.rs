@@ -117,6 +117,8 @@ impl SinkWorker {
             }
             DeliveryResult::Later { why, refused } => {
                 self.log_refused(&refused);
+                // Stored before the pause: after a crash only the remaining recipients get the
+                // message.
                 self.queue.rewrite(&entry);
                 self.retry(entry, why, DeliveryQueue::put_back);
             }

@@ -160,6 +160,7 @@ impl Store {
             body,
         } in entries
         {
+            // A later entry may be smaller and fit.
             if let Err(limit) = room.take(body) {
                 added
                     .left_out
