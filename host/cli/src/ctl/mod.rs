@@ -163,6 +163,7 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
             .await
             .unwrap_or_else(|| Ok(CtlResult::late()))?;
         let one = outcome.print("cancel", id.as_deref(), json)?;
+        // A later success must not hide an earlier failure.
         ended = if one == ExitCode::SUCCESS { ended } else { one };
     }
     asking.leave().await;
@@ -205,6 +206,7 @@ impl Asking {
         };
         let tool = tool::attach(event::tool_settings(ask.server)?).await?;
         Ok(Asking {
+            // One limit covers the request and all its polls; `wait` applies it.
             client: tool.within(FOREVER),
             tool,
             limit: ask.timeout.unwrap_or(usual),

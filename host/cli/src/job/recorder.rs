@@ -126,6 +126,7 @@ impl OpenRecords {
             }
             self.write(entries);
         }
+        // Notices from before the stop still belong to the records.
         while let Ok(notice) = told.try_recv() {
             self.record(&notice);
         }
@@ -181,6 +182,7 @@ impl OpenRecords {
         };
         match heard {
             ListenerItem::Missed(notices) => {
+                // The missed notices may have been about any of these jobs.
                 for nspace in &self.running {
                     // The store counts and traces failures itself.
                     let _ = self.store.add_missed_notices(nspace, notices);

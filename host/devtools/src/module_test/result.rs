@@ -283,6 +283,7 @@ impl CaseResult {
         };
         compare.one(
             "called",
+            // Without a call the other expectations would be about nothing.
             called(expect.called.unwrap_or(true)),
             called(!self.is_passed_over),
         );

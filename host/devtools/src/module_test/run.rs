@@ -102,6 +102,7 @@ impl Loaded {
             of.engine,
             of.name,
             of.bytes,
+            // A case tests what the component does; what a site grants is not known here.
             &Grants::all(),
             of.limits,
             services,
@@ -161,6 +162,8 @@ impl Loaded {
             .iter()
             .enumerate()
             .find(|(_, wish)| tag.map_or_else(|| is_for(wish), |tag| wish.tag == tag));
+        // A module without registrations of its own is registered by its configuration, which a
+        // case does not have.
         if wish.is_none() && !self.wishes.is_empty() && tag.is_none() {
             return CaseResult {
                 is_passed_over: true,
@@ -282,6 +285,7 @@ impl<'a> CaseRunner<'a> {
     /// Sets up the environment for a case, and loads the module if it must be fresh.
     fn set(&mut self, case: &Case) -> Result<&Loaded, TrialError> {
         {
+            // The lock ends with this block: the module uses the fixture when it is loaded below.
             let mut props = self.scene.props();
             if !self.cases.sequence {
                 *props = FixtureState {
@@ -332,6 +336,7 @@ impl<'a> CaseRunner<'a> {
         let sequence = self
             .cases
             .iter()
+            // By address, since two cases may be equal.
             .take_while(|before| !std::ptr::eq(*before, case));
         for before in sequence.filter(|_| self.cases.sequence) {
             self.one(before)?;
