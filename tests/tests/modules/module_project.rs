@@ -63,26 +63,26 @@ fn probe(language: &str) -> Option<[&'static str; 4]> {
         "c" => [
             "// Turns tools away",
             "  if (request->is_tool)",
-            "  peal_peer_info peer;\n  if (peal_peer(&peer)) return probe(&peer);\n  if (request->is_tool)",
+            "  peal_peer_info peer;\n  if (peal_peer(&peer) && peer.pid) return probe(&peer);\n  if (request->is_tool)",
             include_str!("probes/probe.c"),
         ],
         "python" => [
             "@peal.connection_policy",
             "    if request.kind == \"tool\":",
-            "    if request.peer is not None:\n        return probe(request.peer)\n    if request.kind == \"tool\":",
+            "    if request.peer is not None and request.peer.pid:\n        return probe(request.peer)\n    if request.kind == \"tool\":",
             include_str!("probes/probe.py"),
         ],
         "js" => [
             "/** Turns tools away",
             "  request.kind === \"tool\"",
-            "  request.peer ? probe(request.peer) : request.kind === \"tool\"",
+            "  request.peer?.pid ? probe(request.peer) : request.kind === \"tool\"",
             include_str!("probes/probe.js"),
         ],
         _ => return None,
     })
 }
 
-/// Makes a project use more capabilities than a new one does.
+/// Makes a project use more capabilities than a new one does, for a connection of a known process.
 fn reach(project: &Path, language: &str, name: &str) {
     let Some([before, old, new, code]) = probe(language) else {
         return;
