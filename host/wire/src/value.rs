@@ -66,7 +66,7 @@ fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
     // none either.
     if element == dt::PMIX_UNDEF && count > 0 {
         return Err(WireError::TooLong {
-            what: "array of no type",
+            part: "array of no type",
             len: count,
             limit: 0,
         });
@@ -92,7 +92,7 @@ fn put_array(w: &mut MessageWriter<'_>, array: &DataArray) -> Result<(), WireErr
     let type_alone = w.codec().dialect.untyped_array() == UntypedArray::TypeAlone;
     if element == dt::PMIX_UNDEF && !items.is_empty() {
         return Err(WireError::TooLong {
-            what: "array of no type",
+            part: "array of no type",
             len: items.len() as u64,
             limit: 0,
         });
