@@ -60,7 +60,7 @@ impl Database {
     pub(crate) fn open(
         path: &Path,
         max_bytes: u64,
-        wanted: &Layout,
+        required: &Layout,
         durability: DatabaseDurability,
     ) -> Result<Database, StoreError> {
         // Use the resolved path from here on, so that the checks apply to the file that is opened.
@@ -90,7 +90,7 @@ impl Database {
                 path: path.to_owned(),
             });
         }
-        layout::check(&connection, path, wanted)?;
+        layout::check(&connection, path, required)?;
         let mode = with_a_log(&connection).map_err(of)?;
         if mode != "wal" {
             return Err(StoreError::NoLog {
@@ -114,7 +114,7 @@ impl Database {
         connection
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
             .map_err(of)?;
-        layout::migrate(&mut connection, path, wanted)?;
+        layout::migrate(&mut connection, path, required)?;
         // In a directory that other users can write to, one of them may have created a file of
         // SQLite's first.
         path_checks::check_files(path)?;
@@ -126,7 +126,7 @@ impl Database {
     }
 
     /// Opens an existing database for reading.
-    pub(crate) fn open_to_read(path: &Path, wanted: &Layout) -> Result<Database, StoreError> {
+    pub(crate) fn open_to_read(path: &Path, required: &Layout) -> Result<Database, StoreError> {
         let of = |error| StoreError::at_opening(path, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -137,7 +137,7 @@ impl Database {
         })?;
         let connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
-        layout::check(&connection, path, wanted)?;
+        layout::check(&connection, path, required)?;
         // One transaction: all reads see the same state while another process writes.
         connection.execute_batch("begin").map_err(of)?;
         Ok(Database {
