@@ -8,7 +8,7 @@ use super::{
     established::{EstablishedGroup, PendingDestruct},
     forming::{GroupNotification, PendingConstruct},
     message::about,
-    refusal::RecentRefusals,
+    recent_refusals::RecentRefusals,
     sent::SentDecisions,
 };
 use crate::MonotonicTime;
@@ -44,7 +44,7 @@ pub(super) enum CoordinatorAction {
 
 impl CoordinatorAction {
     /// Returns an event about a group with these members.
-    fn news<'a>(
+    fn notification<'a>(
         key: &GroupKey,
         news: GroupNotification,
         members: impl Iterator<Item = &'a Proc>,
@@ -58,7 +58,7 @@ impl CoordinatorAction {
 pub(super) struct CoordinatorState {
     me: ServerId,
     groups: BTreeMap<GroupKey, GroupState>,
-    told: BTreeMap<GroupKey, SentDecisions>,
+    sent_decisions: BTreeMap<GroupKey, SentDecisions>,
     /// Times at which the sent decisions of a group are forgotten, unless more have been sent
     /// since.
     fading: VecDeque<(MonotonicTime, GroupKey)>,
@@ -72,7 +72,7 @@ pub(super) struct CoordinatorState {
 
 impl CoordinatorState {
     pub(super) fn new(me: ServerId) -> CoordinatorState {
-        let (groups, told, fading, due) = (
+        let (groups, sent_decisions, fading, due) = (
             BTreeMap::new(),
             BTreeMap::new(),
             VecDeque::new(),
@@ -82,7 +82,7 @@ impl CoordinatorState {
         CoordinatorState {
             me,
             groups,
-            told,
+            sent_decisions,
             fading,
             due,
             refused,
@@ -92,7 +92,7 @@ impl CoordinatorState {
         }
     }
 
-    fn taken(&mut self) -> Vec<CoordinatorAction> {
+    fn take_actions(&mut self) -> Vec<CoordinatorAction> {
         std::mem::take(&mut self.decided)
     }
 
@@ -130,14 +130,14 @@ impl CoordinatorState {
             self.destruct(from, &key, destructs, deadline);
         }
         self.settle(&key, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Returns true if no decision that the server was sent answers the call.
     fn is_open(&self, from: ServerId, key: &GroupKey, part: &Participation) -> bool {
-        self.told
+        self.sent_decisions
             .get(key)
-            .is_none_or(|told| !told.answers(from, part))
+            .is_none_or(|sent| !sent.answers(from, part))
     }
 
     /// Handles a refused call. The other participants that count on the caller are notified, up to
@@ -153,7 +153,7 @@ impl CoordinatorState {
         let Some(refusal) = part.refusal.clone() else {
             return;
         };
-        let failure = refusal.failure();
+        let failure = GroupFailure::refused(&refusal);
         let is_member = part
             .construct
             .as_ref()
@@ -329,7 +329,7 @@ impl CoordinatorState {
             ..Formed::default()
         };
         self.stand(key, formed, servers, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Establishes a group and notifies these servers.
@@ -364,7 +364,7 @@ impl CoordinatorState {
                 self.settle(&key, at);
             }
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Handles procs that have ended.
@@ -385,7 +385,7 @@ impl CoordinatorState {
             }
             self.settle(&key, at);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes a proc that leaves a group.
@@ -398,7 +398,7 @@ impl CoordinatorState {
     ) -> Vec<CoordinatorAction> {
         self.lose(key, proc, DepartureReason::Left(notified), at);
         self.settle(key, at);
-        self.taken()
+        self.take_actions()
     }
 
     fn lose(
@@ -446,7 +446,7 @@ impl CoordinatorState {
             forming.resolve_failure(by, saying);
         }
         self.settle(key, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Advances the time.
@@ -459,20 +459,20 @@ impl CoordinatorState {
             self.settle(&key, at);
         }
         self.due = self.groups.values().filter_map(GroupState::due).collect();
-        self.taken()
+        self.take_actions()
     }
 
     /// Forgets the sent decisions of a group, or postpones that.
     fn fade(&mut self, key: GroupKey, now: MonotonicTime) {
-        let Entry::Occupied(mut told) = self.told.entry(key) else {
+        let Entry::Occupied(mut sent) = self.sent_decisions.entry(key) else {
             return;
         };
-        told.get_mut().refusals.retain(|(until, ..)| *until > now);
-        let until = told.get().until;
+        sent.get_mut().refusals.retain(|(until, ..)| *until > now);
+        let until = sent.get().until;
         if until > now {
-            self.fading.push_back((until, told.key().clone()));
+            self.fading.push_back((until, sent.key().clone()));
         } else {
-            told.remove();
+            sent.remove();
         }
     }
 
@@ -496,14 +496,15 @@ impl CoordinatorState {
     fn end_if_settled(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
         match self.groups.get_mut(key) {
             Some(GroupState::Forming(forming)) => {
-                let prospects = if forming.news.is_empty() {
+                let prospects = if forming.notifications.is_empty() {
                     BTreeSet::new()
                 } else {
                     forming.prospects()
                 };
-                let news = std::mem::take(&mut forming.news).into_iter();
-                self.decided
-                    .extend(news.map(|news| CoordinatorAction::news(key, news, prospects.iter())));
+                let news = std::mem::take(&mut forming.notifications).into_iter();
+                self.decided.extend(
+                    news.map(|news| CoordinatorAction::notification(key, news, prospects.iter())),
+                );
                 self.settle_forming(key, at);
             }
             Some(GroupState::Standing(standing)) => {
@@ -548,7 +549,7 @@ impl CoordinatorState {
                 let servers = at.directory.homes(forming.called());
                 let losses = forming.losses(&formed.members).into_iter();
                 let losses: Vec<CoordinatorAction> = losses
-                    .map(|news| CoordinatorAction::news(key, news, formed.members.iter()))
+                    .map(|news| CoordinatorAction::notification(key, news, formed.members.iter()))
                     .collect();
                 if forming.wants_context_id() {
                     formed.context_id = Some(self.context_id());
@@ -585,7 +586,7 @@ impl CoordinatorState {
         at: &CoordinatorContext<'_>,
         key: &GroupKey,
         servers: Option<BTreeSet<ServerId>>,
-        what: GroupTransition,
+        transition: GroupTransition,
     ) -> DecisionSeq {
         self.next += 1;
         let instance = DecisionSeq {
@@ -595,7 +596,7 @@ impl CoordinatorState {
         let outcome = GroupDecision {
             key: key.clone(),
             instance,
-            what,
+            transition,
         };
         self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
         self.decided
@@ -614,28 +615,28 @@ impl CoordinatorState {
         let GroupDecision {
             key,
             instance,
-            what,
+            transition,
         } = outcome;
-        if matches!(what, GroupTransition::Changed(..)) {
+        if matches!(transition, GroupTransition::Changed(..)) {
             return;
         }
-        let told = match self.told.get_mut(key) {
-            Some(told) => told,
+        let sent = match self.sent_decisions.get_mut(key) {
+            Some(sent) => sent,
             None => {
                 self.fading.push_back((until, key.clone()));
-                self.told.entry(key.clone()).or_default()
+                self.sent_decisions.entry(key.clone()).or_default()
             }
         };
-        told.until = until;
+        sent.until = until;
         match servers {
-            _ if what.is_refusal() => {
-                told.refusals
+            _ if transition.is_refusal() => {
+                sent.refusals
                     .push((until, servers.cloned(), outcome.clone()))
             }
-            Some(servers) => told
-                .each
+            Some(servers) => sent
+                .by_server
                 .extend(servers.iter().map(|server| (*server, *instance))),
-            None => told.all = *instance,
+            None => sent.all = *instance,
         }
     }
 
@@ -658,7 +659,7 @@ impl CoordinatorState {
             gone.iter()
                 .for_each(|proc| self.lose(&key, proc, DepartureReason::Failed, at));
         }
-        self.taken()
+        self.take_actions()
     }
 
     fn keys(&self) -> Vec<GroupKey> {
@@ -667,7 +668,7 @@ impl CoordinatorState {
 
     /// Returns true if no state is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.groups.is_empty() && self.told.is_empty() && self.refused.is_empty()
+        self.groups.is_empty() && self.sent_decisions.is_empty() && self.refused.is_empty()
     }
 }
 

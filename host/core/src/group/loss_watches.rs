@@ -54,7 +54,7 @@ impl Groups {
                 self.send(home, GroupMessage::Watch(proc.nspace.clone()));
             }
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Reports a proc of this server that ended without finalizing to the servers that watch its
@@ -69,7 +69,7 @@ impl Groups {
         watchers
             .into_iter()
             .for_each(|server| self.send(server, GroupMessage::Lost(proc.clone())));
-        self.taken()
+        self.take_actions()
     }
 
     /// Reports lost procs of other servers to the caller.

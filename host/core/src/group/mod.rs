@@ -25,6 +25,7 @@ mod members;
 mod message;
 mod next_deadline;
 mod parse;
+mod recent_refusals;
 mod refusal;
 mod remaining;
 mod sent;
@@ -164,9 +165,9 @@ pub struct Groups {
     /// Groups with local members.
     known: BTreeMap<GroupKey, LocalGroup>,
     /// Recent decisions, for the next coordinator.
-    past: BTreeMap<DecisionSeq, (MonotonicTime, GroupDecision)>,
+    recent_decisions: BTreeMap<DecisionSeq, (MonotonicTime, GroupDecision)>,
     /// The last decision that was applied.
-    seen: DecisionSeq,
+    last_applied: DecisionSeq,
     state: CoordinatorState,
     takeover: Option<Takeover>,
     /// Requests for a coordinator that this server is not yet.
@@ -190,8 +191,8 @@ impl Groups {
             directory: JobDirectory::default(),
             collectives: LocalCollectives::default(),
             known: BTreeMap::new(),
-            past: BTreeMap::new(),
-            seen: DecisionSeq::default(),
+            recent_decisions: BTreeMap::new(),
+            last_applied: DecisionSeq::default(),
             state: CoordinatorState::new(me),
             takeover: None,
             early: Vec::new(),
@@ -209,14 +210,14 @@ impl Groups {
             to,
             key,
             proc,
-            what,
+            construct,
             timeout,
             refusal,
         } = call;
         let part = Participation {
             proc,
-            after: self.seen,
-            construct: what,
+            after: self.last_applied,
+            construct,
             refusal: refusal.map(Arc::new),
         };
         if let Err(failure) = self.may_call(&key, &part, now) {
@@ -226,7 +227,7 @@ impl Groups {
                 vec![(to, part)],
                 &failure,
             );
-            return self.taken();
+            return self.take_actions();
         }
         let deadline = now + timeout.unwrap_or(self.settings.timeout);
         let operation = GroupOperation::of(part.construct.as_deref());
@@ -246,7 +247,7 @@ impl Groups {
         });
         let ready = self.collectives.ready(&key, operation);
         self.pass_on(ready, now);
-        self.taken()
+        self.take_actions()
     }
 
     /// Handles a proc that leaves a group.
@@ -285,7 +286,7 @@ impl Groups {
                 now,
             );
         }
-        self.taken()
+        self.take_actions()
     }
 
     fn is_in(&self, key: &GroupKey, proc: &Proc) -> bool {
@@ -309,7 +310,7 @@ impl Groups {
                 now,
             );
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Announces a group that procs formed by invitation.
@@ -338,7 +339,7 @@ impl Groups {
                 now,
             );
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Returns an unused context id for a group that procs form by invitation.
@@ -362,7 +363,7 @@ impl Groups {
             },
             now,
         );
-        self.taken()
+        self.take_actions()
     }
 
     /// Handles a message of another server.
@@ -376,7 +377,7 @@ impl Groups {
         if self.servers.contains(&from) {
             self.take(from, message, now);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Advances the time.
@@ -390,7 +391,7 @@ impl Groups {
         self.collectives.forget(now);
         let memory = self.settings.result_retention;
         while let Some(first) = self
-            .past
+            .recent_decisions
             .first_entry()
             .filter(|first| first.get().0 + memory <= now)
         {
@@ -399,7 +400,7 @@ impl Groups {
         if self.coordinates() {
             self.decide(now, CoordinatorState::tick);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Returns the time at which [`Groups::tick`] has something to do next.
@@ -425,7 +426,7 @@ impl Groups {
             (!self.collectives.is_empty(), "calls"),
             (!self.state.is_empty(), "coordinator state"),
             (!self.known.is_empty(), "groups"),
-            (!self.past.is_empty(), "past decisions"),
+            (!self.recent_decisions.is_empty(), "past decisions"),
             (!self.early.is_empty(), "messages for a coordinator"),
             (self.takeover.is_some(), "a takeover"),
             (!self.watches.is_empty(), "loss watches"),
@@ -454,7 +455,7 @@ impl Groups {
         if self.directory.whereabouts(&part.proc) == ProcLocation::Ended {
             return Err(GroupFailure::died(&part.proc));
         }
-        let refused = part.refusal.as_ref().map(GroupRefusal::failure);
+        let refused = part.refusal.as_ref().map(GroupFailure::refused);
         if self.collectives.holds(key, operation, &part.proc) {
             return Err(refused.unwrap_or_else(|| GroupFailure::duplicate_call(key)));
         }
@@ -545,12 +546,12 @@ impl Groups {
 
     /// Processes messages to this server and returns the collected actions. Called at the end of
     /// each public operation.
-    fn taken(&mut self) -> Vec<GroupAction> {
+    fn take_actions(&mut self) -> Vec<GroupAction> {
         while let Some((message, now)) = self.own.pop_front() {
             self.take(self.me, message, now);
         }
         let past = self
-            .past
+            .recent_decisions
             .first_key_value()
             .map(|(_, (at, _))| *at + self.settings.result_retention);
         self.due = [self.collectives.deadline(), self.state.deadline(), past]

@@ -34,10 +34,15 @@ impl Groups {
         let report = TakeoverReport {
             jobs: jobs.collect(),
             known: known
-                .map(|(k, v)| (k.clone(), (v.instance, v.formed.clone(), v.gone.clone())))
+                .map(|(k, v)| {
+                    (
+                        k.clone(),
+                        (v.instance, v.formed.clone(), v.former_members.clone()),
+                    )
+                })
                 .collect(),
-            past: self
-                .past
+            recent_decisions: self
+                .recent_decisions
                 .values()
                 .map(|(_, outcome)| outcome.clone())
                 .collect(),
@@ -109,10 +114,13 @@ impl Groups {
                 .map(|open| &open.key)
                 .chain(report.known.keys())
                 .collect();
-            let had: BTreeSet<DecisionSeq> =
-                report.past.iter().map(|outcome| outcome.instance).collect();
+            let had: BTreeSet<DecisionSeq> = report
+                .recent_decisions
+                .iter()
+                .map(|outcome| outcome.instance)
+                .collect();
             let concerns = |outcome: &&GroupDecision| {
-                outcome.what.is_for_all() || concerned.contains(&outcome.key)
+                outcome.transition.is_for_all() || concerned.contains(&outcome.key)
             };
             for outcome in past.values().filter(concerns) {
                 self.state.tells(
@@ -130,7 +138,7 @@ impl Groups {
 
 /// Returns all decisions that any server knows, in their order.
 fn all_past(reports: &BTreeMap<ServerId, TakeoverReport>) -> BTreeMap<DecisionSeq, GroupDecision> {
-    let all = reports.values().flat_map(|report| &report.past);
+    let all = reports.values().flat_map(|report| &report.recent_decisions);
     all.map(|outcome| (outcome.instance, outcome.clone()))
         .collect()
 }
@@ -153,14 +161,20 @@ fn standing(
             _ => drop(groups.insert(key.clone(), known)),
         }
     }
-    for (instance, GroupDecision { key, what, .. }) in past {
+    for (
+        instance,
+        GroupDecision {
+            key, transition, ..
+        },
+    ) in past
+    {
         if groups
             .get(key)
             .is_some_and(|known| known.instance >= *instance)
         {
             continue;
         }
-        match what {
+        match transition {
             GroupTransition::Formed(formed) => {
                 groups.insert(
                     key.clone(),

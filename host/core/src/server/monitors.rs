@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     MonotonicTime,
-    audience::BY_SERVER,
+    event_targets::BY_SERVER,
     monitor::{
         self, EndedMonitor, FileStat, LivenessSource, Monitor, MonitorAction, MonitorError,
         MonitorId, MonitorTable, NewMonitor, SampleUse,
@@ -146,7 +146,7 @@ impl Monitors {
                 if let Some(path) = path {
                     return Ok(vec![Action::CheckFile {
                         watch,
-                        look: FileLook::Open { path, identity },
+                        check: FileLook::Open { path, identity },
                     }]);
                 }
             }
@@ -199,7 +199,7 @@ impl Monitors {
             // The requester has left.
             return vec![Action::CheckFile {
                 watch,
-                look: FileLook::Close,
+                check: FileLook::Close,
             }];
         };
         let mut actions = match refused {
@@ -218,7 +218,7 @@ impl Monitors {
         watch: MonitorId,
         seen: Option<FileStat>,
     ) -> Vec<Action> {
-        let alert = self.table.looked(watch, seen);
+        let alert = self.table.record_stat(watch, seen);
         alert
             .map(|(requester, alert)| alert_user(ctx, events, &requester, alert))
             .unwrap_or_default()
@@ -289,7 +289,7 @@ impl Monitors {
             if of_file {
                 actions.push(Action::CheckFile {
                     watch,
-                    look: FileLook::Close,
+                    check: FileLook::Close,
                 });
             }
             if let Some(to) = waiting {
@@ -313,7 +313,7 @@ fn carry_out(
         MonitorAction::Alert { requester, alert } => alert_user(ctx, events, &requester, alert),
         MonitorAction::Look(watch) => vec![Action::CheckFile {
             watch,
-            look: FileLook::Again,
+            check: FileLook::Again,
         }],
         MonitorAction::Measure {
             watch,
@@ -347,13 +347,13 @@ fn alert_user(
     };
     let is_for_host = alert.range != Range::Rm && events.host_names(alert.code);
     let allowance = ctx.settings.allowance;
-    let told = || {
+    let notify_host = || {
         Action::Upcall(Upcall::Notify {
             event: alert.clone(),
             allowance,
         })
     };
-    let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
+    let mut actions: Vec<Action> = is_for_host.then(notify_host).into_iter().collect();
     actions.extend(events.distribute(ctx, alert, UserScope::User(identity.uid), allowance));
     actions
 }
