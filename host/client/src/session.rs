@@ -7,7 +7,8 @@ use crate::{
     group::InvitationAnswer,
     handler::{ExternalHandler, Handler, RaisedEvent},
     lock,
-    queue::{Arrivals, EventQueue, QueuedItem},
+    queue::{Arrivals, EventQueue},
+    queued_item::QueuedItem,
     server_connection::{ConnectTarget, Connected, PendingReply, ServerConnection},
 };
 use peal_core::{
@@ -62,7 +63,9 @@ impl ClientSession {
         handlers: ClientHandlers,
         queue: EventQueue,
     ) -> ClientSession {
-        first.iter().for_each(|first| first.held.set(true));
+        first
+            .iter()
+            .for_each(|first| first.loss_detection.set(true));
         let presence = if first.is_some() {
             ServerPresence::Servers
         } else {
@@ -176,7 +179,7 @@ impl ClientSession {
         match links.iter().position(|link| link.server.proc == *server) {
             Some(at) => {
                 let link = links.remove(at);
-                link.held.set(false);
+                link.loss_detection.set(false);
                 Ok(link)
             }
             None => Err(not_attached(&links, server)),
@@ -186,7 +189,7 @@ impl ClientSession {
     /// Removes all connections.
     pub(crate) fn detach_all(&self) -> Vec<Arc<ServerConnection>> {
         let links = std::mem::take(&mut *lock(&self.links));
-        links.iter().for_each(|link| link.held.set(false));
+        links.iter().for_each(|link| link.loss_detection.set(false));
         links
     }
 
@@ -199,7 +202,7 @@ impl ClientSession {
         let (mut pending, mut refused) = (Vec::new(), None);
         let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
-            let told = match what.clone() {
+            let updated = match what.clone() {
                 ServerUpdate::Nothing => return Ok(pending),
                 ServerUpdate::Register(codes, levels) => {
                     let posted = link
@@ -215,7 +218,7 @@ impl ClientSession {
                         .await
                 }
             };
-            match told {
+            match updated {
                 // The other servers must receive the change all the same.
                 Err(error) if at == 0 => refused = Some(error),
                 Err(error) => tracing::warn!(%error, "registration change not sent to a server"),
@@ -385,12 +388,12 @@ impl ClientSession {
             server,
             limit,
         };
-        let told = timeout(limit, self.update_servers(for_server))
+        let updated = timeout(limit, self.update_servers(for_server))
             .await
             .unwrap_or(Err(late));
         drop(turn);
         let session = self.clone();
-        let answers = told.inspect_err(|_| self.clone().give_up(id))?;
+        let answers = updated.inspect_err(|_| self.clone().give_up(id))?;
         self.runtime.spawn(async move {
             for answer in answers.into_iter().take(1) {
                 if let Err(error) = answer.answer().await {
@@ -409,7 +412,7 @@ impl ClientSession {
             for event in events {
                 if audience::includes(&event, &session.me) {
                     let own = QueuedItem::Event(event.clone());
-                    let room = session.queue.room(&own).await;
+                    let room = session.queue.reserve(&own).await;
                     session.queue.put(own, room);
                 }
                 if event.range == Range::ProcLocal {
@@ -511,7 +514,7 @@ impl Attaching<'_> {
             .as_ref()
             .ok_or(ClientError::NoConnection { call })?
             .clone();
-        link.held.set(true);
+        link.loss_detection.set(true);
         if link.is_lost() {
             return Err(ClientError::Lost {
                 call,
@@ -526,7 +529,7 @@ impl Attaching<'_> {
 impl Drop for Attaching<'_> {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
-            link.held.set(false);
+            link.loss_detection.set(false);
             lock(&self.session.links).retain(|other| !Arc::ptr_eq(other, &link));
         }
     }
