@@ -528,9 +528,9 @@ impl Actor {
                 id,
                 purpose,
                 procs,
-                brought,
+                contribution: brought,
             } => self.gather(id, purpose, procs, brought),
-            Action::CheckFile { watch, look } => self.watchman.look(watch, look),
+            Action::CheckFile { watch, check: look } => self.watchman.look(watch, look),
             Action::Measure {
                 watch,
                 usage,
