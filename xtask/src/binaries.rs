@@ -72,6 +72,7 @@ pub fn run_all(
                 }
             });
         }
+        // The loop below ends with the last sender.
         drop(tell);
         for Ended {
             name,

@@ -102,6 +102,7 @@ fn mpi_scenes() -> [DemoCommand<'static>; 2] {
                     the channel `stdio`, and requests that the job continues (docs/demo-continue.toml): the others work for another second.\n\
                     Open MPI 4.1 itself aborts at such an event, so the handler `complete` before each rank withholds it.",
             arguments: format!("run -n 4 --config docs/demo-continue.toml -- {attach} 1"),
+            // 128 + 9: the rank was killed by SIGKILL.
             status: 137,
         },
         DemoCommand {

@@ -90,6 +90,7 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     match project.build(&tools(root), &mut |words| println!("{words}")) {
         Ok(bytes) => {
             fs::write(&built, &bytes).with_context(|| format!("writing {}", built.display()))?;
+            // Last, so that an interrupted build is done again.
             fs::write(&stamp, now).with_context(|| format!("writing {}", stamp.display()))?;
             write_if_changed(&component, &bytes)
         }

@@ -27,6 +27,7 @@ impl Ignored {
         let (mut ignored, mut line, mut printed) =
             (Ignored::default(), Vec::new(), std::io::stdout().lock());
         while output
+            // By bytes, since tests may print text that is not UTF-8.
             .read_until(b'\n', &mut line)
             .context("cannot read the output of the tests")?
             > 0

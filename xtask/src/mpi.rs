@@ -48,6 +48,7 @@ pub fn release_5(test_servers: &Path) -> Result<()> {
         tests.display()
     );
     made_whole(&tests, |work| {
+        // The wheel has no tests, so the source package is needed.
         let download = [
             "-m",
             "pip",
@@ -168,6 +169,7 @@ impl Release {
             Release::Five => command.args(["--map-by", ":oversubscribe"]),
         };
         for runtime in ["OMPI", "PRTE"] {
+            // Open MPI and PRRTE run as root only if both variables are set.
             let allowed = ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"]
                 .map(|name| (format!("{runtime}_{name}"), "1"));
             command.envs(allowed);

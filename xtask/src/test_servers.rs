@@ -99,6 +99,7 @@ fn smtp(directory: &Path) -> Result<()> {
     let python = environment.join("bin/python3");
     let is_there =
         |python: &Path| run_quietly(Command::new(python).args(["-c", "import aiosmtpd"])).is_ok();
+    // An interrupted installation leaves an environment without the package.
     if python.exists() && is_there(&python) {
         return Ok(());
     }

@@ -86,6 +86,7 @@ impl AuditTrail {
         let crashed = rows
             .last()
             .or(last.as_ref())
+            // A run that ended in good order wrote this kind last.
             .filter(|row| row.kind != kind::ENDED)
             .map(|_| AuditEntry::Gap {
                 calls: None,
@@ -98,6 +99,7 @@ impl AuditTrail {
             handlers: settings.handlers,
             boot,
         };
+        // A run has the number of its `Began` record, which a `Gap` may precede.
         let run = head.0 + 1 + u64::from(crashed.is_some());
         let shared = Arc::new(SharedTrail::new(run, &settings));
         let scrubber = Scrubber::new(settings.secrets.clone(), keys.clone());
@@ -110,6 +112,7 @@ impl AuditTrail {
             head,
         );
         // The entries recovered from the journal precede these.
+        // Before the thread starts: a trail that cannot be written fails the open.
         writer.group(
             crashed
                 .into_iter()
@@ -220,6 +223,8 @@ impl AuditTrail {
             .refused_connection()
             .is_some_and(|denial| self.count_denial(&denial.bounded()))
         {
+            // The denial is counted and recorded in a group. It grants nothing that would have to
+            // wait for that.
             return done(CommitResult::Yes);
         }
         let done: Option<Done> = Some(Box::new(done));

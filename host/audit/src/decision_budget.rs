@@ -31,6 +31,8 @@ impl DecisionBudget {
         let Some(uid) = decision.request.identity.map(|identity| identity.uid) else {
             return true;
         };
+        // Otherwise administrators with many recorded decisions could not act while the trail is
+        // full.
         let is_site = uid == 0 || uid == decision.request.server.uid;
         self.supply == FreeSpace::Ample
             || is_site

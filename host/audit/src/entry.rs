@@ -5,7 +5,7 @@ use crate::{
     handshake,
     outcome::outcome,
 };
-use peal_core::policy::{DecidedBy, Verdict};
+use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
 use peal_model::{Info, PolicyRequest, PolicySubject, Proc, Status};
 use peal_sandbox::{CallFailure, CallRecord, CallSubject, Digest, Grants, ModuleLimits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -366,17 +366,17 @@ impl DecisionEntry {
         request: Arc<PolicyRequest>,
         verdict: &Verdict,
     ) -> DecisionEntry {
-        let hook = match request.matter {
-            PolicySubject::Registration => "registration",
-            matter => matter.hook().name(),
+        let hook = match &request.subject {
+            PolicySubject::Registration(_) => "registration",
+            subject => subject.hook().name(),
         };
         let (verdict, by, reasons) = match verdict {
             Verdict::Granted { by, .. } => (DecisionKind::Granted, by, Vec::new()),
-            Verdict::Denied {
+            Verdict::Denied(DeniedVerdict {
                 by,
                 status,
                 reasons,
-            } => (DecisionKind::Denied(*status), by, reasons.clone()),
+            }) => (DecisionKind::Denied(*status), by, reasons.clone()),
         };
         let handshake = HandshakeFacts::of(&request);
         let (request, reasons) = match handshake {
@@ -434,14 +434,11 @@ impl DecisionEntry {
     /// Turns a grant into a denial, because its record could not be written.
     pub(crate) fn withdraw(&mut self) {
         if self.verdict == DecisionKind::Granted {
-            let Verdict::Denied {
+            let DeniedVerdict {
                 by,
                 status,
                 reasons,
-            } = Verdict::unrecorded()
-            else {
-                return;
-            };
+            } = DeniedVerdict::unrecorded();
             (self.verdict, self.by, self.policy) =
                 (DecisionKind::Denied(status), by.to_string(), None);
             self.reasons = reasons;

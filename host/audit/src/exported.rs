@@ -100,6 +100,7 @@ impl Exported {
                 detail,
             };
             let mut text = Vec::new();
+            // A file without line breaks must not be read into memory as a whole.
             let limited = io::Read::take(&mut from, MAX_LINE).read_until(b'\n', &mut text);
             if limited.map_err(|source| ExportError::Io {
                 path: path.to_owned(),

@@ -129,7 +129,7 @@ impl DecisionEntry {
         Gist {
             by: decided_by(&self.by),
             why,
-            ..asked(&self.hook, &self.request)
+            ..request_gist(&self.hook, &self.request)
         }
     }
 }
@@ -195,7 +195,9 @@ fn of_call(call: &CallEntry, module: Option<&str>) -> Gist {
             what: format!("event {}", call.event.code),
             ..Gist::default()
         },
-        CallSubject::Policy(call) => asked(call.request.matter.hook().name(), &call.request),
+        CallSubject::Policy(call) => {
+            request_gist(call.request.subject.hook().name(), &call.request)
+        }
         CallSubject::Log(_) => Gist {
             what: "log".to_owned(),
             ..Gist::default()
@@ -214,17 +216,15 @@ fn of_call(call: &CallEntry, module: Option<&str>) -> Gist {
 }
 
 /// Returns the summary of a request without decider and reason.
-fn asked(hook: &str, request: &PolicyRequest) -> Gist {
-    let mut what = hook.to_owned();
-    if let PolicySubject::Event { code, .. } = request.matter {
-        what.push_str(&format!(" {code}"));
-    }
-    if !request.codes.is_empty() {
-        what.push_str(&format!(
-            " for {}",
-            named(request.codes.iter().map(ToString::to_string).collect())
-        ));
-    }
+fn request_gist(hook: &str, request: &PolicyRequest) -> Gist {
+    let what = match &request.subject {
+        PolicySubject::Event(subject) => format!("{hook} {}", subject.code),
+        PolicySubject::Registration(subject) if !subject.codes.is_empty() => {
+            let codes = subject.codes.iter().map(ToString::to_string).collect();
+            format!("{hook} for {}", named(codes))
+        }
+        _ => hook.to_owned(),
+    };
     let targets = request
         .targets
         .iter()

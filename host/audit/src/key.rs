@@ -116,6 +116,7 @@ impl Keys {
             |source| SealKeyError::Io { path, source }
         };
         writeln!(file, "{SECRET}{}", STANDARD.encode(seed))
+            // Seals made with a key that a crash removes could never be verified.
             .and_then(|()| file.sync_all())
             .map_err(io(path))?;
         let beside = path.with_added_extension("pub");
@@ -135,6 +136,7 @@ impl Keys {
             .custom_flags(options)
             .open(path)
             .map_err(io)?;
+        // Ask the open file: the path may lead to another one by now.
         let found = file.metadata().map_err(io)?;
         let (owner, mode) = (found.uid(), found.mode() & 0o7777);
         let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
@@ -146,6 +148,7 @@ impl Keys {
             });
         }
         let mut text = String::new();
+        // A key has fewer bytes. A wrong path must not read a large file.
         file.take(1024).read_to_string(&mut text).map_err(io)?;
         let malformed = || SealKeyError::Malformed {
             origin: format!("{path:?}"),
@@ -156,6 +159,7 @@ impl Keys {
 
     /// Derives the keys from a seed.
     pub fn of(seed: &[u8; 32]) -> Keys {
+        // Each use has a key of its own, so that no output of one helps against another.
         let digests = Sha256::new()
             .chain_update(b"peal audit digests")
             .chain_update(seed)
@@ -199,6 +203,7 @@ impl Keys {
 
     /// Reports whether `code` is the code over these bytes.
     pub(crate) fn has_coded(&self, parts: &[&[u8]], code: &[u8]) -> bool {
+        // Compares in constant time.
         self.coded(parts).verify_slice(code).is_ok()
     }
 

@@ -55,6 +55,8 @@ impl PendingEntry {
         };
         decision.withdraw();
         if let Some(Ok(body)) = &self.scrubbed {
+            // Secrets are out of this body and may not come back, so it is changed instead of being
+            // made anew.
             self.scrubbed = Some(AuditEntry::read(body).and_then(|mut entry| {
                 if let AuditEntry::Decision(decision) = &mut entry {
                     decision.withdraw();

@@ -106,6 +106,8 @@ impl EntryQueue {
     fn put(&self, state: &mut EntryQueueState, pending: PendingEntry, by: CommitThread) {
         let is_urgent = pending.is_awaited() && by == CommitThread::Thread;
         let wakes = match state.thread {
+            // A busy thread looks at the queue before it sleeps. An idle one need not be woken for
+            // an entry that the caller writes itself.
             Thread::Busy => false,
             Thread::Idle => by == CommitThread::Thread,
             Thread::Gathering => is_urgent,
@@ -149,6 +151,7 @@ impl EntryQueue {
     pub(crate) fn wait(&self, patience: Duration, enough: usize) -> WriterWork {
         let mut state = self.lock();
         let idle_until = Instant::now() + patience;
+        // Before the entries: a queue that is never empty must not delay the journal.
         if state.is_due() {
             return WriterWork::Journal;
         }
@@ -169,6 +172,7 @@ impl EntryQueue {
             let is_ripe = state.is_closed
                 || left.is_zero()
                 || state.waiting.len() >= enough.min(self.most)
+                // A caller waits, so the group does not grow any further.
                 || state.awaited > 0;
             if is_ripe {
                 return WriterWork::Entries;

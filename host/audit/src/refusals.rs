@@ -92,6 +92,7 @@ impl GroupedDenials {
         let mut users = self.lock();
         let mut uid = denial.uid;
         if !users.contains_key(&uid) && users.len() >= MAX_USERS {
+            // Users beyond the bound share one entry, so that their number does not take memory.
             uid = None;
         }
         let windows = users.entry(uid).or_default();

@@ -336,6 +336,7 @@ impl<'a> Running<'a> {
                 let is_blinded = record.number > next || has_secret(record)?;
                 let trust = if is_blinded { Trust::Blinded } else { trust };
                 let compared = self.compared(record, again, is_itself)?;
+                // A failed call ends its instance, in the server and here.
                 if !matches!(record.end, CallEnd::Failed(_)) {
                     *self = Running::Yes(instance, trust, record.number + 1);
                 }

@@ -115,6 +115,7 @@ impl TrailRetention {
         {
             return Ok(Some(gone));
         }
+        // Decisions go only when neither calls nor denials are left to drop.
         match cut.passing()? {
             None => cut.oldest(limit),
             gone => Ok(gone),
@@ -159,6 +160,7 @@ impl TrailPruning<'_> {
         let (mut gone, mut bytes, mut last) = (None, 0, None);
         for row in rows
             .iter()
+            // The newest record stays: the head seal is about it.
             .take_while(|row| row.at < limit && row.seq < self.newest)
         {
             DropSummary::add(&mut gone, row);

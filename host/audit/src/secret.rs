@@ -83,6 +83,8 @@ impl Scrubber {
         self.replace_values(&mut tree, &mut sought);
         if !sought.is_empty() {
             let search = AhoCorasick::builder()
+                // The search is built for one record. A DFA, the usual choice for few patterns,
+                // takes longer to build.
                 .kind(Some(AhoCorasickKind::ContiguousNFA))
                 .build(&sought);
             let search = search.map_err(|error| unwritable(error.to_string()))?;
@@ -107,8 +109,8 @@ impl Scrubber {
                         self.any(&call.event.infos) || self.steps(&call.steps)
                     }
                     CallSubject::Policy(call) => {
-                        self.any(&call.request.infos)
-                            || self.any(&call.request.directives)
+                        self.any(call.request.subject.infos())
+                            || self.any(call.request.subject.directives())
                             || self.steps(&call.steps)
                     }
                     CallSubject::Log(call) => {
@@ -134,7 +136,11 @@ impl Scrubber {
             }
             AuditEntry::Decision(DecisionEntry {
                 request, reasons, ..
-            }) => self.any(&request.infos) || self.any(&request.directives) || self.any(reasons),
+            }) => {
+                self.any(request.subject.infos())
+                    || self.any(request.subject.directives())
+                    || self.any(reasons)
+            }
             _ => false,
         }
     }

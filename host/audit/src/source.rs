@@ -61,6 +61,8 @@ impl TrailSource {
                     if is_last {
                         return Ok(());
                     }
+                    // By number, not by offset: SQLite would walk through all rows before an
+                    // offset.
                     filter.from = Some(last + 1);
                 }
             }

@@ -177,6 +177,7 @@ pub fn verify(
     let anchor = source.seal(SealKind::Anchor)?;
     if let Some(anchor) = &anchor {
         check.expect(anchor.clone());
+        // The server dropped all before the anchor, so the chain begins there.
         check.last = anchor.row();
     }
     let begins = check.last.0;
@@ -196,6 +197,7 @@ pub fn verify(
         .for_each(|seal| check.expect(seal));
     elsewhere
         .iter()
+        // A seal of a dropped record has nothing to be compared with.
         .filter(|seal| seal.row().0 > begins)
         .cloned()
         .for_each(|seal| check.expect(seal));
@@ -203,6 +205,7 @@ pub fn verify(
     source.each::<AuditError>(&Filter::default(), |row| {
         check.bytes(source, &row)?;
         waiting.push_back(row);
+        // A displaced record is looked for among the rows that follow, so some are read ahead.
         if waiting.len() > WINDOW {
             check.next(&mut waiting);
         }
@@ -361,6 +364,8 @@ impl<'a> TrailCheck<'a> {
                 .unwrap_or(Finding::Altered { seq: row.seq });
             self.found(finding);
         }
+        // Go on with the hash that is stored: one altered record must not make all later ones seem
+        // altered.
         self.last = (row.seq, row.hash);
         let seals = self.expected.remove(&row.seq).unwrap_or_default();
         if seals.iter().any(|seal| seal.row().1 != row.hash) {

@@ -157,6 +157,7 @@ impl TrailWriter {
     /// Writes entries and reports the result to waiting callers.
     pub(crate) fn group(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
         let mut dones = Vec::new();
+        // Calls of policies were lost, and these decisions may rely on them.
         let withdraws = self.unproved && self.on_failure == RecordFailurePolicy::Deny;
         let (mut entries, without_room): (Vec<PendingEntry>, Vec<PendingEntry>) = group
             .into_iter()

@@ -66,6 +66,7 @@ fn move_journal(writer: &Mutex<TrailWriter>, ledger: &Mutex<TrailDatabase>, queu
     while queue.is_awaited() {
         locked(writer).drain(queue);
     }
+    // Only the database is locked meanwhile, so that decisions can go into the journal.
     let settled = locked(ledger).write_journalled();
     let mut writer = locked(writer);
     writer.handle_journal_move(settled);

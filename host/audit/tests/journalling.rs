@@ -10,7 +10,7 @@ use peal_audit::{
     AuditEntry, AuditError, AuditSettings, AuditTrail, CommitResult, CommitThread, DecisionEntry,
     FrameError, GapReason, TrailRetention, TrailSource, verify,
 };
-use peal_model::{Info, Key, PolicySubject, Value};
+use peal_model::{Info, Key, Value};
 use peal_store::{DatabaseDurability, Filter};
 use rusqlite::Connection;
 use std::{
@@ -20,7 +20,7 @@ use std::{
     thread,
     time::Duration,
 };
-use support::{Place, granted, request};
+use support::{Place, granted, job_control};
 
 /// As much as it may hold, and what a frame has beside the records.
 const MOST: u64 = 256 << 10;
@@ -58,11 +58,7 @@ fn decide(audit: &AuditTrail, number: u64, bytes: usize) -> CommitResult {
         Value::ByteObject(vec![7; bytes].into()),
     )];
     let (tell, told) = mpsc::channel();
-    let decision = DecisionEntry::new(
-        number,
-        request(PolicySubject::JobControl, infos),
-        &granted(),
-    );
+    let decision = DecisionEntry::new(number, job_control(infos), &granted());
     audit.decide(decision, CommitThread::Caller, move |safe| {
         tell.send(safe).unwrap()
     });

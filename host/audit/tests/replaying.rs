@@ -7,7 +7,7 @@
 )]
 mod support;
 use peal_audit::{ReplayDifference, ReplayResult, Replayed, Replayer, TrailSource};
-use peal_model::{Info, Key, PolicySubject, Status, Value};
+use peal_model::{Info, Key, Status, Value};
 use peal_sandbox::{Module, ModuleLimits, PolicyCall, Services, StateStore};
 use peal_store::Filter;
 use std::{
@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use support::{Place, component, engine, event, limits, recorded, request};
+use support::{Place, component, engine, event, job_control, limits, recorded};
 
 #[derive(Default)]
 struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
@@ -154,7 +154,7 @@ fn replayed_modules_repeat_recorded_outcomes() {
         let asked = info("test.ask", Value::Uint64(ask));
         let call = PolicyCall {
             number: 1,
-            request: request(PolicySubject::JobControl, vec![asked]),
+            request: job_control(vec![asked]),
             steps: Arc::default(),
         };
         judge.decide(&call);

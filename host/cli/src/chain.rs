@@ -109,6 +109,8 @@ impl PassedOver {
                 _ => Some(PassedOver::Class),
             },
             _ => {
+                // If the registration matches without its affected procs, they are the reason, else
+                // the source is.
                 let whoever_is_affected = HandlerRegistration {
                     affected: Vec::new(),
                     ..registration.clone()

@@ -68,6 +68,7 @@ pub fn load_for_server(
                 resolved,
                 modules: Err(problems),
             }),
+            // This list has the problems of the modules too.
             Err(_) => Err(problems),
         },
     }
@@ -152,6 +153,7 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
     let (user, all) = (audit.max_decision_percent_per_user, audit.decision_percent);
     if user > all {
         let key = "audit.max_decision_percent_per_user";
+        // A default stands nowhere, so that the problem is that of the other setting.
         let is_given = *resolved.origin(key) != ProblemOrigin::BuiltIn;
         let origin = resolved.origin(if is_given {
             key
@@ -230,6 +232,7 @@ pub fn publish_limits(config: &Config) -> published::PublishLimits {
 /// Returns the limits and times of the server.
 pub fn server_settings(config: &Config) -> ServerSettings {
     let (server, events) = (&config.server, &config.events);
+    // The other limits of messages have no settings.
     let mut wire = ServerSettings::default().wire;
     wire.max_message = server.max_message_bytes;
     wire.max_memory = server.max_decoded_message_bytes;
@@ -252,6 +255,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
                 ring: events.ring_size,
                 ring_bytes: events.max_ring_bytes,
                 memory: events.max_memory_bytes,
+                // Events for the procs of one user must leave space for those of other users.
                 user_spill: events.max_spill_bytes / 2,
                 index: events.max_index_bytes,
             },

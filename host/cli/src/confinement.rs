@@ -43,6 +43,7 @@ pub fn confine(
     if config.confinement.mode == ConfinementMode::Off {
         return Ok((None, ProcessObserver::default()));
     }
+    // Before the confinement, since a confined process cannot start programs.
     let observer = observer::start()?;
     let raised = needed_access(readable, files, socket)
         .enforce()
@@ -107,6 +108,7 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
             into.insert(path);
         }
         // The directory of the component is read too: it holds the signature and later versions.
+        // A component in the root directory must not open everything.
         read.extend(Some(directory(&module.settings.path)).filter(|dir| dir != Path::new("/")));
     }
     write.extend(writable(config));
@@ -184,6 +186,7 @@ fn writable(config: &Config) -> Vec<PathBuf> {
         write.push(code);
     }
     if let Some(tools) = config::tool_settings(config, Serves::Session) {
+        // Tools of all users find the server by the files in this directory.
         let _ = DirBuilder::new().mode(0o755).create(&tools.session_dir);
         write.push(tools.session_dir);
         write.extend((tools.serves == Serves::System).then_some(tools.system_dir));

@@ -67,6 +67,7 @@ impl Interrupts {
 
 /// Returns the ignored signals as bits, the lowest for signal 1.
 fn ignored_signals() -> u64 {
+    // A query by `sigaction` would need unsafe code.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

@@ -101,6 +101,7 @@ fn message(given: Option<String>) -> Result<String> {
     }
     let mut text = String::new();
     let read = io::stdin()
+        // One byte above the limit shows that the message is too long.
         .take(MAX_MESSAGE_BYTES + 1)
         .read_to_string(&mut text)
         .context("cannot read the message from standard input")?;
@@ -142,6 +143,7 @@ fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
             ..Info::new((*channel).clone(), value)
         });
     }
+    // A key that names no channel is payload, which a server copies to each available channel.
     if channels.is_empty() {
         data.push(Info::new(key::PMIX_LOG_MSG, Value::string(message)));
         data.extend(
@@ -174,6 +176,7 @@ fn directives(args: &Log) -> Vec<Info> {
     let switches: [(KeyName, bool); 5] = [
         (key::PMIX_LOG_ONCE, args.once),
         (key::PMIX_LOG_TAG_OUTPUT, args.tag),
+        // This one has the channels print a time; the next but one has the client send it.
         (key::PMIX_LOG_TIMESTAMP_OUTPUT, args.timestamp),
         (key::PMIX_LOG_GENERATE_TIMESTAMP, args.timestamp),
         (key::PMIX_LOG_XML_OUTPUT, args.xml),

@@ -143,6 +143,7 @@ impl PreparedServer {
         job: &JobHandlers,
         command: RecorderCommand,
     ) -> Result<PreparedServer> {
+        // First, so that an invalid configuration changes nothing.
         let wanted = peal_modules::read_components(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
@@ -181,6 +182,7 @@ impl PreparedServer {
         }
         // The commands of jobs are not known: their launcher is another program.
         let config = &resolved.config;
+        // A confined server can remove files only below these directories.
         let within = (config.confinement.mode != ConfinementMode::Off)
             .then(|| config.confinement.cleanup_roots.clone());
         let cleaning = config::cleanup_settings(config, within);
@@ -192,6 +194,7 @@ impl PreparedServer {
         };
         let loading = WaitMessage::new(LOADING);
         let (begun, refused) = StartupModules::of_server(loader, wanted)?;
+        // The line of the message must be gone before anything else is printed.
         drop(loading);
         if let Some(problems) = &refused {
             crate::print_line(&format!(
@@ -379,6 +382,7 @@ pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
 
 /// Returns a name that no other process returns, even in containers that have equal process ids.
 pub fn unique(prefix: &str) -> String {
+    // The keys of this hasher are random.
     let random = RandomState::new().hash_one(SystemTime::now());
     format!(
         "{prefix}-{}-{:08x}",

@@ -50,6 +50,7 @@ impl ReloadableConfig {
     /// Reads the configuration again. An invalid one changes nothing.
     pub async fn reload(&mut self, prompt: ReloadTrigger) -> Result<ReloadReport> {
         let new = config::load(self.sources.clone(), self.overrides.clone())?;
+        // Only a check: the group in force stays until the next start.
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
         self.looked_at = looked_at(&new);
         let shut_out = self
@@ -117,6 +118,7 @@ impl ReloadableConfig {
             self.current.metrics = wanted.metrics;
         }
         self.server.set_defaults(config::defaults(&wanted.policy));
+        // The only setting of this section that needs a restart.
         let max_pending_decisions = self.current.policy.max_pending_decisions;
         self.current.policy = Policy {
             max_pending_decisions,

@@ -24,6 +24,7 @@ use tokio::{
 
 /// Serves until a signal or an admin request ends it.
 pub fn serve(args: ServeArgs) -> Result<ExitCode> {
+    // First, since the environment can choose the configuration.
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
     let overrides: Vec<SettingOverride> = args
@@ -62,6 +63,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         let mut signals = Signals::new().context("cannot listen to signals")?;
         let node = LocalServer::start(prepared, &config).await?;
         let tools = config::tool_settings(&config, Serves::Session);
+        // The drop of this removes the files.
         let _tools = tools.map(|settings| Rendezvous::publish(&settings, node.server.uri(), &[])).transpose()?;
         let endpoint = node.metrics_endpoint(&config).await?;
         let uri = node.server.uri().clone();
@@ -115,6 +117,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         channel.enter(ServerPhase::Stopping);
         manager.tell(ServiceState::Stopping);
         let last_words = async {
+            // A server that failed no longer answers, so that nothing can be drained.
             if ending == ServeEnd::Wanted {
                 server.shutdown().await;
             }
@@ -167,12 +170,14 @@ async fn supervise(
     manager: &Manager,
 ) -> ServeEnd {
     let mut draining = false;
+    // Not earlier: the modules of users must not delay the start.
     reloading.look_at_users();
     loop {
         let order = tokio::select! {
             () = server.drain(), if draining => return ServeEnd::Wanted,
             Some(order) = orders.recv() => order,
             wish = signals.next() => match wish {
+                // A second signal means that the connections are not waited for.
                 SignalMeaning::End if draining => ProcessCommand::Stop,
                 SignalMeaning::End => ProcessCommand::Drain,
                 // There is no requester that waits for the report.
@@ -275,6 +280,7 @@ async fn reload(
         .map_err(|error| crate::error_text(&error));
     reloading.troubles.configured(done.as_ref().err().cloned());
     match &done {
+        // A file was touched: nobody asked, and nothing changed.
         Ok(reloaded) if prompt == ReloadTrigger::Files && reloaded.is_unchanged() => {}
         Ok(reloaded) => {
             let list = |keys: &[String]| {

@@ -68,6 +68,7 @@ impl Manager {
     /// (`WatchdogSec=` of systemd). Without notifications, the manager restarts the server.
     pub async fn keep_alive(&self, server: ServerHandle) -> Infallible {
         let Some(limit) = sd_notify::watchdog_enabled().filter(|_| self.0.is_some()) else {
+            // The caller selects between this and other futures, so that it must never be ready.
             return std::future::pending().await;
         };
         let mut interval =
@@ -75,6 +76,7 @@ impl Manager {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
+            // The server state itself must answer: this timer also runs beside a state that hangs.
             if server.answers().await {
                 self.tell(ServiceState::Alive);
             }
@@ -95,6 +97,7 @@ fn work(states: &Receiver<ServiceState>) {
                 sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")])
             }
             ServiceState::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
+            // `sd_notify` requires the monotonic time with a reload.
             ServiceState::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => sd_notify::notify(&[NotifyState::Reloading, now]),
                 Err(error) => Err(error),

@@ -13,6 +13,7 @@ pub async fn attach(settings: ToolSettings) -> Result<Tool> {
         Ok(tool) => return Ok(tool),
         Err(error) => error,
     };
+    // The files of killed servers stay. If only one of the servers runs, that one is meant.
     if let ClientError::SeveralServers { .. } = &error
         && client.attach == AttachTarget::Any
         && let [AvailableServer { uri, .. }] = &alive(&places).await[..]

@@ -1,7 +1,7 @@
 //! Transcript of a job on standard error, in words for newcomers.
 use peal_core::{owner::Owner, termination::TerminationRequest};
 use peal_model::{ChainResult, Event, Proc, Value, code, counted};
-use peal_server::{ChainResults, Notice, Wished};
+use peal_server::{ChainResults, Notice, RequestedTermination};
 use std::io::Write;
 
 /// Limit of a text's length, in characters.
@@ -25,7 +25,10 @@ pub fn print(notice: &Notice) {
         // The transcript shows only the result of an event.
         Notice::EventEntered(_) => return,
         Notice::Passed { event, results, .. } => passed(event, results),
-        Notice::Wished { nspace, wished } => format!("job {nspace} {}\n", decided(wished)),
+        Notice::TerminationRequested {
+            nspace,
+            termination: wished,
+        } => format!("job {nspace} {}\n", decided(wished)),
         Notice::Controlled {
             requester,
             operation,
@@ -108,13 +111,13 @@ fn owner_name(owner: &Owner) -> &'static str {
     }
 }
 
-fn decided(wished: &Wished) -> String {
+fn decided(wished: &RequestedTermination) -> String {
     let by = format!(
         "handler \"{}\" of {}",
         plain(&wished.handler),
         owner_name(&wished.owner)
     );
-    match wished.wish {
+    match wished.request {
         TerminationRequest::Termination => format!("is to end: {by} wants termination"),
         TerminationRequest::NoTermination => format!("goes on: {by} wants no termination"),
     }

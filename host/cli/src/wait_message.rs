@@ -47,6 +47,7 @@ impl WaitMessage {
 
 impl Drop for WaitMessage {
     fn drop(&mut self) {
+        // The closed channel ends the thread, which then clears its line.
         self.end = None;
         // The thread returns nothing.
         let _ = self.teller.take().map(JoinHandle::join);

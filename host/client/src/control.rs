@@ -316,6 +316,7 @@ impl Client {
         directives.extend(more);
         match self.job_control(targets, &directives).await {
             Ok(infos) => Ok(JobControlResult::from_infos(infos)),
+            // This status is an error code, so that a partial success comes as a refusal.
             Err(ClientError::Refused {
                 status: code::PMIX_ERR_PARTIAL_SUCCESS,
                 infos,
@@ -367,6 +368,7 @@ pub(crate) fn path_value(path: &Path) -> Value {
 
 /// Rounds a time up to whole seconds.
 pub(crate) fn whole_seconds(time: Duration) -> u32 {
+    // Never down: zero means no limit, as in `PMIX_TIMEOUT` (PMIx Standard).
     let seconds = time
         .as_secs()
         .saturating_add(u64::from(time.subsec_nanos() > 0));

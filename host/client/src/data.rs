@@ -76,6 +76,7 @@ impl KnownData {
     pub(crate) fn learn_group(&mut self, group: &Group) {
         self.groups
             .insert(group.name.clone(), group.members.clone());
+        // A group without a context id adds nothing: a get can name a group by that id only.
         for ((proc, infos), context_id) in group
             .member_infos
             .iter()
@@ -156,6 +157,7 @@ pub(crate) fn find(
     key: &Key,
     context_id: Option<u64>,
 ) -> Option<Value> {
+    // From the end: of values with the same key, the last one counts, as in the C library's store.
     let of_proc = ranks.iter().rev().filter(|data| data.proc == *proc);
     let mut kvals = of_proc.flat_map(|data| data.kvals.iter().rev());
     match context_id {

@@ -52,6 +52,8 @@ impl Environment {
         let rank = rank
             .parse()
             .map_err(|_| bad(variable::RANK, &rank, "a number"))?;
+        // This client reads data from messages only. A server without this store would leave every
+        // key of the job absent.
         if let Some(modules) = text(variable::GDS_MODULE)
             && !modules.split(',').any(|module| module.trim() == GDS_HASH)
         {
@@ -61,6 +63,7 @@ impl Environment {
                 "a list that has \"hash\" in it",
             ));
         }
+        // A release in an unknown form is no error: the client then uses the forms of its own.
         let release = text(variable::VERSION).and_then(|version| version.parse().ok());
         Ok(Environment {
             me: Proc::new(nspace, Rank(rank)),

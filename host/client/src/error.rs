@@ -248,6 +248,8 @@ impl ClientError {
             ClientError::NotSet { .. }
             | ClientError::BadVariable { .. }
             | ClientError::NoConnection { .. } => PMIX_ERR_INIT,
+            // The C library returns PMIX_ERR_UNREACH where it finds no server, and where one
+            // refuses it.
             ClientError::NoServer { .. }
             | ClientError::Alone { .. }
             | ClientError::TooMuchToSearch { .. }

@@ -267,6 +267,7 @@ impl ClientHandlers {
                 ClientChainRun::MayBlock(call, wishes) => {
                     match self.walk_on_thread(call, wishes).await {
                         Some(walked) => walked,
+                        // The closure held the requests of the handlers so far.
                         None => return HandlerRequests::default(),
                     }
                 }
@@ -361,7 +362,10 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
             }
             NextHandler::Done(finished) => {
                 let mut wishes = wishes.into_inner();
+                // One-shot registrations end here. The servers must hear of it, as of any other
+                // end.
                 wishes.deregistered.extend(finished.spent);
+                // A completion ends the chain, so only the last result can be one.
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
                 let end = if is_completed {

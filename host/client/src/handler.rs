@@ -230,6 +230,7 @@ impl Handler {
         };
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
+                // A panic of a handler must not end the task or thread that runs the chain.
                 let answer = catch_unwind(AssertUnwindSafe(|| native(&native_call())));
                 HandlerReturn::Answered(answer.unwrap_or_else(|_| panicked(event)))
             }

@@ -125,6 +125,7 @@ impl Client {
         };
         let found = match self.query(&[query]).await {
             Ok(found) => found.infos,
+            // A query that finds nothing is refused with this status.
             Err(ClientError::Refused {
                 status: code::PMIX_ERR_NOT_FOUND,
                 ..

@@ -35,15 +35,20 @@ impl Client {
             // The local registration comes first: retained events may follow directly behind the
             // server's reply.
             let (id, for_server) = session.handlers.register(codes, registration, handler)?;
+            // The item wakes the event task, which passes recent events to the new handler even if
+            // no new event comes.
             session.queue.put(QueuedItem::Registered, None);
             let unsettled = Unsettled {
                 session,
                 id: Some(id),
             };
             let answers = session.update_servers(for_server).await?;
+            // The replies may lie behind events whose handling needs the lock.
             drop(turn);
             for (at, answer) in answers.into_iter().enumerate() {
                 match answer.answer().await {
+                    // Calls go to the first server, so that only its refusal fails the
+                    // registration.
                     Err(error) if at == 0 => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "handler not registered with every server")

@@ -132,6 +132,7 @@ impl OpenReplies {
     pub(crate) fn close(&self) {
         let mut table = lock(&self.table);
         table.closed = true;
+        // The drop of the senders ends the waits of their callers.
         table.requests.clear();
         self.places.close();
     }

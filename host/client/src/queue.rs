@@ -25,6 +25,7 @@ pub(crate) struct EventQueue {
 impl EventQueue {
     /// Creates a queue in which events may use this much memory, in bytes.
     pub(crate) fn new(bytes: usize) -> (EventQueue, Arrivals) {
+        // A semaphore with more permits than its maximum panics.
         let bytes = u32::try_from(bytes.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let (arrive, arrivals) = mpsc::unbounded_channel();
         (
@@ -105,6 +106,7 @@ impl Arrivals {
         while let Ok(Some(next)) = timeout_at(deadline, self.next()).await {
             match next {
                 (QueuedItem::Lost(held, server), _) => lost.extend(held.get().then_some(server)),
+                // The event task passes recent events to new handlers after this item too.
                 (QueuedItem::Registered, _) => {}
                 other => {
                     self.next = Some(other);

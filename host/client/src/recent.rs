@@ -53,6 +53,7 @@ impl RecentEvents {
             event,
             bytes,
         });
+        // The new event goes too if it exceeds the limit alone.
         while self.events.len() > self.max_events || self.bytes > self.max_bytes {
             let Some(oldest) = self.events.pop_front() else {
                 break;

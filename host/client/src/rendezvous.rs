@@ -123,6 +123,8 @@ impl Places {
 
     /// Returns the server with this process id.
     pub(crate) fn pid(&self, pid: u32) -> Result<RendezvousEntry, ClientError> {
+        // The C library accepts every file that begins like this: process 12 could be mistaken for
+        // 123.
         self.search(FileSelector::Exactly(format!("{}.{pid}", tool(&self.host))))
     }
 
@@ -215,6 +217,8 @@ impl Places {
                 // Invalid files are ignored: files come and go during the search.
                 Ok(Some(file)) => {
                     if let Ok(server) = read(&path, file) {
+                        // A server may leave several files with one address, and counts as one
+                        // server.
                         search
                             .found
                             .entry(server.server.to_string())
@@ -222,6 +226,7 @@ impl Places {
                     }
                 }
                 Ok(None) => search.passed_by += 1,
+                // The file was removed since the directory was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => {
                     search.unreadable = Some(ClientError::UnreadableFile { path, source })

@@ -131,8 +131,12 @@ impl ServerConnection {
             source: Box::new(source),
         };
         let mut stream = TcpStream::connect(server.addr).await.map_err(unreachable)?;
+        // Requests are small. Nagle's algorithm would hold each back until the server has
+        // acknowledged the one before.
         stream.set_nodelay(true).map_err(unreachable)?;
         let own: Release = RELEASE.parse().map_err(failed)?;
+        // Servers of the C library use the message forms of their own release, whatever the client
+        // states. A server that adapts uses those of the client's release.
         let version = to
             .release
             .as_ref()
@@ -146,6 +150,7 @@ impl ServerConnection {
             .map_err(unreachable)?;
         let (welcome, rest) = welcome(&mut stream, &hello).await.map_err(failed)?;
         let (index, name) = match welcome {
+            // A wrong index does no harm: servers know a peer by its connection.
             Some(Welcome::Client { index }) => (i32::try_from(index).unwrap_or(i32::MAX), None),
             Some(Welcome::Tool {
                 name,
@@ -153,6 +158,7 @@ impl ServerConnection {
                 security,
             }) if security.is_success() => {
                 server.proc = proc;
+                // A tool receives no index; tools of the C library send 0.
                 (0, name)
             }
             Some(
@@ -193,6 +199,8 @@ impl ServerConnection {
             loss_detection: loss_detection.clone(),
             server: server.clone(),
         };
+        // The close by the server ends the reader, the drop of the last reference ends the writer.
+        // Either one then ends the other, and with both halves the connection.
         tokio::spawn(async move {
             tokio::select! {
                 () = inbound.read(reader, rest) => {}
@@ -226,6 +234,8 @@ impl ServerConnection {
         request: Request,
     ) -> Result<PendingReply, ClientError> {
         let (call, payload) = self.pack_call(&request)?;
+        // Both waits come before the request is opened: a caller that gives up in them leaves no
+        // open request behind.
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
         let room = self.reserve(call).await?;
         let (tag, answer) = self
@@ -343,6 +353,8 @@ async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
 }
 
 fn hello(peer: PeerKind, infos: Vec<Info>, release: Release) -> Hello {
+    // Every release from 4.1 on has this encoding. With the store `hash` all data come in messages;
+    // other stores use shared memory in a layout that is private to a release.
     let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
     Hello {
         credential: Credential::Native(user()),
@@ -372,6 +384,8 @@ async fn welcome(
     let mut decoder = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
     let mut buffer = vec![0; 4096];
     loop {
+        // Servers of the C library refuse a client by a close without a byte. A reset counts as
+        // one.
         let count = stream.read(&mut buffer).await.unwrap_or_default();
         let mut received = buffer.get(..count).unwrap_or_default();
         if received.is_empty() {
@@ -410,6 +424,7 @@ impl Inbound {
                     }
                     Ok(None) => break,
                     Err(error) => {
+                        // Where the next frame begins is not known after this.
                         self.queue.put(self.garbled(error), None);
                         break 'connection;
                     }
@@ -420,8 +435,11 @@ impl Inbound {
                 Ok(count) => received = buffer.get(..count).unwrap_or_default(),
             }
         }
+        // First, so that the event task does not count this server among those that are left.
         self.open.close();
         self.queue
+            // No room is awaited: observers must learn of the loss even if no handler makes
+            // progress.
             .put(QueuedItem::Lost(self.loss_detection, self.server), None);
     }
 
@@ -435,6 +453,7 @@ impl Inbound {
     ) -> Option<OwnedSemaphorePermit> {
         let room = self.queue.reserve(arrival);
         tokio::select! {
+            // Free room is taken even after the close, since its permit bounds the memory.
             biased;
             room = room => room,
             () = closed(reader) => None,

@@ -63,6 +63,7 @@ impl ClientSession {
         handlers: ClientHandlers,
         queue: EventQueue,
     ) -> ClientSession {
+        // The job data have arrived over it, so its end is a loss from now on.
         first
             .iter()
             .for_each(|first| first.loss_detection.set(true));
@@ -131,6 +132,8 @@ impl ClientSession {
         };
         let mut pending = Vec::new();
         {
+            // A handler that registers meanwhile waits for this lock. So its codes are either among
+            // the updates here, or are sent to the new connection too.
             let _turn = self.changes.lock().await;
             for wanted in self.handlers.all_updates() {
                 if let ServerUpdate::Register(codes, levels) = wanted {
@@ -147,6 +150,7 @@ impl ClientSession {
             links.retain(|link| !link.is_lost());
             links.push(link.clone());
         }
+        // Not under the lock: a reply may lie behind events whose handling needs it.
         for pending in pending {
             pending.answer().await?;
         }
@@ -200,6 +204,7 @@ impl ClientSession {
         what: ServerUpdate,
     ) -> Result<Vec<PendingReply>, ClientError> {
         let (mut pending, mut refused) = (Vec::new(), None);
+        // A copy, since the lock of the list must not be held across an await.
         let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
             let updated = match what.clone() {
@@ -304,6 +309,8 @@ impl ClientSession {
         own: &mut Vec<Event>,
     ) -> Option<InvitationAnswer> {
         let wishes = self.handlers.run(run).await;
+        // Registrations change before the events are raised, so that a handler which has
+        // deregistered does not receive its own events.
         for id in wishes.deregistered {
             self.deregister_in_time(id).await;
         }
@@ -318,6 +325,8 @@ impl ClientSession {
                 infos,
             };
             if audience::includes(&event, &self.me) {
+                // The event does not go through the queue: this task alone empties it, and would
+                // wait for itself if it is full. So the observers are called here.
                 self.queue
                     .observers
                     .observe(&QueuedItem::Event(event.clone()));
@@ -328,6 +337,7 @@ impl ClientSession {
             }
             if let Err(error) = self.raise(event).await {
                 tracing::warn!(%error, %code, "event raised by a handler not sent");
+                // This send queues no event about a request that cannot be packed, unlike a call.
                 if let ClientError::Pack { server, .. } = error {
                     own.push(internal(COMM_FAILURE, &self.me, &[server]));
                 }
@@ -346,6 +356,7 @@ impl ClientSession {
         match change {
             RegistrationChange::Deregister(number) => {
                 let id = RegistrationId(number);
+                // A module can end its own registrations only.
                 if self.handlers.is_of(id, &handler) {
                     self.deregister_in_time(id).await;
                 }
@@ -395,6 +406,7 @@ impl ClientSession {
         let session = self.clone();
         let answers = updated.inspect_err(|_| self.clone().give_up(id))?;
         self.runtime.spawn(async move {
+            // The first is that of the server that calls go to, the only one that can refuse.
             for answer in answers.into_iter().take(1) {
                 if let Err(error) = answer.answer().await {
                     tracing::warn!(%error, "registration requested by a module refused by the server");
@@ -472,6 +484,8 @@ impl ClientSession {
             QueuedItem::Lost(held, _) if !held.get() => Vec::new(),
             QueuedItem::Lost(_, server) => {
                 let others_are_left = !self.servers().is_empty();
+                // Losses of several servers become one event. If no server is left, no later loss
+                // can join it.
                 let window = if others_are_left {
                     self.settings.loss_window
                 } else {
@@ -480,6 +494,7 @@ impl ClientSession {
                 let mut lost = arrivals.further_losses(window).await;
                 lost.insert(0, server);
                 let mut by_its_other_name = internal(LOST_TO_SERVER, &self.me, &lost);
+                // A default handler receives the loss once, under the other code.
                 by_its_other_name
                     .infos
                     .push(Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
@@ -514,6 +529,8 @@ impl Attaching<'_> {
             .as_ref()
             .ok_or(ClientError::NoConnection { call })?
             .clone();
+        // The flag is set before the check. Otherwise an end between the two would be reported
+        // neither to the caller nor to a handler.
         link.loss_detection.set(true);
         if link.is_lost() {
             return Err(ClientError::Lost {

@@ -124,6 +124,7 @@ fn job_data(me: &Proc, host: &str) -> [RankData; 2] {
 pub(crate) fn answer(me: &Proc, request: &Request) -> Result<Reply, ClientError> {
     let is_ours = |proc: &Proc| proc.nspace == me.nspace;
     match request {
+        // The values are in the cache, and no other proc could get them.
         Request::Commit(_) => Ok(Reply::Status(code::PMIX_SUCCESS)),
         Request::Fence { procs, .. } if procs.iter().all(is_ours) => {
             Ok(Reply::Status(code::PMIX_SUCCESS))

@@ -45,6 +45,7 @@ impl ToolSettings {
                 .to_string_lossy()
                 .into_owned()
         });
+        // The order of the C library, which must lead to the same directory.
         let directory = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"]
             .into_iter()
             .find_map(set);
@@ -114,6 +115,7 @@ impl Tool {
     /// to it if there is no other, or after [`Tool::set_server`]. Returns its name.
     pub async fn attach(&self, attach: &AttachTarget) -> Result<Proc, ClientError> {
         let (found, _) = find(attach, &self.places, None).await?;
+        // The tool keeps its name: another server must not assign a second one.
         let to = appointment(found, ToolIdentifier::Own(self.me().clone()));
         let server = Box::new(ServerInfo {
             uri: to.server.clone(),

@@ -70,6 +70,7 @@ impl DocumentPart<'_> {
     /// Returns true if the settings of a top-level table are read. A misspelt name of a selected
     /// section counts too, since its settings would be missing.
     fn includes(self, name: &str) -> bool {
+        // `take_tables` reads these, which are no sections.
         if [Module::HEAD, Sink::HEAD].contains(&name) {
             return false;
         }
@@ -128,6 +129,7 @@ impl ParsedSettings {
             return;
         };
         let table = document.get_ref();
+        // Otherwise an empty file would be a module without a name.
         if table.is_empty() {
             return;
         }
@@ -217,6 +219,7 @@ fn take_table<T: NamedTable>(
     };
     let (key, name) = (join(head, "name"), entry.settings.name());
     let other = into.iter().find(|other| other.settings.name() == name);
+    // A table without a name is reported by the check of required settings.
     if let Some(other) = other.filter(|_| !name.is_empty()) {
         let (name, there) = (quoted(name), other.at(&key));
         reading.problem(entry.problem(
@@ -229,6 +232,7 @@ fn take_table<T: NamedTable>(
             format!("there are more than {} of [[{head}]]", T::MAX_ENTRIES),
         );
     } else {
+        // Also a flawed entry, since others may name it.
         into.push(entry);
     }
 }
@@ -266,6 +270,8 @@ fn read_table<'t, 'i: 't, T: SettingsTable>(
     for (name, value) in table {
         let key = join(prefix, name.get_ref());
         if let Some(setting) = Setting::<T>::of(&key) {
+            // Also for an invalid value: a required setting must not be reported as missing as
+            // well.
             origins.insert(setting.key, reading.source.origin(&name.span()));
             reading.key = setting.key;
             (setting.read)(into, value, reading);

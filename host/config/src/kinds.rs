@@ -95,6 +95,7 @@ impl Number {
         let DeValue::Integer(number) = value.get_ref() else {
             return None;
         };
+        // The parser keeps the digits without their prefix, as of 0xff.
         let number = u64::from_str_radix(number.as_str(), number.radix()).ok()?;
         (self.0..=self.1).contains(&number).then_some(number)
     }
@@ -126,6 +127,7 @@ macro_rules! numbers {
 
 numbers! {
     u32: |number| u32::try_from(number).ok(), |number| Some(i64::from(number));
+    // TOML has integers up to that of 64 bits with a sign.
     u64: Some, |number| i64::try_from(number).ok();
     usize: |number| usize::try_from(number).ok(), |number| i64::try_from(number).ok();
     NonZeroU32: |number| u32::try_from(number).ok().and_then(NonZeroU32::new),
@@ -367,6 +369,7 @@ impl ChannelOrder {
             let (name, flag) = (name.trim().to_lowercase(), flag.trim().to_lowercase());
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             let is_flag = if entry.contains(':') {
+                // Any flag that starts with `req` is accepted (RFC "Logging extension").
                 flag.starts_with("req")
             } else {
                 true

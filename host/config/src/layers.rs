@@ -368,6 +368,7 @@ impl Layers<'_> {
         };
         let mut reading = DocumentParser {
             source,
+            // These layers are in no file, so that relative paths start at the working directory.
             base: std::env::current_dir().unwrap_or_default(),
             capabilities: &self.sources.capabilities,
             problems: &mut self.problems,
@@ -390,6 +391,7 @@ fn unknown_variable(
     settings: &[(String, &'static Setting<Config>)],
     extent: DocumentPart<'_>,
 ) -> Option<String> {
+    // A setting of a section that is not read is not unknown.
     if extent != DocumentPart::Whole && Config::ALL.iter().any(|setting| setting.variable() == name)
     {
         return None;

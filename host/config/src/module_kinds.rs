@@ -291,6 +291,7 @@ impl ValueKind<Key> for Channel {
         {
             return Some(Key::from(*key));
         }
+        // A key of the Standard that is no channel must not become one of the site.
         let is_own = name.contains('.') && !name.starts_with("pmix.");
         let message = match Key::new(name) {
             Ok(key) if is_own => return Some(key),
@@ -368,6 +369,7 @@ impl ModuleScope {
         let is_plain = |name: &str| !name.is_empty() && !name.contains(char::is_control);
         match text.split_once(':') {
             None => (text == "site").then_some(ConfiguredScope::Site),
+            // A name of digits only is a uid.
             Some(("user", name)) => match name.parse() {
                 Ok(id) => Some(ConfiguredScope::User(UserRef::Id(id))),
                 Err(_) => {

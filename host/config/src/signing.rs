@@ -59,6 +59,7 @@ impl TrustedKey {
             .filter(|line| !line.is_empty())
             .collect();
         let line = match lines.as_slice() {
+            // The first line of a key file is a comment.
             [line] | [_, line] => *line,
             _ => text,
         };

@@ -157,6 +157,7 @@ impl SinkEntry {
         let durability = match durability {
             Some(SinkDurability::Store) => QueueDurability::Store,
             Some(SinkDurability::Memory) => QueueDurability::Memory,
+            // Messages for a machine that is away survive a restart in the store.
             None if is_far => QueueDurability::Store,
             None => QueueDurability::Memory,
         };

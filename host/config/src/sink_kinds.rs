@@ -123,6 +123,7 @@ impl ValueKind<u32> for Permissions {
             .as_str()
             .filter(is_octal)
             .and_then(|text| u32::from_str_radix(text, 8).ok());
+        // A file of log lines has no use for execution and set-user-id bits.
         let mode = mode.filter(|mode| mode & !0o666 == 0);
         if mode.is_none() {
             reading.refuse(value, &self.accepted_values());

@@ -74,6 +74,8 @@ impl PeerRegistrations {
         if levels == ClassFilter::Neither {
             return;
         }
+        // The filter is the key of an entry: registrations for the same procs must compare as
+        // equal.
         affected.sort_unstable();
         affected.dedup();
         let known = self.0.entry(CodeFilter { levels, affected }).or_default();
@@ -162,6 +164,7 @@ impl PeerRegistrations {
     pub fn len(&self) -> usize {
         self.0
             .iter()
+            // The 1 is the filter itself. Without it, default registrations would not count.
             .map(|(filter, codes)| filter.affected.len() + codes.codes.len() + 1)
             .sum()
     }

@@ -27,6 +27,8 @@ impl HandlerRegistration {
             EventCodes::of(codes),
         );
         let mut chosen: Option<(&'static str, ChainPlacement)> = None;
+        // All placements are read before one is taken, so that two of them are an error and neither
+        // wins.
         for (key, place) in [
             (key::PMIX_EVENT_HDLR_FIRST, ChainPlacement::First),
             (key::PMIX_EVENT_HDLR_LAST, ChainPlacement::Last),
@@ -75,6 +77,8 @@ impl HandlerRegistration {
                     .extend(value.as_procs().ok_or_else(|| bad_procs(key))?);
             }
         }
+        // `ClassFilter::of` takes values of other types as absent. A registration that has one is
+        // refused.
         for key in [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL] {
             flag(directives, key)?;
         }

@@ -31,6 +31,8 @@ impl EventBudget {
         self.0 = rest;
         Share {
             number: number as usize,
+            // Each accepted event takes one unit of the share, and the rest is divided among them.
+            // The division rounds down, so together they never exceed the share.
             per_event: EventBudget((mine - number) / number),
         }
     }

@@ -106,6 +106,8 @@ impl ProcSet {
 
     /// Returns true if the set contains a proc or its whole job.
     pub(crate) fn covers(&self, proc: &Proc) -> bool {
+        // Two lookups instead of a comparison with each member: events and filters may name
+        // thousands.
         self.0.contains(proc) || self.0.contains(&Proc::all(proc.nspace.clone()))
     }
 
@@ -114,6 +116,8 @@ impl ProcSet {
         if pattern.rank != rank::PMIX_RANK_WILDCARD {
             return self.covers(pattern);
         }
+        // Procs are sorted by namespace, then by rank. So the first one from rank 0 on shows
+        // whether the set has any proc of the job.
         let first = Proc::new(pattern.nspace.clone(), Rank(0));
         self.0
             .range(first..)

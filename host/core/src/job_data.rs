@@ -11,6 +11,7 @@ impl JobSpec {
         let mut entries = vec![
             job(key::PMIX_JOB_SIZE, Value::Uint32(size)),
             job(key::PMIX_UNIV_SIZE, Value::Uint32(self.slots.max(size))),
+            // Open MPI 4.1 needs the maximum and asks for it if it is absent.
             job(key::PMIX_MAX_PROCS, Value::Uint32(size)),
             job(key::PMIX_JOBID, Value::string(self.nspace.as_str())),
             job(key::PMIX_NUM_NODES, Value::Uint32(1)),
@@ -53,6 +54,8 @@ impl JobSpec {
                 key::PMIX_NODE_SIZE,
                 Value::Uint32(self.offset.saturating_add(self.size())),
             ),
+            // Without the list each rank of Open MPI 5 takes itself for the only one on its node,
+            // and uses no shared memory.
             Info::new(key::PMIX_LOCAL_PEERS, Value::string(&peers)),
             Info::new(key::PMIX_LOCAL_PROCS, Value::procs(procs)),
             Info::new(key::PMIX_LOCALLDR, Value::Rank(Rank(0))),
@@ -70,6 +73,7 @@ impl JobSpec {
 
     fn rank_values(&self, shared: &SharedRankData, place: &AppRanks<'_>, rank: Rank) -> Vec<Kval> {
         let in_all = self.offset.saturating_add(rank.0);
+        // The Standard has 16 bits for ranks on a node. Higher ones are not distinguished.
         let number = |number: u32| Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX));
         let own = [
             number(rank.0),
@@ -82,8 +86,10 @@ impl JobSpec {
             key: key.clone(),
             value,
         });
+        // The pid comes later. Without room for it the list of each rank would double.
         let mut kvals = Vec::with_capacity(own.len() + shared.common.len() + SAID_AT_START);
         kvals.extend(own);
+        // Clones share the texts of keys and values, so a rank costs little memory.
         kvals.extend_from_slice(&shared.common);
         kvals
     }
@@ -136,6 +142,7 @@ impl SharedRankData {
             key::PMIX_GLOBAL_RANK,
         ];
         let common = [
+            // A rank without host name ends Open MPI 5 by a segmentation fault in MPI_Init.
             Kval::new(key::PMIX_HOSTNAME, Value::string(&spec.hostname)),
             Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
             Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0)),

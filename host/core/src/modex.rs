@@ -111,10 +111,13 @@ impl Modex {
     ) -> Result<Vec<RequestId>, PutRefusal> {
         let committed = self.committed.entry(proc.clone()).or_default();
         if self.shared.contains(proc) {
+            // The proc may have joined a group before it committed anything.
             committed.audience = PutVisibility::Group;
         }
         let (mut local, mut remote) = (PutValues::default(), PutValues::default());
         for Commit { scope, kvals } in commits {
+            // A client sends values of global scope twice, as local and as remote ones. So only
+            // remote values are invisible on this node.
             let values = if scope == Scope::Remote {
                 &mut remote
             } else {
@@ -175,6 +178,7 @@ impl Modex {
                 .as_ref()
                 .is_none_or(|sought| committed.shows(sought))
         };
+        // A get with the undefined rank takes the value of any proc of the job.
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         let taken = [proc, &anybody].map(|proc| take_held(&mut self.pending_gets, proc, answered));
         taken
@@ -193,6 +197,7 @@ impl Modex {
     /// The answer is cached.
     pub(crate) fn answer(&mut self, proc: &Proc, of_host: impl FnOnce() -> RankData) -> SharedData {
         let Some(committed) = self.committed.get_mut(proc) else {
+            // Without committed values there is no entry that could keep the answer.
             return of_host().into();
         };
         if let Some(answer) = &committed.answer {
@@ -281,6 +286,7 @@ impl Modex {
 
     /// Removes the gets of a closed connection.
     pub(crate) fn forget(&mut self, peer: PeerId) {
+        // The count spares a search among the gets of all connections.
         if self.held_by(peer) > 0 {
             self.take_all(|held| held.request.peer == peer);
         }

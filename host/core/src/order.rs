@@ -84,6 +84,7 @@ impl<H> Bucket<H> {
     }
 
     fn insert_at(&mut self, at: usize, entry: RegistrationEntry<H>) {
+        // The end of the list is given as the largest index.
         self.list.insert(at.min(self.list.len()), entry);
     }
 
@@ -111,6 +112,7 @@ impl<H> Bucket<H> {
             return Some(if offset == 0 {
                 Err(beyond("FIRST_IN_CATEGORY"))
             } else {
+                // The list begins right after the first handler of the category.
                 Ok(0)
             });
         }
@@ -182,6 +184,7 @@ impl<H> Registrations<H> {
             registration: Arc::new(registration),
             handler,
         })?;
+        // Only now: a refused registration takes no identifier.
         self.next += 1;
         Ok(id)
     }
@@ -295,6 +298,7 @@ impl<H> Registrations<H> {
                 });
             }
         }
+        // Other categories are searched only to name the obstacle in the error.
         let elsewhere = |category: &Category| self.bucket(*category).beside(name, offset).is_some();
         match Category::ALL.into_iter().find(elsewhere) {
             Some(theirs) => Err(RegistrationError::OtherCategory {
@@ -312,6 +316,7 @@ impl<H> Registrations<H> {
 impl<H: Clone> Registrations<H> {
     /// Returns the run of an event through the handlers that it matches.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
+        // Computed once for all registrations, because an event may name thousands of procs.
         let aim = EventTargets::of(&event);
         let head = EventSummary::of(&event, &aim);
         let met = self

@@ -87,6 +87,7 @@ impl Psets {
     /// Returns the sets of a user, by name.
     pub(crate) fn of(&self, uid: u32) -> impl Iterator<Item = &Pset> {
         self.0
+            // The empty text sorts before all names.
             .range((uid, Text::default())..)
             .take_while(move |((whose, _), _)| *whose == uid)
             .map(|(_, pset)| pset)

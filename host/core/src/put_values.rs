@@ -80,6 +80,7 @@ impl PutValues {
         value: QualifiedValue,
     ) -> Result<(), TooManyQualified> {
         let values = self.qualified.entry(key).or_default();
+        // First, because the value that is replaced does not count towards the limit.
         values.retain(|known| !known.is_like(&value));
         if values.len() >= MAX_QUALIFIED {
             return Err(TooManyQualified);
@@ -197,6 +198,7 @@ fn qualified(kval: Kval) -> Result<(Key, QualifiedValue), Kval> {
         .map(|info| (*info).clone())
         .collect();
     if qualifiers.is_empty() {
+        // A wrapped value without qualifiers equals a plain one.
         return Err(Kval {
             key: primary.key.clone(),
             value: primary.value.clone(),

@@ -11,7 +11,7 @@ use peal_core::{
     MonotonicTime,
     job::JobSpec,
     job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
-    policy::{DecidedBy, REASON, Verdict},
+    policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{Action, StateSettings, Upcall},
 };
 use peal_model::{
@@ -701,11 +701,11 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         DecidedBy::Policy("p".into()),
         code::PMIX_ERR_OUT_OF_RESOURCE,
     );
-    let denied = Verdict::Denied {
+    let denied = Verdict::Denied(DeniedVerdict {
         by,
         status,
         reasons: vec![text(REASON, "all are taken")],
-    };
+    });
     for (verdict, state, status, word) in [
         (
             granted,
@@ -731,12 +731,11 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         let Some(Action::Decide { id, request }) = begun.last() else {
             panic!("{begun:?}")
         };
-        let provision = request.provision.clone().unwrap();
+        let PolicySubject::Provision(provision) = &request.subject else {
+            panic!("{request:?}")
+        };
         assert_eq!(provision.nodes, ["node01", "node02", "node03", "login1"]);
-        assert_eq!(
-            (provision.image.as_deref(), request.matter),
-            (Some("c7"), PolicySubject::Provision)
-        );
+        assert_eq!(provision.image.as_deref(), Some("c7"));
         let over = stage.server.decided(*id, verdict);
         let [event] = ended(&over)[..] else {
             panic!("{over:?}")

@@ -11,7 +11,7 @@ use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
     job_control::JobAction,
-    policy::{DecidedBy, REASON, Verdict},
+    policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{
         Action, AdmissionCheck, DecisionId, EventBudget, Monitoring, PeerId, RaisingOwner,
         StateSettings, Upcall,
@@ -167,11 +167,11 @@ fn granted(infos: Vec<Info>) -> Verdict {
 
 fn denied(status: Status) -> Verdict {
     let reasons = vec![Info::new(REASON, Value::string("not today"))];
-    Verdict::Denied {
+    Verdict::Denied(DeniedVerdict {
         by: DecidedBy::Policy("no".to_owned()),
         status,
         reasons,
-    }
+    })
 }
 
 #[test]
@@ -251,14 +251,19 @@ fn policies_see_foreign_and_unknown_targets_and_decide() {
             panic!("{actions:?}")
         };
         assert_eq!(
-            (request.matter, request.identity),
-            (PolicySubject::JobControl, Some(ALICE))
+            (request.subject.hook(), request.identity),
+            (Hook::JobControl, Some(ALICE))
         );
         assert_eq!(
             (&request.targets[0].proc, request.targets[0].owner),
             (&target, owner)
         );
-        assert!(request.directives.is_true(key::PMIX_JOB_CTRL_KILL));
+        assert!(
+            request
+                .subject
+                .directives()
+                .is_true(key::PMIX_JOB_CTRL_KILL)
+        );
         let actions = stage.server.decided(*id, denied(Status(-3100)));
         assert_eq!(statuses(&actions), [Status(-3100)]);
         let [
@@ -515,7 +520,12 @@ fn an_abort_of_others_is_job_control_to_policies() {
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
-    assert!(request.directives.is_true(key::PMIX_JOB_CTRL_TERMINATE));
+    assert!(
+        request
+            .subject
+            .directives()
+            .is_true(key::PMIX_JOB_CTRL_TERMINATE)
+    );
     let actions = stage.server.decided(*id, denied(Status(-3100)));
     assert!(
         matches!(
@@ -647,10 +657,10 @@ fn event_policies_refuse_or_narrow_registrations_and_ranges() {
     let [Action::Decide { request, .. }] = &registers[..] else {
         panic!("{registers:?}")
     };
-    assert_eq!(
-        (request.matter, &request.codes[..]),
-        (PolicySubject::Registration, &[NEWS][..])
-    );
+    let PolicySubject::Registration(subject) = &request.subject else {
+        panic!("{request:?}")
+    };
+    assert_eq!(subject.codes, [NEWS]);
     assert_eq!(
         (&request.requester, request.identity),
         (&Some(proc("alice", 1)), Some(ALICE))
@@ -868,17 +878,17 @@ fn connections_are_asked_about_where_there_are_policies() {
         panic!()
     };
     assert_eq!(
-        (request.matter, request.identity),
-        (
-            PolicySubject::Connection(ConnectionKind::Client),
-            Some(ALICE)
-        )
+        (request.subject.hook(), request.identity),
+        (Hook::Connection, Some(ALICE))
     );
     assert_eq!(
         (request.targets[0].owner, request.server.uid),
         (Some(ALICE), 500)
     );
-    assert_eq!(request.peer, Some(peer().0));
+    let PolicySubject::Connection(subject) = &request.subject else {
+        panic!("{request:?}")
+    };
+    assert_eq!(subject.peer, peer().0);
     let mut defaults = Defaults::default();
     defaults.set(Hook::Connection, HookDefault::Deny);
     let mut closed = Stage::with(

@@ -9,12 +9,11 @@ use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
     job::JobSpec,
-    policy::{DecidedBy, REASON, Verdict},
+    policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{Action, PeerId, RequestId, ServerState, StateSettings},
 };
 use peal_model::{
-    Hook, Info, Nspace, PolicySubject, Proc, Rank, Reply, Request, Status, UserIdentity, Value,
-    code, key,
+    Hook, Info, Nspace, Proc, Rank, Reply, Request, Status, UserIdentity, Value, code, key,
 };
 
 const ALICE: UserIdentity = UserIdentity {
@@ -103,12 +102,12 @@ fn log_waits_for_policies_and_uses_their_rewrite() {
         panic!("{actions:?}")
     };
     assert_eq!(
-        (request.matter, &request.requester, request.identity),
-        (PolicySubject::Log, &Some(proc("alice")), Some(ALICE))
+        (request.subject.hook(), &request.requester, request.identity),
+        (Hook::Log, &Some(proc("alice")), Some(ALICE))
     );
     assert_eq!(
-        (&request.infos, &request.directives),
-        (&line("text"), &priority())
+        (request.subject.infos(), request.subject.directives()),
+        (&line("text")[..], &priority()[..])
     );
     assert_eq!(server.counts().decisions_awaited, 1);
     let by = DecidedBy::Policy("redacts".to_owned());
@@ -152,11 +151,11 @@ fn denied_log_gets_status_and_trace_gets_reason() {
     let by = DecidedBy::Policy("no".to_owned());
     let actions = server.decided(
         *id,
-        Verdict::Denied {
+        Verdict::Denied(DeniedVerdict {
             by,
             status: Status(-3100),
             reasons,
-        },
+        }),
     );
     let [
         Action::Denied(denial),

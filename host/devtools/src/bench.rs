@@ -176,6 +176,7 @@ pub fn measure(
         );
         let began = Instant::now();
         run.ready(case)?;
+        // Each case compiles the same bytes; the first time is enough.
         if measured.is_empty() {
             compile = began.elapsed();
         }
@@ -221,10 +222,12 @@ fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
         (began.elapsed(), done)
     };
     let (first, done) = call();
+    // The reset between calls is not part of their time.
     run.sweep();
     let mut failure: Option<CallFailure> = done.err();
     let mut again = |most: usize, time: Duration| {
         let (mut times, end) = (Vec::new(), Instant::now() + time);
+        // One call is measured even if it takes longer than the whole time.
         while failure.is_none() && times.len() < most && (times.is_empty() || Instant::now() < end)
         {
             let (time, done) = call();

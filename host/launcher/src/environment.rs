@@ -57,13 +57,14 @@ fn now(command: &Command, name: &OsStr) -> Option<OsString> {
         .get_envs()
         .find(|(changed, _)| *changed == name);
     match changed {
+        // A change of the command hides the inherited variable, also if it removes it.
         Some((_, value)) => value.map(OsStr::to_owned),
         None => std::env::var_os(name),
     }
 }
 
 /// Removes variables that describe `peal` itself as a proc of another launcher.
-pub(super) fn inherited(command: &mut Command) {
+pub(super) fn remove_inherited(command: &mut Command) {
     let of_others = |name: &OsStr| {
         let name = name.as_encoded_bytes();
         name.starts_with(b"PMIX_")
@@ -99,6 +100,7 @@ pub(super) fn of_open_mpi(
         ),
         ("OMPI_COMM_WORLD_SIZE", size.clone()),
         ("OMPI_COMM_WORLD_RANK", rank.clone()),
+        // All procs of a job are on this node, so local sizes and ranks equal the global ones.
         ("OMPI_COMM_WORLD_LOCAL_SIZE", size.clone()),
         ("OMPI_COMM_WORLD_LOCAL_RANK", rank),
         ("OMPI_COMM_WORLD_NODE_RANK", on_node.to_string()),

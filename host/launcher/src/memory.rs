@@ -30,7 +30,7 @@ pub(super) fn used(qualifiers: &[Info], running: &[(Proc, u32)]) -> Result<Info,
             Value::Float(own.megabytes),
         ));
     }
-    let meant = usage_query::meant(usage_query::wanted(qualifiers)?, running);
+    let meant = usage_query::select(usage_query::selected_rank(qualifiers)?, running);
     let samples: Vec<Sample> = meant
         .filter_map(|(proc, pid)| sample(usage::of_proc(proc, *pid, fields)?))
         .collect();

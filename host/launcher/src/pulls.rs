@@ -11,13 +11,13 @@ use std::{
 };
 
 /// Maximum number of pulls of one proc or tool.
-const EACH: usize = 64;
+const MAX_PULLS_PER_PULLER: usize = 64;
 /// Maximum number of pulls of all together.
-const ALL: usize = 4096;
+const MAX_PULLS: usize = 4096;
 
 /// Local id of the pull that a tool has by default for jobs that it spawns. Client and server agree
 /// on it.
-const BY_ITSELF: u64 = 0;
+const DEFAULT_PULL: u64 = 0;
 
 /// Directives of a pull that are honoured. The last output is kept in any case, which satisfies
 /// `PMIX_IOF_DROP_OLDEST`.
@@ -52,7 +52,7 @@ impl EmbeddedHostEnvironment {
         if sources.is_empty()
             || !sources
                 .iter()
-                .all(|source| self.kin.find(&source.nspace).is_some())
+                .all(|source| self.jobs.find(&source.nspace).is_some())
         {
             return Err(code::PMIX_ERR_NOT_FOUND);
         }
@@ -106,7 +106,7 @@ impl Inner {
             .values()
             .filter(|other| other.puller == pull.puller)
             .count();
-        if own >= EACH || self.pulls.len() >= ALL {
+        if own >= MAX_PULLS_PER_PULLER || self.pulls.len() >= MAX_PULLS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         self.last += 1;
@@ -147,6 +147,7 @@ impl Pulls {
                 .of(|source, channel| pull.wants(source, channel), most)
             {
                 let (source, data) = (source.clone(), Bytes::from(data.as_slice()));
+                // Not awaited, because the lock is held.
                 late(IofOutput {
                     source,
                     channels,
@@ -183,8 +184,9 @@ impl Pulls {
             puller: puller.clone(),
             sources,
             channels,
-            local_id: BY_ITSELF,
+            local_id: DEFAULT_PULL,
         };
+        // Nothing is kept yet, since the job has not been started.
         let id = self.lock().add(pull)?;
         Ok(PullHandle {
             pulls: self.clone(),
@@ -211,6 +213,8 @@ impl Pulls {
         kept: usize,
     ) -> Vec<(Proc, u64)> {
         let mut inner = self.lock();
+        // Under one lock: a pull that begins meanwhile gets the output once, from the backlog or
+        // from the caller.
         inner.backlog.write((source, channel), written, kept);
         inner.wanting(source, channel)
     }
@@ -404,7 +408,7 @@ mod tests {
                 IofChannel::STDOUT,
             )
             .unwrap();
-        assert_eq!(of(&pulls, &source, IofChannel::STDOUT), [BY_ITSELF]);
+        assert_eq!(of(&pulls, &source, IofChannel::STDOUT), [DEFAULT_PULL]);
         drop(held);
         assert!(of(&pulls, &source, IofChannel::STDOUT).is_empty());
     }
@@ -421,7 +425,7 @@ mod tests {
                 1,
             )
         };
-        assert!((0..EACH).all(|_| add("greedy").is_ok()));
+        assert!((0..MAX_PULLS_PER_PULLER).all(|_| add("greedy").is_ok()));
         assert_eq!(add("greedy"), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
         assert!(add("other").is_ok());
     }

@@ -58,6 +58,7 @@ impl DataArray {
     /// Makes an array of procs.
     pub fn procs(procs: impl IntoIterator<Item = Proc>) -> DataArray {
         DataArray {
+            // The elements are made here, so the check of `new` is not needed.
             element: dt::PMIX_PROC,
             items: procs.into_iter().map(Value::Proc).collect(),
         }

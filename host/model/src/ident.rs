@@ -73,6 +73,8 @@ fn checked(kind: &'static str, text: &str, max: usize) -> Result<Arc<str>, Ident
 /// Returns true if a character ends a line, controls a terminal or changes the direction of text.
 fn is_control(character: char) -> bool {
     character.is_control()
+        // Unicode counts line separators and direction marks as separators and formats, not as
+        // controls.
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -96,6 +98,7 @@ impl PartialEq for Nspace {
 
 impl Hash for Nspace {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        // Equal namespaces need equal hashes, so the text is hashed and not its address.
         self.0.hash(state);
     }
 }
@@ -313,6 +316,7 @@ impl TryFrom<String> for Key {
 
 impl From<KeyName> for Key {
     fn from(name: KeyName) -> Key {
+        // Keys of the Standard are generated and within the bounds, so they are not checked again.
         Key(Arc::from(name.0))
     }
 }

@@ -68,6 +68,8 @@ impl UserQueue {
         } else {
             self.failures.saturating_add(1)
         };
+        // The wait grows with the time that the failure cost: long compilations are the expensive
+        // ones.
         let doubled = 2_u32.saturating_pow(self.failures - 1);
         self.not_before = Some(now + took.max(MIN_WAIT).saturating_mul(doubled).min(MAX_WAIT));
     }
@@ -101,6 +103,7 @@ impl CompileQueue {
             return None;
         }
         let can_start = |uid: &u32| self.users.get(uid).is_some_and(|user| user.can_start(now));
+        // A user who has to wait does not hold up those behind.
         let at = self.turns.iter().position(can_start)?;
         let uid = self.turns.remove(at)?;
         let user = self.users.get_mut(&uid)?;

@@ -20,6 +20,7 @@ use std::{sync::Arc, time::SystemTime};
 fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
     let settings = &entry.settings;
     let file = open(&settings.path)?;
+    // With a pinned digest it does not matter who can write the file.
     if settings.sha256.is_none() {
         let metadata = file.metadata().map_err(|source| ReadError::Io {
             path: settings.path.clone(),
@@ -88,6 +89,8 @@ impl Component {
         let name = Some(entry.settings.name.as_str());
         if self
             .trusted_signer(rules)
+            // The bytes were verified when they were read. Only what can change since is looked at
+            // again: the trusted keys, the time and the name.
             .is_some_and(|signer| signer.check_module(name).is_ok())
         {
             return None;

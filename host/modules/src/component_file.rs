@@ -70,6 +70,7 @@ pub(crate) fn open(path: &Path) -> Result<File, ReadError> {
 pub(crate) fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     let read = file
+        // One byte more than allowed, so that inspection refuses the size.
         .take(MAX_COMPONENT_BYTES as u64 + 1)
         .read_to_end(&mut bytes);
     read.map_err(|source| ReadError::Io {

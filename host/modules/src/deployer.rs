@@ -131,6 +131,8 @@ impl Deployer {
                 return Err(self.refuse(DeployError::Unfit(problems)));
             }
         };
+        // A touched file is no request: only modules of users may have changed. An explicit reload
+        // deploys the configured set again, also after a rollback.
         if prompt == ReloadTrigger::Files && is_same(&self.configured, &desired) {
             return self.deploy(self.desired_modules(), "users").await;
         }
@@ -176,6 +178,7 @@ impl Deployer {
                 .filter(|(_, component)| matches!(component.scope, ResolvedScope::Jobs(_)));
             for (_, component) in of_jobs {
                 for owner in component.scope.owners(&gone) {
+                    // The quota does not matter for removal.
                     StoredState::new(&store, &component.title, &owner, 0).clear();
                 }
             }
@@ -357,6 +360,7 @@ impl Deployer {
         let deployed = self
             .deploy(self.desired_modules(), cause)
             .await
+            // The old set runs on, so the old overrides hold; they are stored only after success.
             .inspect_err(|_| self.overrides = before)?;
         self.keep_overrides().await;
         Ok(deployed)
@@ -377,6 +381,7 @@ impl Deployer {
             .is_none_or(|last| !is_same(&last.modules, &modules));
         if is_new {
             let (store, cause) = (self.loader.store().cloned(), cause.to_owned());
+            // The store blocks, so the versions move to the blocking thread and back.
             let mut versions = std::mem::take(&mut self.versions);
             self.versions = blocking(move || {
                 versions.add(modules, cause, store.as_deref());
@@ -449,6 +454,8 @@ impl Deployer {
     async fn replace_with_users(&mut self, site: &[DesiredModule]) -> Result<(), DeployError> {
         let newest = std::mem::take(&mut self.users.modules);
         let mut attempts = vec![newest.clone()];
+        // A module of a user must not keep the site from changing its own. So the site's modules
+        // are tried with the users' newest, with those that run, and at last alone.
         for users in [self.users.running.clone(), BTreeMap::new()] {
             if !attempts.iter().any(|known| is_same_of_each(known, &users)) {
                 attempts.push(users);
@@ -491,11 +498,15 @@ impl Deployer {
         let (members, jobs) = (standing.clone(), self.jobs.clone());
         let loaded = blocking(move || {
             let set = ModuleSet::load(&loader, &members, &jobs, &ready)?;
+            // Before anything is replaced: a set whose placements conflict leaves the running one
+            // as it is.
             let hosted = set.seated(&chains)?;
             Ok((set, hosted))
         });
         let loaded: Result<_, Problems> = loaded.await;
         let (set, hosted) = loaded?;
+        // Before the set takes requests: a new instance of the same component must not lift its
+        // quarantine.
         set.stay_quarantined(&self.running);
         self.handle
             .deploy(hosted)

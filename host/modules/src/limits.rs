@@ -215,6 +215,8 @@ impl Tenants {
             return None;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // Owners without modules are forgotten: otherwise the namespaces of all past jobs would
+        // stay.
         known.retain(|other, tenant| other == owner || tenant.is_used());
         Some(
             known

@@ -328,6 +328,7 @@ impl Loader {
             .filter(|(_, component)| component.inspection.digest == digest)
         {
             let limits = self.limits(entry, component, &component.scope.any());
+            // The same component needs two kinds of code if one of its modules has a fuel limit.
             let target = engine.code_target(&limits).map_err(unavailable)?;
             if !done.contains(&target) {
                 compiler.compile(target, &component.bytes)?;
@@ -414,6 +415,8 @@ impl Loader {
                 return Err(JobHandlerError::NoHandler(inspection.roles));
             }
             let signature = Signature::beside(path);
+            // Before the load, which compiles: nothing unsigned reaches the compiler where a
+            // signature is required.
             if let Some(why) = signature::lacking(
                 &self.rules(),
                 (ModuleOwner::JobSupplied, None),

@@ -48,6 +48,7 @@ impl Overrides {
             })
         };
         let stays = |(name, module_override): &&(String, ModuleOverride)| match module_override {
+            // An admin promoted these bytes. Other bytes under that name are a shadow again.
             ModuleOverride::Promoted(digest) => is_shadow(name, digest),
             ModuleOverride::Disabled => true,
         };

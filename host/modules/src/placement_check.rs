@@ -98,6 +98,7 @@ impl<'a> PlacementCheck<'a> {
                 .entry(owner.clone())
                 .or_default()
                 .register(registration(settings), ())
+                // An unknown module may hold the name or the placement that seems to be missing.
                 && is_certain(&error, self.has_unknown || self.has_unnamed)
             {
                 wrong(

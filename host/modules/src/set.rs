@@ -45,6 +45,8 @@ impl ModuleSet {
             let stays = running
                 .members
                 .iter()
+                // An unchanged module keeps its instances with their memory, and is not compiled
+                // again.
                 .find(|member| member.is_still(entry, component, &owner))
                 .cloned();
             match stays.map_or_else(
@@ -67,6 +69,8 @@ impl ModuleSet {
             running
                 .members
                 .iter()
+                // Handlers that came with the job are in no configuration, so no reload may drop
+                // them.
                 .filter(|member| member.entry.is_none())
                 .cloned(),
         );
@@ -121,6 +125,7 @@ impl ModuleSet {
     pub(crate) fn stay_quarantined(&self, before: &ModuleSet) {
         for member in &self.members {
             let is_same = |old: &&Arc<DeployedModule>| {
+                // A member that stays in the set has its quarantine itself.
                 !Arc::ptr_eq(old, member)
                     && old.owner == member.owner
                     && old.name() == member.name()
@@ -254,6 +259,6 @@ fn place_handler(
     }
     let mode = otherwise.mode;
     member.registrations.iter().try_for_each(|registration| {
-        chains.register_wish(owner.clone(), module, registration, mode)
+        chains.register_requested(owner.clone(), module, registration, mode)
     })
 }

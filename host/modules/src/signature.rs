@@ -199,11 +199,15 @@ impl Signature {
         let mut error = SignatureError::Stranger(self.key);
         // Ids of keys are not unique, so all keys with the id are tried.
         for key in trusted.into_iter().filter(|key| key.id() == self.key) {
+            // `false` refuses signatures of minisign's old kind, which sign the bytes without a
+            // hash first.
             match key.verifier().verify(component, &signature, false) {
                 Ok(()) => {
                     let comment = signature.trusted_comment();
                     let conditions = SignatureConditions::of_comment(comment);
                     let conditions = conditions.ok_or(SignatureError::Conditions(self.key))?;
+                    // The conditions are in the signed comment, so they count only after the
+                    // signature was verified.
                     conditions.at(now, self.key)?;
                     return Ok(Signer {
                         key: key.clone(),

@@ -44,6 +44,8 @@ impl UserDirectory {
             ))
         };
         let name = path.strip_prefix(&self.path).map_err(|_| outside())?;
+        // Component files lie in the directory itself; another path could lead through a directory
+        // of another user.
         if name.components().count() != 1 {
             return Err(outside());
         }
@@ -95,6 +97,7 @@ impl UserDirectory {
     /// Opens a file of the directory that belongs to the user and is writable by no other user
     /// except root.
     fn file(&self, name: &Path) -> io::Result<File> {
+        // Without `O_NONBLOCK` a pipe would block this thread until something writes to it.
         let fd = open(&self.fd, name, OFlags::NONBLOCK)?;
         let stat = fstat(&fd)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -137,6 +140,7 @@ pub(crate) fn names(directory: &OwnedFd, most: usize) -> io::Result<Vec<PathBuf>
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
+        // Names with control characters would appear in errors and in the trace.
         if name.starts_with('.') || name.contains(char::is_control) {
             continue;
         }

@@ -117,6 +117,7 @@ impl Deployer {
         match self.users.reading {
             Reading::Idle => self.users.read(below, config.clone()),
             Reading::Running | Reading::Again(_) => {
+                // The running read may have passed the changed file already.
                 self.users.reading = Reading::Again(Box::new(config.clone()))
             }
         }
@@ -253,6 +254,7 @@ impl Deployer {
 
     /// Queues the compilation and start of modules, unless a component among them failed before.
     fn prepare(&mut self, uid: u32, modules: Vec<DesiredModule>) {
+        // Bytes that failed once fail again and would cost the time of a compilation each time.
         let failed = self.users.failed(uid, &modules);
         if !failed.is_empty() {
             self.users.forget_pending(uid);
@@ -270,6 +272,7 @@ impl Deployer {
             .map(|(_, component)| component.inspection.digest)
             .collect();
         let compile = components
+            // The code of running components is in the cache and in memory.
             .difference(&running)
             .copied()
             .map(UserTask::Compile);
@@ -282,6 +285,7 @@ impl Deployer {
     fn compiled(&mut self, uid: u32, result: Result<(), CompileFailure>) {
         match result {
             Ok(()) => self.users.queue.succeed(uid),
+            // Not the user's fault, so it is neither remembered nor followed by a longer wait.
             Err(failure @ CompileFailure::Unavailable(_)) => {
                 self.users.queue.abandon(uid);
                 if let Some(modules) = self.users.pending.remove(&uid) {
@@ -310,6 +314,7 @@ impl Deployer {
         modules: Vec<DesiredModule>,
         result: Result<ModuleSet, Problems>,
     ) {
+        // The user may have installed other modules while these were started.
         let is_current = self
             .users
             .pending
@@ -324,6 +329,8 @@ impl Deployer {
                     self.users.modules.insert(uid, modules);
                     self.users.started = started;
                     self.join_users().await;
+                    // The running set holds the members that joined it; the others are dropped
+                    // here.
                     self.users.started = ModuleSet::default();
                 }
             }

@@ -49,6 +49,7 @@ pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> 
                 "user {uid} has two directories"
             ))])
         };
+        // Which of the two came first depends on the file system, so neither is used.
         let modules = if installed.contains_key(&uid) {
             Err(twice())
         } else {
@@ -85,6 +86,8 @@ fn each_directory(
     below: &Path,
     mut look: impl FnMut(Result<UserDirectory, UnreadableDirectory>),
 ) -> io::Result<()> {
+    // All further paths start at this handle: a directory that is renamed or linked meanwhile leads
+    // to no other place.
     let parent = openat(CWD, below, OPEN | OFlags::DIRECTORY, Mode::empty())?;
     let (me, stat) = (rustix::process::geteuid().as_raw(), fstat(&parent)?);
     if !is_safe(&stat, &[0, me]) {
@@ -98,6 +101,8 @@ fn each_directory(
         let path = below.join(&name);
         let fd = match open(&parent, &name, OFlags::DIRECTORY) {
             Ok(fd) => fd,
+            // Files, links, mounted file systems and what was removed meanwhile are no directories
+            // of users.
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT | Errno::XDEV) => continue,
             Err(error) => {
                 // The directory was removed meanwhile.
@@ -113,6 +118,7 @@ fn each_directory(
                 continue;
             }
         };
+        // The owner of a directory is the user of its modules, so only the owner may write to it.
         let stat = fstat(&fd)?;
         if stat.st_uid == 0 && me == 0 {
             tracing::warn!(directory = %path.display(), "module directory of root ignored, its modules belong in the configuration");
@@ -258,6 +264,7 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
         ),
         more(
             "module.limits.failures",
+            // 0 would mean that the module is never quarantined.
             asked.failures > usual.failures || asked.failures == 0,
             usual.failures.to_string(),
         ),

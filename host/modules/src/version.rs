@@ -62,6 +62,7 @@ impl Versions {
             .filter_map(|version| recall(store?, version, rules));
         let mut versions: VecDeque<SetVersion> = VecDeque::new();
         for version in stored {
+            // Most components are the same in all versions, and are large: keep their bytes once.
             let shared = shared(
                 version.modules.to_vec(),
                 versions.iter().flat_map(|version| version.modules.iter()),
@@ -122,6 +123,7 @@ impl Versions {
         // The store counts and logs errors itself.
         let kept = store.and_then(|store| keep(store, &modules, &cause, at).ok());
         self.versions.push_back(SetVersion {
+            // The number of the store, which other processes may use as well.
             number: kept.unwrap_or(next),
             at,
             cause,

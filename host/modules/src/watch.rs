@@ -34,6 +34,7 @@ impl Watch {
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // Lost events may have been of any kind.
             if event.as_ref().map_or(true, is_change) {
+                // A full channel has a notice already.
                 let _ = tell.try_send(());
             }
         });
@@ -80,6 +81,8 @@ impl Watch {
         }
         let until = *self
             .until
+            // Kept in `self` because the caller may drop this future at any time. A file that
+            // changes all the time would otherwise delay the report for ever.
             .get_or_insert_with(|| time::Instant::now() + self.settle * MAX_QUIET_PERIODS);
         while time::Instant::now() < until {
             if time::timeout(self.settle, self.changed.recv())
@@ -97,6 +100,7 @@ impl Watch {
 fn is_change(event: &Event) -> bool {
     match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        // Reading the files makes such events itself: reports would never end.
         EventKind::Access(_) => false,
         EventKind::Any
         | EventKind::Create(_)

@@ -128,6 +128,7 @@ fn hash(event: &Event) -> u64 {
     let mut hasher = DefaultHasher::new();
     event.code.hash(&mut hasher);
     event.source.hash(&mut hasher);
+    // Values include floats, which have no `Hash`.
     format!("{:?}", event.infos).hash(&mut hasher);
     hasher.finish()
 }

@@ -75,6 +75,8 @@ impl FrameSplitter {
                     }
                     let begun = std::mem::take(begun);
                     let payload = begun.get(Header::LEN..).unwrap_or_default();
+                    // A frame that is too long is passed on unread: the other side refuses it as it
+                    // would without the proxy, and the memory here stays bounded.
                     if header.len as usize <= self.longest && is_wanted(&header, payload) {
                         self.state = SplitState::Holding {
                             header,
@@ -87,6 +89,7 @@ impl FrameSplitter {
                         );
                     }
                 }
+                // The glance was the whole payload.
                 SplitState::Passing(0) => self.state = SplitState::Beginning(Vec::new()),
                 SplitState::Passing(left) => {
                     let most = usize::try_from(*left)

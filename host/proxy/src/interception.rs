@@ -145,6 +145,7 @@ impl InterceptedConnection {
             )
         };
         loop {
+            // Requests of the proxy may go only between two frames of the client.
             if self.up.is_between() {
                 out.server.extend(self.to_server.drain(..).flatten());
             }
@@ -153,6 +154,8 @@ impl InterceptedConnection {
             };
             match codec.decode_request(whole.payload()) {
                 Ok(Request::RegisterEvents { codes, infos })
+                    // Beyond the bound the registration passes unwatched: a client whose server
+                    // never answers must not fill the memory.
                     if self.registering.len() < REGISTERING =>
                 {
                     self.registering
@@ -183,6 +186,7 @@ impl InterceptedConnection {
             .into_iter()
             .filter(|code| !own.contains(code))
             .collect();
+        // A deregistration has no reply that the client could miss.
         if codes.is_empty() {
             return Vec::new();
         }
@@ -211,6 +215,7 @@ impl InterceptedConnection {
             }
             let (asked, registering) = (&self.own_requests, &self.registering);
             let is_wanted = |header: &Header, _: &[u8]| {
+                // Without handlers nothing is decoded, and every byte passes unchanged.
                 let is_event = header.tag == Tag::NOTIFY && !own.is_empty();
                 is_event || asked.contains(header.tag) || registering.contains_key(&header.tag)
             };
@@ -240,6 +245,7 @@ impl InterceptedConnection {
         let reply = self
             .codec
             .decode_reply(CommandCode::RegisterEvents, whole.payload());
+        // The acknowledgement first: the client takes no events for a registration before it.
         out.client.extend(whole.bytes);
         if let (Some(registration), true) = (
             registration,

@@ -81,6 +81,8 @@ impl OwnRequests {
                 limit: MAX_OPEN_REQUESTS,
             });
         }
+        // A late reply may still come for a tag that is open, so no tag is used twice at a time.
+        // There are fewer open requests than tags, so the loop ends.
         while self.open.contains_key(&self.next) {
             self.count();
         }
@@ -126,6 +128,8 @@ impl OwnRequests {
         let mut late = Vec::new();
         for open in self.open.values_mut() {
             match open.wait {
+                // The proxy has no clock: a request that was made since the last tick gets its
+                // deadline now.
                 RequestDeadline::New => open.wait = RequestDeadline::Until(until),
                 RequestDeadline::Until(at) if at <= now => {
                     open.wait = RequestDeadline::Late;

@@ -111,6 +111,8 @@ impl ClientProxy {
         let new: Vec<Status> = codes
             .iter()
             .copied()
+            // Codes that are known already are registered with the server, or will be after the
+            // welcome.
             .filter(|code| self.own.insert(*code))
             .collect();
         if new.is_empty() {
@@ -243,6 +245,8 @@ impl ClientProxy {
                     }
                 }
                 Err(error) => {
+                    // The decoder has taken bytes that were not passed on yet; all of them go on
+                    // now.
                     *input = all;
                     self.pass_through(Some(error));
                 }

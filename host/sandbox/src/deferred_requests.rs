@@ -143,6 +143,8 @@ impl InstanceState {
     }
 
     fn lift_procs(&mut self, procs: &[types::Proc]) -> Result<Vec<Proc>, CallAbort> {
+        // The guest chooses the length. A list over the bound is refused later, after it was
+        // charged.
         let mut raised = Vec::with_capacity(procs.len().min(MAX_PROCS));
         for proc in procs {
             self.meter.charge(size_of::<Proc>() + proc.nspace.len())?;
@@ -172,6 +174,7 @@ impl InstanceState {
 
     /// Returns the number of a new request.
     pub(crate) fn next_request(&mut self) -> Result<u64, CallAbort> {
+        // The counter is the process's own, so a replay has to return the recorded number.
         self.recorded_answer(|| HostCallRequest::Number, |host| Ok(host.count_request()))
     }
 }

@@ -98,6 +98,7 @@ fn explain_end(
         CallFailure::new(kind, Some(limit), format!("{who} {what} ({limit})"))
     };
     match (error.downcast_ref::<CallAbort>(), trap_of(error), refused) {
+        // The host ended the call itself and knows why, whatever happened before.
         (Some(stop), ..) => {
             let what = plain(&stop.to_string(), MAX_TEXT);
             match limit_of(stop) {
@@ -105,6 +106,8 @@ fn explain_end(
                 None => CallFailure::new(kind_of(stop), None, format!("{who} {what}")),
             }
         }
+        // These traps come before a refused growth: a guest that goes on after the refusal fails
+        // for another reason.
         (None, Some(Trap::Interrupt), _) => hit(
             FailureKind::Timeout,
             LimitKind::CallTime,
@@ -143,6 +146,7 @@ fn explain_end(
                 format!("passed more than {most} bytes in one host call"),
             )
         }
+        // Without a trap the engine could not make the instance, and the guest is not at fault.
         (None, None, None) if phase == Phase::Start => CallFailure::unavailable(cause),
         (None, ..) => CallFailure::new(
             FailureKind::Trapped,

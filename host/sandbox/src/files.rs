@@ -103,6 +103,8 @@ impl GrantedDirectory {
     fn read(&self, path: &str) -> Result<Vec<u8>, Status> {
         let file = self.open_file(path, OpenOptions::new().read(true))?;
         let mut bytes = Vec::new();
+        // The length of the file can change while it is read. One byte more than allowed shows that
+        // it is too long.
         file.take(MAX_FILE + 1)
             .read_to_end(&mut bytes)
             .map_err(status)?;
@@ -118,6 +120,8 @@ impl GrantedDirectory {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         };
         let mut used = locked(&self.used);
+        // Neither create nor truncate yet: a write that is refused below must leave no empty file
+        // and keep the old content.
         let there = match self.open_file(path, OpenOptions::new().write(true)) {
             Ok(file) => Some((file.metadata().map_err(status)?.len(), file)),
             Err(code::PMIX_ERR_NOT_FOUND) => None,
@@ -173,6 +177,7 @@ impl GrantedDirectory {
             if names.len() >= MAX_ENTRIES {
                 return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
             }
+            // A name that is not UTF-8 has no form in the contract and is left out.
             names.extend(entry.map_err(status)?.file_name().into_string());
         }
         names.sort_unstable();
@@ -186,6 +191,7 @@ impl GrantedDirectory {
             .dir
             .open_with(checked(path)?, options.custom_flags(flags))
             .map_err(status)?;
+        // Ask the open file: the path may lead to another one by now.
         let is_file = file.metadata().map_err(status)?.is_file();
         if is_file {
             Ok(file)

@@ -240,6 +240,8 @@ impl HostCallLog {
         if let Some(calls) = &mut self.calls {
             let request = request();
             if let Some(script) = &mut self.script {
+                // Move past this host call, so that an equal request later in the call gets its own
+                // answer.
                 script.find(&request);
             }
             calls.push(HostCall {

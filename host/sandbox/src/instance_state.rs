@@ -117,6 +117,7 @@ impl InstanceState {
     /// Begins a call. The previous one must have ended.
     pub(crate) fn begin(&mut self, now: Instant, subject: CallSubject) {
         self.meter.begin(now);
+        // A refusal of the previous call must not become the reason for which this one fails.
         self.memory_limiter.take_refused();
         self.exception_report = ExceptionReport::default();
         self.current.subject = subject;
@@ -171,6 +172,7 @@ impl InstanceState {
         let entered = self.meter.begin_host_call()?;
         let answer = self
             .meter
+            // The output is charged before the work, so that a call over its limit writes nothing.
             .charge(output)
             .and_then(|()| self.recorded_answer(request, work));
         self.meter.leave(entered);
@@ -183,12 +185,14 @@ impl InstanceState {
         request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> Result<R, CallAbort> {
+        // `ask` copies the arguments, so it is called only for a recorder.
         if !self.host_call_log.is_recorded() {
             return work(self);
         }
         let request = request();
         let answer = match self.host_call_log.replayed_answer(&request) {
             Some(answer) => answer,
+            // In a replay, a host call that the record does not have is answered by stand-ins.
             None => work(self)?,
         };
         self.host_call_log.record_answer(request, &answer);
@@ -375,6 +379,8 @@ impl amendment::Host for InstanceState {
                 let Some(asked) = host.current.subject.requested_range() else {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
                 };
+                // A policy may only narrow: a wider range would reach procs that the requester did
+                // not address.
                 if !range.is_within(asked) {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
@@ -420,6 +426,7 @@ impl notify::Host for InstanceState {
                 if !matches!(host.current.subject, CallSubject::Event(_)) {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
                 }
+                // Such an event never leaves its process, and a module has none.
                 if range == Range::ProcLocal {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
@@ -427,6 +434,7 @@ impl notify::Host for InstanceState {
                     host.meter.hit(LimitKind::RaisedEvents);
                     return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
                 }
+                // An event without infos takes memory in the host as well.
                 host.meter.charge(size_of::<Notification>())?;
                 let infos = host.lifter().content(infos)?;
                 let request = host.next_request()?;

@@ -81,6 +81,7 @@ impl LimitKind {
     }
 
     fn bit(self) -> u16 {
+        // There are as many limits as bits: one more needs a wider set.
         1 << self as u16
     }
 }

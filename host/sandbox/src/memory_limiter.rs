@@ -34,6 +34,8 @@ impl Budget {
             used.checked_add(by)
                 .filter(|requested| *requested <= self.most)
         };
+        // Check and addition are one atomic step: instances that grow at the same time would
+        // otherwise exceed the bound together.
         match self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
@@ -135,9 +137,13 @@ impl MemoryLimiter {
         } else {
             self.take(by)
         };
+        // The instance's own bound refuses the same growth in a replay. What other instances have
+        // left of a shared budget is not repeatable, so it is recorded.
         if granted.is_err_and(|refused| refused.limit != LimitKind::Memory) {
             self.growths.refused.push(number);
         }
+        // A granted growth does not erase an earlier refusal, because of which the guest may still
+        // fail.
         self.refused = granted.err().or(self.refused);
         granted.is_ok()
     }
@@ -186,6 +192,9 @@ impl MemoryLimiter {
 
     fn failed(&mut self, error: &wasmtime::Error) {
         tracing::debug!(%error, "memory or table not grown");
+        // wasmtime reports a failure directly after it asked for the same growth, so the last
+        // number is the one that failed. Whether the system has memory is not repeatable: a replay
+        // refuses that growth.
         self.growths
             .refused
             .extend(self.growths.requested.checked_sub(1));
@@ -240,6 +249,7 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
+        // The default of wasmtime is 10,000.
         MAX_CORE_INSTANCES as usize
     }
 

@@ -132,6 +132,8 @@ impl CallMeter {
         if was_over || self.host_time > self.limits.host_call_time {
             return Err(CallAbort::HostCallTime(self.limits.host_call_time));
         }
+        // A refused host call is not counted: a replay whose host time is over ends after the
+        // recorded number of calls.
         self.host_calls += 1;
         Ok(())
     }
@@ -162,6 +164,8 @@ impl CallMeter {
         let passed = self.started.map_or(Duration::ZERO, |started| {
             self.clock.now().saturating_sub(started)
         });
+        // The epoch interrupts guest code only, so no host call is open and `host_time` is
+        // complete.
         let guest_time = passed.saturating_sub(self.host_time);
         match ticks(self.limits.call_time.saturating_sub(guest_time), tick) {
             0 => UpdateDeadline::Interrupt,
@@ -175,6 +179,7 @@ pub(crate) fn ticks(time: Duration, tick: Duration) -> u64 {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     nanoseconds(time)
         .div_ceil(nanoseconds(tick).max(1))
+        // wasmtime adds the result to the current epoch without a check for overflow.
         .min(u64::MAX / 2)
 }
 

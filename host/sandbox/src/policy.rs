@@ -78,11 +78,11 @@ impl Module {
     /// As with [`Module::handle`], a failure is a result as well. The caller decides which verdict
     /// it counts as.
     pub fn decide(&self, call: &PolicyCall) -> PolicyResult {
-        let hook = call.request.matter.hook();
+        let hook = call.request.subject.hook();
         let decided = match Role::policy(hook) {
             Some(role) => {
-                let asker = call.request.requester.as_ref();
-                self.call(role, asker, |instance| instance.decide(call))
+                let requester = call.request.requester.as_ref();
+                self.call(role, requester, |instance| instance.decide(call))
             }
             None => Err(CallFailure::unavailable(format!(
                 "hook {hook} has no policies"

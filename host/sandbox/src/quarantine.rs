@@ -74,6 +74,7 @@ impl FailureWindow {
 
     /// Counts a failure. Returns true if it makes the window full.
     pub(crate) fn fail(&mut self, now: Instant) -> bool {
+        // Calls that ran when the window became full may still fail. They change nothing.
         if self.is_full || self.most == 0 {
             return false;
         }
@@ -164,6 +165,8 @@ impl Quarantine {
         if !failure.is_caused_by_module() || !record.window.fail(now) {
             return None;
         }
+        // The flag changes under the lock, so that a reset at the same time cannot leave flag and
+        // record in disagreement.
         record.since = Some(wall);
         self.is_on.store(true, Ordering::Release);
         Some(record.window.count(now))
@@ -182,6 +185,7 @@ impl Quarantine {
     /// Takes over another module's quarantine, unless this module is never quarantined. Returns
     /// true if it did.
     pub(crate) fn take_over(&self, other: &Quarantine) -> bool {
+        // Hold one lock at a time, so that no order of locks is needed between modules.
         let (since, last, failures) = {
             let other = other.record();
             (

@@ -128,6 +128,8 @@ impl ReplayServices {
     fn prepare(&self, recorded: &CallRecord, at: u64) {
         self.now.store(at, Ordering::Relaxed);
         *self.record.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // The same component is answered from the record. Another one may read in another order, or
+        // read again; it gets these values.
         let mut state = self.state();
         for call in &recorded.host_calls {
             match (&call.request, &call.answer) {

@@ -192,6 +192,7 @@ impl InstanceState {
                 .map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work))
         })?;
         if answer.as_ref().err() == Some(&code::PMIX_ERR_OUT_OF_RESOURCE) {
+            // The guest may go on after the refusal, so the usage has to show it.
             self.meter.hit(LimitKind::State);
         }
         Ok(answer.map_err(|status: Status| status.0))

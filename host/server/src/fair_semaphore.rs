@@ -49,6 +49,7 @@ impl<K: Ord> FairSemaphore<K> {
     }
 
     fn user(&self, uid: K) -> Arc<Semaphore> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(user) = users.get(&uid).and_then(Weak::upgrade) {
             return user;

@@ -132,6 +132,7 @@ pub(crate) async fn listen(
             () = no_longer_accepting(&mut stage) => break,
         }
     }
+    // From now on the kernel refuses connections to this port.
     drop(listener);
     let time = tokio::select! {
         () = all_ended(&mut connections) => return,

@@ -31,11 +31,11 @@ impl Actor {
         id: FenceId,
         purpose: Purpose,
         procs: NamedProcs,
-        brought: FenceContribution,
+        contribution: FenceContribution,
     ) {
         let (fabric, me) = (self.fabric.clone(), self.id);
         self.process_answer(async move {
-            let outcome = fabric.gather(me, purpose, procs, brought).await;
+            let outcome = fabric.gather(me, purpose, procs, contribution).await;
             ActorMessage::Gathered { id, outcome }
         });
     }
@@ -128,7 +128,7 @@ impl Actor {
     fn log_channels(&self, source: &Proc, queries: &[Query]) -> Option<Info> {
         let mut keys = queries.iter().flat_map(|query| query.keys.iter().flatten());
         let is_asked =
-            keys.any(|asked| asked.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
+            keys.any(|queried| queried.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
         let info = || {
             let available = self.channels.available(source);
             let keys: Vec<&str> = LogArrival::default()
@@ -196,6 +196,7 @@ impl Actor {
                 self.act_all(actions);
             }
             Poll::Pending => {
+                // The task polls the future again, and so replaces the waker that does nothing.
                 let handle = self.handle.clone();
                 tokio::spawn(async move { handle.send(answer.await) }.in_current_span());
             }

@@ -35,6 +35,7 @@ impl UserPaces {
             self.forgotten.retain(|_, at| *at > now);
         }
         let at = self.forgotten.entry(uid).or_insert(now);
+        // Each refusal is forgotten after its part of the window.
         let all = (WINDOW / self.free).saturating_mul(count);
         // Bound the summand first, so that the addition cannot overflow.
         *at = ((*at).max(now) + all.min(WINDOW + longest)).min(now + WINDOW + longest);

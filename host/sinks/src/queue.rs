@@ -181,6 +181,7 @@ impl DeliveryQueue {
         gauge: &SharedHealth,
     ) -> Result<(), SinkWriteError> {
         let size = parcel.size();
+        // Reserve before the write: several callers could otherwise pass the bound together.
         let outbox = self.reserve(size)?;
         let accepted = now();
         // The lock is not held during the write, so that other callers are not delayed.
@@ -316,6 +317,8 @@ impl DeliveryQueue {
             let wait = match state.until {
                 Some(until) => {
                     let left = until.saturating_duration_since(now);
+                    // A durable queue leaves its messages to the next start. A queue in memory
+                    // tries as long as there is time.
                     if at.is_none() || self.durability == QueueDurability::Store || wait >= left {
                         return WorkerStep::End;
                     }
@@ -344,6 +347,7 @@ impl DeliveryQueue {
         gauge: &SharedHealth,
         count: impl FnOnce(&mut SinkHealth),
     ) {
+        // Without the lock, which `forget` takes, and because the store may block.
         let stale = entry.id.filter(|id| !self.forget(*id));
         let mut state = self.lock();
         state.release(entry.size);
@@ -425,9 +429,11 @@ impl DeliveryQueue {
             QueueDurability::Memory => state.entries.len(),
             QueueDurability::Store => 0,
         };
+        // The last user of the outbox gives up the lock by which its messages count as held.
         state.outbox = None;
         state.entries.clear();
         (state.messages, state.bytes, state.is_done) = (0, 0, true);
+        // The worker may have ended by a panic: nothing may be accepted any more.
         state.until.get_or_insert_with(Instant::now);
         let mut health = gauge.lock();
         health.given_up += lost as u64;
@@ -470,6 +476,8 @@ impl QueueState {
         let mut found = (None, EVER);
         for (at, entry) in self.entries.iter().enumerate() {
             let paused = self.pauses.get(&entry.parcel.peer).map(|pause| pause.1);
+            // A pause of the peer delays all of its messages, so that an absent peer is tried once
+            // for all of them.
             let due = entry.due.into_iter().chain(paused).max();
             let wait = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now));
             if found.0.is_none() || wait < found.1 {

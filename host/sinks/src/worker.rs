@@ -120,6 +120,8 @@ impl SinkWorker {
             }
             DeliveryResult::Later { reason, refused } => {
                 self.log_refused(&refused);
+                // Stored before the pause: after a crash only the remaining recipients get the
+                // message.
                 self.queue.rewrite(&entry);
                 self.retry(entry, reason, DeliveryQueue::put_back);
             }

@@ -70,6 +70,7 @@ impl Database {
         let made = OpenOptions::new()
             .write(true)
             .create_new(true)
+            // SQLite would create the file with mode 644, readable by all users.
             .mode(0o600)
             .open(path);
         if let Err(source) = made
@@ -81,17 +82,23 @@ impl Database {
             });
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            // The connection has a mutex around it. Without the flag `CREATE` it never makes a file
+            // with another mode.
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
+        // Without the right to write, SQLite opens the file for reading and reports no error.
         if connection.is_readonly(MAIN_DB).map_err(of)? {
             return Err(StoreError::ReadOnly {
                 path: path.to_owned(),
             });
         }
+        // Check before the switch to a write-ahead log, which writes to the file: a refused file
+        // stays unchanged.
         layout::check(&connection, path, required)?;
         let mode = with_a_log(&connection).map_err(of)?;
+        // Where shared memory is not available, SQLite keeps the old mode and reports no error.
         if mode != "wal" {
             return Err(StoreError::NoLog {
                 path: path.to_owned(),
@@ -104,6 +111,7 @@ impl Database {
             .pragma_update(None, "journal_size_limit", LOG_BYTES)
             .map_err(of)?;
         connection
+            // Each connection has to enable them; otherwise `on delete cascade` does nothing.
             .pragma_update(None, "foreign_keys", true)
             .map_err(of)?;
         let page: u32 = connection
@@ -173,6 +181,9 @@ impl Database {
         let done = {
             let mut connection = self.lock();
             connection
+                // A transaction that reads before it writes fails at once if another process wrote
+                // in between: the busy timeout does not apply to it. This one takes the lock for
+                // writing first.
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .and_then(|transaction| {
                     let value = work(&transaction)?;
@@ -181,6 +192,7 @@ impl Database {
                 })
         };
         let done = done.map_err(|error| StoreError::later(&self.path, error));
+        // The connection is unlocked by now: a line in the trace may block.
         self.writes.record(&self.path, done.as_ref().err());
         done
     }

@@ -157,6 +157,7 @@ impl Store {
             body,
         } in entries
         {
+            // A later entry may be smaller and fit.
             if let Err(limit) = budget.take(body) {
                 added
                     .left_out

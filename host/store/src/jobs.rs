@@ -64,6 +64,7 @@ impl Store {
             transaction.execute(insert, values)?;
             let id = transaction.last_insert_rowid();
             let bounds = [id - i64::from(JOBS_KEPT), id - i64::from(FORGOTTEN)];
+            // The rows that refer to a job go first, because foreign keys are enforced.
             for of_job in ["proc_end", "job_entry"] {
                 transaction.execute(
                     &format!("delete from {of_job} where job in (select id {old})"),

@@ -35,6 +35,7 @@ impl JournalFile {
             source,
         };
         let file = options()
+            // A write goes to the end also after `clear` has cut the file.
             .append(true)
             .create(true)
             .mode(0o600)
@@ -48,6 +49,7 @@ impl JournalFile {
             let dir = path.parent().unwrap_or(Path::new("."));
             File::open(dir).and_then(|dir| dir.sync_all()).map_err(of)?;
         }
+        // Measured under the lock: until then the previous process may have added pieces.
         let bytes = file.metadata().map_err(of)?.len();
         Ok(JournalFile {
             path,
@@ -70,6 +72,8 @@ impl JournalFile {
     /// Appends a piece with the durability of a write to the trail. After an error nothing of it is
     /// there.
     pub fn add(&mut self, piece: &[u8]) -> Result<(), StoreError> {
+        // One write, not `write_all`: a piece is there as a whole or is taken back. A short write
+        // means that the disk is full.
         let added = match self.file.write(piece) {
             Ok(count) if count == piece.len() => match self.durability {
                 DatabaseDurability::Process => Ok(()),

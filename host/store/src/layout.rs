@@ -172,6 +172,7 @@ pub(crate) fn check(
         return Ok(());
     }
     let verdict: String = connection
+        // `integrity_check` would compare all indexes with their tables as well, at each start.
         .pragma_query_value(None, "quick_check", |row| row.get(0))
         .map_err(of)?;
     if verdict != "ok" {
@@ -205,6 +206,7 @@ pub(crate) fn migrate(
             .pragma_update(None, "application_id", required.application)
             .map_err(of)?;
         transaction
+            // In the transaction of the step: a crash leaves both or none.
             .pragma_update(None, "user_version", found + 1)
             .map_err(of)?;
         transaction.commit().map_err(of)?;

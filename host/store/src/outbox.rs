@@ -80,6 +80,8 @@ impl Store {
             .map_err(|error| hold(self.database.path().into())(error.into()))?;
         let name = format!("{:032x}", u128::from_ne_bytes(random));
         let path = holder_path(self, &name);
+        // Other processes look for a holder only while it has messages, so the file may be unlocked
+        // for a moment.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -136,10 +138,13 @@ impl SinkQueues {
             .open(&path)
         {
             Ok(file) => file,
+            // A holder removes its file when it ends. One that was killed leaves the file unlocked.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(StoreError::Hold { path, source }),
         };
         match file.try_lock() {
+            // The lock goes with `file`. A process that tries at this moment takes the holder for a
+            // running one, and leaves its messages to this process.
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(source)) => Err(StoreError::Hold { path, source }),
@@ -162,6 +167,7 @@ impl SinkQueue {
                 Ok((read(row.get(0)?), read(row.get(1)?)))
             })?;
             if count >= self.bounds.messages || sum.saturating_add(bytes) > self.bounds.bytes {
+                // Not an error of the transaction: a full queue does not make the store unhealthy.
                 return Ok(Err(self.full()));
             }
             let holder = &self.all.holder.name;
@@ -272,6 +278,7 @@ impl SinkQueue {
             }
             transaction.execute(update, [&self.sink, holder, &self.all.holder.name])?;
         }
+        // Read holder by holder; the ids are in the order of acceptance.
         messages.sort_by_key(|message| message.id);
         Ok(messages)
     }

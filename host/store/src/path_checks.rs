@@ -34,6 +34,8 @@ pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
     let dir = dir.canonicalize().map_err(of)?;
     for above in dir.ancestors() {
         let found = above.metadata().map_err(of)?;
+        // In a sticky directory other users can add files, which `check_files` refuses, but cannot
+        // replace those of the store.
         let closed = found.mode() & WRITE_BY_OTHERS == 0 || found.mode() & STICKY != 0;
         if !is_trusted(&found) || !closed {
             return Err(exposed(path, above, &found));
@@ -47,6 +49,7 @@ pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
 pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
     for end in FILES {
         let file = with_end(path, end);
+        // A link is refused wherever it leads: its owner could change the target later.
         match fs::symlink_metadata(&file) {
             Ok(found) => check_file(path, &file, &found)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

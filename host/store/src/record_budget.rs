@@ -88,6 +88,7 @@ impl RecordBudget {
         requested: u64,
     ) -> rusqlite::Result<RecordBudget> {
         let own = limits.job_bytes.saturating_sub(job.bytes);
+        // Dropping records of other jobs makes no room in this job's own share.
         let requested = requested.min(own);
         loop {
             let of_user = "select bytes from record_size where uid = ?1";
@@ -144,6 +145,8 @@ fn drop_oldest(transaction: &Transaction<'_>, job: &RecordedJob) -> rusqlite::Re
         .prepare_cached(oldest)?
         .query_row([job.uid, job.id], |row| row.get(0))
         .optional()?;
+    // Only jobs of the same user are looked for: otherwise one user's entries would drop those of
+    // others.
     let Some(oldest) = oldest else {
         return Ok(false);
     };

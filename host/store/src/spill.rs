@@ -83,6 +83,7 @@ impl Spill {
             dir: self.dir.clone(),
             source,
         };
+        // `open_segment` returns a segment that exists.
         let Some(open) = self.segments.get_mut(&segment) else {
             return Ok(());
         };
@@ -92,6 +93,7 @@ impl Spill {
             offset: open.end,
             len,
         };
+        // Only now: what a failed write left is overwritten by the next one.
         open.end += u64::from(len);
         open.live += 1;
         self.places.insert(number, place);

@@ -91,6 +91,8 @@ impl ModuleStateStore {
             let requested = used.saturating_sub(old).saturating_add(new);
             // After a quota was lowered, a module may still replace a value by a smaller one.
             if requested > self.quota && new > old {
+                // Not an error of the transaction: a module at its quota does not make the store
+                // unhealthy.
                 return Ok(Err(StoreError::Quota {
                     module: self.module.clone(),
                     requested,
@@ -147,6 +149,7 @@ impl ModuleStateStore {
             let mut keys = Vec::new();
             while let Some(row) = rows.next()? {
                 let key: String = row.get(0)?;
+                // SQLite compares text by its bytes, so the keys with a prefix follow each other.
                 if !key.starts_with(prefix) {
                     break;
                 }

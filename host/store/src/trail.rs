@@ -317,6 +317,7 @@ impl Trail {
             );
             let most = number("max_page_count")?;
             Ok(TrailSize {
+                // SQLite uses free pages again before the file grows.
                 used: pages.saturating_sub(free).saturating_mul(page),
                 max: most.saturating_mul(page),
             })
@@ -331,6 +332,7 @@ fn keep(transaction: &Transaction<'_>, blob: &Blob<'_>) -> rusqlite::Result<()> 
         until,
     } = blob;
     let mut update = transaction.prepare_cached("update blob set last = ?2 where digest = ?1")?;
+    // Most blobs are stored already, and their bytes are large.
     if update.execute(params![digest, stored(*until)])? == 0
         && let Some(bytes) = bytes
     {

@@ -221,6 +221,7 @@ impl Trail {
         } = dropped;
         let (from, last, stays) = (stored(from), stored(*last), self.stays_in_sql());
         self.database.write(|transaction| {
+            // Before the rows go: their sizes are summed up from them.
             self.forget_use(transaction, from, last, RowSelection::Passing)?;
             let delete = format!("delete from record where seq between ?1 and ?2 and not {stays}");
             transaction.execute(&delete, [from, last])?;

@@ -198,6 +198,7 @@ impl WireError {
             }
             WireError::Truncated { .. } => code::PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER,
             WireError::TypeUnknown { .. } => code::PMIX_ERR_UNKNOWN_DATA_TYPE,
+            // The message is well formed, and only a value in it is not allowed.
             WireError::UnknownNumber(_) | WireError::Ident(_) => code::PMIX_ERR_BAD_PARAM,
             _ => code::PMIX_ERR_UNPACK_FAILURE,
         }

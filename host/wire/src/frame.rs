@@ -20,6 +20,8 @@ impl Tag {
 
     /// Returns the tag of the next request.
     pub fn next_request(self) -> Tag {
+        // Lower tags mark messages without a request, and the highest one is reserved. `libpmix`
+        // begins again after it, too.
         match self.0.checked_add(1) {
             Some(next) if Tag(next) > Tag::FIRST_REQUEST && Tag(next) != Tag::ANY => Tag(next),
             _ => Tag::FIRST_REQUEST,
@@ -54,6 +56,7 @@ impl Header {
         let [p0, p1, p2, p3] = self.pindex.to_be_bytes();
         let [t0, t1, t2, t3] = self.tag.0.to_be_bytes();
         let [n0, n1, n2, n3] = self.len.to_be_bytes();
+        // `libpmix` sends a C structure, which has four bytes of padding in builds for 64 bits.
         [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, 0, 0, 0, 0]
     }
 
@@ -131,6 +134,7 @@ impl FrameDecoder {
         else {
             return Ok(None);
         };
+        // The header alone decides. Otherwise the payload would be gathered before it is refused.
         let (len, limit) = (u64::from(header.len), self.max_message as u64);
         if len > limit {
             return Err(WireError::TooLong {
@@ -142,6 +146,8 @@ impl FrameDecoder {
         let Some(payload) = self.payload.take(input, header.len as usize) else {
             return Ok(None);
         };
+        // `fill` keeps the header while the payload is incomplete, so that the next call finds it
+        // again.
         self.header.bytes.clear();
         Ok(Some(Frame {
             pindex: header.pindex,
@@ -177,6 +183,7 @@ impl Gather {
 
     fn fetch(&mut self, input: &mut &[u8], expected: usize) -> bool {
         let missing = expected.saturating_sub(self.bytes.len()).min(input.len());
+        // `missing` is at most the length of the input, so the split always succeeds.
         if let Some((now, later)) = input.split_at_checked(missing) {
             self.bytes.extend_from_slice(now);
             *input = later;

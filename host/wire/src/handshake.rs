@@ -43,7 +43,10 @@ impl Hello {
         limits.check("handshake", body.len() as u64, limits.max_handshake)?;
         let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
         let mut bytes = Vec::new();
+        // Pindex -1 and the reserved tag, which no frame has.
         bytes.extend_from_slice(&[0xff; 8]);
+        // `libpmix` copies a C structure to the socket here. So the length is in the byte order of
+        // the host, in contrast to the headers of frames.
         bytes.extend_from_slice(&len.to_ne_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&body);
@@ -104,6 +107,8 @@ impl Hello {
             gds,
             infos: Vec::new(),
         };
+        // A single byte is the zero byte of releases before 4.2.3. Infos take at least two: their
+        // number is a field with a count and a value.
         if let Body(rest @ [_, _, ..]) = input {
             hello.infos = MessageReader::new(&Codec::of(&hello, limits), rest)?.counted()?;
         }
@@ -121,6 +126,8 @@ impl Credential {
                 expected: 0,
             }),
             (Some("native"), [u0, u1, u2, u3, g0, g1, g2, g3]) => {
+                // The library copies the ids from memory, so they are in the byte order of the
+                // host.
                 Ok(Credential::Native(ClaimedUser {
                     uid: u32::from_ne_bytes([*u0, *u1, *u2, *u3]),
                     gid: u32::from_ne_bytes([*g0, *g1, *g2, *g3]),
@@ -132,6 +139,7 @@ impl Credential {
                 expected: NATIVE,
             }),
             (Some("munge"), _) => Ok(Credential::Munge(Bytes::from(bytes))),
+            // The caller decides about modules: to decode an unknown one is no error.
             _ => Ok(Credential::Other {
                 module: module.clone(),
                 bytes: Bytes::from(bytes),
@@ -288,6 +296,7 @@ impl HelloDecoder {
             i32::from_ne_bytes([p0, p1, p2, p3]),
             u32::from_ne_bytes([t0, t1, t2, t3]),
         );
+        // Checked before the length is used: the bytes may be of another protocol.
         if pindex != -1 || tag != u32::MAX {
             return Err(WireError::NotAHandshake { pindex, tag });
         }

@@ -39,6 +39,7 @@ impl<'a> MessageReader<'a> {
     pub(crate) fn counted<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
         let count: u64 = self.one()?;
         if count == 0 {
+            // `libpmix` leaves the field of values out if there are none.
             return Ok(Vec::new());
         }
         self.header(T::TYPE, count)?;
@@ -77,6 +78,7 @@ impl<'a> MessageReader<'a> {
         self.described(dt::PMIX_INT32)?;
         let count: i32 = self.signed("count of a field")?;
         self.described(expected)?;
+        // A negative count equals no expected number, so it is refused here, too.
         if u64::try_from(count) != Ok(expected_count) {
             return Err(WireError::Count {
                 data_type: expected,
@@ -242,6 +244,7 @@ fn decimal<T: FromStr>(r: &mut MessageReader<'_>) -> Result<T, WireError> {
     let bytes = r.string("decimal number")?.unwrap_or_default();
     let number = std::str::from_utf8(bytes)
         .ok()
+        // Releases write different numbers of digits, so any decimal text is accepted.
         .and_then(|text| text.trim().parse().ok());
     number.ok_or_else(|| WireError::NotANumber {
         text: Quoted::new(bytes),
@@ -254,6 +257,7 @@ fn put_decimal<T: fmt::Display + FromStr + PartialEq>(
     w: &mut MessageWriter<'_>,
     number: T,
 ) -> Result<(), WireError> {
+    // `libpmix` packs numbers with six decimals, which loses digits of small ones.
     let short = format!("{number:.6}");
     let text = if short.parse().is_ok_and(|again: T| again == number) {
         short

@@ -70,6 +70,8 @@ impl<'a> MessageReader<'a> {
         if self.nspace.as_str().as_bytes() == bytes {
             return Ok(self.nspace.clone());
         }
+        // A C string ends at its first NUL. Bytes behind it do not belong to the name, although the
+        // length on the wire includes them.
         let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         if self.nspace.as_str().as_bytes() != name {
             self.nspace = Nspace::new(&utf8("namespace", name)?)?;
@@ -119,6 +121,7 @@ impl<'a> MessageReader<'a> {
 
     /// Reads an unsigned flexible integer. Returns an error if it does not fit into `T`.
     pub(crate) fn unsigned<T: TryFrom<u64>>(&mut self, part: &'static str) -> Result<T, WireError> {
+        // Every byte up to the end announces another one, so at least one byte is missing.
         let left = self.data.len();
         let short = || WireError::Truncated {
             part,
@@ -154,6 +157,8 @@ impl<'a> MessageReader<'a> {
             part,
             number: i128::from(len),
         })?;
+        // The length includes the NUL, so it is zero for a NULL pointer only. The empty string has
+        // length 1.
         if len == 0 {
             return Ok(None);
         }
@@ -187,6 +192,7 @@ impl<'a> MessageReader<'a> {
         self.codec
             .limits
             .check(part, count, self.codec.limits.max_count)?;
+        // Each element takes at least one byte, so a larger count is wrong whatever follows.
         if count > self.data.len() as u64 {
             return Err(WireError::Truncated {
                 part,
@@ -194,6 +200,8 @@ impl<'a> MessageReader<'a> {
                 left: self.data.len(),
             });
         }
+        // A count is cheap to claim, and an element may be much larger in memory than on the wire.
+        // Beyond a few elements the list grows only as they are read.
         let mut list = Vec::with_capacity(
             usize::try_from(count)
                 .unwrap_or(MAX_RESERVED_ELEMENTS)
@@ -217,6 +225,8 @@ impl<'a> MessageReader<'a> {
         self.codec
             .limits
             .check(part, count, self.codec.limits.max_count)?;
+        // The number of bytes left says nothing about the count here, because elements may be left
+        // out.
         let mut list: Vec<T> = Vec::new();
         for left in (0..count).rev() {
             let end = list.last().filter(|last| ends(last)).cloned();
@@ -235,6 +245,7 @@ impl<'a> MessageReader<'a> {
         mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
     ) -> Result<Vec<T>, WireError> {
         let mut list = Vec::new();
+        // The loop ends, because the header of a field takes at least one byte.
         while !self.is_empty() {
             self.push(part, &mut list, &mut read)?;
         }
@@ -250,6 +261,8 @@ impl<'a> MessageReader<'a> {
         self.codec
             .limits
             .check(part, list.len() as u64 + 1, self.codec.limits.max_count)?;
+        // Only the element itself is charged here. What it owns on the heap is charged by `string`,
+        // `byte_object` and `boxed` when they read it.
         self.charge(size_of::<T>())?;
         list.push(read(self)?);
         Ok(())
@@ -291,12 +304,15 @@ impl<'a> MessageReader<'a> {
             codec: self.codec,
             buffer_type,
             data,
+            // Memory and depth are those of the whole message. Otherwise nested byte objects would
+            // multiply the limits.
             memory_left: self.memory_left,
             depth: self.depth,
             nspace: self.nspace.clone(),
         };
         let value = read(&mut inner)?;
         inner.finish(part)?;
+        // After an error the whole message is refused, so the memory matters only after a success.
         self.memory_left = inner.memory_left;
         Ok(value)
     }

@@ -28,12 +28,14 @@ fn put_sized<T: Packed>(
     values: &[T],
 ) -> Result<(), WireError> {
     w.count(part, values.len())?;
+    // The call above checks the limit only: a size is unsigned on the wire, a count is signed.
     w.unsigned(values.len() as u64);
     values.iter().try_for_each(|value| value.pack(w))
 }
 
 /// Reads a list after its length, which is a signed integer.
 fn numbered<T: Packed>(r: &mut MessageReader<'_>, part: &'static str) -> Result<Vec<T>, WireError> {
+    // The number is signed on the wire. Reading it into an unsigned type refuses negative ones.
     let count: u32 = r.signed(part)?;
     r.list(part, u64::from(count), T::unpack)
 }

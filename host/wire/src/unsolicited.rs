@@ -62,6 +62,7 @@ pub(crate) fn put_event(w: &mut MessageWriter<'_>, event: &Event) -> Result<(), 
     w.one(&event.code)?;
     match &event.source {
         Some(source) => w.one(source)?,
+        // The message always has a source. An empty namespace stands for none.
         None => w.one(&Proc::new(Nspace::default(), rank::PMIX_RANK_UNDEF))?,
     }
     w.counted(&event.infos)?;

@@ -63,6 +63,7 @@ fn put_status(out: &mut Vec<u8>, status: Status) {
 fn put_proc(out: &mut Vec<u8>, proc: &Proc) {
     let end = out.len().saturating_add(NSPACE);
     out.extend_from_slice(proc.nspace.as_str().as_bytes());
+    // A namespace is at least one byte shorter than its block, so a NUL always ends it.
     out.resize(end, 0);
     out.extend_from_slice(&proc.rank.0.to_be_bytes());
 }
@@ -96,6 +97,7 @@ impl WelcomeDecoder {
         else {
             return Ok(None);
         };
+        // A server that refuses sends the status alone and closes.
         if !status.is_success() {
             return Ok(Some(Welcome::Refused(status)));
         }

@@ -73,6 +73,7 @@ impl<'a> MessageWriter<'a> {
         self.codec
             .limits
             .check(part, len, self.codec.limits.max_string)?;
+        // Lengths of strings are signed on the wire, in contrast to those of byte objects.
         self.signed(i32::try_from(len).map_err(|_| WireError::OutOfRange {
             part,
             number: i128::from(len),
@@ -122,6 +123,8 @@ impl<'a> MessageWriter<'a> {
         let mut inner = MessageWriter {
             codec: self.codec,
             out: Vec::new(),
+            // The receiver counts the levels of a nested part on from those around it, so the
+            // writer does, too.
             depth: self.depth,
         };
         write(&mut inner)?;

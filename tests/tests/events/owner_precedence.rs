@@ -439,7 +439,7 @@ async fn site_request_is_known_before_chains_of_others_end() {
         .await
         .unwrap();
     assert_eq!(
-        (wished.wish, wished.owner, &*wished.handler),
+        (wished.request, wished.owner, &*wished.handler),
         (
             TerminationRequest::NoTermination,
             Owner::Site,

@@ -76,7 +76,7 @@ async fn module_handler_ends_own_registration_and_makes_another() {
     let mut chains = HostedChains::default();
     wishes.iter().for_each(|wish| {
         chains
-            .register_wish(Owner::Site, &follow, wish, Mode::Active)
+            .register_requested(Owner::Site, &follow, wish, Mode::Active)
             .unwrap()
     });
     let notices = Notices::default();
@@ -134,7 +134,7 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
     for owner in owners.clone() {
         let (echo, wish) = echo_wish(ClassFilter::Both.directives());
         chains
-            .register_wish(
+            .register_requested(
                 owner,
                 &echo,
                 &ModuleRegistration {
@@ -199,7 +199,7 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
     let (echo, wish) = echo_wish(vec![name.clone(), object.clone()]);
     let mut chains = HostedChains::default();
     chains
-        .register_wish(Owner::Site, &echo, &wish, Mode::Active)
+        .register_requested(Owner::Site, &echo, &wish, Mode::Active)
         .unwrap();
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);

@@ -194,7 +194,7 @@ async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
         ..JobOptions::default()
     };
     let request = JobRequest {
-        keeping,
+        options: keeping,
         ..JobRequest::new(
             Nspace::new("started").unwrap(),
             AppRequest::new("sh", args.into(), 3),

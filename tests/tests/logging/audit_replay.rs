@@ -6,8 +6,8 @@ use peal_audit::{
 };
 use peal_core::choice::RecordFailurePolicy;
 use peal_model::{
-    DataArray, Event, Info, Key, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status,
-    UserIdentity, Value, data_type,
+    DataArray, Event, EventSubject, Info, Key, Nspace, PolicyRequest, PolicySubject, Proc, Range,
+    Rank, Status, UserIdentity, Value, data_type,
 };
 use peal_needs::needs;
 use peal_sandbox::{
@@ -158,26 +158,18 @@ fn ask(module: &Module, number: u64) {
             gid: 100,
         }),
     );
-    let matter = PolicySubject::Event {
+    let subject = PolicySubject::Event(EventSubject {
         code: Status(-3101),
         range: Range::Session,
-    };
-    let (server, infos) = (UserIdentity { uid: 0, gid: 0 }, infos(number));
-    let (targets, codes, directives) = (Vec::new(), Vec::new(), Vec::new());
+        infos: infos(number),
+    });
     let request = PolicyRequest {
-        matter,
+        subject,
         requester,
         identity,
         groups: Arc::default(),
-        server,
-        peer: None,
-        targets,
-        group_name: None,
-        applications: Vec::new(),
-        codes,
-        provision: None,
-        infos,
-        directives,
+        server: UserIdentity { uid: 0, gid: 0 },
+        targets: Vec::new(),
     };
     module.decide(&PolicyCall {
         number,

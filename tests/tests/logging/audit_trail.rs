@@ -61,7 +61,8 @@ fn granted(entries: &[AuditEntry]) -> BTreeSet<u64> {
         };
         let info = decision
             .request
-            .infos
+            .subject
+            .infos()
             .iter()
             .find(|info| info.key == NUMBER)?;
         (decision.verdict == DecisionKind::Granted).then(|| info.value.as_u64())?

@@ -1,8 +1,8 @@
 //! The policies and log channels that ship with Peal, called as a server calls them.
 use peal_model::{
-    Amendment, ConnectionKind, DataArray, Info, Infos, Key, KeyName, LogRequest, Nspace,
-    PolicyOutcome, PolicyRequest, PolicySubject, Proc, Range, Rank, Status, TargetProc,
-    UserIdentity, Value, code, key,
+    Amendment, ConnectionKind, ConnectionSubject, DataArray, EventSubject, Info, Infos,
+    JobControlSubject, Key, KeyName, LogRequest, Nspace, PeerInfo, PolicyOutcome, PolicyRequest,
+    PolicySubject, Proc, Range, Rank, Status, TargetProc, UserIdentity, Value, code, key,
 };
 use peal_needs::needs;
 use peal_sandbox::{
@@ -17,12 +17,29 @@ use std::{
 
 const REASON: KeyName = KeyName("peal.reason");
 const SERVER: UserIdentity = UserIdentity { uid: 990, gid: 990 };
-const CLIENT: PolicySubject = PolicySubject::Connection(ConnectionKind::Client);
-const TOOL: PolicySubject = PolicySubject::Connection(ConnectionKind::Tool);
-const EVENT: PolicySubject = PolicySubject::Event {
-    code: Status(-3001),
-    range: Range::Session,
-};
+
+fn connection(kind: ConnectionKind) -> PolicySubject {
+    PolicySubject::Connection(ConnectionSubject {
+        kind,
+        peer: PeerInfo {
+            pid: None,
+            release: "4.2.2".to_owned(),
+        },
+        infos: Vec::new(),
+    })
+}
+
+fn event(infos: Vec<Info>) -> PolicySubject {
+    PolicySubject::Event(EventSubject {
+        code: Status(-3001),
+        range: Range::Session,
+        infos,
+    })
+}
+
+fn job_control() -> PolicySubject {
+    PolicySubject::JobControl(JobControlSubject::default())
+}
 
 /// Loads a guest with exactly these grants, and with limits that do not depend on the speed of the
 /// machine.
@@ -60,21 +77,14 @@ fn target(nspace: &str, owner: Option<u32>) -> TargetProc {
 }
 
 /// Returns a request of user 1000, as proc 0 of "mine", about these targets.
-fn request(matter: PolicySubject, targets: Vec<TargetProc>) -> PolicyRequest {
+fn request(subject: PolicySubject, targets: Vec<TargetProc>) -> PolicyRequest {
     PolicyRequest {
-        matter,
+        subject,
         requester: Some(proc("mine", 0)),
         identity: Some(user(1000)),
         server: SERVER,
         groups: Arc::default(),
-        provision: None,
-        peer: None,
         targets,
-        group_name: None,
-        applications: Vec::new(),
-        codes: Vec::new(),
-        infos: Vec::new(),
-        directives: Vec::new(),
     }
 }
 
@@ -117,7 +127,7 @@ fn granted() -> (PolicyOutcome, String) {
 #[test]
 fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
     let module = module("same-user", &[], Services::default());
-    let ask = |targets| decide(&module, request(PolicySubject::JobControl, targets));
+    let ask = |targets| decide(&module, request(job_control(), targets));
     assert_eq!(ask(Vec::new()), granted(), "the caller's own namespace");
     assert_eq!(
         ask(vec![target("mine", Some(1000)), target("too", Some(1000))]),
@@ -135,7 +145,7 @@ fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
 
     let root = PolicyRequest {
         identity: Some(user(0)),
-        ..request(PolicySubject::JobControl, vec![target("mine", Some(1000))])
+        ..request(job_control(), vec![target("mine", Some(1000))])
     };
     assert_eq!(
         decide(&module, root),
@@ -147,7 +157,15 @@ fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
 #[test]
 fn same_user_lets_proc_connect_as_registered_user() {
     let module = module("same-user", &[], Services::default());
-    let ask = |owner| decide(&module, request(CLIENT, vec![target("mine", owner)]));
+    let ask = |owner| {
+        decide(
+            &module,
+            request(
+                connection(ConnectionKind::Client),
+                vec![target("mine", owner)],
+            ),
+        )
+    };
     assert_eq!(ask(Some(1000)), granted());
     assert_eq!(
         ask(Some(1001)),
@@ -164,7 +182,7 @@ fn same_user_lets_tool_connect_by_its_user_or_jobs() {
         let request = PolicyRequest {
             requester: None,
             identity: Some(user(uid)),
-            ..request(TOOL, targets)
+            ..request(connection(ConnectionKind::Tool), targets)
         };
         decide(&module, request)
     };
@@ -197,8 +215,7 @@ fn same_user_passes_events_that_claim_no_other_source() {
         decide(
             &module,
             PolicyRequest {
-                infos,
-                ..request(EVENT, vec![target("theirs", Some(0))])
+                ..request(event(infos), vec![target("theirs", Some(0))])
             },
         )
     };
@@ -215,10 +232,15 @@ fn same_user_passes_events_that_claim_no_other_source() {
 #[test]
 fn same_user_lets_unknown_user_do_nothing() {
     let module = module("same-user", &[], Services::default());
-    for matter in [CLIENT, TOOL, EVENT, PolicySubject::JobControl] {
+    for subject in [
+        connection(ConnectionKind::Client),
+        connection(ConnectionKind::Tool),
+        event(Vec::new()),
+        job_control(),
+    ] {
         let nobody = PolicyRequest {
             identity: None,
-            ..request(matter, Vec::new())
+            ..request(subject.clone(), Vec::new())
         };
         assert_eq!(
             decide(&module, nobody),
@@ -227,7 +249,7 @@ fn same_user_lets_unknown_user_do_nothing() {
         let nameless = PolicyRequest {
             identity: None,
             requester: None,
-            ..request(matter, Vec::new())
+            ..request(subject.clone(), Vec::new())
         };
         assert_eq!(
             decide(&module, nameless),
@@ -242,10 +264,15 @@ fn same_user_lets_unknown_user_do_nothing() {
 #[test]
 fn trap_policy_fails_on_any_request() {
     let module = module("trap-policy", &[], Services::default());
-    for matter in [CLIENT, TOOL, EVENT, PolicySubject::JobControl] {
+    for subject in [
+        connection(ConnectionKind::Client),
+        connection(ConnectionKind::Tool),
+        event(Vec::new()),
+        job_control(),
+    ] {
         let call = PolicyCall {
             number: 0,
-            request: Arc::new(request(matter, Vec::new())),
+            request: Arc::new(request(subject.clone(), Vec::new())),
             steps: Arc::default(),
         };
         assert_eq!(

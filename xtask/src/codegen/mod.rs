@@ -218,6 +218,7 @@ fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
     let (codes, aliases) = (codes(registry)?, status_rows(registry)?);
     let mut canonical: Vec<(i64, &str)> = Vec::new();
     for (name, number) in &codes {
+        // Several names may have one number, of which the first in the registry is printed.
         if !canonical.iter().any(|(known, _)| known == number) {
             canonical.push((*number, name));
         }

@@ -84,6 +84,7 @@ impl ReferenceServer {
             _ => fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?,
         }
         let module = root.join("target/guests/complete.wasm");
+        // The first call hits the limit of host calls, so that the metrics of limits have a sample.
         let configuration = format!(
             "[store]\npath = \"store.db\"\n[audit]\npath = \"audit.db\"\non_failure = \"continue\"\n\
              [[sink]]\nname = \"board\"\nfile.path = {:?}\n\

@@ -160,6 +160,8 @@ impl SealedFrame<'_> {
     pub(crate) fn checked(&self, keys: &Keys) -> Result<JournalFrame, FrameError> {
         let frame = self.frame()?;
         let (_, after) = frame.after();
+        // The code covers the hash of the last record, so a frame proves all records before it as
+        // well.
         let is_whole = keys.has_coded(&[&after, self.head, self.records], self.code);
         if is_whole {
             Ok(frame)

@@ -62,6 +62,8 @@ impl Journal {
         Ok(Journal {
             file,
             keys,
+            // Records of an earlier run may be in the file. The first write to the database clears
+            // it and opens the journal.
             state: JournalState::Shut,
             fresh: Vec::new(),
             rows: 0,
@@ -81,6 +83,7 @@ impl Journal {
         rows: Vec<TrailRow>,
     ) -> Result<(), Vec<TrailRow>> {
         let room = self.most.saturating_sub(self.file.bytes());
+        // A lower bound, known before the frame is built.
         let bodies: u64 = rows.iter().map(|row| row.body.len() as u64).sum();
         if self.state == JournalState::Shut || self.rows + rows.len() > MAX_ROWS || bodies > room {
             return Err(rows);
@@ -116,6 +119,7 @@ impl Journal {
 
     /// Empties the journal, because the database has all of its records.
     pub(crate) fn clear(&mut self) {
+        // Most writes to the database find the journal empty: save the system call.
         let cleared = if self.file.bytes() > 0 {
             self.file.clear()
         } else {

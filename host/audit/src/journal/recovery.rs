@@ -52,6 +52,7 @@ impl RecoveredJournal {
         head: ChainHead,
         keys: &Keys,
     ) -> Result<RecoveredJournal, AuditError> {
+        // One byte more than is ever written shows a journal that is too long.
         let bytes = JournalFile::read(trail.path(), MAX_BYTES + 1)?;
         let mut left = RecoveredJournal {
             rows: Vec::new(),
@@ -62,7 +63,11 @@ impl RecoveredJournal {
             let next = frame::first(&mut rest)
                 .and_then(|whole| whole.map(|whole| whole.checked(keys)).transpose());
             let fault = match next {
+                // A frame that is cut off was being written, so its decisions were not reported
+                // yet.
                 Ok(None) => break,
+                // The server was killed after it had moved the records and before it cleared the
+                // journal.
                 Ok(Some(frame)) if frame.after().0 <= head.0 => known(trail, &frame)?,
                 Ok(Some(JournalFrame { before, .. })) if before != last => {
                     Some(FrameError::Elsewhere {

@@ -56,6 +56,7 @@ impl Timeline {
         let begin = *self.begin.get_or_insert(at - at % SHORTEST);
         let since = at.saturating_sub(begin);
         while since / self.width >= MAX_INTERVALS {
+            // Doubling joins neighbours in pairs, so no interval has to be divided.
             self.width = self.width.saturating_mul(2);
             let mut wider: BTreeMap<u64, Counts> = BTreeMap::new();
             for (number, counts) in &self.stretches {

@@ -42,6 +42,7 @@ impl<T: Ord> Top<T> {
         if times.jobs.len() <= MAX_JOBS {
             times.jobs.extend(job);
         }
+        // Half of them go at once, so that the sort is paid by many additions.
         if self.times.len() >= 2 * MAX_TRIMMED_ITEMS {
             let mut ranks: Vec<(u64, u64)> = self
                 .times

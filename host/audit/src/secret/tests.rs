@@ -1,10 +1,10 @@
 //! Tests of what is taken out of records, and of what must stay.
 use super::*;
 use crate::{CallEntry, DecisionKind};
-use peal_core::policy::{DecidedBy, Verdict};
+use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
 use peal_model::{
-    Bytes, DataArray, Event, Key, Kval, Mail, Nspace, PolicyRequest, PolicySubject, Proc, Range,
-    Rank, Status, Text, UserIdentity,
+    Bytes, DataArray, Event, Key, Kval, LogSubject, Mail, Nspace, PolicyRequest, PolicySubject,
+    Proc, Range, Rank, Status, Text, UserIdentity,
 };
 use peal_sandbox::{
     CallRecord, CallUsage, Digest, EventCall, HostCall, HostCallRequest, Level, PolicyCall,
@@ -91,19 +91,15 @@ fn request(infos: Vec<Info>, directives: Vec<Info>) -> Arc<PolicyRequest> {
         gid: 100,
     };
     Arc::new(PolicyRequest {
-        matter: PolicySubject::JobControl,
+        subject: PolicySubject::Log(LogSubject {
+            data: infos,
+            directives,
+        }),
         requester: Some(proc("victim")),
         identity: Some(identity),
         server: identity,
         groups: Arc::default(),
-        provision: None,
-        peer: None,
         targets: Vec::new(),
-        group_name: Some("Granted".to_owned()),
-        applications: Vec::new(),
-        codes: Vec::new(),
-        infos,
-        directives,
     })
 }
 
@@ -191,11 +187,11 @@ fn entry() -> impl Strategy<Value = AuditEntry> {
                     decision(
                         one,
                         other,
-                        &Verdict::Denied {
+                        &Verdict::Denied(DeniedVerdict {
                             by,
                             status: Status(-77),
                             reasons: third,
-                        },
+                        }),
                     )
                 }
                 2 => {
@@ -263,16 +259,14 @@ fn names_of_the_server_are_no_copies_of_a_secret() {
     let AuditEntry::Decision(read) = AuditEntry::read(&body).unwrap() else {
         panic!()
     };
-    assert_eq!(
-        (read.verdict, read.request.matter),
-        (DecisionKind::Granted, PolicySubject::JobControl)
-    );
+    assert_eq!(read.verdict, DecisionKind::Granted);
     assert_eq!(read.request.requester, Some(proc("victim")));
     assert!(
-        read.request
-            .infos
-            .iter()
-            .all(|info| info.value.as_str().unwrap().starts_with(MARK)),
+        read.request.subject.infos().iter().all(|info| info
+            .value
+            .as_str()
+            .unwrap()
+            .starts_with(MARK)),
         "{read:?}"
     );
 }

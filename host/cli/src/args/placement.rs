@@ -10,6 +10,8 @@ pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsStrin
     let (mut verbs, mut options) = (Vec::new(), Vec::new());
     let mut words = words.peekable();
     verbs.extend(words.next());
+    // The search ends at the first word that is neither an option nor a command: what follows may
+    // belong to the program of `peal run`.
     let mut command = &args;
     while let Some(word) = words.peek() {
         if is_option_of(&movable, word) {

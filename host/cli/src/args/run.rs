@@ -156,6 +156,7 @@ pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut spelled = Vec::new();
     while let Some(word) = words.next() {
+        // clap would read this as `-n` with the value `p`.
         if word == "-np" {
             spelled.push("--np".into());
             spelled.extend(words.next());

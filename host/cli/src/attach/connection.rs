@@ -62,6 +62,7 @@ struct ProxiedConnection {
 /// Relays a connection until it ends.
 pub async fn relay(client: TcpStream, settings: Arc<ProxySettings>) -> io::Result<()> {
     let server = TcpStream::connect(settings.server.addr).await?;
+    // Nagle's algorithm would hold small frames back until earlier ones are acknowledged.
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut client_in, mut client_out) = client.into_split();
@@ -87,6 +88,7 @@ pub async fn relay(client: TcpStream, settings: Arc<ProxySettings>) -> io::Resul
         relayed.handle_proxy_events();
         up.extend(relayed.relay.take(ProxySide::Server));
         down.extend(relayed.relay.take(ProxySide::Client));
+        // The program still receives the events that handlers hold before it sees the end.
         if !server_is_there && relayed.relay.is_settled() && down.is_empty() {
             return client_out.shutdown().await;
         }
@@ -94,6 +96,7 @@ pub async fn relay(client: TcpStream, settings: Arc<ProxySettings>) -> io::Resul
             got = client_in.read(&mut from_client), if up.len() < PENDING => {
                 let bytes = got.ok().and_then(|count| from_client.get(..count)).unwrap_or_default();
                 if bytes.is_empty() {
+                    // The server still gets what the program sent last.
                     relayed.relay.ended(ProxySide::Client);
                     up.extend(relayed.relay.take(ProxySide::Server));
                     return server_out.write_all(&up).await;
@@ -118,6 +121,7 @@ pub async fn relay(client: TcpStream, settings: Arc<ProxySettings>) -> io::Resul
                 relayed.register_events();
             }
             Some(order) = orders.recv() => relayed.execute(order),
+            // `select!` evaluates the future even where the condition is false.
             () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {}
         }
     }

@@ -121,7 +121,7 @@ impl AttachHandlers {
                 HandlerRequest::Event(raised) => self.raise(raised).await,
                 HandlerRequest::Control {
                     module,
-                    asked:
+                    control:
                         DeferredControl {
                             targets,
                             directives,
@@ -191,6 +191,7 @@ impl AttachHandlers {
             }
         }
         if audience::includes(&event, &me) {
+            // In a task: the handlers may request more, and only this loop takes their requests.
             let handlers = self.clone();
             tokio::spawn(async move {
                 if let EventDisposition::Pass(results) =

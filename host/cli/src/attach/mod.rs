@@ -65,6 +65,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
     )?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
+        // Every user of this node can connect here, so that `admit` checks each connection.
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .context("cannot listen on 127.0.0.1")?;
@@ -106,6 +107,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
         if let Some(handlers) = Arc::into_inner(handlers) {
             handlers.drain().await;
         }
+        // It holds the host environment, whose drop ends the transcript.
         drop(beginning);
         node::close_sinks(sinks, &resolved.config).await;
         node::finish_records(keeper).await;

@@ -46,6 +46,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
         ..filter(args.filter)
     };
     let engine = peal_modules::engine(&Sandbox {
+        // The fuel of each call is compared with the recorded one, whatever the site counts.
         fuel: FuelCount::Always,
         ..sandbox
     })?;
@@ -57,8 +58,10 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     replayer.replay(&wanted, |replayed| {
         let calls = summary.same + summary.differ;
         if progress && calls > 0 && calls.is_multiple_of(PROGRESS) {
+            // The progress has no effect on the result, so that its write errors are ignored.
             let _ = write!(io::stderr(), "\r{calls} calls ");
         }
+        // The replay cannot be stopped from here, so the first write error is kept until its end.
         if failed.is_ok() {
             failed = summary.add(&mut out, replayed, args.most, args.json);
         }

@@ -23,6 +23,7 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
         let text = fs::read(path).with_context(|| path.display().to_string())?;
         let found: Vec<Statement> = String::from_utf8_lossy(&text)
             .lines()
+            // A file of syslog has other lines too.
             .filter_map(|line| line.parse().ok())
             .collect();
         if found.is_empty() {

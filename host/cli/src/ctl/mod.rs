@@ -169,6 +169,7 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
             .await
             .unwrap_or_else(|| Ok(CtlResult::late()))?;
         let one = outcome.print("cancel", id.as_deref(), json)?;
+        // A later success must not hide an earlier failure.
         ended = if one == ExitCode::SUCCESS { ended } else { one };
     }
     asking.leave().await;
@@ -211,6 +212,7 @@ impl ToolRequest {
         };
         let tool = tool::attach(event::tool_settings(options.server)?).await?;
         Ok(ToolRequest {
+            // One limit covers the request and all its polls; `wait` applies it.
             client: tool.within(NO_TIMEOUT),
             tool,
             limit: options.timeout.unwrap_or(usual),

@@ -39,6 +39,8 @@ impl Progress {
         let mut shown = false;
         loop {
             tokio::select! {
+                // The result comes first, so that the line is not drawn again for a request that
+                // has ended.
                 biased;
                 done = &mut work => {
                     if shown {

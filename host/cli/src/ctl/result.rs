@@ -253,6 +253,7 @@ impl CtlResult {
             ));
         }
         let text = match self.end {
+            // Each failure of a partial success was printed above.
             CtlStatusWord::Done
             | CtlStatusWord::Accepted
             | CtlStatusWord::Partly

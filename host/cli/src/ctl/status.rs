@@ -70,6 +70,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     let failed = kept
         .iter()
         .any(|status| status.state.is_final() && status.state != ControlState::Done);
+    // Without --wait the question is the state, so that a failed request is a successful answer.
     Ok(if missing > 0 || wait && failed {
         ExitCode::from(NOT_WELL)
     } else {

@@ -59,6 +59,8 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         false => EventFormat::Plain,
     };
     let (tell, items) = mpsc::channel(MAX_QUEUED_ITEMS);
+    // The admin socket comes first: only there a watcher receives the results of handlers, which
+    // never cross the wire.
     let answers = if is_tool {
         None
     } else {
@@ -164,6 +166,7 @@ async fn as_tool(
 ) -> Result<Tool> {
     let tool = tool::attach(settings).await?;
     let lost = tell.clone();
+    // A handler of its own: the codes of the other one may exclude the loss of the server.
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {
             // The receiver may be gone.
@@ -181,6 +184,7 @@ async fn as_tool(
         }
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
+    // By default the client registers for job-specific events only (RFC 0002).
     let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL]
         .map(|key| Info::new(key, Value::Bool(true)));
     tool.register(codes, &both, handler).await?;

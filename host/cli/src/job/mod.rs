@@ -19,6 +19,8 @@ use std::{io::Write, process::ExitCode};
 pub fn run(command: JobSubcommand) -> Result<ExitCode> {
     match command {
         JobSubcommand::Register(args) => {
+            // These checks come before the request: otherwise the job stays registered although its
+            // environment cannot be printed.
             if args.print.rank.is_some_and(|rank| rank >= args.procs) {
                 return Err(usage_error(rank_message(args.procs)));
             }

@@ -83,7 +83,9 @@ fn is_of_job(notice: &Notice) -> bool {
     match notice {
         // Notices that no record may contain must not fill the queue.
         Notice::Passed { event, reached, .. } => reached.include_any(&event.affected()),
-        Notice::Wished { .. } | Notice::JobEnding { .. } | Notice::Controlled { .. } => true,
+        Notice::TerminationRequested { .. }
+        | Notice::JobEnding { .. }
+        | Notice::Controlled { .. } => true,
         _ => false,
     }
 }
@@ -126,6 +128,7 @@ impl OpenRecords {
             }
             self.write(entries);
         }
+        // Notices from before the stop still belong to the records.
         while let Ok(notice) = recorded_notices.try_recv() {
             self.record(&notice);
         }
@@ -181,6 +184,7 @@ impl OpenRecords {
         };
         match item {
             ListenerItem::Missed(notices) => {
+                // The missed notices may have been about any of these jobs.
                 for nspace in &self.running {
                     // The store counts and traces failures itself.
                     let _ = self.store.add_missed_notices(nspace, notices);
@@ -200,10 +204,13 @@ impl OpenRecords {
                     ));
                 }
             }
-            ListenerItem::Notice(Notice::Wished { nspace, wished }) => {
+            ListenerItem::Notice(Notice::TerminationRequested {
+                nspace,
+                termination: wished,
+            }) => {
                 let (handler, owner) = (&*wished.handler, wished.owner.to_string());
                 let body =
-                    json!({ "wish": wished.wish.name(), "handler": handler, "owner": owner });
+                    json!({ "wish": wished.request.name(), "handler": handler, "owner": owner });
                 entries
                     .entry(nspace)
                     .or_default()

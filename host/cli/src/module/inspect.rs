@@ -57,6 +57,8 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
             peal_modules::terms(sample, owner, &site.modules, &site.config),
             site.config.modules,
         ),
+        // An invalid configuration does not end the inspection: only the terms of this site are
+        // missing.
         Err(problems) => {
             crate::print_line(&format!(
                 "what this site would grant is not known, its configuration makes no sense:\n{problems}"
@@ -118,6 +120,7 @@ impl InspectReport<'_> {
         let Some(broken) = &self.broken else {
             return ExitCode::SUCCESS;
         };
+        // No server could load it, whatever the policy says.
         if self.found.roles.is_empty() || !self.found.unknown_imports.is_empty() {
             return ExitCode::from(UNLOADABLE);
         }

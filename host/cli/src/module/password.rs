@@ -38,6 +38,7 @@ pub fn prompt_password(prompt: &str) -> Result<String> {
 pub fn secret(path: &Path) -> Result<String> {
     let named = || path.display().to_string();
     let file = File::open(path).with_context(named)?;
+    // Of the opened file: another one could take its path after the check.
     let metadata = file.metadata().with_context(named)?;
     // The mode of a pipe does not matter: only the process that it was made for reads it.
     if metadata.is_file() && metadata.mode() & OTHERS != 0 {

@@ -63,6 +63,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
     let mut out = crate::output::stdout();
     for (path, bytes) in args.files.iter().zip(components) {
         let comment = args.comment.clone().unwrap_or_else(|| usual_comment(path));
+        // The signature covers this comment, and so the conditions in it.
         let comment = conditions.after(&comment);
         let signature = minisign::sign(
             Some(&public),
@@ -100,6 +101,7 @@ fn secret_key(args: &Sign) -> Result<SecretKey> {
     });
     let bytes = text
         .lines()
+        // The first line of minisign's files is a comment.
         .nth(1)
         .and_then(|line| BASE64_STANDARD.decode(line.trim()).ok());
     let bytes = bytes
@@ -137,6 +139,7 @@ fn usual_comment(path: &Path) -> String {
 
 /// Replaces a file atomically, since servers watch it.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    // In the same directory, since a rename does not cross file systems.
     let mut new = OsString::from(path);
     new.push(format!(".{}", std::process::id()));
     let new = PathBuf::from(new);

@@ -14,6 +14,7 @@ use std::{
 
 /// Runs cases, and prints their results. The exit status is 0 if all are as expected, else 1.
 pub fn test(args: &ModuleTest) -> Result<ExitCode> {
+    // Before the component is read if the files are named, below once they are found.
     check_write(args, args.cases.len())?;
     let tried = Tried::find(&args.component)?;
     let name = args.name.clone().unwrap_or_else(|| tried.name());

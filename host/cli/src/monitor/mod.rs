@@ -76,6 +76,7 @@ impl EventListener {
             let Some(event) = event else {
                 bail!("no source of events is left")
             };
+            // Only this client itself raises events of this range.
             if event.range == Range::ProcLocal {
                 bail!("the server is lost: it has closed the connection");
             }
@@ -117,6 +118,7 @@ pub async fn written(text: &str) -> io::Result<bool> {
         out.write_all(text.as_bytes()).await?;
         out.flush().await
     };
+    // tokio writes on another thread: without the flush a closed pipe would show at the next write.
     match write.await {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true),

@@ -163,6 +163,7 @@ fn in_units(info: &Info) -> Option<String> {
         Some(units::megabytes(amount))
     } else if name.ends_with("_BYTES") {
         Some(units::bytes(amount))
+    // The kernel counts the weighted time of disks in milliseconds as well.
     } else if name.ends_with("_MILLISEC") || name == "PMIX_DISK_IO_WEIGHTED" {
         Some(units::seconds(amount / 1000.0))
     } else if name.ends_with("_SECTORS") {

@@ -70,6 +70,7 @@ pub(super) fn member_values(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
         .map(|(proc, infos)| {
             let values = infos
                 .into_iter()
+                // This info is about the array, and is no value that the proc put.
                 .filter(|info| info.key != key::PMIX_DATA_SCOPE);
             RankData {
                 proc,

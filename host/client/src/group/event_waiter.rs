@@ -56,6 +56,8 @@ impl<T> EventWaiter<T> {
 
     /// Waits until the state may have changed since it was last read.
     pub(super) async fn changed(&self) {
+        // A notification that came before this call is stored, so no change since the last look is
+        // missed.
         self.changed.notified().await;
     }
 }

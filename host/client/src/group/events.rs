@@ -17,6 +17,7 @@ impl Invited {
     /// Decodes an event as an invitation; `None` if it is another event.
     pub fn of(event: &Event) -> Option<Invited> {
         let (leader, group) = (event.source.clone()?, group_of(event)?.to_owned());
+        // Infos about other procs are dropped: a leader speaks for itself alone.
         let infos = contribution::member_infos(std::slice::from_ref(&leader), &event.infos);
         let leader_infos = infos.into_iter().flat_map(|(_, infos)| infos).collect();
         (event.code == code::PMIX_GROUP_INVITED).then_some(Invited {
@@ -79,6 +80,7 @@ impl AbsenceDecision {
 
 /// Returns the infos of an event about a group to these targets.
 pub(super) fn to(targets: &[Proc], group: &str) -> Vec<Info> {
+    // The infos of the C library's events, in its order.
     vec![
         Info::new(
             key::PMIX_EVENT_CUSTOM_RANGE,

@@ -95,6 +95,8 @@ impl Invitation {
     /// Adds procs to the invitation, each once.
     fn invite(&mut self, procs: Vec<Proc>) {
         for proc in procs {
+            // The leader counts as accepted from the start, but takes its place among the invited
+            // all the same. An absent proc can be invited again.
             if !self.awaited.contains(&proc)
                 && (proc == self.me || !self.accepted.contains_key(&proc))
             {
@@ -111,6 +113,7 @@ impl Invitation {
 
     /// Updates the invitation by an event.
     pub(super) fn see(&mut self, event: &Event) {
+        // This event names no group, and names the proc as affected instead of as its source.
         if event.code == code::PMIX_PROC_TERMINATED {
             event
                 .affected()
@@ -141,6 +144,8 @@ impl Invitation {
             code::PMIX_GROUP_INVITE_DECLINED => self.mark_absent(source, Absence::Declined),
             code::PMIX_GROUP_CONSTRUCT_ABORT if decides => self.called_off = true,
             code::PMIX_GROUP_MEMBERSHIP_UPDATE if decides => {
+                // The decision covers the absent procs that the handlers know of, and none that
+                // came later.
                 self.passed_over = self.notified;
                 let others = event
                     .infos
@@ -153,6 +158,7 @@ impl Invitation {
     }
 
     fn mark_absent(&mut self, proc: &Proc, why: Absence) {
+        // A proc may end or decline after it has accepted.
         if *proc != self.me && (self.awaited.remove(proc) || self.accepted.remove(proc).is_some()) {
             self.to_invite.retain(|other| other != proc);
             self.absent.push((proc.clone(), why));

@@ -173,6 +173,7 @@ impl Client {
         } = invite;
         let deadline =
             Instant::now() + timeout.unwrap_or(self.limit().unwrap_or(DEFAULT_INVITATION_TIMEOUT));
+        // Each rank answers for itself, so that a wildcard rank cannot be awaited.
         let procs = self.resolve_wildcards(procs).await?;
         let context_id = match context_id {
             ContextId::Wanted => Some(self.new_context_id(group).await?),
@@ -183,6 +184,7 @@ impl Client {
             code::PMIX_GROUP_INVITE_DECLINED,
             code::PMIX_PROC_TERMINATED,
         ];
+        // Before the invitation: an answer may come before the call that invites returns.
         self.register_codes(&answers).await?;
         let listened = self
             .session()
@@ -196,6 +198,7 @@ impl Client {
         let invitation = Invitation::new(self.me().clone(), group, procs, attendance, deciding);
         let led = Arc::new(Led::new(invitation, self.server()));
         self.session().queue.observers.add(&led);
+        // An ended invitation of the same name would answer acceptances of this one with an abort.
         self.session().ended_invitations.begin(group);
         let why = code::PMIX_GROUP_CONSTRUCT_ABORT;
         let mut leading = Leading {
@@ -237,6 +240,7 @@ impl Client {
             );
             async move { client.announce(&group, &members, infos).await }
         });
+        // From here on the task announces the result, so the drop must not announce a failure.
         leading.formed(&members);
         let call = Call(CommandCode::Notify);
         announced
@@ -290,6 +294,7 @@ impl Client {
                 LeaderStep::Wait(deciding) => deciding,
             };
             decided_by = match waits_for {
+                // The time runs from the first wait, and is not extended by events in between.
                 DecisionHandler::Present => decided_by.or(Some(Instant::now() + DECISION)),
                 DecisionHandler::Absent => None,
             };
@@ -330,6 +335,7 @@ impl Client {
                 range: Range::ProcLocal,
                 infos,
             }],
+            // Members that wait for the announcement would wait until their own time limit.
             Err(error) => vec![
                 events::abort(me, group, members),
                 events::failure(me, group, error.status()),
@@ -372,6 +378,8 @@ impl Client {
                 each.push(proc.clone());
                 continue;
             }
+            // The size is what a server states; the bound keeps it from exhausting this client's
+            // memory.
             let size = self
                 .get(proc, key::PMIX_JOB_SIZE, &[])
                 .await?

@@ -39,6 +39,7 @@ impl Joining {
             }
             _ => return,
         };
+        // The first result counts: later events of this leader may be about another invitation.
         self.outcome.get_or_insert(outcome);
     }
 }
@@ -122,6 +123,7 @@ impl Client {
             code::PMIX_GROUP_CONSTRUCT_ABORT,
             code::PMIX_PROC_TERMINATED,
         ];
+        // Before the acceptance: the result may come before the call that accepts returns.
         self.register_codes(&ends).await?;
         let (me, group, leader) = (self.me().clone(), group.clone(), leader.clone());
         let joining = Arc::new(EventWaiter::new(
@@ -148,6 +150,7 @@ impl Client {
                 None => {}
             }
             if timeout_at(deadline, joining.changed()).await.is_err() {
+                // The leader must not form the group with a member that no longer waits.
                 self.group_decline(invited).await?;
                 return Err(ClientError::NotJoined {
                     group,

@@ -100,6 +100,7 @@ impl Client {
                 } = Arc::unwrap_or_clone(result);
                 (members, context_id, infos)
             }
+            // Some servers answer a construct with the status alone.
             Reply::Status(_) => (Vec::new(), None, Vec::new()),
             _ => {
                 return Err(ClientError::UnfitAnswer {
@@ -131,6 +132,7 @@ impl Client {
         group: &str,
         directives: &[Info],
     ) -> Result<(), ClientError> {
+        // Requests of releases from 4.2.4 on name the members.
         let members = self.known().members_of(group);
         let request = Request::GroupDestruct {
             group: Some(group.into()),

@@ -60,6 +60,7 @@ pub fn proc(text: &str) -> Result<Proc, String> {
     let wanted =
         || format!("{text:?} is no NSPACE:RANK, as in solver:0, or solver:* for all of a job");
     let (nspace, number) = text
+        // At the last colon, since a namespace may contain colons.
         .rsplit_once(':')
         .filter(|(nspace, _)| !nspace.is_empty())
         .ok_or_else(wanted)?;
@@ -198,6 +199,7 @@ pub fn type_word(of: DataType) -> Option<&'static str> {
     TYPES
         .iter()
         .map(|row| row.0)
+        // This keyword means an array of procs, and not any array.
         .find(|word| *word != "procs" && data_type(word) == Ok(of))
 }
 
@@ -256,6 +258,7 @@ fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
     let found = ATTRIBUTES
         .iter()
         .find(|attribute| attribute.name == name || attribute.key == name);
+    // An unknown name of this form is taken as misspelt, and not as a key of a site.
     if found.is_none() && name.starts_with("PMIX_") {
         let hint = suggestion(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
         return Err(format!(

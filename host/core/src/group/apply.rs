@@ -49,6 +49,7 @@ impl Groups {
         if is_known || self.recent_decisions.contains_key(instance) {
             return;
         }
+        // A decision that is sent again after a takeover may be older than the last one.
         self.last_applied = self.last_applied.max(*instance);
         // Past decisions are kept for the next coordinator, and the coordinator itself never
         // reports to one.
@@ -56,10 +57,12 @@ impl Groups {
             self.recent_decisions
                 .insert(*instance, (now, outcome.clone()));
         }
+        // A call that was made with knowledge of this decision belongs to a later operation.
         let before = |part: &Participation| part.after < *instance;
         let until = now + self.settings.result_retention;
         match transition {
             GroupTransition::Formed(formed) => {
+                // Later callers meet the group, not the failures before it.
                 self.collectives
                     .forget_failures(key, GroupOperation::Construct);
                 let known = LocalGroup {
@@ -70,6 +73,8 @@ impl Groups {
                 self.forget(key);
                 let is_here = known.members_at(self.me, &self.directory).next().is_some();
                 if is_here {
+                    // Values are stored before any caller is answered, because a get may follow the
+                    // answer at once.
                     self.steps.push(GroupAction::Learn(formed.clone()));
                     self.known.insert(key.clone(), known);
                 }
@@ -98,6 +103,7 @@ impl Groups {
                     .answered(key, GroupOperation::Construct, |part| {
                         before(part) && transition.answers(part)
                     });
+                // Each proc gets the failure once. Its next call is for another construct.
                 let had: BTreeSet<Proc> = answered
                     .iter()
                     .map(|(_, part)| &part.proc)
@@ -122,6 +128,8 @@ impl Groups {
                     whom,
                     until,
                 );
+                // Calls that remain belong to another operation. They wait for no local proc any
+                // more, so `pass_all_on` sends them to the coordinator.
                 self.collectives.disband(key, GroupOperation::Construct);
                 self.fail(key, GroupOperation::Construct, answered, failure);
                 self.pass_all_on(now);
@@ -140,6 +148,7 @@ impl Groups {
                     .collectives
                     .answered(key, GroupOperation::Destruct, before);
                 if let Some(known) = self.known.get_mut(key) {
+                    // Marks the decision as applied, also where no call waited for it.
                     known.instance = *instance;
                     let had: BTreeSet<Proc> =
                         answered.iter().map(|(_, part)| part.proc.clone()).collect();

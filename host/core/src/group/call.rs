@@ -59,6 +59,8 @@ impl ConstructRequest {
     pub(super) fn counts_on(&self, proc: &Proc) -> bool {
         let names = match &self.role {
             ConstructRole::Leader(named) => named.iter().any(|named| named.covers(proc)),
+            // These callers name no procs, so any caller for the group may be one of those they
+            // wait for.
             ConstructRole::Bootstrap(_) | ConstructRole::Member => true,
         };
         names || self.additions.iter().any(|added| added.covers(proc))

@@ -118,6 +118,8 @@ impl CoordinatorState {
                 self.refused(from, &key, part, deadline, at);
             }
         }
+        // Checked after the refusals: the decision about a refused call also answers the calls that
+        // count on its caller.
         parts.retain(|part| self.is_open(from, &key, part));
         let destructs: Vec<Participation> = parts
             .extract_if(.., |part| part.construct.is_none())
@@ -181,6 +183,7 @@ impl CoordinatorState {
             (Some(_), None | Some(GroupState::Forming(_)))
                 if !is_member && self.refused.one_more(key.uid, at.now) =>
             {
+                // Callers of a pending construct of this name are answered by the same decision.
                 let mut called: BTreeSet<Proc> = [part.proc].into();
                 if let Some(GroupState::Forming(forming)) = self.groups.remove(key) {
                     called.extend(forming.called().cloned());
@@ -234,6 +237,7 @@ impl CoordinatorState {
             .or_insert_with(|| GroupState::forming(deadline))
         {
             GroupState::Forming(forming) => {
+                // The construct fails for all participants once the timeout of one of them is over.
                 forming.deadline = forming.deadline.min(deadline);
                 forming.add_directives(&parts);
                 for part in parts {
@@ -270,6 +274,7 @@ impl CoordinatorState {
                     ..
                 } = standing;
                 let dissolving = dissolving.get_or_insert_with(|| PendingDestruct {
+                    // The clone shares the list of names and copies one bit for each proc.
                     missing: members.clone(),
                     deadline,
                 });
@@ -315,6 +320,8 @@ impl CoordinatorState {
             members,
             context_id,
         } = announced;
+        // A member may have ended while the announcement was on its way. Its end has been handled
+        // already and would not be reported again.
         let living = members
             .into_iter()
             .filter(|member| at.directory.whereabouts(member) == ProcLocation::Lives);
@@ -428,6 +435,7 @@ impl CoordinatorState {
             GroupTransition::Changed(proc.clone(), change),
         );
         match self.groups.get_mut(key) {
+            // A group without members could not be destructed, and its name would stay taken.
             _ if is_empty => drop(self.groups.remove(key)),
             Some(GroupState::Standing(standing)) => standing.instance = instance,
             _ => {}
@@ -451,6 +459,7 @@ impl CoordinatorState {
 
     /// Advances the time.
     pub(super) fn tick(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
+        // All records are kept for the same time, so the first one that was added ends first.
         while let Some((_, key)) = self.fading.pop_front_if(|(until, _)| *until <= at.now) {
             self.fade(key, at.now);
         }
@@ -458,6 +467,8 @@ impl CoordinatorState {
         for key in self.keys() {
             self.settle(&key, at);
         }
+        // Between two ticks `due` is only lowered, so deadlines of operations that have ended go
+        // here.
         self.due = self.groups.values().filter_map(GroupState::due).collect();
         self.take_actions()
     }
@@ -496,6 +507,7 @@ impl CoordinatorState {
     fn end_if_settled(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
         match self.groups.get_mut(key) {
             Some(GroupState::Forming(forming)) => {
+                // The set has an entry for each proc, so it is made only where an event needs it.
                 let prospects = if forming.notifications.is_empty() {
                     BTreeSet::new()
                 } else {
@@ -522,6 +534,7 @@ impl CoordinatorState {
                     let missing = dissolving
                         .iter()
                         .flat_map(|dissolving| dissolving.missing.iter());
+                    // Groups may have thousands of members; a few names show what is missing.
                     let missing: Vec<String> = missing.take(8).map(Proc::to_string).collect();
                     let reason = format_args!("procs that have not called: {}", missing.join(", "));
                     let failure = GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason);
@@ -555,6 +568,8 @@ impl CoordinatorState {
                     formed.context_id = Some(self.context_id());
                 }
                 self.stand(key, formed, servers, at);
+                // After the decision: members know the group before they receive events about lost
+                // procs.
                 self.decided.extend(losses);
             }
             Err(failure) => {
@@ -578,6 +593,8 @@ impl CoordinatorState {
     /// its own.
     pub(super) fn context_id(&mut self) -> u64 {
         self.next_context += 1;
+        // A server transport numbers its servers from 1 on, and a server without one is 0. Both
+        // begin in the lowest range.
         u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context
     }
 
@@ -617,6 +634,7 @@ impl CoordinatorState {
             instance,
             transition,
         } = outcome;
+        // No call waits for the change of a member, so it answers none.
         if matches!(transition, GroupTransition::Changed(..)) {
             return;
         }

@@ -47,6 +47,7 @@ impl LocalGroup {
         server: ServerId,
         directory: &JobDirectory,
     ) -> impl Iterator<Item = &Proc> {
+        // All procs of a job are on one server, so the first one stands for all.
         let is_here = move |procs: &&[Proc]| {
             procs
                 .first()

@@ -120,6 +120,7 @@ impl PendingConstruct {
         self.joined.insert(proc.clone(), construct.clone());
         match &construct.role {
             ConstructRole::Leader(named) => self.leads(&proc, named, at),
+            // With different numbers it would be unclear when all leaders have called.
             ConstructRole::Bootstrap(count) => match self.method {
                 None => self.method = Some(LeaderDiscovery::Bootstrap(*count)),
                 Some(LeaderDiscovery::Bootstrap(known)) if known == *count => {}
@@ -132,6 +133,8 @@ impl PendingConstruct {
         self.note_whole_jobs(&construct.additions);
         self.await_all(construct.additions.iter(), at);
         let order = construct
+            // Wildcards are resolved before the comparison, so that leaders may write the same
+            // order in different ways.
             .order
             .as_deref()
             .map(|named| each(named, at.directory));
@@ -180,6 +183,7 @@ impl PendingConstruct {
                 self.method = Some(LeaderDiscovery::Collective(named.clone()));
                 self.note_whole_jobs(named);
                 self.await_all(named.iter(), at);
+                // A wildcard of a job that is not known yet may stand for the caller.
                 if !self.invited.contains(proc)
                     && !self.unknown.iter().any(|all| all.nspace == proc.nspace)
                 {
@@ -188,6 +192,7 @@ impl PendingConstruct {
                 }
             }
             Some(LeaderDiscovery::Collective(known)) if known == named => {}
+            // One leader may name ranks, and another the wildcard rank of the same job.
             Some(LeaderDiscovery::Collective(known)) if is_same(known, named, at.directory) => {
                 self.note_whole_jobs(named)
             }
@@ -235,6 +240,7 @@ impl PendingConstruct {
             }
         }
         dead.iter()
+            // Ends are handled after all procs are noted: a loss is judged by who else is awaited.
             .for_each(|proc| self.remove_terminated(proc, at));
     }
 
@@ -298,6 +304,8 @@ impl PendingConstruct {
             self.leader = None;
         }
         let informed = match (&self.leader, &self.arbiter) {
+            // A tolerated loss needs no decision, except that of the leader: participants then
+            // select another.
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
                 self.arbiter = Some((
@@ -404,6 +412,7 @@ impl PendingConstruct {
         if let Some(failure) = &self.failure {
             return Some(Err(failure.clone()));
         }
+        // A construct that waits for a decision does not complete, even if all others have called.
         if self.arbiter.is_none() && self.is_whole() {
             return Some(self.formed());
         }
@@ -455,6 +464,7 @@ impl PendingConstruct {
     }
 
     fn formed(&self) -> Result<Formed, GroupFailure> {
+        // Bootstrap leaders do not name each other, so only their number shows a surplus.
         if let Some(LeaderDiscovery::Bootstrap(count)) = self.method
             && self.leading().count() + self.ended_leaders > count
         {
@@ -493,10 +503,13 @@ impl PendingConstruct {
         let infos = self
             .inside()
             .filter(|(_, construct)| !construct.infos.is_empty());
+        // Each proc brings the data of its job, and the result contains them once.
         let mut jobs: BTreeMap<&Nspace, &Arc<JobInfo>> = BTreeMap::new();
         for (_, construct) in self.inside() {
             jobs.extend(construct.job.iter().map(|job| (&job.nspace, job)));
         }
+        // The wildcard rank stands for all procs of a job in the order of ranks. It would be wrong
+        // beside an order of members, or where a proc of the job was lost.
         let is_whole = |job: &&Nspace| {
             self.order.is_none() && !self.lost.keys().any(|lost| lost.nspace == **job)
         };
@@ -527,6 +540,7 @@ impl PendingConstruct {
             .missing
             .iter()
             .chain(&self.unknown)
+            // A few names show what is missing; a construct may await thousands of procs.
             .take(8)
             .map(Proc::to_string)
             .collect();

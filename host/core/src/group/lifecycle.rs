@@ -15,6 +15,7 @@ impl Groups {
 
     /// Removes another server and its procs. No message of it may follow.
     pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<GroupAction> {
+        // Read before the server is removed: the coordinator is the server with the lowest id.
         let before = self.coordinator();
         if server == self.me || !self.servers.remove(&server) {
             return Vec::new();
@@ -28,12 +29,14 @@ impl Groups {
                 .into_iter()
                 .flatten()
                 .collect();
+            // Before the directory forgets the jobs, which tells their owners.
             self.report_lost(&all);
             self.watches.forget_job(&nspace);
         }
         let procs = self.directory.server_left(server);
         if before == self.me {
             self.remove_terminated(&procs, now);
+            // The takeover may have waited for nothing but the report of this server.
             if self.takeover.is_some() {
                 self.take_over(now);
             }

@@ -76,6 +76,7 @@ impl LateCallers {
         match &mut self.whom {
             CallSelection::Awaited(Some(awaited)) if names => awaited.remove(&part.proc),
             CallSelection::Concerned(transition) if !transition.answers(part) => false,
+            // True for the first call only.
             _ => self.answered.insert(part.proc.clone()),
         }
     }
@@ -184,6 +185,7 @@ impl LocalCollectives {
         let parties = self
             .parties
             .of_mut(GroupOperation::of(part.construct.as_deref()));
+        // `entry` would clone the key for each call.
         let party = match parties.get_mut(key) {
             Some(party) => party,
             None => parties.entry(key.clone()).or_default(),
@@ -349,6 +351,8 @@ impl LocalCollectives {
         until: MonotonicTime,
     ) {
         let late = self.late.of_mut(operation).entry(key.clone()).or_default();
+        // A failure replaces the earlier ones for the same callers. Refusals stay, because each is
+        // for the callers that count on one proc.
         if matches!(whom.whom, CallSelection::Awaited(_)) {
             late.retain(|late| matches!(late.whom.whom, CallSelection::Concerned(_)));
         }
@@ -398,6 +402,7 @@ impl LocalCollectives {
             .0
             .iter()
             .flat_map(BTreeMap::values)
+            // An expired collective waits for the coordinator and not for a time.
             .filter(|party| !party.expired);
         let late = self.late.0.iter().flat_map(BTreeMap::values).flatten();
         self.due = parties

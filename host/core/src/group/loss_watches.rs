@@ -49,6 +49,8 @@ impl Groups {
                 .home(&proc.nspace)
                 .filter(|home| *home != self.me);
             if let Some(home) = home
+                // One watch for each job is enough: its server reports the loss of any of its
+                // procs.
                 && self.watches.watched.insert(proc.nspace.clone())
             {
                 self.send(home, GroupMessage::Watch(proc.nspace.clone()));

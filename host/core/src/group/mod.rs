@@ -205,6 +205,8 @@ impl Groups {
 
     /// Handles a call of construct or destruct by a local proc.
     pub fn call(&mut self, call: GroupCall, now: MonotonicTime) -> Vec<GroupAction> {
+        // A call that waited for policies brings the time of its arrival, which may be before the
+        // last tick.
         self.clock = self.clock.max(now);
         let GroupCall {
             to,
@@ -216,6 +218,7 @@ impl Groups {
         } = call;
         let part = Participation {
             proc,
+            // No decision up to this one can be the answer to the call.
             after: self.last_applied,
             construct,
             refusal: refusal.map(Arc::new),
@@ -263,6 +266,7 @@ impl Groups {
         } else {
             GroupCallResult::Failed(GroupFailure::unknown(key))
         };
+        // Leaving needs no agreement, so the caller does not wait for the coordinator.
         self.answer(to, answer);
         self.part(key, proc, NamedProcs::default(), now)
     }
@@ -325,6 +329,8 @@ impl Groups {
             .iter()
             .filter_map(|named| self.directory.procs(named))
             .flatten();
+        // A proc may be named by its rank and by the wildcard rank. Its first mention determines
+        // its position.
         let mut once = BTreeSet::new();
         let members: Vec<Proc> = named.filter(|member| once.insert(member.clone())).collect();
         if !self.known.contains_key(key) {
@@ -386,6 +392,8 @@ impl Groups {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
         }
+        // Expired calls go to the coordinator first, so that the failure that it decides below
+        // answers them, too.
         self.collectives.expire(now);
         self.pass_all_on(now);
         self.collectives.forget(now);
@@ -457,6 +465,7 @@ impl Groups {
         }
         let refused = part.refusal.as_ref().map(GroupFailure::refused);
         if self.collectives.holds(key, operation, &part.proc) {
+            // A refused proc learns of the refusal first, whatever else is wrong with the call.
             return Err(refused.unwrap_or_else(|| GroupFailure::duplicate_call(key)));
         }
         self.collectives.reject_late(key, operation, part, now)?;

@@ -104,10 +104,12 @@ pub fn read(
         }
     }
     asked.construct.role = match (bootstrap, procs) {
+        // A bootstrap leader names itself. A call without procs means the same here.
         (Some(count), procs) if procs.is_empty() || procs == [source.clone()] => {
             ConstructRole::Bootstrap(count)
         }
         (Some(_), _) => return Err(GroupError::BootstrapNames),
+        // A proc that a leader adds (`PMIX_GROUP_ADD_MEMBERS`) calls without procs.
         (None, procs) if procs.is_empty() => ConstructRole::Member,
         (None, procs) if procs.iter().any(|named| named.covers(source)) => {
             ConstructRole::Leader(procs.into())

@@ -73,6 +73,7 @@ impl Groups {
         let Some(Takeover { mut reports }) = self.takeover.take() else {
             return;
         };
+        // A server may be lost after its report. Its jobs and calls must not return with it.
         reports.retain(|server, _| self.servers.contains(server));
         self.state = CoordinatorState::new(self.me);
         for (server, report) in &reports {
@@ -87,6 +88,7 @@ impl Groups {
         for (key, standing) in standing(&reports, &past) {
             self.state.inherit(key, standing);
         }
+        // Old decisions precede new ones, so that each server applies both in their order.
         self.tell_again(&reports, &past, now);
         self.decide(now, CoordinatorState::remove_ended_members);
         for (server, report) in reports {
@@ -94,6 +96,7 @@ impl Groups {
                 self.decide(now, |board, at| board.contribute(server, open, at));
             }
         }
+        // A server sends its report before other requests, so the calls in the reports come first.
         for (from, message) in std::mem::take(&mut self.early) {
             self.coordinate(from, message, now);
         }
@@ -161,6 +164,7 @@ fn standing(
             _ => drop(groups.insert(key.clone(), known)),
         }
     }
+    // Decisions are sorted, so each is applied to the state that the ones before it left.
     for (
         instance,
         GroupDecision {

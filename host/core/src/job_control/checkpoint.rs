@@ -68,6 +68,7 @@ impl Checkpoint {
     ) -> Vec<Trigger> {
         let mut procs_by_method: BTreeMap<CheckpointMethod, Vec<Proc>> = BTreeMap::new();
         for (proc, why) in procs {
+            // The proc has reported or ended in the meantime.
             let Some(left) = self.waiting.get_mut(proc) else {
                 continue;
             };

@@ -32,6 +32,7 @@ pub(super) fn of(
     let one = |number: u64| {
         u8::try_from(number)
             .ok()
+            // Linux has signals from 1 to 64, with those for real time.
             .filter(|number| (1..=64).contains(number))
     };
     let (method, timeout) = match (numbers, event) {

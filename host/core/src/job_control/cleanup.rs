@@ -135,6 +135,7 @@ fn add<T: Ord>(
 ) -> Option<()> {
     for word in split_list(value)? {
         known.insert(read(word)?);
+        // Checked for each word, so that a long text takes no more memory than the limit.
         if known.len() > MAX_PATHS {
             return None;
         }

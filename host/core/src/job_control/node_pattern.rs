@@ -41,8 +41,11 @@ pub(super) fn is_pattern(item: &str) -> bool {
 /// Fails before more than `most` names take memory.
 pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, PatternError> {
     let parsed = ParserBuilder::new()
+        // Names of nodes are ASCII. With Unicode, `\w` and `\d` would stand for many characters
+        // that no name has.
         .unicode(false)
         .utf8(true)
+        // `names` follows the expression by recursion, so the depth must be bounded.
         .nest_limit(16)
         .build()
         .parse(pattern);
@@ -69,6 +72,8 @@ fn names(of: &Hir, most: usize) -> Result<Vec<String>, PatternError> {
             let mut all = Vec::new();
             for way in ways {
                 all.extend(names(way, most)?);
+                // Each alternative is within the limit by itself, so the sum is checked as it
+                // grows.
                 if all.len() > most {
                     return Err(PatternError::TooMany);
                 }
@@ -100,6 +105,7 @@ fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, Pattern
         if all.len() > most {
             return Err(PatternError::TooMany);
         }
+        // Names of one more repetition are not needed, and could exceed the limit.
         if count < max {
             times = joined(&times, &one, most)?;
         }
@@ -113,6 +119,7 @@ fn joined(
     ends: &[String],
     most: usize,
 ) -> Result<Vec<String>, PatternError> {
+    // Checked before any name is made. A product that saturates is above any limit.
     if beginnings.len().saturating_mul(ends.len()) > most {
         return Err(PatternError::TooMany);
     }

@@ -74,6 +74,7 @@ pub fn expand(text: &str, most: usize) -> Result<Vec<String>, NodesError> {
             }
             item => names(item, form, room, most)?,
         };
+        // Repeated names count as well, because they took memory before they were dropped.
         room = room.saturating_sub(names.len());
         nodes.extend(names.into_iter().filter(|name| known.insert(name.clone())));
     }
@@ -96,6 +97,7 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
         match character {
             '[' => in_brackets = true,
             ']' => in_brackets = false,
+            // In a class of characters these have no special meaning.
             '(' | '{' if !in_brackets => depth = depth.saturating_add(1),
             ')' | '}' if !in_brackets => depth = depth.saturating_sub(1),
             _ => {}
@@ -135,6 +137,7 @@ fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>
             return Err(NodesError::Bracket(quoted(item)));
         }
         let numbers = numbers(ranges, form, most)?;
+        // Checked before any name is made. A product that saturates is above any limit.
         if names.len().saturating_mul(numbers.len()) > room {
             return Err(NodesError::TooMany { most });
         }
@@ -199,6 +202,7 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
             number(low).ok_or_else(wrong)?,
             number(high).ok_or_else(wrong)?,
         );
+        // Numbers of nine digits are far below the end of the range, so the sum never saturates.
         let count = last.checked_sub(first).ok_or_else(wrong)?.saturating_add(1);
         if usize::try_from(count)
             .unwrap_or(usize::MAX)
@@ -207,6 +211,7 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
         {
             return Err(NodesError::TooMany { most });
         }
+        // The lower bound shows the leading zeros that all numbers of the range have.
         let width = given_width.unwrap_or(low.len());
         numbers.extend((first..=last).map(|number| format!("{number:0width$}")));
     }
@@ -215,6 +220,7 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
 
 fn number(digits: &str) -> Option<u32> {
     let is_number =
+        // Nine digits always fit into 32 bits.
         (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten()
 }

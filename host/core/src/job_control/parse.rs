@@ -152,6 +152,7 @@ impl DirectiveSet {
         } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT) {
             self.event = Some(method::event(&info.value)?);
         } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL) {
+            // Two directives have this key. `checkpoint_request` distinguishes their numbers.
             self.numbers
                 .push(seconds(info, key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0)?);
         } else if is(key::PMIX_TIMEOUT) {
@@ -165,6 +166,7 @@ impl DirectiveSet {
             self.mail = Some(mail(&info.value)?);
         } else if let Some(verb) = verb(info)? {
             return self.set_verb(verb);
+        // An unknown directive that is optional goes to the host environment with all others.
         } else if !self.cleanup.take(info)?
             && !is_known(info)
             && info.flags.contains(InfoFlags::REQUIRED)
@@ -177,6 +179,7 @@ impl DirectiveSet {
     fn set_verb(&mut self, (key, verb): (KeyName, Option<Verb>)) -> Result<(), JobControlError> {
         let Some(verb) = verb else { return Ok(()) };
         match &self.verb {
+            // The same action given twice is no contradiction.
             Some((first, other)) if *other != verb => Err(JobControlError::Several {
                 first,
                 second: key.0,
@@ -230,6 +233,8 @@ impl DirectiveSet {
             },
             None if declaration.is_empty() => return Err(JobControlError::Nothing),
             None => RequestedAction::Declare {
+                // RFC "Job control and monitoring": targets of a declaration mean nothing, so they
+                // are not resolved.
                 declaration,
                 cleanup: None,
             },
@@ -426,6 +431,7 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
         (
             key,
             Verb::Cancel(
+                // RFC "Job control and monitoring": NULL cancels all requests of the requester.
                 maybe_text(info, key)?.map_or(RequestSelector::All, RequestSelector::Named),
             ),
         )

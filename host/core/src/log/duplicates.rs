@@ -126,6 +126,7 @@ impl DuplicateFilter {
                 .data
                 .value_of(key)
                 .or_else(|| request.directives.value_of(key))?;
+            // The value is kept until the end of the window, so a large one is left out.
             let is_small =
                 matches!(value, Value::Undef | Value::Bool(_)) || value.as_u64().is_some();
             is_small.then(|| Info::new(key, value.clone()))
@@ -155,6 +156,7 @@ impl DuplicateFilter {
                     let reported = entry.tell(&likeness);
                     self.closing
                         .push_back((now + self.settings.window, likeness));
+                    // There is no summary if the request was for mail only.
                     if reported.is_some() {
                         return reported;
                     }

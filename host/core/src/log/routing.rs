@@ -147,6 +147,8 @@ impl LogArrival {
     }
 
     fn may_ask_host(&self) -> bool {
+        // RFC "Logging extension": a request that came from the host environment must not be logged
+        // through it again, because that makes an infinite loop.
         matches!(self.origin, LogOrigin::Client | LogOrigin::OtherServer)
     }
 

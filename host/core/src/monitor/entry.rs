@@ -100,6 +100,7 @@ impl FileMonitor {
     /// Begins a check that is due, if none is in progress.
     pub(super) fn go(&mut self) -> Going {
         match self.check {
+            // Timers begin after the first check, so none is due before its result.
             FileCheck::First(_) => Going::Nobody,
             FileCheck::None => {
                 self.check = FileCheck::Out;
@@ -131,11 +132,13 @@ impl FileMonitor {
             (None, Some(_)) => true,
             (_, None) => false,
         };
+        // A file that is missing for a while is compared with its last known state afterwards.
         self.last_stat = seen.or(self.last_stat);
         if lives {
             self.missed = 0;
             return None;
         }
+        // `go` has counted an overdue check as missed already.
         (!was_overdue && self.miss()).then(|| self.alert.clone())
     }
 

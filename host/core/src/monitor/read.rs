@@ -216,6 +216,7 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
     for info in directives {
         let known = DIRECTIVES.iter().find(|(key, _)| info.key == *key);
         let fits = known.map(|(_, kinds)| kinds.contains(&kind));
+        // A cancellation raises no event, so it has neither an id nor a range of its own.
         let common = COMMON.iter().any(|key| info.key == *key) && kind != key::PMIX_MONITOR_CANCEL;
         match (known, fits, common) {
             (Some((key, _)), Some(false), _) => {
@@ -297,6 +298,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
         &[]
     };
     let path = PathBuf::from(OsStr::from_bytes(text));
+    // `Path` ignores a slash at the end, which can only follow the name of a directory.
     let names_a_file = path.is_absolute() && path.file_name().is_some() && !text.ends_with(b"/");
     if !names_a_file || text.len() > LONGEST_PATH {
         return Err(bad(
@@ -331,6 +333,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
 
 fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
     match value {
+        // RFC "Job control and monitoring": NULL cancels all monitoring for the proc.
         Value::Undef | Value::Pointer | Value::String(None) => Ok(MonitorSelector::All),
         value => match value.as_str() {
             Some(id) => Ok(MonitorSelector::One(id.to_owned())),
@@ -501,6 +504,7 @@ fn seconds(directives: &[Info], key: KeyName) -> Result<Option<Duration>, Monito
     let Some(value) = directives.value_of(key) else {
         return Ok(None);
     };
+    // A period of zero would be due at every tick.
     let seconds = value.as_u32().filter(|seconds| *seconds > 0);
     let wrong = || bad(key, value, "a PMIX_UINT32, in seconds, at least 1");
     Ok(Some(Duration::from_secs(u64::from(

@@ -162,11 +162,13 @@ impl MonitorTable {
                 },
                 _,
             ) => {
+                // Timers of other monitors begin after their first result.
                 self.fresh.push(number);
                 MonitorKind::Beats(Beats {
                     time,
                     drops,
                     alert,
+                    // The next tick sets the time, which this call does not have.
                     since: MonotonicTime::default(),
                 })
             }
@@ -197,6 +199,7 @@ impl MonitorTable {
                 rate,
                 update,
                 first: Some(to),
+                // The caller takes the first sample at once.
                 sampling: SampleState::UnderWay,
             }),
         };
@@ -281,6 +284,8 @@ impl MonitorTable {
             return;
         };
         own.last = own.last.max(Some(at));
+        // Other monitors read the last heartbeat when their check is due. So a heartbeat changes no
+        // timer, and only alerted monitors are armed here.
         for watch in mem::take(&mut own.silent) {
             if let Some(MonitorEntry {
                 kind: MonitorKind::Beats(beats),
@@ -298,6 +303,7 @@ impl MonitorTable {
     /// Records a heartbeat whose time is that of the next [`MonitorTable::tick`].
     pub(crate) fn beat_soon(&mut self, proc: &Proc) {
         if self.procs.contains_key(proc) {
+            // Only for procs with monitors: other heartbeats have no effect.
             self.beating.push(proc.clone());
         }
     }
@@ -305,6 +311,7 @@ impl MonitorTable {
     /// Returns the procs whose heartbeats [`MonitorTable::tick`] would check at this time. A proc
     /// may occur twice.
     pub(crate) fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
+        // The largest id includes all monitors that are due at exactly this time.
         let due = self.queue.range(..=(now, MonitorId(u64::MAX)));
         let entries = due.filter_map(|(_, watch)| self.entries.get(watch));
         entries
@@ -326,6 +333,7 @@ impl MonitorTable {
         if self.fresh.is_empty() && self.beating.is_empty() {
             first
         } else {
+            // The earliest time is past by any clock, so the tick is due at once.
             Some(MonotonicTime::default())
         }
     }
@@ -379,6 +387,8 @@ impl MonitorTable {
                 } else if let Some(later) = beats.put_off(deadline.max(at), now) {
                     (Some(later), None)
                 } else {
+                    // Without a timer until the next heartbeat, so that each silence is reported
+                    // once.
                     own.silent.push(watch);
                     (
                         None,
@@ -401,6 +411,8 @@ impl MonitorTable {
                 (Some(next(at, file.interval, now)), due)
             }
             MonitorKind::Usage(usage) => {
+                // Never two samples at once: one that takes longer than its rate leaves out the
+                // next.
                 let free =
                     mem::replace(&mut usage.sampling, SampleState::UnderWay) == SampleState::Taken;
                 let measure = || MonitorAction::Measure {

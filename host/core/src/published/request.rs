@@ -70,6 +70,7 @@ impl Lookup {
         }
         let wanted = match infos.value_of(key::PMIX_WAIT) {
             None | Some(Value::Bool(false)) => 0,
+            // Open MPI 5 sends a boolean in place of the number of keys.
             Some(Value::Bool(true)) => keys.len(),
             Some(value) => match value
                 .as_u64()

@@ -49,6 +49,7 @@ impl CodeCounts {
                 .filter(|(code, _)| !hears(Some(**code)))
                 .map(|(_, count)| count)
                 .sum();
+            // A default registration also covers the codes without a count.
             (counted, !hears(None))
         } else {
             let counted = asked

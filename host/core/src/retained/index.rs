@@ -41,6 +41,8 @@ impl UserIndexes {
         let before = set.members.pieces();
         set.members.insert(at);
         let needs = self.0.entry(set.uid).or_default();
+        // The number may join two intervals, so the set may have fewer of them than before. The sum
+        // therefore precedes the subtraction.
         needs.intervals = (needs.intervals + set.members.pieces()).saturating_sub(before);
     }
 

@@ -35,6 +35,7 @@ impl Intervals {
             self.0.insert(at.next(), last);
         }
         if first < at {
+            // The number is greater than `first`, so it is not zero.
             self.0.insert(first, Seq(at.0 - 1));
         } else {
             // The interval that began here begins later now, or is empty.

@@ -160,6 +160,8 @@ impl Retained {
         self.next = at.next();
         let stays = !event.is_do_not_cache();
         let rings = stays && head.class == Class::Environment && self.ring.takes_any();
+        // `PMIX_EVENT_DO_NOT_CACHE` concerns late registrations. A lagging connection has
+        // registered already, so the event is held for it.
         if !stays {
             owed.clear();
         }
@@ -197,6 +199,7 @@ impl Retained {
         sets.into_iter()
             .for_each(|(uid, count)| self.users.count(uid, at, count));
         if rings {
+            // Contents of events in the ring count against the limit of the ring alone.
             self.ring.push(
                 at,
                 RingEntry {
@@ -237,6 +240,7 @@ impl Retained {
             late.extract_if(.., |peer, _| is_passed_over(peer))
                 .map(|(_, proc)| proc),
         );
+        // Counts the event, not its recipients.
         self.lost += u64::from(owed.len() + late.len() < wanted);
         if head.class == Class::JobSpecific {
             lost_to
@@ -288,6 +292,8 @@ impl Retained {
                 self.demand.subtract(at, at);
                 self.weigh(at, bytes);
             } else {
+                // `release` subtracts the contents, which did not count while the event was in the
+                // ring.
                 self.bytes += bytes as usize;
                 self.release(at, at);
             }
@@ -327,6 +333,8 @@ impl Retained {
     /// Releases one reference to a range of events, and removes events without references.
     fn release(&mut self, first: Seq, last: Seq) {
         for (first, last) in self.demand.subtract(first, last) {
+            // One action for all spilled events of the run. Numbers in between that were never
+            // spilled do no harm (`Action::Forget`).
             let mut stored: Option<(Seq, Seq)> = None;
             for (at, kept) in self.events.extract_if(first..=last, |_, _| true) {
                 match kept.content {
@@ -401,6 +409,7 @@ impl Retained {
 
     /// Releases the events owed to the procs of a removed job.
     pub(crate) fn free_job(&mut self, nspace: &Nspace) {
+        // Procs are sorted by namespace first, so those of a job are one range.
         let first = || Proc::new(nspace.clone(), Rank(0))..;
         let of_job = |proc: &&Proc| proc.nspace == *nspace;
         let owed = self

@@ -52,6 +52,8 @@ impl Retained {
     pub(crate) fn begin(&mut self, peer: PeerId, uid: u32, missed: u64) -> bool {
         let is_new = self.mark_lagging(peer, uid);
         if let Some(reader) = self.readers.get_mut(&peer) {
+            // Older events may match the new registration. Those that the connection has received
+            // are passed over ([`DeliveryReason::Told`]).
             reader.cursor = Seq::FIRST;
             reader.missed += missed;
         }
@@ -122,6 +124,8 @@ impl Retained {
             .min()?;
         let RetainedEvent { head, bytes, .. } = self.events.get(&at)?;
         let claim = match self.ring.get(at) {
+            // An event of the ring may also be held for the connection. Its user scope was checked
+            // when it was distributed.
             _ if entitled == Some(at) => DeliveryReason::Entitled,
             Some(ringed) if !ringed.direct_recipients.contains(&peer) => {
                 DeliveryReason::Ring(ringed.reach)

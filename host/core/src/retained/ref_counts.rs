@@ -50,6 +50,8 @@ impl RefCounts {
             open = (before > 0 && *count == 0).then_some(*at);
         }
         emptied.extend(open.map(|began| (began, last)));
+        // Runs inside of the range change alike, so they still differ. Only its two ends may now
+        // equal their neighbours.
         self.merge(after);
         self.merge(first);
         emptied

@@ -76,6 +76,7 @@ struct ConnectedTool {
 impl ToolTable {
     /// Returns the user that a tool runs as, by its namespace.
     fn identity(&self, nspace: &Nspace) -> Option<UserIdentity> {
+        // The number of tools is bounded (`max_tools`), so a search is good enough.
         self.0
             .iter()
             .find(|(proc, _)| proc.nspace == *nspace)
@@ -153,6 +154,8 @@ impl ClientTable {
         requester.nspace == *nspace
             || self
                 .identity(requester)
+                // A job of another server has no owner here. Its data are told only to procs that
+                // share a group with it.
                 .is_some_and(|asks| asks.uid == 0 || owner.is_none_or(|owner| owner == asks.uid))
     }
 
@@ -254,6 +257,7 @@ impl ClientTable {
 
     /// Returns true if all procs of a known job have ended.
     pub(super) fn has_job_ended(&self, nspace: &Nspace) -> bool {
+        // A finalized proc may initialize again, so its job has not ended.
         let has_ended = |life: &ProcPhase| matches!(life, ProcPhase::Terminated | ProcPhase::Lost);
         self.jobs
             .get(nspace)
@@ -328,6 +332,7 @@ impl ClientTable {
                 });
             }
             ProcPhase::Connected(n) => ProcPhase::Connected(n + 1),
+            // Others were notified of the end, and collectives have continued without the proc.
             ProcPhase::Lost => return Err(ConnectionRefusal::Ended(proc.clone())),
         };
         let peer = self.add_connection(proc, claimed);
@@ -347,6 +352,8 @@ impl ClientTable {
         if self
             .tools
             .identity(&proc.nspace)
+            // Several tools may share a namespace if they are of one user. Otherwise a user could
+            // join the namespace of another one.
             .is_some_and(|other| other != identity)
         {
             return Err(ConnectionRefusal::NameTaken(proc.clone()));
@@ -386,6 +393,7 @@ impl ClientTable {
 
     /// Adds a connection of an admitted peer.
     fn add_connection(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
+        // The first connection is 1, because 0 is `PeerId::MODULES`.
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
         // All procs of a job share one name, so that comparing them is a comparison of pointers.
@@ -434,6 +442,8 @@ impl ClientTable {
                 *life = after;
                 true
             }
+            // The end of the proc was reported before its connections closed, and is not reported
+            // again.
             ProcPhase::Expected
             | ProcPhase::Finalized
             | ProcPhase::Terminated

@@ -100,6 +100,7 @@ impl ServerState {
                     .or(about);
             }
         }
+        // A module must not log in the name of a proc of another owner.
         let about = about.filter(|proc| self.is_of(owner, proc));
         let (source, identity) = (about.or(requester), Some(identity));
         self.permit_log(
@@ -119,6 +120,7 @@ impl ServerState {
         let identity = match owner {
             Owner::Site => self.clients.server(),
             Owner::User(uid) => {
+                // Modules of a user act with the group of one of the user's jobs.
                 let gid = self.clients.jobs_of(*uid).next()?.spec.identity.gid;
                 UserIdentity { uid: *uid, gid }
             }

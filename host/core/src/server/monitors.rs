@@ -134,6 +134,7 @@ impl Monitors {
             Monitor::Watch(mut watch) => {
                 let event = Arc::make_mut(&mut watch.alert);
                 check(event, ctx.settings).map_err(event_error)?;
+                // Added after `check`, which removes the key from what requesters send.
                 event.infos.push(Info::new(BY_SERVER, Value::Bool(true)));
                 let path = if let LivenessSource::File { path, .. } = &watch.signs {
                     Some(path.clone())
@@ -143,6 +144,7 @@ impl Monitors {
                 let watch = self
                     .table
                     .begin(source, uid, NewMonitor::Watch(watch, to))?;
+                // The reply follows when the file is open (`file_opened`).
                 if let Some(path) = path {
                     return Ok(vec![Action::CheckFile {
                         watch,
@@ -156,6 +158,7 @@ impl Monitors {
                 let watch = self
                     .table
                     .begin(source, uid, NewMonitor::Usage(sampling, to))?;
+                // The first sample is the reply.
                 return Ok(vec![Action::Measure {
                     watch,
                     usage,
@@ -345,6 +348,7 @@ fn alert_user(
     let Some(identity) = ctx.clients.identity(requester) else {
         return Vec::new();
     };
+    // With that range, `distribute` passes the alert to the host environment.
     let is_for_host = alert.range != Range::Rm && events.host_names(alert.code);
     let allowance = ctx.settings.allowance;
     let notify_host = || {

@@ -304,6 +304,7 @@ impl TryFrom<CaseFields> for Case {
             }
             .to_string()
         };
+        // This excludes NaN and infinities as well.
         if !(0.0..1e9).contains(&after) {
             return Err(wrong("after is a number of seconds, as in 61 or 0.5"));
         }
@@ -399,6 +400,7 @@ impl LogWord {
         let request = LogRequest {
             source: source.map(|proc| proc.0),
             identity: user.map(|user| user.0),
+            // Log requests have seconds (`PMIX_LOG_TIMESTAMP`).
             timestamp: timestamp.map(|moment| moment.0 / 1000),
             data: infos(data),
             directives: infos(directives),

@@ -359,6 +359,8 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     } else {
         (year, month - 3)
     };
+    // (153 * month + 2) / 5 days precede a month that is counted from March. 719,468 days lie
+    // between 1 March of the year 0 and the epoch, and the days of a month count from one.
     year * 365 + year.div_euclid(4) - year.div_euclid(100)
         + year.div_euclid(400)
         + (153 * month + 2) / 5

@@ -210,6 +210,7 @@ fn array(key: &str, items: &[Json]) -> Option<Table> {
     }
     let items: Option<Vec<&str>> = items.iter().map(Json::as_str).collect();
     let items: Vec<String> = items?.into_iter().map(proc_text).collect();
+    // Under the key of a site a text may look like a proc by chance.
     let are_procs = key.starts_with("pmix.") && items.iter().all(|item| words::proc(item).is_ok());
     let of = if are_procs { "proc" } else { "string" };
     let items = items.into_iter().map(text).collect();

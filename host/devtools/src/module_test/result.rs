@@ -285,6 +285,7 @@ impl CaseResult {
         };
         compare.compare_value(
             "called",
+            // Without a call the other expectations would be about nothing.
             called(expect.called.unwrap_or(true)),
             called(!self.is_passed_over),
         );

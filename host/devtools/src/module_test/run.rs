@@ -102,6 +102,7 @@ impl Loaded {
             of.engine,
             of.name,
             of.bytes,
+            // A case tests what the component does; what a site grants is not known here.
             &Grants::all(),
             of.limits,
             services,
@@ -160,6 +161,8 @@ impl Loaded {
         let found = self.wishes.iter().enumerate().find(|(_, registration)| {
             tag.map_or_else(|| is_for(registration), |tag| registration.tag == tag)
         });
+        // A module without registrations of its own is registered by its configuration, which a
+        // case does not have.
         if found.is_none() && !self.wishes.is_empty() && tag.is_none() {
             return CaseResult {
                 is_passed_over: true,
@@ -239,7 +242,7 @@ impl Loaded {
         let role = match &case.subject {
             CaseInput::Start => return Ok(()),
             CaseInput::Event { .. } => Some(Role::EventHandler),
-            CaseInput::Request(call) => Role::policy(call.request.matter.hook()),
+            CaseInput::Request(call) => Role::policy(call.request.subject.hook()),
             CaseInput::Log(_) => Some(Role::LogChannel),
         };
         match role.filter(|role| !self.module.has_role(*role)) {
@@ -283,6 +286,7 @@ impl<'a> CaseRunner<'a> {
     /// Sets up the environment for a case, and loads the module if it must be fresh.
     fn set(&mut self, case: &Case) -> Result<&Loaded, TrialError> {
         {
+            // The lock ends with this block: the module uses the fixture when it is loaded below.
             let mut props = self.scene.props();
             if !self.cases.sequence {
                 *props = FixtureState {
@@ -333,6 +337,7 @@ impl<'a> CaseRunner<'a> {
         let sequence = self
             .cases
             .iter()
+            // By address, since two cases may be equal.
             .take_while(|before| !std::ptr::eq(*before, case));
         for before in sequence.filter(|_| self.cases.sequence) {
             self.run_case(before)?;

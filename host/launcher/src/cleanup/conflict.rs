@@ -29,6 +29,8 @@ pub(crate) fn between(one: &Cleanup, other: &Cleanup) -> Option<Conflict> {
             .cloned()
             .map(Conflict::Kind)
     };
+    // The relations have a direction, so both orders are compared. Callers also compare a
+    // registration with itself.
     let both = [(one, other), (other, one)];
     let ways = || {
         let shared = one.directories.intersection(&other.directories).next()?;

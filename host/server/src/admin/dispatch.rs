@@ -242,6 +242,7 @@ impl AdminDispatcher {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
+        // The database blocks.
         let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
     }
 
@@ -323,6 +324,7 @@ impl AdminDispatcher {
             },
         );
         self.parts.host.adopt(&spec);
+        // The modules of the job run before the caller gets the reply and starts the procs.
         self.jobs_changed().await;
         // The command is unknown here: only the external launcher knows it.
         let (recorded, size, command) = (

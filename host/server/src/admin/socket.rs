@@ -126,6 +126,7 @@ impl SocketClaim {
             .read(true)
             .write(true)
             .create(true)
+            // A running server may hold the file, which then contains its process id.
             .truncate(false)
             .mode(0o600);
         let mut lock = options
@@ -169,6 +170,7 @@ impl SocketClaim {
             }
         };
         let temporary = beside(&self.path, ".new");
+        // A server that was killed before the rename has left this file.
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(of("removing an earlier one")(error));
@@ -183,9 +185,11 @@ impl SocketClaim {
         let mode = if group.is_some() { 0o660 } else { 0o600 };
         fs::set_permissions(&temporary, Permissions::from_mode(mode))
             .map_err(of("setting its permissions"))?;
+        // Read before the rename, after which another program could replace the socket.
         let inode = fs::symlink_metadata(&temporary)
             .map_err(of("reading its inode number"))?
             .ino();
+        // This also replaces the socket of a killed server.
         fs::rename(&temporary, &self.path).map_err(of("renaming it"))?;
         Ok(AdminSocket {
             listener,

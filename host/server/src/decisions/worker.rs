@@ -9,7 +9,9 @@ use crate::{
 use peal_audit::{AuditTrail, CommitResult, CommitThread, DecisionEntry};
 use peal_core::{
     defaults::HookDefault,
-    policy::{ConcludedRun, NextPolicy, PolicyAnswer, PolicyFailure, PolicyRun, Verdict},
+    policy::{
+        ConcludedRun, DeniedVerdict, NextPolicy, PolicyAnswer, PolicyFailure, PolicyRun, Verdict,
+    },
     registration::Mode,
     server::DecisionId,
 };
@@ -93,7 +95,8 @@ impl PolicyWorker {
                 }
                 None => {
                     self.metrics.counters().decisions.count();
-                    self.handle.decided(id, Verdict::overload());
+                    self.handle
+                        .decided(id, Verdict::Denied(DeniedVerdict::overload()));
                 }
             }
         } else {
@@ -121,7 +124,9 @@ fn conclude(
         move |safe| {
             let verdict = match (safe, verdict) {
                 // A grant that could not be recorded is withdrawn; a denial holds in any case.
-                (CommitResult::No, Verdict::Granted { .. }) => Verdict::unrecorded(),
+                (CommitResult::No, Verdict::Granted { .. }) => {
+                    Verdict::Denied(DeniedVerdict::unrecorded())
+                }
                 (_, verdict) => verdict,
             };
             handle.decided(id, verdict);

@@ -67,6 +67,7 @@ pub async fn holder_below(root: u32, stream: &TcpStream) -> io::Result<Option<u3
     let Some(socket) = Sockets::default().peer_of(stream).await? else {
         return Ok(None);
     };
+    // The search reads files in `/proc`, which blocks.
     let searching = tokio::task::spawn_blocking(move || process::holder_below(root, socket.inode));
     searching.await.map_err(io::Error::other)
 }

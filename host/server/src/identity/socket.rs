@@ -204,7 +204,7 @@ impl Sockets {
 
     /// Diagnoses the other end of a connection.
     fn diagnose(&self, far: SocketAddr, near: SocketAddr) -> Diagnosis {
-        let asked = || -> io::Result<Diagnosis> {
+        let attempt = || -> io::Result<Diagnosis> {
             // The socket is taken out, so that no other thread uses it meanwhile. After an error it
             // is not put back: a late answer would be taken for that of the next request.
             let kept = self
@@ -217,7 +217,7 @@ impl Sockets {
             *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(kernel);
             Ok(diagnosis)
         };
-        asked().unwrap_or_else(|error| Diagnosis::Unavailable(error.to_string()))
+        attempt().unwrap_or_else(|error| Diagnosis::Unavailable(error.to_string()))
     }
 }
 

@@ -69,6 +69,7 @@ impl Notices {
     pub fn listen(&self, wants: fn(&Notice) -> bool) -> Listener {
         let (send, notices) = mpsc::channel(BACKLOG);
         let backlog: Arc<NoticeBacklog> = Arc::default();
+        // A poisoned lock is usable: the list is consistent after each call.
         let mut senders = self.senders.write().unwrap_or_else(PoisonError::into_inner);
         // Remove the senders of dropped listeners.
         senders.retain(|sender| !sender.send.is_closed());

@@ -21,7 +21,7 @@ use std::{
 };
 
 /// Upper bound of the bytes read from a file.
-const LONGEST: u64 = 4096;
+const MAX_FILE_BYTES: u64 = 4096;
 
 const LOCK: &str = ".lock";
 
@@ -125,7 +125,7 @@ impl RendezvousDirectory {
 
     /// Waits until no other server of this user sweeps the directory. Excludes others while the
     /// returned lock is kept.
-    pub(super) fn take_turn(&self) -> Result<OwnedFd, RendezvousError> {
+    pub(super) fn lock_for_sweep(&self) -> Result<OwnedFd, RendezvousError> {
         let name = ".peal.lock";
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Other users cannot open the lock file, so they cannot block the server with it.
@@ -304,7 +304,7 @@ impl RendezvousDirectory {
             return None;
         }
         let mut contents = String::new();
-        let read = (&file).take(LONGEST).read_to_string(&mut contents);
+        let read = (&file).take(MAX_FILE_BYTES).read_to_string(&mut contents);
         let pid = read.ok().and_then(|_| file::pid(&contents));
         let owner = match (self.lock_state(name), pid) {
             // A server in another container holds its lock, although its process id means nothing

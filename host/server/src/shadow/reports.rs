@@ -148,6 +148,7 @@ impl ShadowReports {
     }
 
     fn stats_by_module(&self) -> MutexGuard<'_, BTreeMap<(Owner, String), ShadowStats>> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

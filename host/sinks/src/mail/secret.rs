@@ -30,6 +30,7 @@ pub(super) fn password(name: &str, path: &Path) -> Result<String, SinkError> {
         source,
     };
     let file = File::open(path).map_err(of)?;
+    // Metadata of the open file: the path may lead to another one by now.
     let found = file.metadata().map_err(of)?;
     let me = geteuid().as_raw();
     if (found.uid() != me && found.uid() != 0) || found.mode() & 0o077 != 0 {

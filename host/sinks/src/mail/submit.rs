@@ -171,6 +171,8 @@ impl Submission {
     ) -> Result<RecipientReplies, SubmitError> {
         if let Some((open, mut connection)) = self.open.take() {
             if open == *server
+                // The first command shows whether the open connection still works, before anything
+                // is sent twice.
                 && connection
                     .command(Mail::new(Some(head.sender.clone()), Vec::new()))
                     .is_ok()
@@ -213,6 +215,8 @@ impl Submission {
                 Err(gone) => return Err(gone),
             }
         }
+        // Without an accepted recipient a server refuses DATA, which would look like a refusal of
+        // the mail.
         if replies.accepted.is_empty() {
             return Ok(replies);
         }
@@ -254,6 +258,8 @@ impl Submission {
             Encryption::StartTlsIfOffered | Encryption::Tls | Encryption::None => {}
         }
         if let Some(credentials) = &line.credentials {
+            // Checked on the connection, not by the setting: with `StartTlsIfOffered` an attacker
+            // can remove the offer.
             if !connection.is_encrypted() {
                 return Err(no(
                     "the server does not offer STARTTLS, and a password is not sent without encryption",
@@ -331,6 +337,7 @@ impl SinkTransport for Submission {
                 refused,
                 ..
             }) => {
+                // The other recipients have the mail or never get it: only these are tried again.
                 head.recipients = later;
                 match serde_json::to_string(&head) {
                     Ok(head) => parcel.head = head,

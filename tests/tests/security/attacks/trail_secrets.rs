@@ -75,7 +75,7 @@ fn secret_of_one_user_stays_in_records_of_others() {
     assert!(
         decided
             .iter()
-            .all(|decision| decision.request.infos.iter().any(is_there)),
+            .all(|decision| decision.request.subject.infos().iter().any(is_there)),
         "what the victim said is there"
     );
     // The victim's own secret is in none of them.

@@ -58,6 +58,7 @@ impl JobControlRequests {
         )?;
         let mut actions = self.reply_accepted(id, to);
         actions.extend(self.request_checkpoints(ctx, events, id, triggers));
+        // All targets may have ended before, and then no report would continue the request.
         actions.extend(self.advance_control(ctx, events, id));
         Ok(actions)
     }
@@ -169,6 +170,7 @@ impl JobControlRequests {
         proc: &Proc,
         infos: &[Info],
     ) -> Vec<Action> {
+        // A report that names neither is for all checkpoints that wait for the proc.
         let named = [key::PMIX_JOB_CTRL_CHECKPOINT, key::PMIX_JOB_CTRL_ID];
         let names = named.map(|key| infos.value_of(key).and_then(Value::as_str));
         let status = match infos.value_of(STATUS) {

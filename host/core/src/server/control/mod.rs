@@ -242,6 +242,7 @@ impl JobControlRequests {
             range: Range::Custom,
             infos,
         };
+        // A refused event changes nothing: the request continues, and a query shows its state.
         events
             .notify(ctx, event, ctx.settings.allowance)
             .unwrap_or_default()
@@ -278,6 +279,7 @@ impl JobControlRequests {
                 })
             }
             _ => Ok(entry
+                // The answer is about signals by which a checkpoint was requested.
                 .checkpoint_mut()
                 .map(|checkpoint| checkpoint.try_next_methods(&not_done))
                 .unwrap_or_default()),
@@ -330,6 +332,7 @@ impl JobControlRequests {
         id: ControlId,
         end: JobControlEnd,
     ) -> Vec<Action> {
+        // `change` is for open requests only, so that each request ends once.
         let before = self.ledger.change(id, |entry| {
             std::mem::replace(&mut entry.stage, RequestStage::Ended(end))
         });
@@ -354,6 +357,7 @@ impl JobControlRequests {
         if let RequestStage::Running(PendingWork::Host(Some(to))) = before {
             let not_done = entry.not_done.iter().map(NotDone::info).collect();
             actions.push(reply_infos(to, status, not_done));
+        // The requester was answered when the request was accepted, so an event reports the end.
         } else if let Some(requester) = requester {
             let more = [
                 vec![Info::new(STATUS, Value::Status(status))],
@@ -389,6 +393,7 @@ impl JobControlRequests {
             .iter()
             .map(|not_done| format!("{}: {}", not_done.proc, not_done.reason));
         let targets = entry
+            // A mail shows the beginning of long lists; a query has all of them.
             .targets
             .iter()
             .take(32)

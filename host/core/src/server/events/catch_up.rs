@@ -94,6 +94,7 @@ impl EventDelivery {
         match self.retained.take_waits(peer) {
             Some(Waits::ForRoom) => self.feed(ctx, peer, BTreeMap::new()),
             Some(waits @ Waits::ForContents(_)) => {
+                // `take_waits` has replaced the condition. The contents are still awaited.
                 if let Some(cursor) = self.retained.cursor(peer) {
                     self.retained.wait(peer, cursor, waits);
                 }
@@ -209,6 +210,8 @@ impl Feeding<'_> {
             cursor = next.at.next();
             let coverage = self.coverage(&next);
             if coverage == Coverage::Uncovered {
+                // Only this connection skips the event. Another one of the proc may register for
+                // it.
                 self.log.skip(self.id, next.at);
                 continue;
             }
@@ -239,6 +242,7 @@ impl Feeding<'_> {
         let mut cursor = first;
         while let Some(next) = self.log.next_for(self.id, &self.peer.proc, cursor) {
             cursor = next.at.next();
+            // Events in memory take from the batch as well, because they are delivered with it.
             if self.coverage(&next) != Coverage::Uncovered {
                 if !self.batch.take(next.bytes) {
                     break;
@@ -300,6 +304,7 @@ pub(super) fn with_missed(event: Arc<Event>, missed: u64) -> Arc<Event> {
     if missed == 0 {
         return event;
     }
+    // Other recipients share the event, so the one that missed some gets a copy.
     let mut event = Arc::unwrap_or_clone(event);
     event
         .infos

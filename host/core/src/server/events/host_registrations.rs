@@ -113,6 +113,8 @@ impl HostRegistrations {
     pub(super) fn add_registration(&mut self, registration: ClientRegistration) -> Granted {
         let (id, peer) = (HostRegistrationId(self.next), registration.to.peer);
         let (mut new, mut on) = (Vec::new(), BTreeSet::new());
+        // A registration for every code that is not acknowledged may still be refused, so it covers
+        // nothing yet.
         let covers_all = self
             .registrations
             .get(&EventDemand::All)
@@ -177,6 +179,8 @@ impl HostRegistrations {
                 .retain(|_, host_registration| !is_answered(host_registration));
         }
         let settled = self.waiting.extract_if(.., |waiting| {
+            // One refused code refuses the registration: a client registers all of its codes or
+            // none.
             waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing)
         });
         let registrations = settled.map(|waiting| waiting.registration).collect();

@@ -166,6 +166,7 @@ impl EventDelivery {
         let affected = infos.affected_procs();
         let registered = self.interests.get(&to.peer);
         let taken = registered.map_or(0, PeerRegistrations::len) + self.demand.waiting_of(to.peer);
+        // Equality is too many already, because the registration adds one for its filter.
         if taken + codes.len() + affected.len() >= ctx.settings.max_registrations
             || affected.len() > MAX_FILTER
         {
@@ -178,6 +179,8 @@ impl EventDelivery {
             levels: ClassFilter::of(infos, ClassFilter::Both),
             affected,
         };
+        // RFC 0002, "RM Notifications": job-specific events come from the host environment without
+        // a registration.
         if !registration.levels.include(Class::Environment) {
             return self.registered(ctx, registration);
         }
@@ -209,6 +212,7 @@ impl EventDelivery {
                 None => actions.extend(self.registered(ctx, registration)),
                 Some(status) => {
                     let interests = self.interests.get(&registration.to.peer);
+                    // A refusal takes no code away that was granted before.
                     let keeps = |code| {
                         interests.is_some_and(|interests| interests.asks_for_environment(code))
                     };
@@ -238,6 +242,8 @@ impl EventDelivery {
             return Vec::new();
         };
         let interests = self.interests.entry(to.peer).or_default();
+        // Counted before the new codes are added. Otherwise all of them would count as registered
+        // before.
         let missed = if levels.include(Class::Environment) {
             self.retained.missed(&codes, |code| {
                 interests.covers_code(Class::Environment, code)
@@ -247,6 +253,7 @@ impl EventDelivery {
         };
         interests.add(&codes, levels, affected);
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
+        // A connection that lags already has a batch pending, which brings the retained events.
         if self.retained.begin(to.peer, peer.identity.uid, missed) {
             actions.extend(self.feed(ctx, to.peer, BTreeMap::new()));
         }
@@ -381,6 +388,7 @@ impl EventDelivery {
         reach: UserScope,
         allowance: EventBudget,
     ) -> Vec<Action> {
+        // Before the chains: hosted handlers neither stop nor delay the delivery to procs.
         let mut actions = self.deliver_here(ctx, &event, reach);
         actions.push(Action::Chain {
             event,
@@ -495,13 +503,17 @@ impl EventDelivery {
             .iter()
             .filter(hears)
             .map(|(id, _)| *id)
+            // Delivered now, the event would overtake the retained ones of a lagging connection.
             .partition(|id| self.retained.is_lagging(*id));
+        // RFC 0002, "RM Notifications": job-specific events wait for procs of the job that have not
+        // connected. Environment events are in the ring alone.
         let owed = match head.class {
             Class::JobSpecific => {
                 targets_beside(ctx.clients, event, &aim, reach, &direct_recipients)
             }
             Class::Environment => Vec::new(),
         };
+        // Marked once, so that all recipients share one copy.
         let delivered = mark_forwarded(event);
         let mut actions = Vec::with_capacity(direct_recipients.len());
         for id in &direct_recipients {
@@ -593,6 +605,7 @@ fn targets_beside(
     reach: UserScope,
     direct_recipients: &BTreeSet<PeerId>,
 ) -> Vec<(Proc, u32)> {
+    // A proc has received the event if one of its connections has.
     let notified_procs: BTreeSet<&Proc> = direct_recipients
         .iter()
         .filter_map(|id| clients.peer(*id))
@@ -635,6 +648,7 @@ fn end_infos(proc: &Proc) -> Vec<Info> {
     vec![
         Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
         Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
+        // A leader that invites later is notified of ended procs by `notify_of_absence`.
         Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true)),
     ]
 }
@@ -669,6 +683,7 @@ fn check_consistency(event: &Event) -> Result<(), Status> {
         Range::Undef | Range::ProcLocal => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom if event.custom_targets().is_none() => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom => Ok(()),
+        // The host environment is not among local procs.
         Range::Rm if event.stays_local() => Err(code::PMIX_ERR_BAD_PARAM),
         // Without a namespace, the event would reach no proc.
         Range::Namespace if jobs_of(event).is_empty() => Err(code::PMIX_ERR_BAD_PARAM),

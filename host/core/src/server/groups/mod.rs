@@ -110,6 +110,7 @@ impl ServerState {
                 self.add_contribution(&proc, &mut construct)?;
                 (key, Some(Arc::new(construct)), timeout)
             }
+            // Releases from 4.2.4 on list the members as well, which the server knows.
             Request::GroupDestruct {
                 group, directives, ..
             } => (key(self, group)?, None, group::timeout(&directives)?),
@@ -171,6 +172,7 @@ impl ServerState {
                 actions.extend(self.with_groups(|groups| groups.watch(&invited)));
                 return actions;
             }
+            // The event reports failures, too, and then there is no group to record.
             code::PMIX_GROUP_CONSTRUCT_COMPLETE if !is_formed(event) => return Vec::new(),
             code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
                 let context_id = event
@@ -328,6 +330,7 @@ impl ServerState {
                     actions.push(reply::group_reply(&self.clients, to, answer, &mut told))
                 }
                 GroupAction::Learn(formed) => {
+                    // Values of local procs are in the store since they were committed.
                     let elsewhere = |data: &&RankData| !self.clients.has_job(&data.proc.nspace);
                     let data: Vec<RankData> =
                         formed.data.iter().filter(elsewhere).cloned().collect();
@@ -360,6 +363,8 @@ impl ServerState {
                         range: Range::Custom,
                         infos,
                     };
+                    // An event that is too large is left out. The decision itself stands without
+                    // it.
                     actions.extend(self.notify(event).unwrap_or_default());
                 }
             }

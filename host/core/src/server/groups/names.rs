@@ -38,6 +38,7 @@ impl<'a> ProcNames<'a> {
     /// Replaces groups that are named as procs by their members.
     pub(in crate::server) fn members_named(self, uid: u32, procs: Vec<Proc>) -> Vec<Proc> {
         let is_group = |proc: &Proc| !self.clients.has_job(&proc.nspace);
+        // Most lists name no group and stay as they are.
         if !each_job(&procs).any(is_group) {
             return procs;
         }
@@ -140,6 +141,8 @@ pub(in crate::server) fn group_value(
         .value_of(key::PMIX_GROUP_CONTEXT_ID)
         .and_then(Value::as_u64)?;
     let member_infos = groups.member_infos(source, proc, context_id)?;
+    // A proc may contribute to several groups, and the context id tells which of them a value is
+    // from.
     let qualifier = Info {
         key: key::PMIX_GROUP_CONTEXT_ID.into(),
         value: Value::Size(context_id),
