@@ -81,8 +81,9 @@ pub fn guest(name: &str) -> PathBuf {
 }
 
 /// Returns the directory of third-party programs that Peal is tested with.
-pub fn peers() -> PathBuf {
-    std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from)
+pub fn test_servers() -> PathBuf {
+    std::env::var_os("PEAL_TEST_SERVERS")
+        .map_or_else(|| root().join("target/tools/peers"), PathBuf::from)
 }
 
 /// Returns the path of a C program linked with `libpmix`, for tests with `#[needs(libpmix)]`.

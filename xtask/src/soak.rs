@@ -130,7 +130,7 @@ impl Soak {
         println!("\n== Open MPI: 100 starts in a row, and the tests of mpi4py");
         let mut mpi = cargo(root);
         mpi.env("PEAL_MPI_WHOLE", "1")
-            .env("PEAL_PEERS", test_servers::get(root)?);
+            .env("PEAL_TEST_SERVERS", test_servers::get(root)?);
         run(mpi.args([
             "test",
             "--package",

@@ -1,27 +1,24 @@
 //! The audit trail as seen by the code that records.
 use crate::{
-    AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, DecisionEntry, GapReason,
-    Keys, WriteFailure,
+    AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, CommitResult,
+    DecisionEntry, GapReason, Keys, WriteFailure,
     entry::kind,
     hash_chain::{ChainHead, FIRST},
     journal::{Journal, RecoveredJournal, boot, has_restarted},
     now,
-    pending::PendingEntry,
+    pending::{Done, PendingEntry},
     queue::{CommitThread, EntryQueue, EntryQueueFull},
-    refusals::{DenialTreatment, GroupedDenials},
+    refusals::DenialTreatment,
     secret::Scrubber,
+    shared_trail::SharedTrail,
     trail_database::TrailDatabase,
     writer::TrailWriter,
     writer_thread::run_writer,
 };
-use peal_core::choice::RecordFailurePolicy;
 use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
 use std::{
     num::NonZeroU32,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, TryLockError, atomic::Ordering},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -37,38 +34,6 @@ struct Inner {
     writer: Arc<Mutex<TrailWriter>>,
     shared: Arc<SharedTrail>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// State that can be read while the trail is written.
-pub(crate) struct SharedTrail {
-    run: u64,
-    handlers: NonZeroU32,
-    /// Calls left out for lack of room since the last `Gap` entry.
-    pub(crate) left_out: AtomicU64,
-    health: Mutex<AuditHealth>,
-    /// The last failed write, kept after later writes succeed.
-    failed: Mutex<Option<FailedWrite>>,
-    on_failure: RecordFailurePolicy,
-    pub(crate) refusals: GroupedDenials,
-}
-
-/// A failed write.
-#[derive(Clone)]
-struct FailedWrite {
-    error: String,
-    at: Instant,
-}
-
-/// Callback that receives the result of a commit.
-pub(crate) type Done = Box<dyn FnOnce(CommitResult) + Send>;
-
-/// Permission to carry out a recorded grant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CommitResult {
-    /// The decision is recorded, or need not be.
-    Yes,
-    /// The decision is not recorded; the grant must not be carried out.
-    No,
 }
 
 impl AuditTrail {
@@ -134,16 +99,9 @@ impl AuditTrail {
             handlers: settings.handlers,
             boot,
         };
-        let shared = Arc::new(SharedTrail {
-            // A run has the number of its `Began` record, which a `Gap` may precede.
-            run: head.0 + 1 + u64::from(crashed.is_some()),
-            handlers: settings.handlers,
-            left_out: AtomicU64::new(0),
-            health: Mutex::default(),
-            failed: Mutex::default(),
-            on_failure: settings.on_failure,
-            refusals: GroupedDenials::new(settings.refusal_interval),
-        });
+        // A run has the number of its `Began` record, which a `Gap` may precede.
+        let run = head.0 + 1 + u64::from(crashed.is_some());
+        let shared = Arc::new(SharedTrail::new(run, &settings));
         let scrubber = Scrubber::new(settings.secrets.clone(), keys.clone());
         let ledger = Arc::new(Mutex::new(TrailDatabase::new(trail, keys.clone(), rows)));
         let mut writer = TrailWriter::new(
@@ -318,32 +276,6 @@ impl Drop for Inner {
     }
 }
 
-impl SharedTrail {
-    pub(crate) fn health(&self) -> MutexGuard<'_, AuditHealth> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Stores the last failed write.
-    pub(crate) fn set_last_failure(&self, error: String, at: Instant) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(FailedWrite { error, at });
-    }
-
-    fn last_failure(&self) -> Option<FailedWrite> {
-        self.failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn failure(&self, last: FailedWrite) -> WriteFailure {
-        WriteFailure {
-            error: last.error,
-            on_failure: self.on_failure,
-        }
-    }
-}
-
 /// Returns the records that a killed server left in the journal. After a crash of the machine the
 /// last writes may be missing in the database or in the journal, unless writes wait for the disk.
 /// Frames that do not fit are then left out; the `Gap` entry that follows records this.
@@ -437,10 +369,7 @@ mod tests {
             (DatabaseDurability::Machine, Some("now")),
         ] {
             let error = left(durability, boot).unwrap_err();
-            let wanted = FrameError::Elsewhere {
-                wanted: 1,
-                found: 2,
-            };
+            let wanted = FrameError::Elsewhere { last: 1, found: 2 };
             assert!(
                 matches!(&error, AuditError::Journal { frame: 1, fault, .. } if *fault == wanted),
                 "{error}"

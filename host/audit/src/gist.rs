@@ -121,7 +121,7 @@ impl AuditEntry {
 
 impl DecisionEntry {
     pub(crate) fn gist(&self) -> Gist {
-        let why = match (self.ruling, reasons(&self.reasons)) {
+        let why = match (self.verdict, reasons(&self.reasons)) {
             (DecisionKind::Granted, _) => String::new(),
             (DecisionKind::Denied(status), reasons) if reasons.is_empty() => status.to_string(),
             (DecisionKind::Denied(_), reasons) => reasons,
@@ -129,7 +129,7 @@ impl DecisionEntry {
         Gist {
             by: decided_by(&self.by),
             why,
-            ..request_gist(&self.hook, &self.asked)
+            ..request_gist(&self.hook, &self.request)
         }
     }
 }

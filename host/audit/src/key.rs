@@ -44,10 +44,12 @@ pub enum SealKeyError {
         mode: u32,
     },
     /// The text is not a key.
-    #[error("{what} is not a key of an audit trail: a key is \"{begins}\" and 32 bytes in base64")]
+    #[error(
+        "{origin} is not a key of an audit trail: a key is \"{begins}\" and 32 bytes in base64"
+    )]
     Malformed {
         /// The source of the text.
-        what: String,
+        origin: String,
         /// The expected prefix.
         begins: &'static str,
     },
@@ -149,7 +151,7 @@ impl Keys {
         // A key has fewer bytes. A wrong path must not read a large file.
         file.take(1024).read_to_string(&mut text).map_err(io)?;
         let malformed = || SealKeyError::Malformed {
-            what: format!("{path:?}"),
+            origin: format!("{path:?}"),
             begins: SECRET,
         };
         Ok(Keys::of(&decoded(&text, SECRET).ok_or_else(malformed)?))
@@ -244,7 +246,7 @@ impl FromStr for SealPublicKey {
         let shown = || text.chars().take(80).collect::<String>();
         key.map(SealPublicKey)
             .ok_or_else(|| SealKeyError::Malformed {
-                what: format!("{:?}", shown()),
+                origin: format!("{:?}", shown()),
                 begins: PUBLIC,
             })
     }

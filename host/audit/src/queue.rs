@@ -8,7 +8,7 @@ use std::{
 
 /// Time for which an entry that no caller waits for is held back to be written with later ones, and
 /// maximum time until journalled records are moved.
-pub(crate) const GATHER: Duration = Duration::from_millis(20);
+pub(crate) const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// Bounded queue of entries.
 pub(crate) struct EntryQueue {
@@ -129,7 +129,7 @@ impl EntryQueue {
         let mut state = self.lock();
         if state.due.is_none() {
             state.due = Some(Instant::now() + within);
-            // A gathering thread wakes up by itself, at the latest after `GATHER`.
+            // A gathering thread wakes up by itself, at the latest after `GATHER_TIME`.
             if state.thread == Thread::Idle {
                 self.filled.notify_one();
             }
@@ -146,7 +146,7 @@ impl EntryQueue {
         taken
     }
 
-    /// Waits for work. Entries that no caller waits for are held back up to [`GATHER`], or until
+    /// Waits for work. Entries that no caller waits for are held back up to [`GATHER_TIME`], or until
     /// there are `enough` of them.
     pub(crate) fn wait(&self, patience: Duration, enough: usize) -> WriterWork {
         let mut state = self.lock();
@@ -165,7 +165,7 @@ impl EntryQueue {
                 (false, false) => state = self.sleep(state, Thread::Idle, left),
             }
         }
-        let later = Instant::now() + GATHER;
+        let later = Instant::now() + GATHER_TIME;
         let gathered = state.due.map_or(later, |due| due.min(later));
         loop {
             let left = gathered.saturating_duration_since(Instant::now());

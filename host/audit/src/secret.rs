@@ -119,11 +119,11 @@ impl Scrubber {
                             || self.steps(&call.steps)
                     }
                 };
-                let told = record
+                let answers = record
                     .host_calls
                     .iter()
                     .filter_map(|call| call.answer.as_ref());
-                let told = told.filter_map(|answer| {
+                let answers = answers.filter_map(|answer| {
                     if let HostCallAnswer::Infos(infos) = answer {
                         Some(infos)
                     } else {
@@ -131,12 +131,14 @@ impl Scrubber {
                     }
                 });
                 subject
-                    || told.into_iter().any(|infos| self.any(infos))
+                    || answers.into_iter().any(|infos| self.any(infos))
                     || matches!(&record.end, CallEnd::Returned { output, .. } if self.output(output))
             }
-            AuditEntry::Decision(DecisionEntry { asked, reasons, .. }) => {
-                self.any(asked.subject.infos())
-                    || self.any(asked.subject.directives())
+            AuditEntry::Decision(DecisionEntry {
+                request, reasons, ..
+            }) => {
+                self.any(request.subject.infos())
+                    || self.any(request.subject.directives())
                     || self.any(reasons)
             }
             _ => false,
@@ -158,7 +160,7 @@ impl Scrubber {
             || output
                 .controls
                 .iter()
-                .any(|asked| self.any(&asked.directives))
+                .any(|control| self.any(&control.directives))
             || output
                 .reports
                 .iter()

@@ -58,7 +58,7 @@ pub enum Finding {
         /// The sealed record.
         seq: u64,
         /// The kind of seal.
-        what: &'static str,
+        kind: &'static str,
     },
     /// Bytes that records refer to are missing or differ.
     Bytes {
@@ -101,8 +101,8 @@ impl fmt::Display for Finding {
                     after + 1
                 )
             }
-            Finding::Unsealed { seq, what } => {
-                write!(f, "the {what} at record {seq} is not signed by this key")
+            Finding::Unsealed { seq, kind } => {
+                write!(f, "the {kind} at record {seq} is not signed by this key")
             }
             Finding::Bytes { seq, digest } => {
                 write!(
@@ -187,7 +187,7 @@ pub fn verify(
             Some(range) => check.expect_dropped(range, begins),
             None => check.found(Finding::Unsealed {
                 seq: rows.last,
-                what: "statement of what was dropped",
+                kind: "statement of what was dropped",
             }),
         }
     }
@@ -264,7 +264,7 @@ impl<'a> TrailCheck<'a> {
         } else {
             self.found(Finding::Unsealed {
                 seq,
-                what: seal.what,
+                kind: seal.kind,
             });
         }
     }
@@ -477,12 +477,12 @@ impl<'a> TrailCheck<'a> {
         match head {
             None if last > 0 => self.found(Finding::Unsealed {
                 seq: last,
-                what: "seal of the last record",
+                kind: "seal of the last record",
             }),
             None => {}
             Some(head) if !head.is_by(self.key) => self.found(Finding::Unsealed {
                 seq: head.row().0,
-                what: head.what,
+                kind: head.kind,
             }),
             Some(head) => match head.row() {
                 (seq, sealed) if seq == last => {

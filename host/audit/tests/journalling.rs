@@ -90,7 +90,7 @@ fn entries(place: &Place) -> Vec<AuditEntry> {
 fn decided(entries: &[AuditEntry]) -> Vec<u64> {
     let number = |entry: &AuditEntry| {
         if let AuditEntry::Decision(decision) = entry {
-            Some(decision.request)
+            Some(decision.request_number)
         } else {
             None
         }
@@ -306,7 +306,7 @@ fn changed_journal_is_detected() {
             .flat_map(|at| pieces[*at].clone())
             .collect::<Vec<u8>>()
     };
-    let elsewhere = |wanted, found| FrameError::Elsewhere { wanted, found };
+    let elsewhere = |last, found| FrameError::Elsewhere { last, found };
     assert_eq!(
         is_refused(&copy, &order(&[1, 2, 3]), 1),
         elsewhere(1, 2),
@@ -331,7 +331,7 @@ fn changed_journal_is_detected() {
         is_refused(&copy, &[0; 600], 1),
         FrameError::Length {
             length: 0,
-            again: u32::MAX
+            second_length: u32::MAX
         }
     );
     let long = [bytes.as_slice(), &vec![0; MOST as usize]].concat();

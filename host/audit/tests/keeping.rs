@@ -68,7 +68,9 @@ fn entries(place: &Place) -> Vec<AuditEntry> {
 /// The decisions that are there, with these numbers.
 fn decided(place: &Place, numbers: impl Fn(u64) -> bool) -> Vec<u64> {
     let number = |entry| match entry {
-        AuditEntry::Decision(decision) if numbers(decision.request) => Some(decision.request),
+        AuditEntry::Decision(decision) if numbers(decision.request_number) => {
+            Some(decision.request_number)
+        }
         _ => None,
     };
     entries(place).into_iter().filter_map(number).collect()
@@ -472,7 +474,7 @@ fn infos_of_handshake_are_neither_kept_nor_secrets() {
         })
         .collect();
     assert_eq!(
-        (decisions.len(), decisions[0].ruling),
+        (decisions.len(), decisions[0].verdict),
         (2, DecisionKind::Granted)
     );
     let facts = decisions[1].handshake.as_ref().unwrap();

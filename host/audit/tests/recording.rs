@@ -99,7 +99,7 @@ fn a_call_is_recorded_with_all_that_one_looks_for() {
         records[1]
             .host_calls
             .iter()
-            .any(|call| call.ask == HostCallRequest::Infos),
+            .any(|call| call.request == HostCallRequest::Infos),
         "{records:?}"
     );
     assert!(records[1].usage.fuel.unwrap() > 0);
@@ -303,7 +303,7 @@ fn unrecordable_decision_is_denied_or_told_as_configured() {
             .iter()
             .filter_map(|entry| {
                 if let AuditEntry::Decision(decision) = entry {
-                    Some(decision.ruling)
+                    Some(decision.verdict)
                 } else {
                     None
                 }
@@ -366,7 +366,7 @@ fn handler_instances_are_sampled_and_policy_instances_all_kept() {
     })
     .unwrap();
     let limits = ModuleLimits {
-        max_calls: 3,
+        calls_per_instance: 3,
         ..limits()
     };
     let handler = recorded(

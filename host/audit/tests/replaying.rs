@@ -123,7 +123,7 @@ fn replayed_modules_repeat_recorded_outcomes() {
     handle(&one, [-1, -5, -1], &infos);
     // Each way to fail: a trap, memory, output, host calls, recursion, more at once than may be.
     let tight = ModuleLimits {
-        output: 20_000,
+        output_bytes: 20_000,
         host_calls: 500,
         ..limits()
     };
@@ -134,7 +134,7 @@ fn replayed_modules_repeat_recorded_outcomes() {
     );
     // Memory that is refused because of what others use, which the guest survives.
     let scarce = ModuleLimits {
-        memory_total: 1 << 18,
+        total_memory_bytes: 1 << 18,
         ..limits()
     };
     handle(

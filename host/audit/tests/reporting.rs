@@ -87,7 +87,7 @@ fn decide(audit: &AuditTrail, asked: PolicyRequest, verdict: &Verdict) {
 fn fill(place: &Place) {
     let audit = place.audit();
     let tight = ModuleLimits {
-        output: 20_000,
+        output_bytes: 20_000,
         ..limits()
     };
     let module = load(&audit, "module", "moody", tight);
@@ -254,7 +254,7 @@ fn report_lists_reach_of_modules_and_denied_requests() {
             .keys()
             .map(|limit| limit.name())
             .collect::<Vec<_>>(),
-        ["memory", "output"],
+        ["memory_bytes", "output_bytes"],
         "{found:?}"
     );
     let page = shown(&place);

@@ -134,7 +134,7 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildEr
         }
     }
     Err(BuildError::Missing {
-        what: "clang with wasi-libc".to_owned(),
+        tool: "clang with wasi-libc".to_owned(),
         install: format!(
             "on Debian `apt-get install {}` (`peal module build --install` does that as root), or put zig on PATH, or a WASI SDK at \
              $WASI_SDK_PATH",

@@ -137,7 +137,7 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
             }
             BuildStep::GiveUp => {
                 return Err(BuildError::Missing {
-                    what: format!("a Rust toolchain for {TARGET}"),
+                    tool: format!("a Rust toolchain for {TARGET}"),
                     install: format!(
                         "`rustup target add {TARGET}`, or on Debian `apt-get install {}` (`peal module build --install` does either)",
                         DEBIAN_PACKAGES.join(" ")

@@ -91,7 +91,7 @@ enum PassedOver {
 
 impl PassedOver {
     /// Returns the reason why a registration does not match an event, if it does not.
-    fn why(registration: &HandlerRegistration, event: &Event) -> Option<PassedOver> {
+    fn skip_reason(registration: &HandlerRegistration, event: &Event) -> Option<PassedOver> {
         let is_for = |codes: &EventCodes| match codes {
             EventCodes::Single(code) => *code == event.code,
             EventCodes::Multi(codes) => codes.contains(&event.code),
@@ -104,7 +104,7 @@ impl PassedOver {
             _ if !registration.levels.include(Class::of(event)) => match registration.levels {
                 // An event without infos may still be one that names procs.
                 ClassFilter::JobSpecific if event.infos.is_empty() => {
-                    PassedOver::why(&in_both_classes(registration), event)
+                    PassedOver::skip_reason(&in_both_classes(registration), event)
                 }
                 _ => Some(PassedOver::Class),
             },
@@ -175,7 +175,7 @@ fn rows<'a>(
             let registration = HandlerRegistration::try_from(handler)?;
             let passed_over = match event {
                 Some(_) if !sees => Some(PassedOver::Owner),
-                Some(event) => PassedOver::why(&registration, event),
+                Some(event) => PassedOver::skip_reason(&registration, event),
                 None => None,
             };
             running += usize::from(passed_over.is_none());

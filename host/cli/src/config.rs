@@ -82,7 +82,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
         mut problems,
     } = sources(args, []).check();
     if problems.is_empty() {
-        let components = peal_modules::all(&resolved.modules, &resolved.config);
+        let components = peal_modules::read_components(&resolved.modules, &resolved.config);
         problems.extend(
             components
                 .err()
@@ -186,7 +186,7 @@ pub fn sources(
     ConfigSources {
         file: args.config,
         environment: std::env::vars_os().collect(),
-        given: args.set.into_iter().chain(options).collect(),
+        overrides: args.set.into_iter().chain(options).collect(),
         capabilities: Capability::ALL.map(Capability::name).to_vec(),
         system: system_resources(),
     }

@@ -210,7 +210,12 @@ pub fn blocked_files(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec
 }
 
 fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
-    let at = |key| module.given(key).cloned().unwrap_or(ProblemOrigin::BuiltIn);
+    let at = |key| {
+        module
+            .origin_of(key)
+            .cloned()
+            .unwrap_or(ProblemOrigin::BuiltIn)
+    };
     let shut = |(path, mode): (PathBuf, FilesMode)| {
         let (lets, key) = match mode {
             FilesMode::Read => (raised.can_read(&path), "read_only_paths"),

@@ -32,11 +32,11 @@ impl Interrupts {
     pub fn new() -> std::io::Result<Interrupts> {
         let ignored = ignored_signals();
         let (tell, wishes) = mpsc::channel(16);
-        let heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
-        for kind in END.iter().chain(&FORWARD).copied().filter(heard) {
+        let is_heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
+        for kind in END.iter().chain(&FORWARD).copied().filter(is_heard) {
             let (mut arrivals, tell) = (signal(kind)?, tell.clone());
             let number = kind.as_raw_value();
-            let wish = move || {
+            let action = move || {
                 if END.contains(&kind) {
                     UserSignal::End(number)
                 } else {
@@ -44,7 +44,7 @@ impl Interrupts {
                 }
             };
             tokio::spawn(async move {
-                while arrivals.recv().await.is_some() && tell.send(wish()).await.is_ok() {}
+                while arrivals.recv().await.is_some() && tell.send(action()).await.is_ok() {}
             });
         }
         Ok(Interrupts { wishes })
@@ -53,7 +53,7 @@ impl Interrupts {
     /// Returns the next signal.
     pub async fn next(&mut self) -> UserSignal {
         match self.wishes.recv().await {
-            Some(wish) => wish,
+            Some(action) => action,
             // All signals are ignored.
             None => std::future::pending().await,
         }

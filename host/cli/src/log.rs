@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Limit of a message's length, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_MESSAGE_BYTES: u64 = 1 << 20;
 /// Exit status if the message was not logged by all channels.
 const NOT_LOGGED: u8 = 1;
 
@@ -102,11 +102,11 @@ fn message(given: Option<String>) -> Result<String> {
     let mut text = String::new();
     let read = io::stdin()
         // One byte above the limit shows that the message is too long.
-        .take(LONGEST + 1)
+        .take(MAX_MESSAGE_BYTES + 1)
         .read_to_string(&mut text)
         .context("cannot read the message from standard input")?;
-    if read as u64 > LONGEST {
-        bail!("the message on standard input has more than {LONGEST} bytes");
+    if read as u64 > MAX_MESSAGE_BYTES {
+        bail!("the message on standard input has more than {MAX_MESSAGE_BYTES} bytes");
     }
     Ok(text)
 }

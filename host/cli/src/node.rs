@@ -144,7 +144,7 @@ impl PreparedServer {
         command: RecorderCommand,
     ) -> Result<PreparedServer> {
         // First, so that an invalid configuration changes nothing.
-        let wanted = peal_modules::all(&resolved.modules, &resolved.config)?;
+        let wanted = peal_modules::read_components(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
         let loading =
@@ -172,7 +172,7 @@ impl PreparedServer {
     ) -> Result<PreparedServer> {
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
-            Ok(()) => peal_modules::all(&resolved.modules, &resolved.config),
+            Ok(()) => peal_modules::read_components(&resolved.modules, &resolved.config),
             Err(problems) => Err(problems.clone()),
         };
         if resolved.config.store.path.is_none() {
@@ -216,7 +216,7 @@ pub struct StandaloneHandlers {
     /// Chain of the handlers.
     pub chain: StandaloneChain,
     /// Requests of the handlers.
-    pub wanted: mpsc::Receiver<HandlerRequest>,
+    pub requests: mpsc::Receiver<HandlerRequest>,
     /// Sinks of the log channels.
     pub sinks: Arc<Sinks>,
     /// Recorder of jobs, if there is a store.
@@ -245,11 +245,11 @@ impl StandaloneHandlers {
             gid: getgid().as_raw(),
         };
         let settings = config::server_settings(config).chains;
-        let (chain, wanted) =
+        let (chain, requests) =
             StandaloneChain::start((job, us), hosted.chains, &pools, settings, notices);
         StandaloneHandlers {
             chain,
-            wanted,
+            requests,
             sinks,
             keeper,
             beginning,

@@ -20,7 +20,7 @@ const ROOT: [&str; 2] = ["0", "root"];
 
 /// Variables that are kept of another user's environment: they name no file that the server would
 /// read or write.
-const KEPT: [&str; 9] = [
+const KEPT_VARIABLES: [&str; 9] = [
     "COLORTERM",
     "LANG",
     "LANGUAGE",
@@ -110,7 +110,7 @@ fn has_requester(variables: &[(OsString, OsString)]) -> bool {
 fn is_kept(name: &OsStr) -> bool {
     // PATH is replaced. If it counted as dropped, the new program would execute itself without end.
     name == "PATH"
-        || KEPT.iter().any(|kept| name == *kept)
+        || KEPT_VARIABLES.iter().any(|kept| name == *kept)
         || name.as_encoded_bytes().starts_with(KEPT_PREFIX.as_bytes())
 }
 

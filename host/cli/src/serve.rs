@@ -5,7 +5,7 @@ use crate::{
     compiler, config, confinement,
     node::{self, LocalServer, PreparedServer},
     process_setup,
-    reload::{self, Reloading},
+    reload::{self, ReloadableConfig},
     service_manager::{Manager, ServiceState},
     troubles::Troubles,
 };
@@ -27,13 +27,13 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     // First, since the environment can choose the configuration.
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
-    let given: Vec<SettingOverride> = args
+    let overrides: Vec<SettingOverride> = args
         .at
         .socket
         .iter()
         .map(|path| socket_option(path))
         .collect();
-    let readable = config::load_for_server(args.at.config.clone(), given.clone())?;
+    let readable = config::load_for_server(args.at.config.clone(), overrides.clone())?;
     let config = readable.resolved.config.clone();
     // The socket is claimed first, so that a second server changes nothing of the first one's.
     let claim = SocketClaim::new(
@@ -44,7 +44,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             .unwrap_or_else(admin::usual_socket),
     )?;
     let socket = claim.path().to_owned();
-    let files = reload::named(&args.at.config, &given);
+    let files = reload::named_files(&args.at.config, &overrides);
     // A confined process cannot start programs.
     let compilers = compiler::start(&config)?;
     let (wall, observer) = confinement::confine(&readable, &files, &socket)?;
@@ -69,7 +69,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         let uri = node.server.uri().clone();
         let troubles = Troubles::new(node.audit, node.store.clone(), node.deployer.troubles());
         troubles.configured(node.refused.map(|problems| problems.to_string()));
-        let told = troubles.clone();
+        let shared_troubles = troubles.clone();
         let parts = AdminParts {
             group,
             max_jobs: config.admin.max_jobs,
@@ -81,16 +81,16 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             chains: node.server.chains(),
             notices: notices.clone(),
             store: node.store.clone(),
-            troubles: Box::new(move || told.list()),
+            troubles: Box::new(move || shared_troubles.list()),
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
         let metrics = node.server.metrics();
         let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
         let sinks = readable.resolved.sinks.iter().map(|sink| sink.settings.clone()).collect();
         let (looked_at, current) = (reload::looked_at(&readable.resolved), readable.resolved.config);
-        let reloading = Reloading {
+        let reloading = ReloadableConfig {
             sources,
-            given,
+            overrides,
             current,
             endpoint,
             metrics,
@@ -166,7 +166,7 @@ async fn supervise(
     channel: &AdminChannel,
     mut orders: mpsc::Receiver<ProcessCommand>,
     signals: &mut Signals,
-    (mut reloading, mut watches): (Reloading, ConfigWatches),
+    (mut reloading, mut watches): (ReloadableConfig, ConfigWatches),
     manager: &Manager,
 ) -> ServeEnd {
     let mut draining = false;
@@ -253,14 +253,14 @@ struct ConfigWatches {
 }
 
 impl ConfigWatches {
-    fn follow(&mut self, reloading: &Reloading) {
+    fn follow(&mut self, reloading: &ReloadableConfig) {
         if let Some(watch) = &mut self.files {
             watch.follow(reloading.files());
         }
         self.follow_users(reloading);
     }
 
-    fn follow_users(&mut self, reloading: &Reloading) {
+    fn follow_users(&mut self, reloading: &ReloadableConfig) {
         if let Some(watch) = &mut self.users {
             watch.follow(reloading.user_files());
         }
@@ -268,7 +268,7 @@ impl ConfigWatches {
 }
 
 async fn reload(
-    reloading: &mut Reloading,
+    reloading: &mut ReloadableConfig,
     prompt: ReloadTrigger,
     manager: &Manager,
     then: ServiceState,

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Capacity of the queue of notifications.
-const WAITING: usize = 64;
+const MAX_QUEUED_NOTIFICATIONS: usize = 64;
 
 /// Notification to the service manager.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +36,10 @@ impl Manager {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Manager(None);
         }
-        let (tell, told) = sync_channel(WAITING);
+        let (tell, states) = sync_channel(MAX_QUEUED_NOTIFICATIONS);
         let started = thread::Builder::new()
             .name("peal-manager".to_owned())
-            .spawn(move || work(&told));
+            .spawn(move || work(&states));
         let failed = started.inspect_err(
             |error| tracing::warn!(%error, "service manager not notified: thread not started"),
         );
@@ -84,8 +84,8 @@ impl Manager {
     }
 }
 
-fn work(told: &Receiver<ServiceState>) {
-    for state in told {
+fn work(states: &Receiver<ServiceState>) {
+    for state in states {
         let done = match state {
             ServiceState::Ready => {
                 sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")])

@@ -5,7 +5,7 @@ use peal_server::{ChainResults, Notice, RequestedTermination};
 use std::io::Write;
 
 /// Limit of a text's length, in characters.
-const LONGEST: usize = 200;
+const MAX_SHOWN_CHARACTERS: usize = 200;
 
 /// Returns true for notices that the transcript shows.
 pub fn is_shown(notice: &Notice) -> bool {
@@ -133,10 +133,14 @@ fn name(step: &ChainResult) -> String {
 
 /// Escapes a text of a program or component, so that it cannot end a line or move the cursor.
 fn plain(text: &str) -> String {
-    text.escape_debug().take(LONGEST).collect()
+    text.escape_debug().take(MAX_SHOWN_CHARACTERS).collect()
 }
 
 /// Formats a value in few characters, none of which can move the cursor.
 fn short(value: &Value) -> String {
-    value.to_string().chars().take(LONGEST).collect()
+    value
+        .to_string()
+        .chars()
+        .take(MAX_SHOWN_CHARACTERS)
+        .collect()
 }

@@ -77,8 +77,10 @@ impl KnownData {
         self.groups
             .insert(group.name.clone(), group.members.clone());
         // A group without a context id adds nothing: a get can name a group by that id only.
-        for ((proc, infos), context_id) in
-            group.said.iter().zip(group.context_id.into_iter().cycle())
+        for ((proc, infos), context_id) in group
+            .member_infos
+            .iter()
+            .zip(group.context_id.into_iter().cycle())
         {
             let bytes = infos.iter().map(|info| Size::of_info(info).bytes).sum();
             if let Some(room) = self.remaining_bytes.checked_sub(bytes) {
@@ -104,8 +106,9 @@ impl KnownData {
     pub(crate) fn find(&self, proc: &Proc, key: &Key, context_id: Option<u64>) -> Option<Value> {
         match context_id {
             Some(id) => {
-                let said = self.member_infos.get(&(id, proc.clone()))?;
-                said.iter()
+                let infos = self.member_infos.get(&(id, proc.clone()))?;
+                infos
+                    .iter()
                     .rev()
                     .find(|info| info.key == *key)
                     .map(|info| info.value.clone())

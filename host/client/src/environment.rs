@@ -27,10 +27,10 @@ impl Environment {
     ) -> Result<Environment, ClientError> {
         let text = |name| get(name).map(|value| value.to_string_lossy().into_owned());
         let need = |variable| text(variable).ok_or(ClientError::NotSet { variable });
-        let bad = |variable, value: &str, wanted| ClientError::BadVariable {
+        let bad = |variable, value: &str, expected| ClientError::BadVariable {
             variable,
             value: value.to_owned(),
-            wanted,
+            expected,
         };
         let uri = need(variable::SERVER_URI)?;
         let server = uri.parse().map_err(|_| {

@@ -284,7 +284,7 @@ impl ClientHandlers {
         call: Box<PendingHandler<Handler>>,
         wishes: HandlerRequests,
     ) -> Option<ClientChainRun> {
-        let (tell, told) = oneshot::channel();
+        let (tell, handled) = oneshot::channel();
         let is_queued = self.thread.try_run(move || {
             // The receiver may be gone with the client.
             let _ = tell.send(walk(NextHandler::Call(*call), wishes, Walker::Thread));
@@ -293,7 +293,7 @@ impl ClientHandlers {
             tracing::error!("event not handled: handlers' thread has no room");
             return None;
         }
-        told.await.ok()
+        handled.await.ok()
     }
 
     /// Waits for the outcome of a deferred handler, at most for the limit.

@@ -20,7 +20,7 @@ pub struct JobControlResult {
 
 impl JobControlResult {
     pub(crate) fn from_infos(infos: Vec<Info>) -> JobControlResult {
-        let not_done = ProcOutcome::all(&infos)
+        let not_done = ProcOutcome::parse_outcomes(&infos)
             .into_iter()
             .filter(|outcome| !outcome.status.is_success());
         JobControlResult {
@@ -45,7 +45,7 @@ pub struct ProcOutcome {
 impl ProcOutcome {
     /// Returns the results by proc in a reply, which may be that of a refused request
     /// ([`ClientError::Refused`]).
-    pub fn all(infos: &[Info]) -> Vec<ProcOutcome> {
+    pub fn parse_outcomes(infos: &[Info]) -> Vec<ProcOutcome> {
         outcomes(&infos.iter().collect::<Vec<_>>())
     }
 }

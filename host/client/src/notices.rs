@@ -1,5 +1,5 @@
 //! Registration for events, and raising of events.
-use crate::{Client, ClientError, Handler, queue::QueuedItem, session::ClientSession};
+use crate::{Client, ClientError, Handler, queued_item::QueuedItem, session::ClientSession};
 use peal_core::{
     audience,
     registration::{HandlerRegistration, RegistrationId},
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Registers these codes for the client itself, whether or not handlers exist for them.
-    pub(crate) async fn want(&self, codes: &[Status]) -> Result<(), ClientError> {
+    pub(crate) async fn register_codes(&self, codes: &[Status]) -> Result<(), ClientError> {
         let want = async {
             let turn = self.session().changes.lock().await;
             let answers = self
@@ -117,7 +117,7 @@ impl Client {
         if audience::includes(&event, self.me()) {
             let queue = &self.session().queue;
             let own = QueuedItem::Event(event);
-            let room = async { Ok(queue.room(&own).await) };
+            let room = async { Ok(queue.reserve(&own).await) };
             let room = self
                 .bounded(CommandCode::Notify, self.answer_limit(), room)
                 .await?;

@@ -2,7 +2,8 @@
 use crate::{
     Call, ClientError, ClientSettings, ServerInfo,
     open_requests::{Answer, NoRoom, OpenReplies, ReplyRecipient},
-    queue::{EventQueue, QueuedItem},
+    queue::EventQueue,
+    queued_item::{LossDetection, QueuedItem},
 };
 use peal_model::{CommandCode, Info, Proc, Reply, Request};
 use peal_wire::{
@@ -10,10 +11,7 @@ use peal_wire::{
     FrameDecoder, GDS_HASH, Hello, PeerKind, Release, ServerUri, Tag, Welcome, WelcomeDecoder,
     WireError,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, Interest},
     net::{
@@ -28,24 +26,7 @@ use tokio::{
 const RELEASE: &str = "6.0.0";
 
 /// Capacity of the queue of requests to write; further callers wait.
-const REQUESTS: usize = 256;
-
-/// Flag that a connection is held. The end of a connection is a loss only while it is held: neither
-/// before it was added nor after it was detached.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LossDetection(Arc<AtomicBool>);
-
-impl LossDetection {
-    /// Sets the flag.
-    pub(crate) fn set(&self, held: bool) {
-        self.0.store(held, Ordering::SeqCst);
-    }
-
-    /// Returns the flag.
-    pub(crate) fn get(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
+const MAX_QUEUED_REQUESTS: usize = 256;
 
 /// Server to connect to, and the peer that connects.
 pub(crate) struct ConnectTarget {
@@ -100,7 +81,7 @@ impl PendingReply {
 /// Connection after its handshake.
 pub(crate) struct ServerConnection {
     /// Flag that the end of the connection is a loss.
-    pub(crate) held: LossDetection,
+    pub(crate) loss_detection: LossDetection,
     /// Server, by the name that it states.
     pub(crate) server: ServerUri,
     /// Release of the server, if stated.
@@ -204,18 +185,18 @@ impl ServerConnection {
             buffer_type: BufferType::NonDescribed,
             limits: settings.wire,
         };
-        let (frames, outgoing) = mpsc::channel(REQUESTS);
+        let (frames, outgoing) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let open = Arc::new(OpenReplies::new(
             settings.max_open_calls,
             settings.max_open_events,
         ));
         let (reader, writer) = stream.into_split();
-        let held = LossDetection::default();
+        let loss_detection = LossDetection::default();
         let inbound = Inbound {
             codec,
             open: open.clone(),
             queue: queue.clone(),
-            held: held.clone(),
+            loss_detection: loss_detection.clone(),
             server: server.clone(),
         };
         // The close by the server ends the reader, the drop of the last reference ends the writer.
@@ -229,7 +210,7 @@ impl ServerConnection {
         let release = to.release;
         Ok(Connected {
             link: Arc::new(ServerConnection {
-                held,
+                loss_detection,
                 server,
                 release,
                 codec,
@@ -256,7 +237,7 @@ impl ServerConnection {
         // Both waits come before the request is opened: a caller that gives up in them leaves no
         // open request behind.
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
-        let room = self.room(call).await?;
+        let room = self.reserve(call).await?;
         let (tag, answer) = self
             .open
             .ask(request.command(), place)
@@ -272,7 +253,7 @@ impl ServerConnection {
     /// Sends the one request that has no reply.
     pub(crate) async fn send_without_reply(&self, request: Request) -> Result<(), ClientError> {
         let (call, payload) = self.pack_call(&request)?;
-        let room = self.room(call).await?;
+        let room = self.reserve(call).await?;
         let tag = self.open.tag().map_err(|_| self.lost(call))?;
         room.send(self.frame(tag, payload));
         Ok(())
@@ -280,7 +261,7 @@ impl ServerConnection {
 
     /// Sends a heartbeat: a frame without a payload and without a reply.
     pub(crate) async fn beat(&self) -> Result<(), ClientError> {
-        let room = self.room(Call(CommandCode::Monitor)).await?;
+        let room = self.reserve(Call(CommandCode::Monitor)).await?;
         room.send(self.frame(Tag::HEARTBEAT, Vec::new()));
         Ok(())
     }
@@ -289,7 +270,7 @@ impl ServerConnection {
     /// reply.
     pub(crate) async fn raise(&self, request: Request) -> Result<bool, ClientError> {
         let (call, payload) = self.pack(&request)?;
-        let room = self.room(call).await?;
+        let room = self.reserve(call).await?;
         match self.open.raise(request.command()) {
             Ok(tag) => {
                 room.send(self.frame(tag, payload));
@@ -335,7 +316,7 @@ impl ServerConnection {
         Ok((call, payload))
     }
 
-    async fn room(&self, call: Call) -> Result<mpsc::Permit<'_, Frame>, ClientError> {
+    async fn reserve(&self, call: Call) -> Result<mpsc::Permit<'_, Frame>, ClientError> {
         self.frames.reserve().await.map_err(|_| self.lost(call))
     }
 
@@ -421,7 +402,7 @@ struct Inbound {
     codec: Codec,
     open: Arc<OpenReplies>,
     queue: EventQueue,
-    held: LossDetection,
+    loss_detection: LossDetection,
     server: ServerUri,
 }
 
@@ -459,7 +440,7 @@ impl Inbound {
         self.queue
             // No room is awaited: observers must learn of the loss even if no handler makes
             // progress.
-            .put(QueuedItem::Lost(self.held, self.server), None);
+            .put(QueuedItem::Lost(self.loss_detection, self.server), None);
     }
 
     /// Waits until the queue has room for an item. If the server has closed the connection, it is
@@ -470,7 +451,7 @@ impl Inbound {
         arrival: &QueuedItem,
         reader: &OwnedReadHalf,
     ) -> Option<OwnedSemaphorePermit> {
-        let room = self.queue.room(arrival);
+        let room = self.queue.reserve(arrival);
         tokio::select! {
             // Free room is taken even after the close, since its permit bounds the memory.
             biased;

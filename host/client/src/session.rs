@@ -7,7 +7,8 @@ use crate::{
     group::InvitationAnswer,
     handler::{ExternalHandler, Handler, RaisedEvent},
     lock,
-    queue::{Arrivals, EventQueue, QueuedItem},
+    queue::{Arrivals, EventQueue},
+    queued_item::QueuedItem,
     server_connection::{ConnectTarget, Connected, PendingReply, ServerConnection},
 };
 use peal_core::{
@@ -63,7 +64,9 @@ impl ClientSession {
         queue: EventQueue,
     ) -> ClientSession {
         // The job data have arrived over it, so its end is a loss from now on.
-        first.iter().for_each(|first| first.held.set(true));
+        first
+            .iter()
+            .for_each(|first| first.loss_detection.set(true));
         let presence = if first.is_some() {
             ServerPresence::Servers
         } else {
@@ -180,7 +183,7 @@ impl ClientSession {
         match links.iter().position(|link| link.server.proc == *server) {
             Some(at) => {
                 let link = links.remove(at);
-                link.held.set(false);
+                link.loss_detection.set(false);
                 Ok(link)
             }
             None => Err(not_attached(&links, server)),
@@ -190,7 +193,7 @@ impl ClientSession {
     /// Removes all connections.
     pub(crate) fn detach_all(&self) -> Vec<Arc<ServerConnection>> {
         let links = std::mem::take(&mut *lock(&self.links));
-        links.iter().for_each(|link| link.held.set(false));
+        links.iter().for_each(|link| link.loss_detection.set(false));
         links
     }
 
@@ -204,7 +207,7 @@ impl ClientSession {
         // A copy, since the lock of the list must not be held across an await.
         let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
-            let told = match what.clone() {
+            let updated = match what.clone() {
                 ServerUpdate::Nothing => return Ok(pending),
                 ServerUpdate::Register(codes, levels) => {
                     let posted = link
@@ -220,7 +223,7 @@ impl ClientSession {
                         .await
                 }
             };
-            match told {
+            match updated {
                 // The other servers must receive the change all the same.
                 Err(error) if at == 0 => refused = Some(error),
                 Err(error) => tracing::warn!(%error, "registration change not sent to a server"),
@@ -396,12 +399,12 @@ impl ClientSession {
             server,
             limit,
         };
-        let told = timeout(limit, self.update_servers(for_server))
+        let updated = timeout(limit, self.update_servers(for_server))
             .await
             .unwrap_or(Err(late));
         drop(turn);
         let session = self.clone();
-        let answers = told.inspect_err(|_| self.clone().give_up(id))?;
+        let answers = updated.inspect_err(|_| self.clone().give_up(id))?;
         self.runtime.spawn(async move {
             // The first is that of the server that calls go to, the only one that can refuse.
             for answer in answers.into_iter().take(1) {
@@ -421,7 +424,7 @@ impl ClientSession {
             for event in events {
                 if audience::includes(&event, &session.me) {
                     let own = QueuedItem::Event(event.clone());
-                    let room = session.queue.room(&own).await;
+                    let room = session.queue.reserve(&own).await;
                     session.queue.put(own, room);
                 }
                 if event.range == Range::ProcLocal {
@@ -528,7 +531,7 @@ impl Attaching<'_> {
             .clone();
         // The flag is set before the check. Otherwise an end between the two would be reported
         // neither to the caller nor to a handler.
-        link.held.set(true);
+        link.loss_detection.set(true);
         if link.is_lost() {
             return Err(ClientError::Lost {
                 call,
@@ -543,7 +546,7 @@ impl Attaching<'_> {
 impl Drop for Attaching<'_> {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
-            link.held.set(false);
+            link.loss_detection.set(false);
             lock(&self.session.links).retain(|other| !Arc::ptr_eq(other, &link));
         }
     }

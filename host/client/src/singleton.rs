@@ -80,7 +80,7 @@ fn singleton(places: &Places) -> Result<Proc, ClientError> {
     let nspace = Nspace::new(name).map_err(|_| ClientError::BadVariable {
         variable: "PMIX_HOSTNAME",
         value: name.to_owned(),
-        wanted: "the name of a host",
+        expected: "the name of a host",
     })?;
     Ok(Proc::new(nspace, Rank(0)))
 }

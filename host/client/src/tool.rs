@@ -180,7 +180,7 @@ async fn find(
                 release: None,
                 rest: Vec::new(),
             },
-            AttachTarget::File(path) => rendezvous::named(&path)?,
+            AttachTarget::File(path) => rendezvous::read_named_file(&path)?,
             AttachTarget::System => places.system()?,
             AttachTarget::Pid(pid) => places.pid(pid)?,
             AttachTarget::Nspace(nspace) => places.nspace(&nspace)?,

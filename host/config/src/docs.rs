@@ -192,7 +192,7 @@ fn table<T: SettingsTable>(
         let (default, meaning, wanted) = (
             default(setting, &T::default()),
             setting.meaning(),
-            setting.wanted(),
+            setting.accepted_values(),
         );
         line(
             text,
@@ -227,7 +227,7 @@ fn describe<T: SettingsTable>(text: &mut String, setting: &Setting<T>, of: &T) {
         }
         _ => String::new(),
     };
-    let wanted = setting.wanted();
+    let wanted = setting.accepted_values();
     comment(
         text,
         "",

@@ -34,7 +34,7 @@ pub type SinkEntry = TableEntry<Sink>;
 
 impl<T> TableEntry<T> {
     /// Returns the origin of a setting; `None` if it has its default.
-    pub fn given(&self, key: &str) -> Option<&ProblemOrigin> {
+    pub fn origin_of(&self, key: &str) -> Option<&ProblemOrigin> {
         self.origins.get(key)
     }
 
@@ -46,7 +46,7 @@ impl<T> TableEntry<T> {
     /// Returns the origin that a problem with a setting names: its key, or the table if it was not
     /// given.
     pub fn at(&self, key: &str) -> &ProblemOrigin {
-        self.given(key).unwrap_or(&self.table)
+        self.origin_of(key).unwrap_or(&self.table)
     }
 
     /// Creates a problem with a setting.
@@ -145,7 +145,7 @@ impl ParsedSettings {
                  belong into peal.toml",
                 quoted(name.get_ref())
             );
-            reading.wrong(&name.span(), message);
+            reading.add_problem(&name.span(), message);
         }
         take_tables(table, &mut self.modules, reading);
     }
@@ -169,13 +169,13 @@ fn take_tables<T: NamedTable>(
                 .any(|(key, _)| is_of_all_modules(key.get_ref()))
         };
         if head == Module::HEAD && value.get_ref().as_table().is_some_and(is_section) {
-            return reading.wrong(
+            return reading.add_problem(
                 &name.span(),
                 "unknown key \"module\"; did you mean `modules`?",
             );
         }
         let found = described(value.get_ref());
-        return reading.wrong(
+        return reading.add_problem(
             &value.span(),
             format!("{head} is {found}; write [[{head}]]"),
         );
@@ -183,7 +183,7 @@ fn take_tables<T: NamedTable>(
     for table in tables.iter() {
         match table.get_ref() {
             DeValue::Table(one) => take_table(one, &table.span(), into, reading),
-            other => reading.wrong(
+            other => reading.add_problem(
                 &table.span(),
                 format!("a {head} is {}; write [[{head}]]", described(other)),
             ),
@@ -204,9 +204,9 @@ fn take_table<T: NamedTable>(
         let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
         // An invalid value has been reported already.
         if !origins.contains_key(setting.key) {
-            reading.wrong(
+            reading.add_problem(
                 span,
-                format!("a {head} needs `{name}`, {}", setting.wanted()),
+                format!("a {head} needs `{name}`, {}", setting.accepted_values()),
             );
         }
     }
@@ -226,10 +226,10 @@ fn take_table<T: NamedTable>(
             &key,
             format!("{key} is {name}, as that of {there}; names are given once"),
         ));
-    } else if into.len() == T::MOST {
-        reading.wrong(
+    } else if into.len() == T::MAX_ENTRIES {
+        reading.add_problem(
             span,
-            format!("there are more than {} of [[{head}]]", T::MOST),
+            format!("there are more than {} of [[{head}]]", T::MAX_ENTRIES),
         );
     } else {
         // Also a flawed entry, since others may name it.
@@ -246,7 +246,7 @@ fn parse<'i>(text: &'i str, reading: &mut DocumentParser<'_>) -> Option<Spanned<
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
     for error in &errors {
-        reading.wrong(
+        reading.add_problem(
             &error.span().unwrap_or_default(),
             error.message().replace('\n', ", "),
         );
@@ -278,7 +278,7 @@ fn read_table<'t, 'i: 't, T: SettingsTable>(
         } else if T::ALL.iter().any(|setting| is_within(setting.key, &key)) {
             match value.get_ref() {
                 DeValue::Table(table) => read_table(table.iter(), &key, into, origins, reading),
-                other => reading.wrong(
+                other => reading.add_problem(
                     &value.span(),
                     format!(
                         "{key} is {}; it is a section: write [{key}]",
@@ -287,7 +287,7 @@ fn read_table<'t, 'i: 't, T: SettingsTable>(
                 ),
             }
         } else {
-            reading.wrong(&name.span(), unknown::<T>(prefix, name.get_ref()));
+            reading.add_problem(&name.span(), unknown::<T>(prefix, name.get_ref()));
         }
     }
 }

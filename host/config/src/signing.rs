@@ -137,7 +137,7 @@ impl ValueKind<TrustedKey> for SignerPublicKey {
             .as_str()
             .and_then(|text| TrustedKey::parse(text).ok());
         if key.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         key
     }
@@ -146,7 +146,7 @@ impl ValueKind<TrustedKey> for SignerPublicKey {
         Some(Value::String(value.text.clone()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "a public key of minisign: 56 characters that begin with RW".to_owned()
     }
 }

@@ -54,7 +54,11 @@ impl Resolved {
 }
 
 fn entry<T: SettingsTable>(entry: &TableEntry<T>) -> Vec<Shown> {
-    let origin = |setting: &Setting<T>| entry.given(setting.key).unwrap_or(&ProblemOrigin::BuiltIn);
+    let origin = |setting: &Setting<T>| {
+        entry
+            .origin_of(setting.key)
+            .unwrap_or(&ProblemOrigin::BuiltIn)
+    };
     T::ALL
         .iter()
         .map(|setting| shown(setting, &entry.settings, origin(setting)))

@@ -1,5 +1,5 @@
 //! The two event classes, and filters for them.
-use crate::audience::EventTargets;
+use crate::event_targets::EventTargets;
 use peal_model::{Event, Info, Infos, Range, Status, Value, key};
 
 /// The class of an event (RFC 0002, "PMIx Event Notification").
@@ -89,13 +89,13 @@ impl ClassFilter {
 pub(crate) struct EventSummary {
     pub(crate) code: Status,
     pub(crate) class: Class,
-    pub(crate) marking: Marking,
-    pub(crate) affects: Affects,
+    pub(crate) marking: DefaultDelivery,
+    pub(crate) affects: AffectedProcs,
 }
 
 /// The marking of an event for default registrations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Marking {
+pub(crate) enum DefaultDelivery {
     /// Default registrations receive the event.
     Ordinary,
     /// Default registrations do not receive the event (`PMIX_EVENT_NON_DEFAULT`).
@@ -104,7 +104,7 @@ pub(crate) enum Marking {
 
 /// The procs that an event affects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Affects {
+pub(crate) enum AffectedProcs {
     /// The event names no affected procs, so it may affect any.
     Anybody,
     /// The event names the affected procs.
@@ -115,14 +115,14 @@ impl EventSummary {
     /// Returns the summary of an event with these targets.
     pub(crate) fn of(event: &Event, aim: &EventTargets) -> EventSummary {
         let marking = if event.is_non_default() {
-            Marking::NonDefault
+            DefaultDelivery::NonDefault
         } else {
-            Marking::Ordinary
+            DefaultDelivery::Ordinary
         };
         let affects = if aim.names_affected() {
-            Affects::Named
+            AffectedProcs::Named
         } else {
-            Affects::Anybody
+            AffectedProcs::Anybody
         };
         let class = match event.range {
             Range::Namespace => Class::JobSpecific,

@@ -108,10 +108,10 @@ pub enum RuleDenial {
         named: u32,
     },
     /// The requester's user is unknown.
-    #[error("nobody knows whose {} is", name(.0.as_ref()))]
+    #[error("user of {} is unknown: the kernel reports no owner of its connection", name(.0.as_ref()))]
     Nobody(Option<Proc>),
     /// The event claims another source.
-    #[error("{} claims that another was the source of its event", name(.0.as_ref()))]
+    #[error("{} names another proc as the source of its event (PMIX_EVENT_PROXY)", name(.0.as_ref()))]
     ForeignSource(Option<Proc>),
     /// A tool belongs to a user without jobs here.
     #[error("a tool of user {uid}, which has no job here; the server runs as user {server}")]

@@ -176,13 +176,14 @@ impl<'a> AppRanks<'a> {
             Info::new(key::PMIX_APP_SIZE, Value::Uint32(self.app.size)),
             Info::new(key::PMIX_APPLDR, Value::Rank(Rank(self.leader))),
         ];
-        let said = [
+        let texts = [
             (key::PMIX_APP_ARGV, &self.app.command),
             (key::PMIX_WDIR, &self.app.wdir),
         ];
         values.extend(
-            said.into_iter()
-                .filter_map(|(key, said)| Some(Info::new(key, Value::string(said.as_deref()?)))),
+            texts
+                .into_iter()
+                .filter_map(|(key, texts)| Some(Info::new(key, Value::string(texts.as_deref()?)))),
         );
         values
     }

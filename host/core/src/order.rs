@@ -4,9 +4,9 @@
 //! multi-code and default registrations; then LAST. Inside a category: FIRST_IN_CATEGORY, the list,
 //! LAST_IN_CATEGORY.
 use crate::{
-    audience::EventTargets,
     chain::{ChainMember, ChainRun},
     class::EventSummary,
+    event_targets::EventTargets,
     registration::{
         Category, ChainPlacement, HandlerRegistration, Mode, RegistrationError, RegistrationId,
     },
@@ -303,8 +303,8 @@ impl<H> Registrations<H> {
         match Category::ALL.into_iter().find(elsewhere) {
             Some(theirs) => Err(RegistrationError::OtherCategory {
                 name: name.to_owned(),
-                theirs,
-                ours,
+                existing: theirs,
+                requested: ours,
             }),
             None => Err(RegistrationError::NoSuchName {
                 name: name.to_owned(),

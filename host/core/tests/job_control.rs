@@ -37,8 +37,8 @@ fn ask(targets: &[Proc], directives: Vec<Info>) -> Result<ParsedJobControl, JobC
     read(Some(&proc("mine", 1)), targets, directives, ranks)
 }
 
-fn wanted(directives: &[Info]) -> RequestedAction {
-    ask(&[], directives.to_vec()).unwrap().wanted
+fn action(directives: &[Info]) -> RequestedAction {
+    ask(&[], directives.to_vec()).unwrap().action
 }
 
 fn yes(key: KeyName) -> Info {
@@ -93,7 +93,7 @@ fn each_action_by_its_directive() {
         let id = text(key::PMIX_JOB_CTRL_ID, "mine");
         let asked = ask(&[], vec![id, directive.clone()]).unwrap();
         assert_eq!(
-            asked.wanted,
+            asked.action,
             RequestedAction::Act {
                 action,
                 targets: mine()
@@ -112,7 +112,7 @@ fn each_action_by_its_directive() {
 fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
     let kill = |targets: &[Proc]| match ask(targets, vec![yes(key::PMIX_JOB_CTRL_KILL)])
         .unwrap()
-        .wanted
+        .action
     {
         RequestedAction::Act { targets, .. } => targets,
         other => panic!("{other:?}"),
@@ -170,7 +170,7 @@ fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
             method,
             timeout,
         };
-        let asked = wanted(&[vec![ckpt.clone()], more.clone()].concat());
+        let asked = action(&[vec![ckpt.clone()], more.clone()].concat());
         assert_eq!(
             asked,
             RequestedAction::Checkpoint {
@@ -216,9 +216,9 @@ fn requests_without_action_on_own_procs_are_parsed() {
         vec![yes(key::PMIX_JOB_CTRL_PREEMPTIBLE), both],
     )
     .unwrap();
-    assert_eq!(asked.wanted, declares);
+    assert_eq!(asked.action, declares);
 
-    let cancel = |value| wanted(&[Info::new(key::PMIX_JOB_CTRL_CANCEL, value)]);
+    let cancel = |value| action(&[Info::new(key::PMIX_JOB_CTRL_CANCEL, value)]);
     assert_eq!(
         cancel(Value::string("ck")),
         RequestedAction::Cancel(RequestSelector::Named("ck".to_owned()))
@@ -239,10 +239,10 @@ fn requests_without_action_on_own_procs_are_parsed() {
         nodes: "node[01-16]".to_owned(),
         image: image.map(str::to_owned),
     };
-    assert_eq!(wanted(std::slice::from_ref(&nodes)), provision(None));
-    assert_eq!(wanted(&[nodes, image]), provision(Some("c7")));
+    assert_eq!(action(std::slice::from_ref(&nodes)), provision(None));
+    assert_eq!(action(&[nodes, image]), provision(Some("c7")));
 
-    let preempt = wanted(&[text(PREEMPT, "pause"), number(GRACE, 5)]);
+    let preempt = action(&[text(PREEMPT, "pause"), number(GRACE, 5)]);
     let grace = Some(Duration::from_secs(5));
     assert_eq!(
         preempt,
@@ -266,7 +266,7 @@ fn cleanup_directives_are_parsed() {
         top: TopDirectory::Remove,
         ignored: BTreeSet::new(),
     };
-    let cleanup = |directives: &[Info]| match wanted(directives) {
+    let cleanup = |directives: &[Info]| match action(directives) {
         RequestedAction::Declare {
             cleanup: Some(cleanup),
             ..
@@ -306,7 +306,7 @@ fn cleanup_directives_are_parsed() {
 #[test]
 fn cleanup_paths_of_several_directives_all_count() {
     let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
-    let cleanup = |directives: Vec<Info>| match ask(&[], directives).map(|asked| asked.wanted) {
+    let cleanup = |directives: Vec<Info>| match ask(&[], directives).map(|asked| asked.action) {
         Ok(RequestedAction::Declare {
             cleanup: Some(cleanup),
             ..
@@ -597,7 +597,7 @@ fn invalid_requests_are_refused_with_reason() {
     }
     // An optional directive that nobody knows is passed by, and the same action twice is one.
     assert_eq!(
-        wanted(&[yes(unknown), kill.clone(), kill]),
+        action(&[yes(unknown), kill.clone(), kill]),
         RequestedAction::Act {
             action: JobAction::Kill,
             targets: mine()

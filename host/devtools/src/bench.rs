@@ -193,7 +193,7 @@ pub fn measure(
             count.again(case)
         });
         if twice.is_ok() {
-            of_case.fuel = count.taken().fuel;
+            of_case.fuel = count.consumption().fuel;
         }
         measured.push(of_case);
         // The last runner holds the compiled component, which the starts below need.
@@ -251,7 +251,7 @@ fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
         p95: quantile(&times, 95),
         p99: quantile(&times, 99),
         fuel: None,
-        memory: run.taken().memory,
+        memory: run.consumption().memory,
         failure: failure.map(|failure| failure.to_string()),
     }
 }
@@ -263,7 +263,7 @@ fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
 }
 
 /// Built-in cases for components without case files, by role.
-const USUAL: [(Role, &str); 10] = [
+const BUILT_IN_CASES: [(Role, &str); 10] = [
     (
         Role::EventHandler,
         "event = { code = -3001, source = \"solver:0\", user = 1000, infos = [\"site.load=5\"] }",
@@ -314,7 +314,9 @@ const USUAL: [(Role, &str); 10] = [
 
 fn usual(bytes: &[u8]) -> Result<Cases, BenchError> {
     let roles = inspect(bytes)?.roles;
-    let cases = USUAL.iter().filter(|(role, _)| roles.contains(role));
+    let cases = BUILT_IN_CASES
+        .iter()
+        .filter(|(role, _)| roles.contains(role));
     let text: String = cases
         .map(|(role, case)| format!("[[case]]\nname = \"{}\"\n{case}\n", role.name()))
         .collect();
@@ -338,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_usual_cases_are_as_they_must_be() {
-        for (role, case) in USUAL {
+        for (role, case) in BUILT_IN_CASES {
             let text = format!("[[case]]\nname = \"{}\"\n{case}\n", role.name());
             assert_eq!(
                 Cases::parse(Path::new("built-in"), &text)

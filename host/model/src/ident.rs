@@ -13,20 +13,20 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IdentError {
     /// The text is longer than the Standard allows.
-    #[error("{what} has {len} bytes; the limit is {max}")]
+    #[error("{kind} has {len} bytes; the limit is {max}")]
     TooLong {
         /// "namespace" or "key".
-        what: &'static str,
+        kind: &'static str,
         /// Length in bytes.
         len: usize,
         /// Longest length allowed, in bytes.
         max: usize,
     },
     /// The text contains a NUL byte, which ends a C string.
-    #[error("{what} {text:?} contains a NUL byte")]
+    #[error("{kind} {text:?} contains a NUL byte")]
     Nul {
         /// "namespace" or "key".
-        what: &'static str,
+        kind: &'static str,
         /// The text.
         text: String,
     },
@@ -53,17 +53,17 @@ pub enum IdentError {
     },
 }
 
-fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, IdentError> {
+fn checked(kind: &'static str, text: &str, max: usize) -> Result<Arc<str>, IdentError> {
     if text.len() > max {
         return Err(IdentError::TooLong {
-            what,
+            kind,
             len: text.len(),
             max,
         });
     }
     if text.contains('\0') {
         return Err(IdentError::Nul {
-            what,
+            kind,
             text: text.to_owned(),
         });
     }

@@ -51,7 +51,7 @@ struct RunningTask {
 #[derive(Debug)]
 struct FailedComponent {
     digest: Digest,
-    why: String,
+    reason: String,
 }
 
 impl UserQueue {
@@ -136,7 +136,7 @@ impl CompileQueue {
         if let UserTask::Compile(digest) = ended.task {
             user.failed.push_back(FailedComponent {
                 digest,
-                why: why.to_owned(),
+                reason: why.to_owned(),
             });
             if user.failed.len() > MAX_FAILED {
                 user.failed.pop_front();
@@ -160,7 +160,7 @@ impl CompileQueue {
         failed
             .iter()
             .find(|component| component.digest == digest)
-            .map(|component| component.why.as_str())
+            .map(|component| component.reason.as_str())
     }
 
     /// Returns the time at which a delayed task may run, if there is room for one.

@@ -1,8 +1,8 @@
 //! Loading of one module: its component is compiled, started and initialized with its settings.
 use crate::{
-    audit_entries::Loading,
     compiler::{self, CompileFailure, ComponentCompiler},
-    component::{self, Component, ReadError},
+    component::Component,
+    component_file::{self, ReadError},
     limits::{self, Tenants},
     module_events::{self, ModuleEvent},
     pools,
@@ -38,6 +38,17 @@ pub struct JobHandlers {
     pub handlers: Vec<PathBuf>,
 }
 
+/// A module that is about to be loaded.
+pub(crate) struct Loading<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) owner: &'a Owner,
+    /// The mode: `active`, `shadow` or `job-supplied`.
+    pub(crate) mode: &'static str,
+    pub(crate) component: (Digest, Arc<[u8]>),
+    pub(crate) grants: &'a Grants,
+    pub(crate) limits: ModuleLimits,
+}
+
 /// Error of loading a job-supplied module.
 #[derive(Debug, Error)]
 enum JobHandlerError {
@@ -54,7 +65,7 @@ enum JobHandlerError {
     #[error("{0}")]
     Format(#[from] FormatError),
     #[error(
-        "it does not handle events: it exports no {}, but {}; a job brings handlers only, name it in a [[module]] of the configuration",
+        "it does not handle events: it exports no {}, but {}; a job can supply event handlers only, configure other modules in a [[module]]",
         Role::EventHandler, listed(.0)
     )]
     NoHandler(BTreeSet<Role>),
@@ -135,6 +146,11 @@ pub struct DeployedModule {
 }
 
 impl DeployedModule {
+    /// Returns true if the module is quarantined.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.module.health().quarantined.is_some()
+    }
+
     /// Returns the name of the module for admins.
     pub fn name(&self) -> &str {
         self.module.name()
@@ -173,6 +189,14 @@ fn quarantine(quarantined: &Quarantined) -> AuditEntry {
 }
 
 impl Loader {
+    /// Returns the rules for signatures.
+    pub(crate) fn rules(&self) -> Modules {
+        self.rules
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     /// Creates a loader with sinks, store and audit trail.
     pub fn new(
         config: Config,
@@ -303,7 +327,7 @@ impl Loader {
             .iter()
             .filter(|(_, component)| component.inspection.digest == digest)
         {
-            let limits = self.limits(entry, component, &component.whose.any());
+            let limits = self.limits(entry, component, &component.scope.any());
             // The same component needs two kinds of code if one of its modules has a fuel limit.
             let target = engine.code_target(&limits).map_err(unavailable)?;
             if !done.contains(&target) {
@@ -327,7 +351,7 @@ impl Loader {
         if let Some(problem) = component.unsigned(entry, &self.rules()) {
             return Err(problem);
         }
-        let grants = component::grants(entry);
+        let grants = limits::grants(entry);
         let services = Services {
             sinks: self.outlets.of(entry)?,
             state: self.state(entry, component, &owner, &grants)?,
@@ -385,7 +409,7 @@ impl Loader {
                 .file_stem()
                 .map(|stem| stem.to_string_lossy().into_owned())
                 .unwrap_or_default();
-            let (bytes, owner) = (component::read(path)?, Owner::Namespace(job.clone()));
+            let (bytes, owner) = (component_file::read(path)?, Owner::Namespace(job.clone()));
             let inspection = peal_sandbox::inspect(&bytes)?;
             if !inspection.roles.contains(&Role::EventHandler) {
                 return Err(JobHandlerError::NoHandler(inspection.roles));

@@ -48,8 +48,9 @@ pub fn mode(settings: &Module) -> Mode {
 /// A placement also applies to policies and log channels.
 pub fn handler_keys(entry: &ModuleEntry, roles: &BTreeSet<Role>) -> Vec<&'static str> {
     let has_other_place = roles.contains(&Role::LogChannel) || hooks(roles).next().is_some();
-    let means_nothing =
-        |key: &&str| entry.given(key).is_some() && !(*key == "module.placement" && has_other_place);
+    let means_nothing = |key: &&str| {
+        entry.origin_of(key).is_some() && !(*key == "module.placement" && has_other_place)
+    };
     HANDLER_KEYS.into_iter().filter(means_nothing).collect()
 }
 

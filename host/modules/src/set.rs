@@ -28,18 +28,18 @@ impl ModuleSet {
     /// and job-supplied modules stay. Runs guests: not for a thread of the runtime.
     pub(crate) fn load(
         loader: &Loader,
-        wanted: &[DesiredModule],
+        modules: &[DesiredModule],
         jobs: &[Nspace],
         running: &ModuleSet,
     ) -> Result<ModuleSet, Problems> {
         let (mut members, mut problems) = (Vec::new(), Vec::new());
-        let each = wanted.iter().flat_map(|wanted| {
-            wanted
+        let each = modules.iter().flat_map(|module| {
+            module
                 .1
-                .whose
+                .scope
                 .owners(jobs)
                 .into_iter()
-                .map(move |owner| (wanted, owner))
+                .map(move |owner| (module, owner))
         });
         for ((entry, component), owner) in each {
             let stays = running
@@ -59,7 +59,7 @@ impl ModuleSet {
             ) {
                 Ok(member) => members.push(member),
                 // The job runs without the module; other jobs are not affected.
-                Err(problem) if matches!(component.whose, ResolvedScope::Jobs(_)) => {
+                Err(problem) if matches!(component.scope, ResolvedScope::Jobs(_)) => {
                     tracing::warn!(%problem, "module not loaded for a job");
                 }
                 Err(problem) => problems.push(problem),
@@ -95,9 +95,9 @@ impl ModuleSet {
         loader: &Loader,
         job: &JobHandlers,
     ) -> Result<(), Problem> {
-        let mut heads = ModuleCount::new(loader.config());
+        let mut module_counts = ModuleCount::new(loader.config());
         for path in &job.handlers {
-            heads
+            module_counts
                 .add(&Owner::Namespace(job.nspace.clone()))
                 .map_err(|error| Problem::of_file(error.to_string()))?;
             self.members
@@ -258,8 +258,7 @@ fn place_handler(
         return chains.register(owner.clone(), otherwise, HostedHandler::new(module.clone()));
     }
     let mode = otherwise.mode;
-    member
-        .registrations
-        .iter()
-        .try_for_each(|wish| chains.register_requested(owner.clone(), module, wish, mode))
+    member.registrations.iter().try_for_each(|registration| {
+        chains.register_requested(owner.clone(), module, registration, mode)
+    })
 }

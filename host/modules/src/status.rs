@@ -66,22 +66,22 @@ fn quarantine(member: &DeployedModule) -> Option<Trouble> {
 impl Deployer {
     /// Returns the modules with their states, and the stored versions.
     pub fn list(&self) -> ModuleList {
-        let wanted = self.everything(&self.wanted());
-        let configured = wanted
+        let desired = self.everything(&self.desired_modules());
+        let configured = desired
             .iter()
             .flat_map(|(entry, component)| self.statuses_of(entry, component));
-        let brought = self
+        let job_supplied = self
             .running
             .members()
             .iter()
             .filter(|member| member.entry.is_none());
-        let brought = brought.map(|member| described(member, None));
+        let job_supplied = job_supplied.map(|member| described(member, None));
         let compiling = self
             .compiling()
             .map(|(entry, component)| self.status(entry, component, ModuleState::Compiling));
         ModuleList {
             version: self.version(),
-            modules: configured.chain(compiling).chain(brought).collect(),
+            modules: configured.chain(compiling).chain(job_supplied).collect(),
             versions: self.versions.statuses(),
             refused: self.refused_users(),
         }
@@ -91,7 +91,7 @@ impl Deployer {
     /// them.
     fn compiling(&self) -> impl Iterator<Item = &DesiredModule> {
         let runs = move |(entry, component): &DesiredModule| {
-            let owner = component.whose.any();
+            let owner = component.scope.any();
             self.running
                 .titled(&component.title)
                 .any(|member| member.is_still(entry, component, &owner))
@@ -100,7 +100,7 @@ impl Deployer {
             .pending
             .values()
             .flatten()
-            .filter(move |&wanted| !runs(wanted))
+            .filter(move |&desired| !runs(desired))
     }
 
     /// Returns a handle to the troubles that follows later changes.
@@ -163,7 +163,7 @@ impl Deployer {
     ) -> ModuleStatus {
         ModuleStatus {
             name: component.title.clone(),
-            owner: (&component.whose.any()).into(),
+            owner: (&component.scope.any()).into(),
             roles: component
                 .inspection
                 .roles
@@ -187,11 +187,6 @@ impl Deployer {
             comment: signer.comment.clone(),
         })
     }
-}
-
-/// Returns true if the module is quarantined.
-pub(crate) fn is_quarantined(member: &DeployedModule) -> bool {
-    member.module.health().quarantined.is_some()
 }
 
 fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {

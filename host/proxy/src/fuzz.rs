@@ -17,7 +17,7 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
     let mut plain = ClientProxy::new(DecodeLimits::default(), PATIENCE);
     let mut handling = ClientProxy::new(DecodeLimits::default(), PATIENCE);
     // There is no connection yet, so no request can fail.
-    let _ = handling.want(&[Status(-1), Status::DEFAULT_HANDLER]);
+    let _ = handling.register_codes(&[Status(-1), Status::DEFAULT_HANDLER]);
     for (side, piece) in pieces(data) {
         plain.feed(side, piece);
         handling.feed(side, piece);

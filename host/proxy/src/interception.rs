@@ -55,7 +55,7 @@ impl InterceptedConnection {
         hello: &Hello,
         welcome: Welcome,
         limits: DecodeLimits,
-        patience: Duration,
+        request_timeout: Duration,
     ) -> Option<(InterceptedConnection, Option<Proc>)> {
         let (pindex, name) = match welcome {
             Welcome::Client { index } => (index.cast_signed(), None),
@@ -68,7 +68,7 @@ impl InterceptedConnection {
             pindex,
             up: FrameSplitter::new(limits.max_message),
             down: FrameSplitter::new(limits.max_message),
-            own_requests: OwnRequests::new(patience),
+            own_requests: OwnRequests::new(request_timeout),
             client_events: ClientEvents::default(),
             registering: BTreeMap::new(),
             to_server: VecDeque::new(),
@@ -81,12 +81,15 @@ impl InterceptedConnection {
     }
 
     /// Sends a request to the server as the client.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
+    pub(crate) fn send_request(
+        &mut self,
+        request: &Request,
+    ) -> Result<OwnRequestId, OwnRequestError> {
         let payload = self
             .codec
             .encode_request(request)
             .map_err(OwnRequestError::Pack)?;
-        let (tag, ask) = self.own_requests.open(request.command())?;
+        let (tag, request_id) = self.own_requests.open(request.command())?;
         let frame = Frame {
             pindex: self.pindex,
             tag,
@@ -94,7 +97,7 @@ impl InterceptedConnection {
         };
         self.to_server
             .push_back(frame.encode().map_err(OwnRequestError::Pack)?);
-        Ok(ask)
+        Ok(request_id)
     }
 
     /// Sends an event to the client that did not come from the server.
@@ -221,12 +224,15 @@ impl InterceptedConnection {
             };
             if whole.tag == Tag::NOTIFY {
                 self.event(whole, out);
-            } else if let Some((ask, command)) = self.own_requests.close(whole.tag) {
+            } else if let Some((request_id, command)) = self.own_requests.close(whole.tag) {
                 let outcome = self.codec.decode_reply(command, whole.payload());
                 if command == CommandCode::RegisterEvents {
                     self.client_events.count_acknowledgement();
                 }
-                out.events.push_back(ProxyEvent::Answered { ask, outcome });
+                out.events.push_back(ProxyEvent::Answered {
+                    request_id,
+                    outcome,
+                });
             } else {
                 self.registered(whole, out);
             }
@@ -235,14 +241,17 @@ impl InterceptedConnection {
 
     /// Handles the reply to a registration of the client. Kept events follow it.
     fn registered(&mut self, whole: RawFrame, out: &mut ProxyOutput) {
-        let wish = self.registering.remove(&whole.tag);
+        let registration = self.registering.remove(&whole.tag);
         let reply = self
             .codec
             .decode_reply(CommandCode::RegisterEvents, whole.payload());
         // The acknowledgement first: the client takes no events for a registration before it.
         out.client.extend(whole.bytes);
-        if let (Some(wish), true) = (wish, reply.is_ok_and(|reply| reply.status().ok().is_ok())) {
-            let kept = self.client_events.add_registration(wish);
+        if let (Some(registration), true) = (
+            registration,
+            reply.is_ok_and(|reply| reply.status().ok().is_ok()),
+        ) {
+            let kept = self.client_events.add_registration(registration);
             self.to_client
                 .extend(kept.into_iter().map(|parcel| parcel.bytes));
         }
@@ -341,7 +350,7 @@ impl InterceptedConnection {
             self.own_requests
                 .tick(now)
                 .into_iter()
-                .map(|ask| ProxyEvent::Late { ask }),
+                .map(|request_id| ProxyEvent::Late { request_id }),
         );
         self.own_requests.deadline()
     }

@@ -57,7 +57,7 @@ impl ProxiedConnection {
         let (limits, hello) = (DecodeLimits::default(), hello());
         let mut relay = ClientProxy::new(limits, PATIENCE);
         if !wanted.is_empty() {
-            relay.want(wanted).unwrap();
+            relay.register_codes(wanted).unwrap();
         }
         let said = hello.encode(limits).unwrap();
         relay.feed(ProxySide::Client, &said);
@@ -304,13 +304,13 @@ fn requests_of_handlers_are_answered_to_them_alone() {
         data: Vec::new(),
         directives: Vec::new(),
     };
-    let ask: OwnRequestId = stage.relay.ask(&log).unwrap();
+    let request_id: OwnRequestId = stage.relay.send_request(&log).unwrap();
     let sent = stage.at(ProxySide::Server);
     assert_eq!(stage.codec.decode_request(&sent[0].payload).unwrap(), log);
     stage.answers(sent[0].tag, code::PMIX_ERR_NOT_SUPPORTED);
     assert_eq!(stage.at(ProxySide::Client), []);
     let Some(ProxyEvent::Answered {
-        ask: answered,
+        request_id: answered,
         outcome,
     }) = stage.relay.next_event()
     else {
@@ -318,7 +318,7 @@ fn requests_of_handlers_are_answered_to_them_alone() {
     };
     assert_eq!(
         (answered, outcome),
-        (ask, Ok(Reply::Status(code::PMIX_ERR_NOT_SUPPORTED)))
+        (request_id, Ok(Reply::Status(code::PMIX_ERR_NOT_SUPPORTED)))
     );
 }
 
@@ -328,8 +328,8 @@ fn silent_server_is_reported_once_and_may_still_answer() {
     let late = |stage: &mut ProxiedConnection| {
         let happenings = std::iter::from_fn(|| stage.relay.next_event());
         let late = happenings.filter_map(|one| {
-            if let ProxyEvent::Late { ask } = one {
-                Some(ask)
+            if let ProxyEvent::Late { request_id } = one {
+                Some(request_id)
             } else {
                 None
             }
@@ -347,7 +347,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
         data: Vec::new(),
         directives: Vec::new(),
     };
-    let ask = stage.relay.ask(&log).unwrap();
+    let request_id = stage.relay.send_request(&log).unwrap();
     let asked = stage.at(ProxySide::Server);
     assert_eq!(
         stage.relay.tick(MonotonicTime(1050)),
@@ -365,7 +365,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
         None,
         "there is nothing more to wait for"
     );
-    assert_eq!(late(&mut stage), [ask]);
+    assert_eq!(late(&mut stage), [request_id]);
     assert_eq!(stage.relay.tick(MonotonicTime(9000)), None);
     assert_eq!(late(&mut stage), [], "it is told once");
     stage.answers(asked[0].tag, code::PMIX_SUCCESS);
@@ -375,7 +375,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
         "nor is the answer the client's when it comes"
     );
     assert!(
-        matches!(stage.relay.next_event(), Some(ProxyEvent::Answered { ask: answered, .. }) if answered == ask)
+        matches!(stage.relay.next_event(), Some(ProxyEvent::Answered { request_id: answered, .. }) if answered == request_id)
     );
     // Requests of the client itself are not timed.
     stage.asks(&log);
@@ -399,7 +399,7 @@ fn events_of_handlers_reach_the_client_that_asked_for_them() {
 #[test]
 fn unknown_messages_pass() {
     let mut relay = ClientProxy::new(DecodeLimits::default(), PATIENCE);
-    relay.want(&[NEWS]).unwrap();
+    relay.register_codes(&[NEWS]).unwrap();
     let strange = b"GET / HTTP/1.1\r\n\r\n";
     relay.feed(ProxySide::Client, strange);
     relay.feed(ProxySide::Server, strange);
@@ -468,7 +468,7 @@ proptest! {
                     down.push(frame);
                 }
                 Said::Wants => {
-                    stage.relay.ask(&Request::Query { queries: Vec::new() }).unwrap();
+                    stage.relay.send_request(&Request::Query { queries: Vec::new() }).unwrap();
                     asks += 1;
                 }
             }

@@ -39,7 +39,7 @@ pub(crate) fn private_dir(dir: &Path) -> Result<PathBuf, EngineError> {
         let trusted = owner == 0 || owner == this_user();
         if !trusted || mode & WRITE_BY_OTHERS != 0 && mode & STICKY == 0 {
             return Err(EngineError::CacheDirExposed {
-                above: above.to_owned(),
+                parent: above.to_owned(),
                 owner,
                 mode,
                 dir,

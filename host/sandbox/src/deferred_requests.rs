@@ -115,10 +115,10 @@ impl log_request::Host for InstanceState {
 impl resource_usage::Host for InstanceState {
     fn query(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::FlatInfos> {
         let procs = self.lift_procs(&procs)?;
-        let ask = || HostCallRequest::Usage {
+        let request = || HostCallRequest::Usage {
             procs: procs.clone(),
         };
-        let used: Result<Vec<Info>, Status> = self.recorded_call(0, ask, |host| {
+        let used: Result<Vec<Info>, Status> = self.recorded_call(0, request, |host| {
             Ok(match host.services.usage.as_deref() {
                 _ if procs.len() > MAX_PROCS => Err(code::PMIX_ERR_BAD_PARAM),
                 Some(usage) => usage.of(&procs),

@@ -93,13 +93,13 @@ pub enum EngineError {
     #[error(
         "cache directory {}: {} above it has owner {owner} and mode {mode:o}; it must belong to root or this user and be \
          writable by its owner alone, or sticky",
-        dir.display(), above.display()
+        dir.display(), parent.display()
     )]
     CacheDirExposed {
         /// The cache directory.
         dir: PathBuf,
         /// The parent directory that other users can change.
-        above: PathBuf,
+        parent: PathBuf,
         /// Owner of the parent.
         owner: u32,
         /// Its mode.

@@ -130,13 +130,13 @@ fn explain_end(
             _,
             Some(BudgetExceeded {
                 limit,
-                wanted,
+                requested,
                 most,
             }),
         ) => hit(
             FailureKind::Memory,
             limit,
-            format!("requested memory up to {wanted} bytes; the limit is {most}: {cause}"),
+            format!("requested memory up to {requested} bytes; the limit is {most}: {cause}"),
         ),
         (None, None, None) if cause.contains(COPIED_TOO_MUCH) => {
             let most = limits.copied_per_host_call();
@@ -164,7 +164,7 @@ fn trap_text(cause: &str) -> &str {
 pub(crate) fn no_room(refused: BudgetExceeded) -> CallFailure {
     let BudgetExceeded {
         limit,
-        wanted,
+        requested,
         most,
     } = refused;
     let of = match limit {
@@ -173,14 +173,14 @@ pub(crate) fn no_room(refused: BudgetExceeded) -> CallFailure {
         _ => "all modules",
     };
     let reason =
-        format!("instances of {of} would count as {wanted}; the limit is {most} ({limit})");
+        format!("instances of {of} would count as {requested}; the limit is {most} ({limit})");
     CallFailure::new(FailureKind::Unavailable, Some(limit), reason)
 }
 
 fn kind_of(stop: &CallAbort) -> FailureKind {
     match stop {
         CallAbort::HostCalls(_) => FailureKind::HostCalls,
-        CallAbort::HostTime(_) => FailureKind::Timeout,
+        CallAbort::HostCallTime(_) => FailureKind::Timeout,
         CallAbort::Output(_) | CallAbort::Depth(_) => FailureKind::Output,
         _ => FailureKind::Trapped,
     }
@@ -189,7 +189,7 @@ fn kind_of(stop: &CallAbort) -> FailureKind {
 fn limit_of(stop: &CallAbort) -> Option<LimitKind> {
     match stop {
         CallAbort::HostCalls(_) => Some(LimitKind::HostCalls),
-        CallAbort::HostTime(_) => Some(LimitKind::HostTime),
+        CallAbort::HostCallTime(_) => Some(LimitKind::HostCallTime),
         CallAbort::Output(_) => Some(LimitKind::Output),
         _ => None,
     }

@@ -260,49 +260,49 @@ impl files::Host for InstanceState {
     }
 
     fn read(&mut self, directory: String, path: String) -> CapabilityResult<Vec<u8>> {
-        let ask = || HostCallRequest::ReadFile {
+        let request = || HostCallRequest::ReadFile {
             directory: directory.clone(),
             path: path.clone(),
         };
-        self.in_directory(&directory, 0, ask, |dir| dir.read(&path))
+        self.in_directory(&directory, 0, request, |dir| dir.read(&path))
     }
 
     fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> CapabilityResult<()> {
-        let ask = || HostCallRequest::WriteFile {
+        let request = || HostCallRequest::WriteFile {
             directory: directory.clone(),
             path: path.clone(),
             bytes: bytes.as_slice().into(),
         };
-        self.in_directory(&directory, bytes.len(), ask, |dir| {
+        self.in_directory(&directory, bytes.len(), request, |dir| {
             dir.write(&path, &bytes, WritePosition::Replace)
         })
     }
 
     fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> CapabilityResult<()> {
-        let ask = || HostCallRequest::AppendFile {
+        let request = || HostCallRequest::AppendFile {
             directory: directory.clone(),
             path: path.clone(),
             bytes: bytes.as_slice().into(),
         };
-        self.in_directory(&directory, bytes.len(), ask, |dir| {
+        self.in_directory(&directory, bytes.len(), request, |dir| {
             dir.write(&path, &bytes, WritePosition::Append)
         })
     }
 
     fn remove(&mut self, directory: String, path: String) -> CapabilityResult<()> {
-        let ask = || HostCallRequest::RemoveFile {
+        let request = || HostCallRequest::RemoveFile {
             directory: directory.clone(),
             path: path.clone(),
         };
-        self.in_directory(&directory, 0, ask, |dir| dir.remove(&path))
+        self.in_directory(&directory, 0, request, |dir| dir.remove(&path))
     }
 
     fn list(&mut self, directory: String, path: String) -> CapabilityResult<Vec<String>> {
-        let ask = || HostCallRequest::Entries {
+        let request = || HostCallRequest::Entries {
             directory: directory.clone(),
             path: path.clone(),
         };
-        self.in_directory(&directory, 0, ask, |dir| dir.entries(&path))
+        self.in_directory(&directory, 0, request, |dir| dir.entries(&path))
     }
 }
 
@@ -312,10 +312,10 @@ impl InstanceState {
         &mut self,
         directory: &str,
         output: usize,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&GrantedDirectory) -> Result<R, Status>,
     ) -> CapabilityResult<R> {
-        let answer: Result<R, Status> = self.recorded_call(output, ask, |host| {
+        let answer: Result<R, Status> = self.recorded_call(output, request, |host| {
             let found = host.services.files.get(directory);
             Ok(found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| work(directory)))
         })?;

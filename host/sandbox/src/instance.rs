@@ -115,7 +115,7 @@ impl Instance {
             .map(|tenant| Arc::clone(&tenant.memory))
             .into_iter()
             .chain([Arc::clone(memory)]);
-        let tally = MemoryLimiter::new(limits.memory, shared.collect());
+        let tally = MemoryLimiter::new(limits.memory_bytes, shared.collect());
         let (lines, lent, requests) = (
             Arc::clone(&blueprint.trace_limiter),
             Arc::clone(services),
@@ -488,7 +488,7 @@ fn follow(store: &mut Store<InstanceState>, recorded: &CallRecord) {
     let host = store.data_mut();
     host.host_call_log.follow(&recorded.host_calls);
     host.memory_limiter.follow(&recorded.refused_growths);
-    let is_host_time = matches!(&recorded.end, CallEnd::Failed(failure) if failure.limit == Some(LimitKind::HostTime));
+    let is_host_time = matches!(&recorded.end, CallEnd::Failed(failure) if failure.limit == Some(LimitKind::HostCallTime));
     host.meter
         .expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
 }

@@ -140,11 +140,11 @@ impl InstanceState {
     /// follows from the subject of the call.
     pub(crate) fn host_call<R>(
         &mut self,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         let entered = self.meter.begin_host_call()?;
-        self.host_call_log.record_request(ask);
+        self.host_call_log.record_request(request);
         let answer = work(self);
         self.meter.leave(entered);
         Ok(answer?)
@@ -154,11 +154,11 @@ impl InstanceState {
     /// reading the clock twice would take longer.
     pub(crate) fn quick_call<R>(
         &mut self,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         self.meter.count()?;
-        self.host_call_log.record_request(ask);
+        self.host_call_log.record_request(request);
         Ok(work(self)?)
     }
 
@@ -166,7 +166,7 @@ impl InstanceState {
     pub(crate) fn recorded_call<R: RecordedResult>(
         &mut self,
         output: usize,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         let entered = self.meter.begin_host_call()?;
@@ -174,7 +174,7 @@ impl InstanceState {
             .meter
             // The output is charged before the work, so that a call over its limit writes nothing.
             .charge(output)
-            .and_then(|()| self.recorded_answer(ask, work));
+            .and_then(|()| self.recorded_answer(request, work));
         self.meter.leave(entered);
         Ok(answer?)
     }
@@ -182,20 +182,20 @@ impl InstanceState {
     /// Runs `work` and records its answer. In a replay the recorded answer is returned.
     pub(crate) fn recorded_answer<R: RecordedResult>(
         &mut self,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> Result<R, CallAbort> {
         // `ask` copies the arguments, so it is called only for a recorder.
         if !self.host_call_log.is_recorded() {
             return work(self);
         }
-        let ask = ask();
-        let answer = match self.host_call_log.replayed_answer(&ask) {
+        let request = request();
+        let answer = match self.host_call_log.replayed_answer(&request) {
             Some(answer) => answer,
             // In a replay, a host call that the record does not have is answered by stand-ins.
             None => work(self)?,
         };
-        self.host_call_log.record_answer(ask, &answer);
+        self.host_call_log.record_answer(request, &answer);
         Ok(answer)
     }
 
@@ -430,8 +430,8 @@ impl notify::Host for InstanceState {
                 if range == Range::ProcLocal {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
-                if host.current.output.notifications.len() >= host.meter.limits().notifications {
-                    host.meter.hit(LimitKind::Notifications);
+                if host.current.output.notifications.len() >= host.meter.limits().raised_events {
+                    host.meter.hit(LimitKind::RaisedEvents);
                     return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
                 }
                 // An event without infos takes memory in the host as well.
@@ -451,21 +451,21 @@ impl notify::Host for InstanceState {
 }
 
 impl registration::Host for InstanceState {
-    fn register(&mut self, wish: types::Registration) -> wasmtime::Result<Result<(), i32>> {
+    fn register(&mut self, registration: types::Registration) -> wasmtime::Result<Result<(), i32>> {
         self.host_call(
             || HostCallRequest::Register,
             |host| {
                 if let Err(status) = host.may_change_registrations() {
                     return Ok(Err(status.0));
                 }
-                if check_registrations(std::slice::from_ref(&wish)).is_err() {
+                if check_registrations(std::slice::from_ref(&registration)).is_err() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
-                let wish = lift_registration(host, wish)?;
+                let registration = lift_registration(host, registration)?;
                 host.current
                     .output
                     .changes
-                    .push(RegistrationChange::Register(wish));
+                    .push(RegistrationChange::Register(registration));
                 Ok(Ok(()))
             },
         )

@@ -38,7 +38,7 @@ pub(crate) enum CallAbort {
     #[error("made more than the {0} host calls that one call may make")]
     HostCalls(u32),
     #[error("spent more than {0:?} in host calls")]
-    HostTime(Duration),
+    HostCallTime(Duration),
     #[error("pushed more than the {0} bytes that one call may push")]
     Output(usize),
     #[error("pushed arrays nested more than {0} deep")]
@@ -129,8 +129,8 @@ impl CallMeter {
         let was_over = self
             .host_time_after
             .is_some_and(|most| self.host_calls >= most);
-        if was_over || self.host_time > self.limits.host_time {
-            return Err(CallAbort::HostTime(self.limits.host_time));
+        if was_over || self.host_time > self.limits.host_call_time {
+            return Err(CallAbort::HostCallTime(self.limits.host_call_time));
         }
         // A refused host call is not counted: a replay whose host time is over ends after the
         // recorded number of calls.
@@ -152,8 +152,8 @@ impl CallMeter {
     /// Charges bytes to the output of the call.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), CallAbort> {
         self.output = self.output.saturating_add(bytes);
-        if self.output > self.limits.output {
-            Err(CallAbort::Output(self.limits.output))
+        if self.output > self.limits.output_bytes {
+            Err(CallAbort::Output(self.limits.output_bytes))
         } else {
             Ok(())
         }
@@ -203,7 +203,7 @@ mod tests {
             matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks))
         );
         assert!(
-            matches!(meter.begin_host_call(), Err(CallAbort::HostTime(_))),
+            matches!(meter.begin_host_call(), Err(CallAbort::HostCallTime(_))),
             "host calls have a limit of their own"
         );
         meter.begin(Instant::now());
@@ -229,7 +229,7 @@ mod tests {
     fn output_is_added_up() {
         let mut meter = CallMeter::new(
             ModuleLimits {
-                output: 100,
+                output_bytes: 100,
                 ..ModuleLimits::default()
             },
             CallClock::Processor,

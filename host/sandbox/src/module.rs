@@ -67,7 +67,7 @@ impl Module {
                 failure,
             }
         })?;
-        let warm = IdleInstances::new(limits.instances, limits.isolation);
+        let warm = IdleInstances::new(limits.idle_instances, limits.isolation);
         warm.put(Box::new(first));
         let (quarantine, settings) = (Quarantine::new(limits), OnceLock::new());
         Ok(Module {
@@ -347,7 +347,7 @@ impl Module {
 
     fn put_back(&self, instance: Box<Instance>) {
         // A replay begins with the first call of an instance, so no instance may live for ever.
-        if instance.calls() < self.template.limits.max_calls {
+        if instance.calls() < self.template.limits.calls_per_instance {
             self.idle.put(instance)
         } else {
             instance.stop()

@@ -418,7 +418,7 @@ fn denial_amends_nothing_and_gives_its_reasons() {
 #[test]
 fn a_policy_that_fails_says_nothing_and_how_it_failed() {
     let limits = ModuleLimits {
-        output: 100_000,
+        output_bytes: 100_000,
         ..patient()
     };
     let (patient, hasty) = (

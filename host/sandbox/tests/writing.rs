@@ -208,7 +208,7 @@ fn written_bytes_count_as_output() {
     let module = channel(
         &[("out", &page)],
         ModuleLimits {
-            output: 10_000,
+            output_bytes: 10_000,
             ..patient()
         },
     );

@@ -522,9 +522,9 @@ impl Actor {
                 id,
                 purpose,
                 procs,
-                brought,
+                contribution: brought,
             } => self.gather(id, purpose, procs, brought),
-            Action::CheckFile { watch, look } => self.monitor_worker.look(watch, look),
+            Action::CheckFile { watch, check: look } => self.monitor_worker.look(watch, look),
             Action::Measure {
                 watch,
                 usage,

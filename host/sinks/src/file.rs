@@ -78,9 +78,9 @@ pub(crate) struct FileSink {
 
 impl FileSink {
     pub(crate) fn open(name: &str, settings: FileSettings) -> Result<FileSink, SinkError> {
-        let setting = |what, value, right| SinkError::Setting {
+        let invalid = |setting, value, right| SinkError::Setting {
             name: name.to_owned(),
-            what,
+            setting,
             value,
             right,
         };
@@ -90,16 +90,16 @@ impl FileSink {
             .and_then(|file| file.to_str())
             .map(str::to_owned);
         let file_name = file_name
-            .ok_or_else(|| setting("path", format!("{path:?}"), "that of a file, in UTF-8"))?;
+            .ok_or_else(|| invalid("path", format!("{path:?}"), "that of a file, in UTF-8"))?;
         if settings.mode & !0o666 != 0 {
-            return Err(setting(
+            return Err(invalid(
                 "mode",
                 format!("{:o}", settings.mode),
                 "who may read and write, such as 640",
             ));
         }
         if settings.max_bytes == 0 || settings.max_message == 0 {
-            return Err(setting(
+            return Err(invalid(
                 "max_bytes or max_message",
                 "0".to_owned(),
                 "one at least",

@@ -1,14 +1,72 @@
 //! Queue of messages for a peer: bounded in messages and bytes, in memory, and with durability
 //! `store` in the store too.
-use crate::{
-    QueueBounds, QueueDurability, Retry, SinkHealth, SinkWriteError, health::SharedHealth,
-};
+use crate::{SinkHealth, SinkWriteError, health::SharedHealth};
 use peal_store::SinkQueue;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+/// Bounds of a queue, including the message that is being delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueBounds {
+    /// Maximum number of messages.
+    pub messages: usize,
+    /// Maximum size of all messages in bytes.
+    pub bytes: usize,
+}
+
+impl Default for QueueBounds {
+    fn default() -> Self {
+        QueueBounds {
+            messages: 10_000,
+            bytes: 16 << 20,
+        }
+    }
+}
+
+/// Durability of accepted messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum QueueDurability {
+    /// Messages are in memory and are lost with the process.
+    #[default]
+    Memory,
+    /// Messages are written to the store before the sender gets the result, and survive the end of
+    /// the process.
+    Store,
+}
+
+/// Repetition of failed deliveries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retry {
+    /// Pause after the first failure. It doubles with each further failure.
+    pub first: Duration,
+    /// Maximum pause.
+    pub longest: Duration,
+    /// Age at which a message is given up after a failure.
+    pub give_up: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(300),
+            give_up: Duration::from_secs(5 * 24 * 3600),
+        }
+    }
+}
+
+impl Retry {
+    /// Returns the pause after this number of failures.
+    pub(crate) fn pause(&self, failures: u32) -> Duration {
+        let doubled = 1_u32
+            .checked_shl(failures.saturating_sub(1))
+            .unwrap_or(u32::MAX);
+        self.first.saturating_mul(doubled).min(self.longest)
+    }
+}
 
 /// A message and its peer. If a peer is unreachable, all of its messages wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -451,4 +509,23 @@ pub(crate) fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let (first, longest) = (Duration::from_secs(1), Duration::from_secs(5));
+        let retry = Retry {
+            first,
+            longest,
+            ..Retry::default()
+        };
+        let pauses: Vec<u64> = [1, 2, 3, 4, 40, u32::MAX]
+            .map(|failures| retry.pause(failures).as_secs())
+            .into();
+        assert_eq!(pauses, [1, 2, 4, 5, 5, 5]);
+    }
 }

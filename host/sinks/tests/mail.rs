@@ -626,7 +626,10 @@ fn mail_queued_at_kill_arrives_once() {
     assert_eq!(handle.health().queued, 0);
     drop((early, handle));
     process.kill();
-    assert_eq!(store.outboxes().unwrap().kept().unwrap()["mail"], 10);
+    assert_eq!(
+        store.outboxes().unwrap().messages_by_sink().unwrap()["mail"],
+        10
+    );
     server.start();
     let (sinks, handle) = open(durable.clone(), Some(&store));
     until("all arrive", || handle.health().delivered == 10);
@@ -712,15 +715,15 @@ fn old_mail_is_dropped_and_counted() {
         (health.given_up, health.delivered, health.queued_bytes),
         (1, 0, 0)
     );
-    let why = health.last_error.unwrap();
+    let reason = health.last_error.unwrap();
     assert!(
-        why.starts_with("the message is too old, and 127.0.0.1:"),
-        "{why}"
+        reason.starts_with("the message is too old, and 127.0.0.1:"),
+        "{reason}"
     );
     let text = String::from_utf8(told.0.lock().unwrap().clone()).unwrap();
     assert!(
         text.lines()
-            .any(|line| line.contains("sink message given up") && line.contains(&why)),
+            .any(|line| line.contains("sink message given up") && line.contains(&reason)),
         "{text}"
     );
 }
@@ -832,8 +835,8 @@ fn mail_goes_to_trusted_servers_encrypted_as_configured() {
         (&offering, Encryption::StartTlsIfOffered),
         (&wrapped, Encryption::Tls),
     ] {
-        let why = told(with(server, encryption, &strangers));
-        assert!(why.contains("certificate"), "{why}");
+        let reason = told(with(server, encryption, &strangers));
+        assert!(reason.contains("certificate"), "{reason}");
     }
     // A password is not said where somebody may listen, or wrong ones.
     let credentials = Some(Credentials {
@@ -851,10 +854,10 @@ fn mail_goes_to_trusted_servers_encrypted_as_configured() {
         Some(("peal", "another")),
     )
     .started();
-    let why = told(secured(&asking, &certificates, password(dir.path())));
+    let reason = told(secured(&asking, &certificates, password(dir.path())));
     assert!(
-        why.contains("authentication: permanent error (535)"),
-        "{why}"
+        reason.contains("authentication: permanent error (535)"),
+        "{reason}"
     );
     for server in [&bare, &offering, &wrapped, &asking] {
         assert!(!server.subjects().contains(&"secret".to_owned()));

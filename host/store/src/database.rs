@@ -60,7 +60,7 @@ impl Database {
     pub(crate) fn open(
         path: &Path,
         max_bytes: u64,
-        wanted: &Layout,
+        required: &Layout,
         durability: DatabaseDurability,
     ) -> Result<Database, StoreError> {
         // Use the resolved path from here on, so that the checks apply to the file that is opened.
@@ -96,7 +96,7 @@ impl Database {
         }
         // Check before the switch to a write-ahead log, which writes to the file: a refused file
         // stays unchanged.
-        layout::check(&connection, path, wanted)?;
+        layout::check(&connection, path, required)?;
         let mode = with_a_log(&connection).map_err(of)?;
         // Where shared memory is not available, SQLite keeps the old mode and reports no error.
         if mode != "wal" {
@@ -122,7 +122,7 @@ impl Database {
         connection
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
             .map_err(of)?;
-        layout::migrate(&mut connection, path, wanted)?;
+        layout::migrate(&mut connection, path, required)?;
         // In a directory that other users can write to, one of them may have created a file of
         // SQLite's first.
         path_checks::check_files(path)?;
@@ -134,7 +134,7 @@ impl Database {
     }
 
     /// Opens an existing database for reading.
-    pub(crate) fn open_to_read(path: &Path, wanted: &Layout) -> Result<Database, StoreError> {
+    pub(crate) fn open_to_read(path: &Path, required: &Layout) -> Result<Database, StoreError> {
         let of = |error| StoreError::at_opening(path, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -145,7 +145,7 @@ impl Database {
         })?;
         let connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
-        layout::check(&connection, path, wanted)?;
+        layout::check(&connection, path, required)?;
         // One transaction: all reads see the same state while another process writes.
         connection.execute_batch("begin").map_err(of)?;
         Ok(Database {

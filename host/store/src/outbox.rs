@@ -119,7 +119,7 @@ impl SinkQueues {
     }
 
     /// Returns the number of stored messages of each sink.
-    pub fn kept(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+    pub fn messages_by_sink(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         self.store.read(|connection| {
             let mut statement =
                 connection.prepare("select sink, count(*) from outbox group by sink")?;
@@ -214,20 +214,24 @@ impl SinkQueue {
 
     /// Claims the messages of holders that have ended, oldest first.
     pub fn claim(&self) -> Result<Vec<OutboxMessage>, StoreError> {
-        let mut gone = Vec::new();
-        for holder in self.all.store.read(|connection| self.others(connection))? {
+        let mut ended_holders = Vec::new();
+        for holder in self
+            .all
+            .store
+            .read(|connection| self.other_holders(connection))?
+        {
             if !self.all.is_running(&holder)? {
-                gone.push(holder);
+                ended_holders.push(holder);
             }
         }
-        if gone.is_empty() {
+        if ended_holders.is_empty() {
             return Ok(Vec::new());
         }
         let claimed = self
             .all
             .store
-            .write(|transaction| self.take(transaction, &gone))?;
-        for holder in gone {
+            .write(|transaction| self.take(transaction, &ended_holders))?;
+        for holder in ended_holders {
             // The file stays while messages of other sinks refer to the holder.
             if self
                 .all
@@ -241,7 +245,7 @@ impl SinkQueue {
         Ok(claimed)
     }
 
-    fn others(&self, connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    fn other_holders(&self, connection: &Connection) -> rusqlite::Result<Vec<String>> {
         let select = "select distinct holder from outbox where sink = ?1 and holder <> ?2";
         let mut statement = connection.prepare(select)?;
         let rows = statement.query_map([&self.sink, &self.all.holder.name], |row| row.get(0))?;
@@ -252,12 +256,12 @@ impl SinkQueue {
     fn take(
         &self,
         transaction: &Transaction<'_>,
-        gone: &[String],
+        ended_holders: &[String],
     ) -> rusqlite::Result<Vec<OutboxMessage>> {
         let select = "select id, accepted, head, body from outbox where sink = ?1 and holder = ?2 order by id";
         let update = "update outbox set holder = ?3 where sink = ?1 and holder = ?2";
         let mut messages = Vec::new();
-        for holder in gone {
+        for holder in ended_holders {
             let mut statement = transaction.prepare_cached(select)?;
             let rows = statement.query_map([&self.sink, holder], |row| {
                 let (id, accepted, head, body) =
@@ -350,7 +354,7 @@ mod tests {
         drop((second, third, other));
         assert_eq!(lock_files(&dir), 0);
         assert_eq!(
-            store(&dir).outboxes().unwrap().kept().unwrap(),
+            store(&dir).outboxes().unwrap().messages_by_sink().unwrap(),
             [("mail".to_owned(), 2)].into()
         );
     }

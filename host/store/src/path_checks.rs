@@ -14,9 +14,9 @@ const WRITE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Suffix of a trail's journal.
-pub(crate) const TAIL: &str = "-tail";
+pub(crate) const AUDIT_JOURNAL_SUFFIX: &str = "-tail";
 /// Suffixes of the files of a database: none for the database itself, those of SQLite, the journal.
-const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", TAIL];
+const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", AUDIT_JOURNAL_SUFFIX];
 
 /// Returns the resolved path of a store, if no other user can replace a directory above it.
 pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
@@ -64,7 +64,7 @@ pub(crate) fn check_file(path: &Path, file: &Path, found: &Metadata) -> Result<(
     if !found.is_file() {
         return Err(StoreError::Foreign {
             path: file.to_owned(),
-            what: "not a regular file",
+            found: "not a regular file",
         });
     }
     if !is_trusted(found) || found.mode() & WRITE_BY_OTHERS != 0 {

@@ -22,10 +22,10 @@ pub enum SpillError {
         max: u64,
     },
     /// An error of the operating system.
-    #[error("cannot {what} an unnamed file in {}: {source}", dir.display())]
+    #[error("cannot {operation} an unnamed file in {}: {source}", dir.display())]
     Io {
         /// The operation.
-        what: &'static str,
+        operation: &'static str,
         /// The directory.
         dir: PathBuf,
         /// The error.
@@ -79,7 +79,7 @@ impl Spill {
         }
         let segment = self.open_segment()?;
         let failed = |source| SpillError::Io {
-            what: "write to",
+            operation: "write to",
             dir: self.dir.clone(),
             source,
         };
@@ -110,7 +110,7 @@ impl Spill {
         };
         let mut bytes = vec![0; usize::try_from(place.len).unwrap_or_default()];
         let failed = |source| SpillError::Io {
-            what: "read from",
+            operation: "read from",
             dir: self.dir.clone(),
             source,
         };
@@ -172,7 +172,7 @@ impl Spill {
             return Ok(*number);
         }
         let failed = |source| SpillError::Io {
-            what: "make",
+            operation: "make",
             dir: self.dir.clone(),
             source,
         };

@@ -87,15 +87,15 @@ impl ModuleStateStore {
         let upsert = "insert into state (module, scope, key, value) values (?1, ?2, ?3, ?4)
                       on conflict do update set value = excluded.value";
         self.store.write(|transaction| {
-            let (used, old) = (self.used(transaction)?, self.taken(transaction, key)?);
-            let wanted = used.saturating_sub(old).saturating_add(new);
+            let (used, old) = (self.used(transaction)?, self.entry_size(transaction, key)?);
+            let requested = used.saturating_sub(old).saturating_add(new);
             // After a quota was lowered, a module may still replace a value by a smaller one.
-            if wanted > self.quota && new > old {
+            if requested > self.quota && new > old {
                 // Not an error of the transaction: a module at its quota does not make the store
                 // unhealthy.
                 return Ok(Err(StoreError::Quota {
                     module: self.module.clone(),
-                    wanted,
+                    requested,
                     quota: self.quota,
                 }));
             }
@@ -106,12 +106,12 @@ impl ModuleStateStore {
             if all > self.total && new > old {
                 return Ok(Err(StoreError::Total {
                     scope: self.scope.clone(),
-                    wanted: all,
+                    requested: all,
                     total: self.total,
                 }));
             }
             transaction.execute(upsert, params![self.module, self.scope, key, value])?;
-            self.note(transaction, wanted)?;
+            self.note(transaction, requested)?;
             Ok(Ok(()))
         })?
     }
@@ -120,7 +120,7 @@ impl ModuleStateStore {
     pub fn delete(&self, key: &str) -> Result<(), StoreError> {
         let delete = "delete from state where module = ?1 and scope = ?2 and key = ?3";
         self.store.write(|transaction| {
-            let (used, old) = (self.used(transaction)?, self.taken(transaction, key)?);
+            let (used, old) = (self.used(transaction)?, self.entry_size(transaction, key)?);
             transaction.execute(delete, params![self.module, self.scope, key])?;
             self.note(transaction, used.saturating_sub(old))
         })
@@ -177,7 +177,7 @@ impl ModuleStateStore {
     }
 
     /// Returns the size of a key's entry in bytes; 0 if there is none.
-    fn taken(&self, transaction: &Transaction<'_>, key: &str) -> rusqlite::Result<u64> {
+    fn entry_size(&self, transaction: &Transaction<'_>, key: &str) -> rusqlite::Result<u64> {
         let select =
             "select length(value) from state where module = ?1 and scope = ?2 and key = ?3";
         let length = transaction

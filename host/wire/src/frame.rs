@@ -88,7 +88,7 @@ impl Frame {
         let len = self.payload.len() as u64;
         let limit = u64::from(u32::MAX);
         let fits = u32::try_from(len).map_err(|_| WireError::TooLong {
-            what: "payload",
+            part: "payload",
             len,
             limit,
         })?;
@@ -138,7 +138,7 @@ impl FrameDecoder {
         let (len, limit) = (u64::from(header.len), self.max_message as u64);
         if len > limit {
             return Err(WireError::TooLong {
-                what: "payload",
+                part: "payload",
                 len,
                 limit,
             });
@@ -181,19 +181,19 @@ impl Gather {
         self.bytes.is_empty()
     }
 
-    fn fetch(&mut self, input: &mut &[u8], wanted: usize) -> bool {
-        let missing = wanted.saturating_sub(self.bytes.len()).min(input.len());
+    fn fetch(&mut self, input: &mut &[u8], expected: usize) -> bool {
+        let missing = expected.saturating_sub(self.bytes.len()).min(input.len());
         // `missing` is at most the length of the input, so the split always succeeds.
         if let Some((now, later)) = input.split_at_checked(missing) {
             self.bytes.extend_from_slice(now);
             *input = later;
         }
-        self.bytes.len() >= wanted
+        self.bytes.len() >= expected
     }
 
-    /// Returns `wanted` bytes and removes them, once they are there.
-    pub(crate) fn take(&mut self, input: &mut &[u8], wanted: usize) -> Option<Vec<u8>> {
-        self.fetch(input, wanted)
+    /// Returns `expected` bytes and removes them, once they are there.
+    pub(crate) fn take(&mut self, input: &mut &[u8], expected: usize) -> Option<Vec<u8>> {
+        self.fetch(input, expected)
             .then(|| std::mem::take(&mut self.bytes))
     }
 

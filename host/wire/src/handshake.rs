@@ -123,7 +123,7 @@ impl Credential {
             (Some("none"), _) => Err(WireError::Credential {
                 module: "none",
                 len: bytes.len(),
-                wanted: 0,
+                expected: 0,
             }),
             (Some("native"), [u0, u1, u2, u3, g0, g1, g2, g3]) => {
                 // The library copies the ids from memory, so they are in the byte order of the
@@ -136,7 +136,7 @@ impl Credential {
             (Some("native"), _) => Err(WireError::Credential {
                 module: "native",
                 len: bytes.len(),
-                wanted: NATIVE,
+                expected: NATIVE,
             }),
             (Some("munge"), _) => Ok(Credential::Munge(Bytes::from(bytes))),
             // The caller decides about modules: to decode an unknown one is no error.
@@ -187,9 +187,9 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
-    fn bytes(&mut self, what: &'static str, len: usize) -> Result<&'a [u8], WireError> {
+    fn bytes(&mut self, part: &'static str, len: usize) -> Result<&'a [u8], WireError> {
         let short = WireError::Truncated {
-            what,
+            part,
             needed: len as u64,
             left: self.0.len(),
         };
@@ -198,9 +198,9 @@ impl<'a> Body<'a> {
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
+    fn array<const N: usize>(&mut self, part: &'static str) -> Result<[u8; N], WireError> {
         let short = WireError::Truncated {
-            what,
+            part,
             needed: N as u64,
             left: self.0.len(),
         };
@@ -209,23 +209,23 @@ impl<'a> Body<'a> {
         Ok(*array)
     }
 
-    fn number(&mut self, what: &'static str) -> Result<u32, WireError> {
-        self.array(what).map(u32::from_be_bytes)
+    fn number(&mut self, part: &'static str) -> Result<u32, WireError> {
+        self.array(part).map(u32::from_be_bytes)
     }
 
-    fn text(&mut self, what: &'static str) -> Result<Text, WireError> {
+    fn text(&mut self, part: &'static str) -> Result<Text, WireError> {
         let len = self
             .0
             .iter()
             .position(|byte| *byte == 0)
-            .ok_or(WireError::Unterminated { what })?;
-        let text = Text::from_bytes(self.bytes(what, len)?);
-        self.bytes(what, 1)?;
+            .ok_or(WireError::Unterminated { part })?;
+        let text = Text::from_bytes(self.bytes(part, len)?);
+        self.bytes(part, 1)?;
         Ok(text)
     }
 
-    fn utf8(&mut self, what: &'static str) -> Result<String, WireError> {
-        utf8(what, self.text(what)?.as_bytes())
+    fn utf8(&mut self, part: &'static str) -> Result<String, WireError> {
+        utf8(part, self.text(part)?.as_bytes())
     }
 
     fn user(&mut self) -> Result<ClaimedUser, WireError> {

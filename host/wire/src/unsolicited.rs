@@ -41,9 +41,9 @@ pub(crate) fn put_output(w: &mut MessageWriter<'_>, output: &IofOutput) -> Resul
 /// [`Range::Undef`].
 pub(crate) fn event(r: &mut MessageReader<'_>) -> Result<Event, WireError> {
     let CommandNumber(number) = r.one()?;
-    let wanted = CommandCode::Notify.number();
-    if number != wanted {
-        return Err(WireError::NotAnEvent { number, wanted });
+    let expected = CommandCode::Notify.number();
+    if number != expected {
+        return Err(WireError::NotAnEvent { number, expected });
     }
     let (code, source): (_, Proc) = (r.one()?, r.one()?);
     let infos = r.counted()?;

@@ -68,7 +68,7 @@ fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
     // none either.
     if element == dt::PMIX_UNDEF && count > 0 {
         return Err(WireError::TooLong {
-            what: "array of no type",
+            part: "array of no type",
             len: count,
             limit: 0,
         });
@@ -96,7 +96,7 @@ fn put_array(w: &mut MessageWriter<'_>, array: &DataArray) -> Result<(), WireErr
     // The receiver refuses such an array: see `array`.
     if element == dt::PMIX_UNDEF && !items.is_empty() {
         return Err(WireError::TooLong {
-            what: "array of no type",
+            part: "array of no type",
             len: items.len() as u64,
             limit: 0,
         });

@@ -135,7 +135,7 @@ fn rest_of(form: WelcomeForm, bytes: &[u8]) -> Result<Welcome, WireError> {
 
 fn chunk<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], WireError> {
     let short = WireError::Truncated {
-        what: "welcome",
+        part: "welcome",
         needed: N as u64,
         left: input.len(),
     };

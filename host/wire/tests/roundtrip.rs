@@ -183,7 +183,7 @@ fn unknown_commands_and_trailing_bytes_are_refused() {
     assert_eq!(
         codec.decode_request(&[0x02, 0x05, 0]),
         Err(WireError::Trailing {
-            what: "a request",
+            part: "a request",
             count: 1
         })
     );
@@ -276,7 +276,7 @@ fn an_error_is_short_however_long_the_text() {
         matches!(
             error,
             WireError::NotUtf8 {
-                what: "namespace",
+                part: "namespace",
                 ..
             }
         ),
@@ -364,11 +364,11 @@ fn a_small_message_cannot_ask_for_much_memory() {
         },
         ..codec
     };
-    let what = "elements of an array";
+    let part = "elements of an array";
     assert_eq!(
         few.decode_event(&flags),
         Err(WireError::TooLong {
-            what,
+            part,
             len: 10_000,
             limit: 9_999
         })
@@ -385,7 +385,7 @@ fn a_small_message_cannot_ask_for_much_memory() {
     assert_eq!(
         claim(codec, 1, &[0x80, 0x80, 0x10]),
         WireError::Truncated {
-            what,
+            part,
             needed: 1 << 18,
             left: 0
         }
@@ -395,7 +395,7 @@ fn a_small_message_cannot_ask_for_much_memory() {
     assert_eq!(
         claim(older, 0, &[0x40]),
         WireError::TooLong {
-            what: "array of no type",
+            part: "array of no type",
             len: 0x40,
             limit: 0
         }
@@ -417,7 +417,7 @@ fn lengths_above_the_limit_are_refused_with_the_header() {
         .encode()
     };
     let refused = WireError::TooLong {
-        what: "payload",
+        part: "payload",
         len: 1001,
         limit: 1000,
     };
@@ -434,7 +434,7 @@ fn lengths_above_the_limit_are_refused_with_the_header() {
     hello.extend(131_073u32.to_ne_bytes());
     hello.extend([0; 4]);
     let refused = WireError::TooLong {
-        what: "handshake",
+        part: "handshake",
         len: 131_073,
         limit: 131_072,
     };

@@ -110,16 +110,16 @@ fn nodes_with_disks_or_interfaces_are_refused() {
     assert_eq!(
         refused(&[&[1], DISK, &[0]]),
         Err(WireError::TooLong {
-            what: "disks of a node",
+            part: "disks of a node",
             len: 1,
             limit: 0
         })
     );
-    let what = "network interfaces of a node";
+    let part = "network interfaces of a node";
     assert_eq!(
         refused(&[&[0, 1], NET]),
         Err(WireError::TooLong {
-            what,
+            part,
             len: 1,
             limit: 0
         })

@@ -256,8 +256,8 @@ async fn before_and_after_mean_the_first_of_a_name_that_is_there() {
     };
     let elsewhere = RegistrationError::OtherCategory {
         name: "list".to_owned(),
-        theirs: Category::Multi,
-        ours: Category::Single,
+        existing: Category::Multi,
+        requested: Category::Single,
     };
     let beyond = RegistrationError::Beyond {
         name: "head".to_owned(),

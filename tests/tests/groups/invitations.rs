@@ -55,10 +55,10 @@ async fn invited_proc_may_wait_inside_its_handler() {
             (&group.name, &group.members, group.context_id)
         );
         assert_eq!(
-            joined.said_by(clients[0].me()),
+            joined.infos_of(clients[0].me()),
             [note("said by the leader")]
         );
-        assert_eq!(joined.said_by(clients[3].me()), [note("said by right:1")]);
+        assert_eq!(joined.infos_of(clients[3].me()), [note("said by right:1")]);
     }
     let value = clients[1].get(clients[2].me(), NOTE, &[]).await.unwrap();
     assert_eq!(value, Value::string("for members alone"));
@@ -115,7 +115,7 @@ async fn decides(leader: &Client, decision: AbsenceDecision) -> UnboundedReceive
 fn absent(ended: Result<Group, ClientError>) -> Vec<(Proc, Absence)> {
     match ended.unwrap_err() {
         ClientError::NotFormed {
-            why: NotFormed::Absent(absent),
+            reason: NotFormed::Absent(absent),
             ..
         } => absent,
         error => panic!("{error}"),
@@ -267,7 +267,7 @@ async fn leader_cancels_when_asked_or_by_leaving() {
     let late = Invited {
         group: "other".to_owned(),
         leader: proc("left", 0),
-        said: Vec::new(),
+        leader_infos: Vec::new(),
     };
     let error = soon(
         "a late join ends",

@@ -418,7 +418,7 @@ async fn missing_or_ambiguous_server_is_reported() {
     assert!(error.to_string().starts_with(&text), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
     assert!(
-        matches!(fails(AttachTarget::System).await, ClientError::NoServer { wanted, .. } if wanted == "pmix.sys.node")
+        matches!(fails(AttachTarget::System).await, ClientError::NoServer { name, .. } if name == "pmix.sys.node")
     );
 
     write("below/pmix.node.tool.12", &closed("twelve"));

@@ -61,7 +61,7 @@ fn load(engine: &Engine, audit: &AuditTrail, name: &str, bytes: Vec<u8>) -> Modu
     let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
         isolation: Isolation::Namespace,
-        max_calls: 700,
+        calls_per_instance: 700,
         ..ModuleLimits::default()
     };
     let facts = ModuleFacts {

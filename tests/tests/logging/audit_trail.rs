@@ -60,12 +60,12 @@ fn granted(entries: &[AuditEntry]) -> BTreeSet<u64> {
             return None;
         };
         let info = decision
-            .asked
+            .request
             .subject
             .infos()
             .iter()
             .find(|info| info.key == NUMBER)?;
-        (decision.ruling == DecisionKind::Granted).then(|| info.value.as_u64())?
+        (decision.verdict == DecisionKind::Granted).then(|| info.value.as_u64())?
     };
     entries.iter().filter_map(number).collect()
 }
@@ -159,7 +159,7 @@ async fn trail_of_server_is_listed_verified_and_replayed() {
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["entry"]["Decision"]["hook"], "event");
     assert_eq!(
-        shown["entry"]["Decision"]["asked"]["requester"]["nspace"],
+        shown["entry"]["Decision"]["request"]["requester"]["nspace"],
         "job"
     );
     let said = audit(&["show", "999999"]);

@@ -117,7 +117,7 @@ async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (
     let patience = Duration::from_secs(60);
     let limits = ModuleLimits {
         call_time: patience,
-        host_time: patience,
+        host_call_time: patience,
         ..ModuleLimits::default()
     };
     let (bytes, grants) = (

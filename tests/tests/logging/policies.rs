@@ -47,7 +47,7 @@ fn load(engine: &Engine, name: &str, grants: &[Capability], services: Services) 
     let patience = Duration::from_secs(60);
     let limits = ModuleLimits {
         call_time: patience,
-        host_time: patience,
+        host_call_time: patience,
         ..ModuleLimits::default()
     };
     let (bytes, grants) = (

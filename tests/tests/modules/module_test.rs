@@ -127,7 +127,7 @@ fn differences_are_shown_and_counted() {
     assert_eq!((&right["ok"], &wrong["ok"]), (&true.into(), &false.into()));
     assert_eq!(
         wrong["differences"][0],
-        serde_json::json!({ "what": "outcome", "expected": ["deny"], "got": ["grant"] })
+        serde_json::json!({ "field": "outcome", "expected": ["deny"], "got": ["grant"] })
     );
     assert_eq!(wrong["outcome"], "grant");
 }

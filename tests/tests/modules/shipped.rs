@@ -220,7 +220,8 @@ fn same_user_passes_events_that_claim_no_other_source() {
         )
     };
     let passed = (PolicyOutcome::Pass, String::new());
-    let foreign = refused("mine:0 claims that another is the source of its event");
+    let foreign =
+        refused("mine:0 names another proc as the source of its event (PMIX_EVENT_PROXY)");
     assert_eq!(ask(None), passed, "the default rule chooses the recipients");
     assert_eq!(ask(Some(Value::Proc(proc("mine", 0)))), passed);
     assert_eq!(ask(Some(Value::Proc(proc("mine", 1)))), foreign);

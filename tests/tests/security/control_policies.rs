@@ -201,12 +201,12 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
         .collect();
     let of = |decision: &peal_audit::DecisionEntry| {
         let groups: Vec<u32> = decision
-            .asked
+            .request
             .groups
             .iter()
             .map(|group| group.gid)
             .collect();
-        (groups, decision.ruling, decision.policy.clone())
+        (groups, decision.verdict, decision.policy.clone())
     };
     let denied = DecisionKind::Denied(code::PMIX_ERR_NO_PERMISSIONS);
     let granted = (
@@ -276,7 +276,7 @@ fn load(engine: &Engine, name: &str, services: Services) -> Arc<Module> {
     let patience = Duration::from_secs(60);
     let limits = ModuleLimits {
         call_time: patience,
-        host_time: patience,
+        host_call_time: patience,
         ..ModuleLimits::default()
     };
     let bytes = fs::read(guest(name)).unwrap();

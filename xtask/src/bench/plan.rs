@@ -43,7 +43,7 @@ pub struct ResultRow {
     /// Group of the row.
     pub group: Group,
     /// Description.
-    pub what: String,
+    pub description: String,
     /// Value of Peal.
     pub ours: Metric,
     /// Name and value of the peer.
@@ -51,7 +51,7 @@ pub struct ResultRow {
     /// Unit of both values.
     pub unit: &'static str,
     /// Bound that the row must meet.
-    pub must: Must,
+    pub must: ResultBound,
 }
 
 /// Value that an arm measures.
@@ -64,7 +64,7 @@ pub struct Metric {
 
 /// Bound of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Must {
+pub enum ResultBound {
     /// No bound: the row is for information.
     Nothing,
     /// Upper bound of the ratio of Peal's value to the peer's.
@@ -227,11 +227,11 @@ impl Plan {
         ours: Metric,
         peer: (&'static str, Metric),
         unit: &'static str,
-        must: Must,
+        must: ResultBound,
     ) {
         self.rows.push(ResultRow {
             group,
-            what: what.into(),
+            description: what.into(),
             ours,
             peer: Some(peer),
             unit,
@@ -246,7 +246,7 @@ impl Plan {
         what: &str,
         name: &str,
         metric_name: &'static str,
-        musts: [Must; 2],
+        musts: [ResultBound; 2],
     ) {
         let unit = if metric_name == "per_s" { "/s" } else { "us" };
         for (side, clients, must) in [
@@ -303,9 +303,9 @@ impl Plan {
             };
             self.arm(name("c"), MeasuredWork::Job(job));
             let must = match handlers {
-                16 => Must::RatioAtMost(0.3),
-                64 => Must::RatioAtMost(0.2),
-                _ => Must::Nothing,
+                16 => ResultBound::RatioAtMost(0.3),
+                64 => ResultBound::RatioAtMost(0.2),
+                _ => ResultBound::Nothing,
             };
             let c = || (C, metric(&name("c"), "us"));
             let peal = || metric(&name("peal"), "us");
@@ -324,7 +324,7 @@ impl Plan {
                 metric(&name("own-code"), "us"),
                 c(),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
             let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
             self.row(
@@ -333,7 +333,7 @@ impl Plan {
                 metric(&name("thread"), "us"),
                 c(),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
             // A handler that does nothing measures only the cost of the call. The bound is on one
             // that does work (`step`).
@@ -344,7 +344,7 @@ impl Plan {
                 peal(),
                 bare(),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
             let together = ("bare wasmtime, one store", metric(&name("together"), "us"));
             self.row(
@@ -353,7 +353,7 @@ impl Plan {
                 peal(),
                 together,
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
             let of_one = format!("{handlers} handlers of one module");
             self.row(
@@ -362,7 +362,7 @@ impl Plan {
                 metric(&name("one-module"), "us"),
                 bare(),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
         }
         // Four times the handlers may take four times as long, and a little more for cache misses.
@@ -373,7 +373,7 @@ impl Plan {
             many,
             ("16 handlers", few),
             "us",
-            Must::RatioAtMost(5.0),
+            ResultBound::RatioAtMost(5.0),
         );
     }
 
@@ -403,7 +403,7 @@ impl Plan {
             peal,
             (BARE, bare),
             "us",
-            Must::AtMost(3.0),
+            ResultBound::AtMost(3.0),
         );
         let (peal, bare) = (
             metric("step.peal", "step_us"),
@@ -415,7 +415,7 @@ impl Plan {
             peal,
             (BARE, bare),
             "us",
-            Must::RatioAtMost(2.0),
+            ResultBound::RatioAtMost(2.0),
         );
     }
 
@@ -426,7 +426,10 @@ impl Plan {
             (2, "fan", 0),
             (2000, 600),
         );
-        let musts = [Must::RatioAtMost(1.0), Must::RatioAtMost(A_THIRD)];
+        let musts = [
+            ResultBound::RatioAtMost(1.0),
+            ResultBound::RatioAtMost(A_THIRD),
+        ];
         self.against_c(Group::Latency, "one way, ", "latency", "us", musts);
         self.arm(
             "latency.relay".to_owned(),
@@ -444,7 +447,7 @@ impl Plan {
                 ours,
                 relay,
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
         }
     }
@@ -456,8 +459,8 @@ impl Plan {
         self.jobs("pingpong", &[Side::C], (2, "pingpong", 0), (25, 5));
         let ours = |side: Side| metric(&format!("pingpong.{}", side.name()), "us");
         let both = [
-            (Side::Peal, "libpmix", Must::RatioAtMost(1.0)),
-            (Side::PealClient, "Peal's", Must::Nothing),
+            (Side::Peal, "libpmix", ResultBound::RatioAtMost(1.0)),
+            (Side::PealClient, "Peal's", ResultBound::Nothing),
         ];
         for (side, clients, must) in both {
             let what = format!("there and back, {clients} clients");
@@ -469,7 +472,7 @@ impl Plan {
                 ours(side),
                 (C, ours(Side::C)),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
         }
     }
@@ -488,7 +491,7 @@ impl Plan {
                 how,
                 &name,
                 "per_s",
-                [Must::RatioAtLeast(1.0), Must::Nothing],
+                [ResultBound::RatioAtLeast(1.0), ResultBound::Nothing],
             );
             for side in [Side::Peal, Side::PealClient] {
                 let ours = metric(&format!("{name}.{}", side.name()), "lost");
@@ -504,7 +507,7 @@ impl Plan {
                     ours,
                     peer,
                     "",
-                    Must::AtMost(0.0),
+                    ResultBound::AtMost(0.0),
                 );
             }
         }
@@ -527,9 +530,9 @@ impl Plan {
             );
             let what = format!("one way while a third client floods, {what}");
             let must = if name == "us_p99" {
-                Must::RatioAtMost(3.0)
+                ResultBound::RatioAtMost(3.0)
             } else {
-                Must::Nothing
+                ResultBound::Nothing
             };
             self.row(
                 Group::UnderFlood,
@@ -559,9 +562,9 @@ impl Plan {
             );
             let what = format!("one way while a hosted handler does harm, {what}");
             let must = if name == "us" {
-                Must::RatioAtMost(2.0)
+                ResultBound::RatioAtMost(2.0)
             } else {
-                Must::Nothing
+                ResultBound::Nothing
             };
             self.row(
                 Group::UnderLimitHits,
@@ -592,8 +595,8 @@ impl Plan {
             self.arm(name.to_owned(), MeasuredWork::Job(job));
         }
         for (what, name, must) in [
-            ("99th percentile", "us_p99", Must::RatioAtMost(1.1)),
-            ("median", "us", Must::Nothing),
+            ("99th percentile", "us_p99", ResultBound::RatioAtMost(1.1)),
+            ("median", "us", ResultBound::Nothing),
         ] {
             let (ours, peer) = (
                 metric("beside-shadow.with", name),
@@ -648,7 +651,7 @@ impl Plan {
                 ours,
                 peer,
                 "us",
-                Must::RatioAtMost(1.3),
+                ResultBound::RatioAtMost(1.3),
             );
         }
     }
@@ -664,7 +667,7 @@ impl Plan {
                 &what,
                 &name,
                 "us",
-                [Must::RatioAtMost(1.0), Must::Nothing],
+                [ResultBound::RatioAtMost(1.0), ResultBound::Nothing],
             );
         }
     }
@@ -680,7 +683,7 @@ impl Plan {
                 &what,
                 &name,
                 "us",
-                [Must::RatioAtMost(1.0), Must::Nothing],
+                [ResultBound::RatioAtMost(1.0), ResultBound::Nothing],
             );
         }
     }
@@ -704,7 +707,7 @@ impl Plan {
                         ours,
                         peer,
                         "us",
-                        Must::RatioAtMost(1.0),
+                        ResultBound::RatioAtMost(1.0),
                     );
                 }
             }
@@ -727,7 +730,14 @@ impl Plan {
         }
         let (ours, peer) = (metric("log.peal", "per_s"), (C, metric("log.c", "per_s")));
         let what = "blocking requests to stderr, libpmix clients";
-        self.row(Group::Log, what, ours, peer, "/s", Must::RatioAtLeast(1.0));
+        self.row(
+            Group::Log,
+            what,
+            ours,
+            peer,
+            "/s",
+            ResultBound::RatioAtLeast(1.0),
+        );
     }
 
     fn monitor(&mut self) {
@@ -741,7 +751,7 @@ impl Plan {
             metric("beats.peal", "per_s"),
             (C, metric("beats.c", "per_s")),
         );
-        let must = Must::RatioAtLeast(1.0);
+        let must = ResultBound::RatioAtLeast(1.0);
         self.row(
             Group::Monitor,
             "heartbeats of one client, libpmix clients",
@@ -753,7 +763,14 @@ impl Plan {
         self.jobs("pulse", &[Side::Peal, Side::C], (500, "pulse", 0), (20, 0));
         let (ours, peer) = (metric("pulse.peal", "cpu"), (C, metric("pulse.c", "cpu")));
         let what = "share of a CPU for 500 clients that send one a second, libpmix clients";
-        self.row(Group::Monitor, what, ours, peer, "", Must::AtMost(0.02));
+        self.row(
+            Group::Monitor,
+            what,
+            ours,
+            peer,
+            "",
+            ResultBound::AtMost(0.02),
+        );
     }
 
     fn memory(&mut self) {
@@ -779,8 +796,12 @@ impl Plan {
             "memory.peal-client"
         };
         for (name, how, must) in [
-            ("rss_kib_per_client", "resident", Must::RatioAtMost(1.0)),
-            ("pss_kib_per_client", "proportional", Must::Nothing),
+            (
+                "rss_kib_per_client",
+                "resident",
+                ResultBound::RatioAtMost(1.0),
+            ),
+            ("pss_kib_per_client", "proportional", ResultBound::Nothing),
         ] {
             let what = format!("server, {how}, per idle client from {few} to {many}");
             self.row(
@@ -824,7 +845,7 @@ impl Plan {
                     ours,
                     ("without", peer),
                     "us",
-                    Must::RatioAtMost(2.0),
+                    ResultBound::RatioAtMost(2.0),
                 );
             }
         }
@@ -849,7 +870,7 @@ impl Plan {
             ours,
             ("without", peer),
             "ms",
-            Must::RatioAtMost(2.0),
+            ResultBound::RatioAtMost(2.0),
         );
     }
 
@@ -883,7 +904,7 @@ impl Plan {
             ours,
             (release.launcher(), peer),
             "ms",
-            Must::RatioAtMost(1.0),
+            ResultBound::RatioAtMost(1.0),
         );
     }
 }

@@ -9,17 +9,17 @@ pub struct Tally<K> {
     /// Window, in milliseconds.
     window: u64,
     /// Maximum number of keys.
-    room: usize,
+    max_keys: usize,
     times: BTreeMap<K, VecDeque<u64>>,
 }
 
 impl<K: Ord + Clone> Tally<K> {
     /// Creates an empty counter.
-    pub fn new(count: usize, window: u64, room: usize) -> Tally<K> {
+    pub fn new(count: usize, window: u64, max_keys: usize) -> Tally<K> {
         Tally {
             count: count.max(1),
             window,
-            room: room.max(1),
+            max_keys: max_keys.max(1),
             times: BTreeMap::new(),
         }
     }
@@ -40,7 +40,7 @@ impl<K: Ord + Clone> Tally<K> {
 
     /// Drops the key whose last repetition is the oldest, if there are too many keys.
     fn make_room(&mut self) {
-        while self.times.len() > self.room {
+        while self.times.len() > self.max_keys {
             let oldest = self
                 .times
                 .iter()

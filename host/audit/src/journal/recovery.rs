@@ -1,6 +1,6 @@
 //! Recovery of the records that a server left in the journal when it ended abnormally.
 use super::{
-    MOST_BYTES,
+    MAX_BYTES,
     frame::{self, FrameError, JournalFrame},
 };
 use crate::{AuditEntry, AuditError, Keys, entry::kind, hash_chain::ChainHead};
@@ -19,9 +19,9 @@ pub struct RecoveredRecords {
 /// Returns the records of the journal that follow `last`; `None` for an empty journal. Their codes
 /// are not checked, since that takes the secret key.
 pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecords>, StoreError> {
-    let bytes = match JournalFile::read(trail.path(), MOST_BYTES) {
+    let bytes = match JournalFile::read(trail.path(), MAX_BYTES) {
         // A reader with access to the database alone can still verify that.
-        Err(StoreError::Tail { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+        Err(StoreError::Journal { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
             return Ok(None);
         }
         read => read?,
@@ -53,7 +53,7 @@ impl RecoveredJournal {
         keys: &Keys,
     ) -> Result<RecoveredJournal, AuditError> {
         // One byte more than is ever written shows a journal that is too long.
-        let bytes = JournalFile::read(trail.path(), MOST_BYTES + 1)?;
+        let bytes = JournalFile::read(trail.path(), MAX_BYTES + 1)?;
         let mut left = RecoveredJournal {
             rows: Vec::new(),
             fault: None,
@@ -71,7 +71,7 @@ impl RecoveredJournal {
                 Ok(Some(frame)) if frame.after().0 <= head.0 => known(trail, &frame)?,
                 Ok(Some(JournalFrame { before, .. })) if before != last => {
                     Some(FrameError::Elsewhere {
-                        wanted: last.0,
+                        last: last.0,
                         found: before.0,
                     })
                 }
@@ -87,8 +87,8 @@ impl RecoveredJournal {
                 return Ok(left);
             }
         }
-        if bytes.len() as u64 > MOST_BYTES {
-            left.fault = Some((1, FrameError::Long { most: MOST_BYTES }));
+        if bytes.len() as u64 > MAX_BYTES {
+            left.fault = Some((1, FrameError::Long { most: MAX_BYTES }));
         }
         Ok(left)
     }

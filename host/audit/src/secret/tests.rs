@@ -139,7 +139,7 @@ fn call(subject: CallSubject, host_calls: Vec<HostCall>, end: CallEnd) -> AuditE
 }
 
 fn entry() -> impl Strategy<Value = AuditEntry> {
-    let ask = |word: &str| {
+    let requests = |word: &str| {
         let text = word.to_owned();
         let mail = Mail {
             sender: Some(text.clone()),
@@ -162,11 +162,11 @@ fn entry() -> impl Strategy<Value = AuditEntry> {
     };
     (0..4_u32, infos(), infos(), word(), infos()).prop_map(
         move |(form, one, other, word, third)| {
-            let asked = ask(word).into_iter().map(|ask| HostCall {
-                ask,
+            let calls = requests(word).into_iter().map(|request| HostCall {
+                request,
                 answer: Some(HostCallAnswer::Infos(third.clone())),
             });
-            let host_calls: Vec<HostCall> = asked.collect();
+            let host_calls: Vec<HostCall> = calls.collect();
             let output = CallOutput {
                 infos: third.clone(),
                 ..CallOutput::default()
@@ -259,10 +259,10 @@ fn names_of_the_server_are_no_copies_of_a_secret() {
     let AuditEntry::Decision(read) = AuditEntry::read(&body).unwrap() else {
         panic!()
     };
-    assert_eq!(read.ruling, DecisionKind::Granted);
-    assert_eq!(read.asked.requester, Some(proc("victim")));
+    assert_eq!(read.verdict, DecisionKind::Granted);
+    assert_eq!(read.request.requester, Some(proc("victim")));
     assert!(
-        read.asked.subject.infos().iter().all(|info| info
+        read.request.subject.infos().iter().all(|info| info
             .value
             .as_str()
             .unwrap()
@@ -287,7 +287,7 @@ fn copies_in_values_and_texts_of_guests_are_replaced() {
         steps: Arc::default(),
     });
     let log = HostCall {
-        ask: HostCallRequest::Log {
+        request: HostCallRequest::Log {
             level: Level::Info,
             message: format!("<{SECRET}>"),
         },
@@ -306,7 +306,7 @@ fn copies_in_values_and_texts_of_guests_are_replaced() {
         vec![
             log,
             HostCall {
-                ask: keep,
+                request: keep,
                 answer: None,
             },
         ],

@@ -136,7 +136,7 @@ impl Summary {
             was,
             outcome,
         } = replayed;
-        let (word, said) = match &outcome {
+        let (word, differences) = match &outcome {
             ReplayResult::Same => ("same", Vec::new()),
             ReplayResult::Differs(differences) => (
                 "differs",
@@ -151,12 +151,12 @@ impl Summary {
                 self.differ += 1;
                 *self
                     .changes
-                    .entry(said.first().cloned().unwrap_or_default())
+                    .entry(differences.first().cloned().unwrap_or_default())
                     .or_default() += 1;
             }
         }
         if json {
-            let line = json!({ "seq": seq, "module": module, "was": was, "replay": word, "differences": said });
+            let line = json!({ "seq": seq, "module": module, "was": was, "replay": word, "differences": differences });
             return writeln!(out, "{line}");
         }
         if matches!(outcome, ReplayResult::Differs(_)) && self.differ <= most {
@@ -167,7 +167,11 @@ impl Summary {
                     "record", "module", "was"
                 )?;
             }
-            writeln!(out, "{seq:>8}  {module:<20} {was:<24} {}", said.join("; "))?;
+            writeln!(
+                out,
+                "{seq:>8}  {module:<20} {was:<24} {}",
+                differences.join("; ")
+            )?;
         }
         Ok(())
     }

@@ -158,7 +158,7 @@ impl CtlResult {
                 end: CtlStatusWord::Refused,
                 status: Some(status),
                 reasons: reasons(&infos),
-                not_done: ProcOutcome::all(&infos),
+                not_done: ProcOutcome::parse_outcomes(&infos),
                 not_cancelled: ControlStatus::not_cancelled(&infos),
             }),
             error => Err(error.into()),
@@ -236,7 +236,7 @@ impl CtlResult {
         {
             crate::print_line(&format!(
                 "{request} of {proc} failed: {}",
-                because(reasons, *status)
+                reason_text(reasons, *status)
             ));
         }
         for ControlStatus {
@@ -252,7 +252,7 @@ impl CtlResult {
                 joined(reasons)
             ));
         }
-        let said = match self.end {
+        let text = match self.end {
             // Each failure of a partial success was printed above.
             CtlStatusWord::Done
             | CtlStatusWord::Accepted
@@ -269,7 +269,7 @@ impl CtlResult {
             CtlStatusWord::Refused => {
                 format!(
                     "{request} is refused: {}",
-                    because(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR))
+                    reason_text(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR))
                 )
             }
             CtlStatusWord::Ended(state) if self.reasons.is_empty() => {
@@ -279,11 +279,11 @@ impl CtlResult {
                 format!("{request} ended as {state}: {}", joined(&self.reasons))
             }
         };
-        crate::print_line(&said);
+        crate::print_line(&text);
     }
 }
 
-fn because(reasons: &[String], status: Status) -> String {
+fn reason_text(reasons: &[String], status: Status) -> String {
     let words = if reasons.is_empty() {
         meaning(status).to_owned()
     } else {

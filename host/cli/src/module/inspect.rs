@@ -74,7 +74,7 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
         .clone()
         .and_then(|signature| signer(&signature, &bytes, &rules, more));
     let broken = policy.map(|policy| policy.broken(&bytes, &found, &signature));
-    let told = InspectReport {
+    let report = InspectReport {
         args,
         found: &found,
         signature: &signature,
@@ -82,10 +82,14 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
         terms,
         broken,
     };
-    let printed = if args.json { told.json() } else { told.text() };
+    let printed = if args.json {
+        report.json()
+    } else {
+        report.text()
+    };
     let mut out = crate::output::stdout();
     writeln!(out, "{printed}")?;
-    Ok(told.status())
+    Ok(report.status())
 }
 
 /// Returns the signer if this site or the policy trusts its key, and the module owners for which
@@ -128,7 +132,7 @@ impl InspectReport<'_> {
     }
 
     fn json(&self) -> String {
-        let mut told = json!({
+        let mut report = json!({
             "schema": SCHEMA,
             "file": self.args.file.display().to_string(),
             "signature": self.signature_json(),
@@ -141,11 +145,11 @@ impl InspectReport<'_> {
         });
         // The properties of the component are added at the same level.
         if let (Some(all), Ok(Value::Object(own))) =
-            (told.as_object_mut(), serde_json::to_value(self.found))
+            (report.as_object_mut(), serde_json::to_value(self.found))
         {
             all.extend(own);
         }
-        format!("{told:#}")
+        format!("{report:#}")
     }
 
     fn signature_json(&self) -> Value {

@@ -66,11 +66,11 @@ pub fn keygen(args: &Keygen) -> Result<ExitCode> {
 }
 
 fn new_password(args: &Keygen) -> Result<String> {
-    let password = match password::given(&args.password)? {
+    let password = match password::password_from_args(&args.password)? {
         Some(password) => password,
         None => {
-            let password = password::asked("Password of the new key: ")?;
-            if password::asked("Again: ")? != password {
+            let password = password::prompt_password("Password of the new key: ")?;
+            if password::prompt_password("Again: ")? != password {
                 bail!("the two passwords differ");
             }
             password

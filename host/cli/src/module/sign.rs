@@ -24,7 +24,7 @@ const SECRET_KEY: usize = 158;
 const ENCRYPTION: std::ops::Range<usize> = 2..4;
 
 /// Limit of the validity of a signature with an expiry.
-const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+const MAX_VALIDITY: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Signs all components; none if one of the files is not a component.
 pub fn sign(args: &Sign) -> Result<ExitCode> {
@@ -84,7 +84,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
 fn end(time: Duration) -> Result<SystemTime> {
     let end = SystemTime::now()
         .checked_add(time)
-        .filter(|_| time <= LONGEST);
+        .filter(|_| time <= MAX_VALIDITY);
     end.ok_or_else(|| crate::usage_error("--valid-for: it is at most a hundred years"))
 }
 
@@ -114,9 +114,9 @@ fn secret_key(args: &Sign) -> Result<SecretKey> {
         Some(b"Sc") => {}
         _ => bail!("{} is no secret key of minisign", named()),
     }
-    let password = match password::given(&args.password)? {
+    let password = match password::password_from_args(&args.password)? {
         Some(password) => password,
-        None => password::asked(&format!("Password of {}: ", named()))?,
+        None => password::prompt_password(&format!("Password of {}: ", named()))?,
     };
     SecretKeyBox::from_string(&text)?
         .into_secret_key(Some(password))

@@ -47,9 +47,9 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         if file.cases.is_empty() {
             bail!("{}: there is no [[case]] in it", path.display());
         }
-        for what in &file.left_out {
+        for field in &file.left_out {
             crate::print_line(&format!(
-                "{}: {what} cannot be taken from a recording, it is left out",
+                "{}: {field} cannot be taken from a recording, it is left out",
                 path.display()
             ));
         }
@@ -155,21 +155,21 @@ fn table(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Resul
 
 fn differs(difference: &CaseDifference, out: &mut impl Write) -> io::Result<()> {
     let CaseDifference {
-        what,
+        field,
         expected,
         got,
     } = difference;
     if let ([expected], [got]) = (expected.as_slice(), got.as_slice()) {
-        writeln!(out, "          {what}: expected {}", plain(expected))?;
+        writeln!(out, "          {field}: expected {}", plain(expected))?;
         return writeln!(
             out,
             "          {:indent$}     got {}",
             "",
             plain(got),
-            indent = what.len() + 2
+            indent = field.len() + 2
         );
     }
-    writeln!(out, "          {what}: - expected, + got")?;
+    writeln!(out, "          {field}: - expected, + got")?;
     for line in expected {
         let sign = if got.contains(line) { ' ' } else { '-' };
         writeln!(out, "            {sign} {}", plain(line))?;

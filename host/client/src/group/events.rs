@@ -10,7 +10,7 @@ pub struct Invited {
     /// Leader, to which the answer is sent.
     pub leader: Proc,
     /// Infos that the leader gives about itself (`PMIX_GROUP_INFO`).
-    pub said: Vec<Info>,
+    pub leader_infos: Vec<Info>,
 }
 
 impl Invited {
@@ -18,12 +18,12 @@ impl Invited {
     pub fn of(event: &Event) -> Option<Invited> {
         let (leader, group) = (event.source.clone()?, group_of(event)?.to_owned());
         // Infos about other procs are dropped: a leader speaks for itself alone.
-        let said = contribution::member_infos(std::slice::from_ref(&leader), &event.infos);
-        let said = said.into_iter().flat_map(|(_, said)| said).collect();
+        let infos = contribution::member_infos(std::slice::from_ref(&leader), &event.infos);
+        let leader_infos = infos.into_iter().flat_map(|(_, infos)| infos).collect();
         (event.code == code::PMIX_GROUP_INVITED).then_some(Invited {
             group,
             leader,
-            said,
+            leader_infos,
         })
     }
 

@@ -259,7 +259,7 @@ mod tests {
         let invited = Invited {
             group: group.to_owned(),
             leader: proc(0),
-            said: Vec::new(),
+            leader_infos: Vec::new(),
         };
         event(source, (code, invited.acceptance().1))
     }
@@ -442,18 +442,20 @@ mod tests {
     #[test]
     fn infos_of_members_are_collected_without_other_answer_data() {
         let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Absent);
-        let said = |whose| {
+        let infos_of = |whose| {
             contribution::info_array(
                 &proc(whose),
                 vec![Info::new(key::PMIX_GROUP_LOCAL_CID, Value::Size(5))],
             )
         };
         let mut accepted = accepts(1);
-        accepted.infos.extend(said(1).into_iter().chain(said(2)));
+        accepted
+            .infos
+            .extend(infos_of(1).into_iter().chain(infos_of(2)));
         invitation.see(&accepted);
         assert_eq!(
             invitation.contributions(),
-            [said(1).unwrap()],
+            [infos_of(1).unwrap()],
             "nobody speaks for another"
         );
     }

@@ -8,7 +8,7 @@ use super::{
     invitation::{AbsenceRule, DecisionHandler, Invitation, LeaderStep},
 };
 use crate::{
-    Call, Client, ClientError, control::signed, observers::Observer, queue::QueuedItem,
+    Call, Client, ClientError, control::signed, observers::Observer, queued_item::QueuedItem,
     session::ClientSession,
 };
 use peal_model::{
@@ -19,9 +19,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 /// Default time limit for the answers of invited procs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const DEFAULT_INVITATION_TIMEOUT: Duration = Duration::from_secs(300);
 /// Limit of procs that may be invited at once by the wildcard rank of their job.
-const MOST: u64 = 1 << 20;
+const MAX_WILDCARD_PROCS: u64 = 1 << 20;
 /// Time limit of the handlers for a decision about an absent proc.
 const DECISION: Duration = Duration::from_secs(10);
 
@@ -171,9 +171,10 @@ impl Client {
             says,
             infos: provided,
         } = invite;
-        let deadline = Instant::now() + timeout.unwrap_or(self.limit().unwrap_or(PATIENCE));
+        let deadline =
+            Instant::now() + timeout.unwrap_or(self.limit().unwrap_or(DEFAULT_INVITATION_TIMEOUT));
         // Each rank answers for itself, so that a wildcard rank cannot be awaited.
-        let procs = self.each(procs).await?;
+        let procs = self.resolve_wildcards(procs).await?;
         let context_id = match context_id {
             ContextId::Wanted => Some(self.new_context_id(group).await?),
             ContextId::Unwanted => None,
@@ -184,7 +185,7 @@ impl Client {
             code::PMIX_PROC_TERMINATED,
         ];
         // Before the invitation: an answer may come before the call that invites returns.
-        self.want(&answers).await?;
+        self.register_codes(&answers).await?;
         let listened = self
             .session()
             .handlers
@@ -205,7 +206,7 @@ impl Client {
             group,
             led: &led,
             members: None,
-            why,
+            failure_status: why,
         };
         let carried = [
             directives,
@@ -214,7 +215,7 @@ impl Client {
         ]
         .concat();
         let led_to = self.lead(group, &led, &carried, deadline).await;
-        let members = led_to.inspect_err(|error| leading.why = error.status())?;
+        let members = led_to.inspect_err(|error| leading.failure_status = error.status())?;
 
         let mut infos = events::to(&members, group);
         infos.push(Info::new(
@@ -223,9 +224,11 @@ impl Client {
         ));
         infos.push(events::status(code::PMIX_SUCCESS));
         infos.extend(context_id.map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))));
-        let brought = led.with(|invitation| invitation.contributions());
-        let infos =
-            events::with_provided(infos, [provided, self.contribution(says), brought].concat());
+        let contributions = led.with(|invitation| invitation.contributions());
+        let infos = events::with_provided(
+            infos,
+            [provided, self.contribution(says), contributions].concat(),
+        );
         // The announcement must complete even if the caller drops this future: a group that some
         // members know of cannot be aborted.
         let announced = tokio::spawn({
@@ -243,12 +246,12 @@ impl Client {
         announced
             .await
             .unwrap_or(Err(ClientError::NoConnection { call }))?;
-        let said = contribution::member_infos(&members, &infos);
+        let member_infos = contribution::member_infos(&members, &infos);
         let group = Group {
             name: group.to_owned(),
             members,
             context_id,
-            said,
+            member_infos,
         };
         Ok(self.joined(group, &infos))
     }
@@ -274,7 +277,7 @@ impl Client {
     ) -> Result<Vec<Proc>, ClientError> {
         let mut decided_by = None;
         loop {
-            let todo = led.look(Invitation::next)?;
+            let todo = led.with_state(Invitation::next)?;
             let waits_for = match todo {
                 LeaderStep::Invite(procs) => {
                     let infos =
@@ -287,7 +290,7 @@ impl Client {
                     self.tell_of_absence(group, proc).await?;
                     continue;
                 }
-                LeaderStep::End(end) => return end.map_err(|why| not_formed(group, why)),
+                LeaderStep::End(end) => return end.map_err(|reason| not_formed(group, reason)),
                 LeaderStep::Wait(deciding) => deciding,
             };
             decided_by = match waits_for {
@@ -317,7 +320,7 @@ impl Client {
         infos: Vec<Info>,
     ) -> Result<(), ClientError> {
         let (code, range) = (code::PMIX_GROUP_CONSTRUCT_COMPLETE, Range::Custom);
-        let told = self
+        let outcome = self
             .ask(Request::Notify {
                 code,
                 range,
@@ -325,7 +328,7 @@ impl Client {
             })
             .await;
         let me = self.me();
-        let events = match &told {
+        let events = match &outcome {
             Ok(_) => vec![Event {
                 code,
                 source: Some(me.clone()),
@@ -339,7 +342,7 @@ impl Client {
             ],
         };
         self.session().announce(events);
-        told.map(drop)
+        outcome.map(drop)
     }
 
     async fn tell_of_absence(&self, group: &str, proc: Proc) -> Result<(), ClientError> {
@@ -358,8 +361,8 @@ impl Client {
             Info::new(key::PMIX_GROUP_ASSIGN_CONTEXT_ID, Value::Bool(true)),
             Info::new(key::PMIX_GROUP_ID, Value::string(group)),
         ];
-        let told = self.job_control(&[], &directives).await?;
-        let id = told
+        let outcome = self.job_control(&[], &directives).await?;
+        let id = outcome
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64);
         id.ok_or(ClientError::UnfitAnswer {
@@ -368,7 +371,7 @@ impl Client {
     }
 
     /// Replaces wildcard ranks by the ranks of the job.
-    pub(super) async fn each(&self, procs: &[Proc]) -> Result<Vec<Proc>, ClientError> {
+    pub(super) async fn resolve_wildcards(&self, procs: &[Proc]) -> Result<Vec<Proc>, ClientError> {
         let mut each = Vec::new();
         for proc in procs {
             if proc.rank != rank::PMIX_RANK_WILDCARD {
@@ -381,7 +384,7 @@ impl Client {
                 .get(proc, key::PMIX_JOB_SIZE, &[])
                 .await?
                 .as_u64()
-                .filter(|size| *size <= MOST);
+                .filter(|size| *size <= MAX_WILDCARD_PROCS);
             let size = size.and_then(|size| u32::try_from(size).ok());
             let ranks = 0..size.ok_or(ClientError::UnfitAnswer {
                 call: Call(CommandCode::Get),
@@ -392,10 +395,10 @@ impl Client {
     }
 }
 
-fn not_formed(group: &str, why: NotFormed) -> ClientError {
+fn not_formed(group: &str, reason: NotFormed) -> ClientError {
     ClientError::NotFormed {
         group: group.to_owned(),
-        why,
+        reason,
     }
 }
 
@@ -406,7 +409,7 @@ struct Leading<'a> {
     led: &'a Led,
     members: Option<&'a [Proc]>,
     /// Reason for the failure event.
-    why: Status,
+    failure_status: Status,
 }
 
 impl<'a> Leading<'a> {
@@ -440,7 +443,7 @@ impl Drop for Leading<'_> {
                     .with(|invitation| invitation.all_invited().to_vec());
                 vec![
                     events::abort(me, self.group, &invited),
-                    events::failure(me, self.group, self.why),
+                    events::failure(me, self.group, self.failure_status),
                 ]
             }
         };

@@ -3,9 +3,9 @@ use super::{
     Group, Invited, NotFormed, contribution,
     event_waiter::EventWaiter,
     events::{is_formed, may_be_about, with_provided},
-    invite::PATIENCE,
+    invite::DEFAULT_INVITATION_TIMEOUT,
 };
-use crate::{Client, ClientError, observers::Observer, queue::QueuedItem};
+use crate::{Client, ClientError, observers::Observer, queued_item::QueuedItem};
 use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
@@ -115,7 +115,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn group_join(&self, invited: &Invited, join: Join) -> Result<Group, ClientError> {
-        let limit = self.limit().unwrap_or(PATIENCE);
+        let limit = self.limit().unwrap_or(DEFAULT_INVITATION_TIMEOUT);
         let deadline = Instant::now() + limit;
         let Invited { group, leader, .. } = invited;
         let ends = [
@@ -124,7 +124,7 @@ impl Client {
             code::PMIX_PROC_TERMINATED,
         ];
         // Before the acceptance: the result may come before the call that accepts returns.
-        self.want(&ends).await?;
+        self.register_codes(&ends).await?;
         let (me, group, leader) = (self.me().clone(), group.clone(), leader.clone());
         let joining = Arc::new(EventWaiter::new(
             Joining {
@@ -144,9 +144,9 @@ impl Client {
         let infos = with_provided(infos, [provided, self.contribution(says)].concat());
         self.notify(code, Range::Custom, infos).await?;
         let event = loop {
-            match joining.look(|joining| joining.outcome.take())? {
+            match joining.with_state(|joining| joining.outcome.take())? {
                 Some(Ok(event)) => break event,
-                Some(Err(why)) => return Err(ClientError::NotFormed { group, why }),
+                Some(Err(reason)) => return Err(ClientError::NotFormed { group, reason }),
                 None => {}
             }
             if timeout_at(deadline, joining.changed()).await.is_err() {
@@ -164,13 +164,13 @@ impl Client {
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64);
         let members = members(&event);
-        let said = contribution::member_infos(&members, &event.infos);
+        let member_infos = contribution::member_infos(&members, &event.infos);
         Ok(self.joined(
             Group {
                 name: group,
                 members,
                 context_id,
-                said,
+                member_infos,
             },
             &event.infos,
         ))

@@ -17,7 +17,7 @@ use std::fmt::Display;
 /// Parses a status, by its name in the Standard or by number.
 pub fn status(text: &str) -> Result<Status, String> {
     Status::from_name(text).ok_or_else(|| {
-        let hint = meant(text, STATUS_ALIASES.iter().map(|entry| entry.0));
+        let hint = suggestion(text, STATUS_ALIASES.iter().map(|entry| entry.0));
         format!(
             "the Standard has no such code{}",
             hint.unwrap_or_else(|| ": give its name or number".to_owned())
@@ -45,7 +45,7 @@ pub fn range(text: &str) -> Result<Range, String> {
         format!(
             "one of {} is wanted{}",
             words.join(", "),
-            meant(text, words).unwrap_or_default()
+            suggestion(text, words).unwrap_or_default()
         )
     })
 }
@@ -260,7 +260,7 @@ fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
         .find(|attribute| attribute.name == name || attribute.key == name);
     // An unknown name of this form is taken as misspelt, and not as a key of a site.
     if found.is_none() && name.starts_with("PMIX_") {
-        let hint = meant(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
+        let hint = suggestion(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
         return Err(format!(
             "the Standard has no attribute {name}{}",
             hint.unwrap_or_default()
@@ -290,7 +290,7 @@ fn guessed(text: &str) -> Result<Value, String> {
     Ok(value.unwrap_or_else(|| Value::string(text)))
 }
 
-fn meant<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+fn suggestion<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(text, names).map(|near| format!("; did you mean `{near}`?"))
 }
 

@@ -4,7 +4,7 @@ use peal_model::{Proc, Rank};
 use std::collections::BTreeSet;
 
 /// Limit of ranks in a list. A longer list should name the whole job.
-const MOST: usize = 65_536;
+const MAX_RANKS: usize = 65_536;
 
 /// Procs that are targets together.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,9 +47,9 @@ pub fn targets(text: &str) -> Result<TargetKeywords, String> {
             ));
         }
         // Repeated ranks count again, so that repetition cannot make the parser work for long.
-        if named.len().saturating_add((last - first) as usize) >= MOST {
+        if named.len().saturating_add((last - first) as usize) >= MAX_RANKS {
             return Err(format!(
-                "{text:?} names more than {MOST} ranks; all of the job are {job}:*"
+                "{text:?} names more than {MAX_RANKS} ranks; all of the job are {job}:*"
             ));
         }
         named.extend(first..=last);

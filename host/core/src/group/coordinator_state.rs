@@ -8,7 +8,7 @@ use super::{
     established::{EstablishedGroup, PendingDestruct},
     forming::{GroupNotification, PendingConstruct},
     message::about,
-    refusal::RecentRefusals,
+    recent_refusals::RecentRefusals,
     sent::SentDecisions,
 };
 use crate::MonotonicTime;
@@ -44,7 +44,7 @@ pub(super) enum CoordinatorAction {
 
 impl CoordinatorAction {
     /// Returns an event about a group with these members.
-    fn news<'a>(
+    fn notification<'a>(
         key: &GroupKey,
         news: GroupNotification,
         members: impl Iterator<Item = &'a Proc>,
@@ -58,7 +58,7 @@ impl CoordinatorAction {
 pub(super) struct CoordinatorState {
     me: ServerId,
     groups: BTreeMap<GroupKey, GroupState>,
-    told: BTreeMap<GroupKey, SentDecisions>,
+    sent_decisions: BTreeMap<GroupKey, SentDecisions>,
     /// Times at which the sent decisions of a group are forgotten, unless more have been sent
     /// since.
     fading: VecDeque<(MonotonicTime, GroupKey)>,
@@ -72,7 +72,7 @@ pub(super) struct CoordinatorState {
 
 impl CoordinatorState {
     pub(super) fn new(me: ServerId) -> CoordinatorState {
-        let (groups, told, fading, due) = (
+        let (groups, sent_decisions, fading, due) = (
             BTreeMap::new(),
             BTreeMap::new(),
             VecDeque::new(),
@@ -82,7 +82,7 @@ impl CoordinatorState {
         CoordinatorState {
             me,
             groups,
-            told,
+            sent_decisions,
             fading,
             due,
             refused,
@@ -92,7 +92,7 @@ impl CoordinatorState {
         }
     }
 
-    fn taken(&mut self) -> Vec<CoordinatorAction> {
+    fn take_actions(&mut self) -> Vec<CoordinatorAction> {
         std::mem::take(&mut self.decided)
     }
 
@@ -132,14 +132,14 @@ impl CoordinatorState {
             self.destruct(from, &key, destructs, deadline);
         }
         self.settle(&key, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Returns true if no decision that the server was sent answers the call.
     fn is_open(&self, from: ServerId, key: &GroupKey, part: &Participation) -> bool {
-        self.told
+        self.sent_decisions
             .get(key)
-            .is_none_or(|told| !told.answers(from, part))
+            .is_none_or(|sent| !sent.answers(from, part))
     }
 
     /// Handles a refused call. The other participants that count on the caller are notified, up to
@@ -155,7 +155,7 @@ impl CoordinatorState {
         let Some(refusal) = part.refusal.clone() else {
             return;
         };
-        let failure = refusal.failure();
+        let failure = GroupFailure::refused(&refusal);
         let is_member = part
             .construct
             .as_ref()
@@ -336,7 +336,7 @@ impl CoordinatorState {
             ..Formed::default()
         };
         self.stand(key, formed, servers, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Establishes a group and notifies these servers.
@@ -371,7 +371,7 @@ impl CoordinatorState {
                 self.settle(&key, at);
             }
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Handles procs that have ended.
@@ -392,7 +392,7 @@ impl CoordinatorState {
             }
             self.settle(&key, at);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes a proc that leaves a group.
@@ -405,7 +405,7 @@ impl CoordinatorState {
     ) -> Vec<CoordinatorAction> {
         self.lose(key, proc, DepartureReason::Left(notified), at);
         self.settle(key, at);
-        self.taken()
+        self.take_actions()
     }
 
     fn lose(
@@ -454,7 +454,7 @@ impl CoordinatorState {
             forming.resolve_failure(by, saying);
         }
         self.settle(key, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Advances the time.
@@ -470,20 +470,20 @@ impl CoordinatorState {
         // Between two ticks `due` is only lowered, so deadlines of operations that have ended go
         // here.
         self.due = self.groups.values().filter_map(GroupState::due).collect();
-        self.taken()
+        self.take_actions()
     }
 
     /// Forgets the sent decisions of a group, or postpones that.
     fn fade(&mut self, key: GroupKey, now: MonotonicTime) {
-        let Entry::Occupied(mut told) = self.told.entry(key) else {
+        let Entry::Occupied(mut sent) = self.sent_decisions.entry(key) else {
             return;
         };
-        told.get_mut().refusals.retain(|(until, ..)| *until > now);
-        let until = told.get().until;
+        sent.get_mut().refusals.retain(|(until, ..)| *until > now);
+        let until = sent.get().until;
         if until > now {
-            self.fading.push_back((until, told.key().clone()));
+            self.fading.push_back((until, sent.key().clone()));
         } else {
-            told.remove();
+            sent.remove();
         }
     }
 
@@ -508,14 +508,15 @@ impl CoordinatorState {
         match self.groups.get_mut(key) {
             Some(GroupState::Forming(forming)) => {
                 // The set has an entry for each proc, so it is made only where an event needs it.
-                let prospects = if forming.news.is_empty() {
+                let prospects = if forming.notifications.is_empty() {
                     BTreeSet::new()
                 } else {
                     forming.prospects()
                 };
-                let news = std::mem::take(&mut forming.news).into_iter();
-                self.decided
-                    .extend(news.map(|news| CoordinatorAction::news(key, news, prospects.iter())));
+                let news = std::mem::take(&mut forming.notifications).into_iter();
+                self.decided.extend(
+                    news.map(|news| CoordinatorAction::notification(key, news, prospects.iter())),
+                );
                 self.settle_forming(key, at);
             }
             Some(GroupState::Standing(standing)) => {
@@ -561,7 +562,7 @@ impl CoordinatorState {
                 let servers = at.directory.homes(forming.called());
                 let losses = forming.losses(&formed.members).into_iter();
                 let losses: Vec<CoordinatorAction> = losses
-                    .map(|news| CoordinatorAction::news(key, news, formed.members.iter()))
+                    .map(|news| CoordinatorAction::notification(key, news, formed.members.iter()))
                     .collect();
                 if forming.wants_context_id() {
                     formed.context_id = Some(self.context_id());
@@ -602,7 +603,7 @@ impl CoordinatorState {
         at: &CoordinatorContext<'_>,
         key: &GroupKey,
         servers: Option<BTreeSet<ServerId>>,
-        what: GroupTransition,
+        transition: GroupTransition,
     ) -> DecisionSeq {
         self.next += 1;
         let instance = DecisionSeq {
@@ -612,7 +613,7 @@ impl CoordinatorState {
         let outcome = GroupDecision {
             key: key.clone(),
             instance,
-            what,
+            transition,
         };
         self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
         self.decided
@@ -631,29 +632,29 @@ impl CoordinatorState {
         let GroupDecision {
             key,
             instance,
-            what,
+            transition,
         } = outcome;
         // No call waits for the change of a member, so it answers none.
-        if matches!(what, GroupTransition::Changed(..)) {
+        if matches!(transition, GroupTransition::Changed(..)) {
             return;
         }
-        let told = match self.told.get_mut(key) {
-            Some(told) => told,
+        let sent = match self.sent_decisions.get_mut(key) {
+            Some(sent) => sent,
             None => {
                 self.fading.push_back((until, key.clone()));
-                self.told.entry(key.clone()).or_default()
+                self.sent_decisions.entry(key.clone()).or_default()
             }
         };
-        told.until = until;
+        sent.until = until;
         match servers {
-            _ if what.is_refusal() => {
-                told.refusals
+            _ if transition.is_refusal() => {
+                sent.refusals
                     .push((until, servers.cloned(), outcome.clone()))
             }
-            Some(servers) => told
-                .each
+            Some(servers) => sent
+                .by_server
                 .extend(servers.iter().map(|server| (*server, *instance))),
-            None => told.all = *instance,
+            None => sent.all = *instance,
         }
     }
 
@@ -676,7 +677,7 @@ impl CoordinatorState {
             gone.iter()
                 .for_each(|proc| self.lose(&key, proc, DepartureReason::Failed, at));
         }
-        self.taken()
+        self.take_actions()
     }
 
     fn keys(&self) -> Vec<GroupKey> {
@@ -685,7 +686,7 @@ impl CoordinatorState {
 
     /// Returns true if no state is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.groups.is_empty() && self.told.is_empty() && self.refused.is_empty()
+        self.groups.is_empty() && self.sent_decisions.is_empty() && self.refused.is_empty()
     }
 }
 

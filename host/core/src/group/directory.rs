@@ -25,7 +25,7 @@ pub(super) struct JobDirectory {
     /// The jobs of each server.
     at: BTreeMap<ServerId, BTreeSet<Nspace>>,
     /// The jobs removed last. Collectives need not wait for their procs.
-    gone: VecDeque<Nspace>,
+    removed_jobs: VecDeque<Nspace>,
 }
 
 /// The known state of a proc.
@@ -47,7 +47,7 @@ pub(super) fn is_wildcard(rank: Rank) -> bool {
 impl JobDirectory {
     pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, facts: JobSummary) {
         // A later job may have the name of a removed one.
-        self.gone.retain(|gone| *gone != nspace);
+        self.removed_jobs.retain(|gone| *gone != nspace);
         self.at.entry(at).or_default().insert(nspace.clone());
         self.jobs.insert(
             nspace,
@@ -67,10 +67,10 @@ impl JobDirectory {
         if let Some(jobs) = self.at.get_mut(&job.at) {
             jobs.remove(nspace);
         }
-        if self.gone.len() >= GONE {
-            self.gone.pop_front();
+        if self.removed_jobs.len() >= GONE {
+            self.removed_jobs.pop_front();
         }
-        self.gone.push_back(nspace.clone());
+        self.removed_jobs.push_back(nspace.clone());
         (0..job.facts.size)
             .map(|rank| Proc::new(nspace.clone(), Rank(rank)))
             .collect()
@@ -136,7 +136,7 @@ impl JobDirectory {
 
     pub(super) fn whereabouts(&self, proc: &Proc) -> ProcLocation {
         match self.jobs.get(&proc.nspace) {
-            None if self.gone.contains(&proc.nspace) => ProcLocation::Ended,
+            None if self.removed_jobs.contains(&proc.nspace) => ProcLocation::Ended,
             None => ProcLocation::Unknown,
             Some(job) if job.ended.contains(&proc.rank) => ProcLocation::Ended,
             Some(_) => ProcLocation::Lives,
@@ -157,7 +157,7 @@ impl JobDirectory {
             }
             // Only the job's size tells which procs a wildcard stands for. That of a removed job
             // stands for itself, and `whereabouts` returns that it has ended.
-            None if is_wildcard(named.rank) && !self.gone.contains(&named.nspace) => None,
+            None if is_wildcard(named.rank) && !self.removed_jobs.contains(&named.nspace) => None,
             _ => Some(ProcSelection::just(named)),
         }
     }

@@ -56,7 +56,7 @@ pub(super) struct PendingConstruct {
     directives: ConstructDirectives,
     order: Option<Vec<Proc>>,
     leader: Option<Proc>,
-    asked: Option<(FailureArbiter, MonotonicTime)>,
+    arbiter: Option<(FailureArbiter, MonotonicTime)>,
     pub(super) deadline: MonotonicTime,
     failure: Option<GroupFailure>,
     /// Procs that ended before the group was formed, each with the participants that have heard of
@@ -65,7 +65,7 @@ pub(super) struct PendingConstruct {
     /// Jobs that a participant named by the wildcard rank.
     whole_jobs: BTreeSet<Nspace>,
     /// Events to raise.
-    pub(super) news: Vec<GroupNotification>,
+    pub(super) notifications: Vec<GroupNotification>,
 }
 
 impl PendingConstruct {
@@ -81,12 +81,12 @@ impl PendingConstruct {
             directives: ConstructDirectives::default(),
             order: None,
             leader: None,
-            asked: None,
+            arbiter: None,
             deadline,
             failure: None,
             lost: BTreeMap::new(),
             whole_jobs: BTreeSet::new(),
-            news: Vec::new(),
+            notifications: Vec::new(),
         }
     }
 
@@ -152,7 +152,7 @@ impl PendingConstruct {
     /// Adds a refused caller. The construct fails if the caller is an expected member.
     pub(super) fn refuse(&mut self, refusal: Arc<GroupRefusal>) {
         if self.expects(&refusal.proc) {
-            self.fail(refusal.failure());
+            self.fail(GroupFailure::refused(&refusal));
         }
         self.missing.remove(&refusal.proc);
         self.refused.insert(refusal.proc.clone(), refusal);
@@ -229,7 +229,7 @@ impl PendingConstruct {
             for proc in procs {
                 let is_new = self.invited.insert(proc.clone()) && !self.joined.contains_key(&proc);
                 if let Some(refusal) = self.refused.get(&proc) {
-                    self.fail(refusal.failure());
+                    self.fail(GroupFailure::refused(refusal));
                 } else if is_new {
                     dead.extend(
                         (at.directory.whereabouts(&proc) == ProcLocation::Ended)
@@ -276,7 +276,7 @@ impl PendingConstruct {
             *self = PendingConstruct {
                 joined,
                 refused,
-                news: std::mem::take(&mut self.news),
+                notifications: std::mem::take(&mut self.notifications),
                 ..anew
             };
         }
@@ -303,12 +303,12 @@ impl PendingConstruct {
         if led {
             self.leader = None;
         }
-        let told = match (&self.leader, &self.asked) {
+        let informed = match (&self.leader, &self.arbiter) {
             // A tolerated loss needs no decision, except that of the leader: participants then
             // select another.
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
-                self.asked = Some((
+                self.arbiter = Some((
                     FailureArbiter::Anybody,
                     at.now + at.settings.decision_timeout,
                 ));
@@ -326,19 +326,20 @@ impl PendingConstruct {
             }
             (Some(leader), _) => {
                 let leader = leader.clone();
-                self.asked = Some((
+                self.arbiter = Some((
                     FailureArbiter::Leader(leader.clone()),
                     at.now + at.settings.decision_timeout,
                 ));
                 self.raise(vec![leader], code::PMIX_GROUP_MEMBER_FAILED, proc)
             }
         };
-        self.lost.insert(proc.clone(), told.into_iter().collect());
+        self.lost
+            .insert(proc.clone(), informed.into_iter().collect());
     }
 
     /// Queues an event and returns the procs that it notifies.
     fn raise(&mut self, whom: Vec<Proc>, code: Status, about: &Proc) -> Vec<Proc> {
-        self.news.push(GroupNotification {
+        self.notifications.push(GroupNotification {
             whom: whom.clone(),
             code,
             about: about.clone(),
@@ -348,10 +349,10 @@ impl PendingConstruct {
 
     /// Returns events that notify members of procs that ended before the group was formed.
     pub(super) fn losses(&self, members: &Members) -> Vec<GroupNotification> {
-        let losses = self.lost.iter().map(|(lost, told)| GroupNotification {
+        let losses = self.lost.iter().map(|(lost, informed)| GroupNotification {
             whom: members
                 .iter()
-                .filter(|member| !told.contains(member))
+                .filter(|member| !informed.contains(member))
                 .cloned()
                 .collect(),
             code: code::PMIX_GROUP_MEMBER_FAILED,
@@ -365,16 +366,16 @@ impl PendingConstruct {
         if !self.joined.contains_key(by) {
             return;
         }
-        match (saying, &self.asked) {
+        match (saying, &self.arbiter) {
             (FailureResponse::Abort, Some((FailureArbiter::Anybody, _))) => self.abort(by),
             (FailureResponse::Abort, _) if self.leader.as_ref() == Some(by) => self.abort(by),
             (FailureResponse::Continue, Some((FailureArbiter::Leader(leader), _)))
                 if leader == by =>
             {
-                self.asked = None
+                self.arbiter = None
             }
             (FailureResponse::Lead, Some((FailureArbiter::Anybody, _))) => {
-                (self.asked, self.leader) = (None, Some(by.clone()));
+                (self.arbiter, self.leader) = (None, Some(by.clone()));
                 self.raise(
                     self.joined.keys().cloned().collect(),
                     code::PMIX_GROUP_LEADER_SELECTED,
@@ -398,7 +399,7 @@ impl PendingConstruct {
 
     /// Returns the earliest time at which the construct must be looked at.
     pub(super) fn due(&self) -> MonotonicTime {
-        self.asked
+        self.arbiter
             .iter()
             .map(|(_, until)| *until)
             .chain([self.deadline])
@@ -412,10 +413,14 @@ impl PendingConstruct {
             return Some(Err(failure.clone()));
         }
         // A construct that waits for a decision does not complete, even if all others have called.
-        if self.asked.is_none() && self.is_whole() {
+        if self.arbiter.is_none() && self.is_whole() {
             return Some(self.formed());
         }
-        if self.asked.as_ref().is_some_and(|(_, until)| *until <= now) {
+        if self
+            .arbiter
+            .as_ref()
+            .is_some_and(|(_, until)| *until <= now)
+        {
             let reason = "a participant has ended, and no decision to continue came in time";
             return Some(Err(GroupFailure::new(
                 code::PMIX_GROUP_CONSTRUCT_ABORT,

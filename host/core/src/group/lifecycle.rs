@@ -10,7 +10,7 @@ impl Groups {
         for (nspace, facts) in self.directory.of(self.me) {
             self.send(server, GroupMessage::Job { nspace, facts });
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes another server and its procs. No message of it may follow.
@@ -43,7 +43,7 @@ impl Groups {
         } else if before == server {
             self.report(now);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Adds a job of this server.
@@ -54,7 +54,7 @@ impl Groups {
             facts,
         });
         self.knows_job(nspace, self.clock);
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes a job and its procs. Its waiting callers get no answer.
@@ -68,7 +68,7 @@ impl Groups {
         self.broadcast(&GroupMessage::JobGone(nspace.clone()));
         self.remove_terminated(&procs, now);
         self.pass_all_on(now);
-        self.taken()
+        self.take_actions()
     }
 
     /// Marks a proc of this server as ended or finalized. It takes part in nothing any more.
@@ -79,7 +79,7 @@ impl Groups {
             self.up(CoordinatorRequest::Ended(proc.clone()), now);
             self.pass_all_on(now);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Marks an ended proc as running again.
@@ -87,6 +87,6 @@ impl Groups {
         if self.directory.mark_running(proc) {
             self.up(CoordinatorRequest::Back(proc.clone()), self.clock);
         }
-        self.taken()
+        self.take_actions()
     }
 }

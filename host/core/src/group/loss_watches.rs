@@ -56,7 +56,7 @@ impl Groups {
                 self.send(home, GroupMessage::Watch(proc.nspace.clone()));
             }
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Reports a proc of this server that ended without finalizing to the servers that watch its
@@ -71,7 +71,7 @@ impl Groups {
         watchers
             .into_iter()
             .for_each(|server| self.send(server, GroupMessage::Lost(proc.clone())));
-        self.taken()
+        self.take_actions()
     }
 
     /// Reports lost procs of other servers to the caller.

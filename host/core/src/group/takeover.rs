@@ -34,10 +34,15 @@ impl Groups {
         let report = TakeoverReport {
             jobs: jobs.collect(),
             known: known
-                .map(|(k, v)| (k.clone(), (v.instance, v.formed.clone(), v.gone.clone())))
+                .map(|(k, v)| {
+                    (
+                        k.clone(),
+                        (v.instance, v.formed.clone(), v.former_members.clone()),
+                    )
+                })
                 .collect(),
-            past: self
-                .past
+            recent_decisions: self
+                .recent_decisions
                 .values()
                 .map(|(_, outcome)| outcome.clone())
                 .collect(),
@@ -112,10 +117,13 @@ impl Groups {
                 .map(|open| &open.key)
                 .chain(report.known.keys())
                 .collect();
-            let had: BTreeSet<DecisionSeq> =
-                report.past.iter().map(|outcome| outcome.instance).collect();
+            let had: BTreeSet<DecisionSeq> = report
+                .recent_decisions
+                .iter()
+                .map(|outcome| outcome.instance)
+                .collect();
             let concerns = |outcome: &&GroupDecision| {
-                outcome.what.is_for_all() || concerned.contains(&outcome.key)
+                outcome.transition.is_for_all() || concerned.contains(&outcome.key)
             };
             for outcome in past.values().filter(concerns) {
                 self.state.tells(
@@ -133,7 +141,7 @@ impl Groups {
 
 /// Returns all decisions that any server knows, in their order.
 fn all_past(reports: &BTreeMap<ServerId, TakeoverReport>) -> BTreeMap<DecisionSeq, GroupDecision> {
-    let all = reports.values().flat_map(|report| &report.past);
+    let all = reports.values().flat_map(|report| &report.recent_decisions);
     all.map(|outcome| (outcome.instance, outcome.clone()))
         .collect()
 }
@@ -157,14 +165,20 @@ fn standing(
         }
     }
     // Decisions are sorted, so each is applied to the state that the ones before it left.
-    for (instance, GroupDecision { key, what, .. }) in past {
+    for (
+        instance,
+        GroupDecision {
+            key, transition, ..
+        },
+    ) in past
+    {
         if groups
             .get(key)
             .is_some_and(|known| known.instance >= *instance)
         {
             continue;
         }
-        match what {
+        match transition {
             GroupTransition::Formed(formed) => {
                 groups.insert(
                     key.clone(),

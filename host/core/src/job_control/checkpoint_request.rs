@@ -43,8 +43,8 @@ pub(super) fn of(
             None => (None, timeout.or(time(*number))),
         },
         ([number, seconds], None) => {
-            let wanted = "the number of a signal, from 1 to 64, and after it a time in seconds";
-            let number = one(*number).ok_or(JobControlError::BadDirective { key, wanted })?;
+            let expected = "the number of a signal, from 1 to 64, and after it a time in seconds";
+            let number = one(*number).ok_or(JobControlError::BadDirective { key, expected })?;
             (
                 Some(CheckpointMethod::Signal(number)),
                 timeout.or(time(*seconds)),

@@ -384,9 +384,9 @@ impl JobControlLedger {
             .next_back()
             .ok_or_else(|| JobControlError::UnknownRequest(name.clone()))?;
         match entry.commitment() {
-            Some(why) => Err(JobControlError::NotCancellable {
+            Some(reason) => Err(JobControlError::NotCancellable {
                 name: name.clone(),
-                why,
+                reason,
             }),
             None => Ok(Cancellation {
                 free: vec![*id],

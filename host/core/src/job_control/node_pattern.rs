@@ -6,6 +6,9 @@ use regex_syntax::{
     hir::{Class, Hir, HirKind, Repetition},
 };
 
+/// Maximum length of a node name, in bytes.
+pub(super) const MAX_NAME: usize = 255;
+
 /// The reason why an expression is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternError {
@@ -90,7 +93,7 @@ fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, Pattern
     let max = repetition.max.ok_or(PatternError::Endless)?;
     // A longer repetition exceeds the maximum length, unless it repeats the empty string, which is
     // useless.
-    if usize::try_from(max).unwrap_or(usize::MAX) > super::nodes::MAX_NAME {
+    if usize::try_from(max).unwrap_or(usize::MAX) > MAX_NAME {
         return Err(PatternError::Malformed);
     }
     let one = names(&repetition.sub, most)?;
@@ -121,7 +124,7 @@ fn joined(
         return Err(PatternError::TooMany);
     }
     let length = |names: &[String]| names.iter().map(String::len).max().unwrap_or_default();
-    if length(beginnings) + length(ends) > super::nodes::MAX_NAME {
+    if length(beginnings) + length(ends) > MAX_NAME {
         return Err(PatternError::Malformed);
     }
     Ok(beginnings

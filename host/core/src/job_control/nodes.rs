@@ -1,12 +1,9 @@
 //! Node names in compact notation: `node[01-16],login1`, where ranges keep leading zeros. Results
 //! of `PMIx_generate_regex` (`pmix[node[2:1-16]]`) and finite regular expressions are accepted,
 //! too.
-use super::node_pattern::{self, PatternError};
+use super::node_pattern::{self, MAX_NAME, PatternError};
 use std::collections::BTreeSet;
 use thiserror::Error;
-
-/// Maximum length of a node name, in bytes.
-pub(super) const MAX_NAME: usize = 255;
 
 /// Prefix and suffix of uncompressed results of `PMIx_generate_regex`, in releases 4 and 5.
 const GENERATED: [(&str, &str); 2] = [("pmix[", "]"), ("raw:", "")];

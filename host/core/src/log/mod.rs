@@ -271,7 +271,7 @@ pub fn route(
                 [plan((channel.clone(), ChannelRequirement::Optional))].into(),
             ),
             None => {
-                let mut chosen = named(&request.data, &of_modules)?;
+                let mut chosen = required_channels(&request.data, &of_modules)?;
                 if chosen.is_empty() {
                     let order = settings.order.iter().map(|(channel, _)| channel);
                     let is_ordered =
@@ -323,7 +323,10 @@ pub fn route(
 
 /// Returns the channels that data name, each once, in order. A channel is required if any of its
 /// infos is flagged so.
-fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, ChannelRequirement)>, Malformed> {
+fn required_channels(
+    data: &[Info],
+    of_modules: &[Key],
+) -> Result<Vec<(Key, ChannelRequirement)>, Malformed> {
     let mut named: Vec<(Key, ChannelRequirement)> = Vec::new();
     // Positions in `named`. A request may have very many infos, and a search for each would take
     // quadratic time.

@@ -123,7 +123,7 @@ pub fn read(
     let kind = kind.ok_or_else(|| MonitorError::UnknownKind(monitor.key.clone()))?;
     fits(kind, directives)?;
     let usage = UsageRequest {
-        of: whose(kind, directives, ranks, jobs)?,
+        of: measured_procs(kind, directives, ranks, jobs)?,
         fields: fields(kind, &monitor.value)?,
         nodes: names(directives, key::PMIX_MONITOR_TARGET_NODES)?,
     };
@@ -156,7 +156,7 @@ pub fn read(
 }
 
 /// Returns a liveness monitor. The source of the alert is the silent proc, as in OpenPMIx.
-/// [`crate::audience::BY_SERVER`] makes the proc receive it, too.
+/// [`crate::event_targets::BY_SERVER`] makes the proc receive it, too.
 fn watch(
     requester: &Proc,
     signs: LivenessSource,
@@ -283,7 +283,7 @@ fn heartbeats(value: &Value, directives: &[Info]) -> Result<LivenessSource, Moni
     let time =
         seconds(directives, key::PMIX_MONITOR_HEARTBEAT_TIME)?.ok_or(MonitorError::Missing {
             kind: key::PMIX_MONITOR_HEARTBEAT.0,
-            wanted: "pmix.monitor.btime, the seconds after which a heartbeat is due",
+            directive: "pmix.monitor.btime, the seconds after which a heartbeat is due",
         })?;
     Ok(LivenessSource::Heartbeats {
         time,
@@ -311,7 +311,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
     let check =
         seconds(directives, key::PMIX_MONITOR_FILE_CHECK_TIME)?.ok_or(MonitorError::Missing {
             kind,
-            wanted: "pmix.monitor.ftime, the seconds between two looks at it",
+            directive: "pmix.monitor.ftime, the seconds between two looks at it",
         })?;
     let traces = FileChanges {
         size: truth(directives, key::PMIX_MONITOR_FILE_SIZE)?,
@@ -319,8 +319,8 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
         modify: trace(directives, key::PMIX_MONITOR_FILE_MODIFY)?,
     };
     if traces == FileChanges::default() {
-        let wanted = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
-        return Err(MonitorError::Missing { kind, wanted });
+        let directive = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
+        return Err(MonitorError::Missing { kind, directive });
     }
     let drops = number(directives, key::PMIX_MONITOR_FILE_DROPS)?.unwrap_or(0);
     Ok(LivenessSource::File {
@@ -346,7 +346,7 @@ fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
     }
 }
 
-fn whose(
+fn measured_procs(
     kind: KeyName,
     directives: &[Info],
     ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
@@ -543,10 +543,10 @@ fn trace(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
     }
 }
 
-fn bad(key: KeyName, value: &Value, wanted: &'static str) -> MonitorError {
+fn bad(key: KeyName, value: &Value, expected: &'static str) -> MonitorError {
     MonitorError::BadValue {
         key: key.0,
         found: value.to_string(),
-        wanted,
+        expected,
     }
 }

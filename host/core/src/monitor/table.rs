@@ -253,12 +253,12 @@ impl MonitorTable {
             ("the server, with files,".to_owned(), self.files, files),
         ];
         let of_files = of_files.into_iter().filter(|_| of_file);
-        for (whose, has, max) in bounds.into_iter().chain(of_files) {
+        for (holder, has, max) in bounds.into_iter().chain(of_files) {
             if has >= max {
-                return Err(MonitorError::TooMany { whose, max });
+                return Err(MonitorError::TooMany { holder, max });
             }
         }
-        match id.filter(|id| self.named(requester, id).is_some()) {
+        match id.filter(|id| self.find_by_name(requester, id).is_some()) {
             Some(id) => Err(MonitorError::IdTaken {
                 requester: requester.clone(),
                 id: id.clone(),
@@ -267,7 +267,7 @@ impl MonitorTable {
         }
     }
 
-    fn named(&self, requester: &Proc, id: &str) -> Option<MonitorId> {
+    fn find_by_name(&self, requester: &Proc, id: &str) -> Option<MonitorId> {
         let own = self.procs.get(requester)?;
         let is = |watch: &&MonitorId| {
             self.entries
@@ -363,7 +363,7 @@ impl MonitorTable {
                 beats.since = now;
                 Some(beats.deadline(None))
             }
-            MonitorKind::File(file) => Some(now + file.check),
+            MonitorKind::File(file) => Some(now + file.interval),
             MonitorKind::Usage(usage) => usage.rate.map(|rate| now + rate),
         };
         entry.due = at;
@@ -408,7 +408,7 @@ impl MonitorTable {
                         alert,
                     }),
                 };
-                (Some(next(at, file.check, now)), due)
+                (Some(next(at, file.interval, now)), due)
             }
             MonitorKind::Usage(usage) => {
                 // Never two samples at once: one that takes longer than its rate leaves out the
@@ -441,10 +441,10 @@ impl MonitorTable {
         else {
             return None;
         };
-        let FileCheck::First(to) = file.look else {
+        let FileCheck::First(to) = file.check else {
             return None;
         };
-        (file.look, file.seen) = (FileCheck::None, seen);
+        (file.check, file.last_stat) = (FileCheck::None, seen);
         match seen {
             Some(_) => self.fresh.push(watch),
             None => self.end(watch),
@@ -453,7 +453,7 @@ impl MonitorTable {
     }
 
     /// Handles a later check of a file and returns the alert, if one is due.
-    pub(crate) fn looked(
+    pub(crate) fn record_stat(
         &mut self,
         watch: MonitorId,
         seen: Option<FileStat>,
@@ -462,7 +462,7 @@ impl MonitorTable {
         let MonitorKind::File(file) = &mut entry.kind else {
             return None;
         };
-        let alert = file.looked(seen)?;
+        let alert = file.record_stat(seen)?;
         Some((entry.requester.clone(), alert))
     }
 
@@ -506,7 +506,7 @@ impl MonitorTable {
                     requester: requester.clone(),
                     id: id.clone(),
                 };
-                let watch = self.named(requester, id).ok_or_else(unknown)?;
+                let watch = self.find_by_name(requester, id).ok_or_else(unknown)?;
                 self.end(watch);
             }
         }
@@ -572,7 +572,7 @@ impl MonitorTable {
         self.files -= usize::from(of_file);
         let waiting = match kind {
             MonitorKind::File(FileMonitor {
-                look: FileCheck::First(to),
+                check: FileCheck::First(to),
                 ..
             }) => Some(to),
             MonitorKind::Usage(Rate { first, .. }) => first,

@@ -58,7 +58,7 @@ pub(super) struct Lookup {
     pub(super) keys: BTreeSet<Key>,
     pub(super) extent: PublicationScope,
     /// The number of keys that the lookup waits for.
-    pub(super) wanted: usize,
+    pub(super) required_keys: usize,
     pub(super) timeout: Option<Duration>,
 }
 
@@ -84,7 +84,7 @@ impl Lookup {
         Ok(Lookup {
             keys,
             extent: PublicationScope::read(by, infos)?,
-            wanted,
+            required_keys: wanted,
             timeout: timeout(infos)?,
         })
     }

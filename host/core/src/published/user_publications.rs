@@ -107,7 +107,7 @@ impl UserPublications {
             .iter()
             .filter_map(|key| Some((key, place(key)?)))
             .collect();
-        if places.len() < lookup.wanted {
+        if places.len() < lookup.required_keys {
             return None;
         }
         Some(

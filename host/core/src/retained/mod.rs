@@ -73,7 +73,7 @@ impl Default for RetentionLimits {
 #[derive(Debug, Default)]
 pub(crate) struct EventRecipients {
     /// Connections that receive it at once.
-    pub(crate) told: BTreeSet<PeerId>,
+    pub(crate) direct_recipients: BTreeSet<PeerId>,
     /// Lagging connections that registered for it, with their procs.
     pub(crate) late: BTreeMap<PeerId, Proc>,
     /// Procs that it is meant for and that receive it on no connection now, with their users.
@@ -105,7 +105,7 @@ struct RetainedEvent {
 pub(crate) struct Retained {
     limits: RetentionLimits,
     next: Seq,
-    kept: BTreeMap<Seq, RetainedEvent>,
+    events: BTreeMap<Seq, RetainedEvent>,
     demand: RefCounts,
     ring: Ring,
     owed: BTreeMap<Proc, Set>,
@@ -130,7 +130,7 @@ impl Retained {
             spilled_bytes: UserBytes::default(),
             limits,
             next: Seq::FIRST,
-            kept: BTreeMap::new(),
+            events: BTreeMap::new(),
             demand: RefCounts::default(),
             owed: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -152,7 +152,7 @@ impl Retained {
         audience: EventRecipients,
     ) {
         let EventRecipients {
-            told,
+            direct_recipients,
             mut late,
             mut owed,
         } = audience;
@@ -173,7 +173,7 @@ impl Retained {
             return;
         }
         let bytes = u32::try_from(Size::of_event(&event).bytes).unwrap_or(u32::MAX);
-        self.kept.insert(
+        self.events.insert(
             at,
             RetainedEvent {
                 head,
@@ -192,15 +192,22 @@ impl Retained {
         }
         for peer in late.into_keys() {
             if let Some(reader) = self.readers.get_mut(&peer) {
-                self.users.add(&mut reader.held, at);
-                *sets.entry(reader.held.uid).or_default() += 1;
+                self.users.add(&mut reader.pending, at);
+                *sets.entry(reader.pending.uid).or_default() += 1;
             }
         }
         sets.into_iter()
             .for_each(|(uid, count)| self.users.count(uid, at, count));
         if rings {
             // Contents of events in the ring count against the limit of the ring alone.
-            self.ring.push(at, RingEntry { reach, told, bytes });
+            self.ring.push(
+                at,
+                RingEntry {
+                    reach,
+                    direct_recipients,
+                    bytes,
+                },
+            );
             self.eject();
         } else {
             self.weigh(at, bytes);
@@ -218,7 +225,7 @@ impl Retained {
         let RetentionLimits { index, .. } = self.limits;
         let (wanted, is_room) = (owed.len() + late.len(), self.index_bytes() <= index);
         // One user may use half of the index, so that others can use the rest.
-        let has_room = |uid| is_room && self.users.bytes_of(uid, RECORD) <= index / 2;
+        let has_room = |uid| is_room && self.users.bytes_of(uid, EVENT_OVERHEAD_BYTES) <= index / 2;
         // A proc that is owed an event may also have a lagging connection.
         let mut lost_to: BTreeSet<Proc> = owed
             .extract_if(.., |(_, uid)| !has_room(*uid))
@@ -227,7 +234,7 @@ impl Retained {
         let is_passed_over = |peer: &PeerId| {
             self.readers
                 .get(peer)
-                .is_none_or(|reader| !has_room(reader.held.uid))
+                .is_none_or(|reader| !has_room(reader.pending.uid))
         };
         lost_to.extend(
             late.extract_if(.., |peer, _| is_passed_over(peer))
@@ -275,7 +282,7 @@ impl Retained {
     /// Ejects the oldest events of the ring until it is within its limits.
     fn eject(&mut self) {
         while let Some(at) = self.ring.overflow() {
-            let Some(RetainedEvent { head, bytes, .. }) = self.kept.get(&at) else {
+            let Some(RetainedEvent { head, bytes, .. }) = self.events.get(&at) else {
                 continue;
             };
             let bytes = *bytes;
@@ -300,7 +307,7 @@ impl Retained {
         if self.bytes <= self.limits.memory {
             return;
         }
-        let Some(kept) = self.kept.get_mut(&at) else {
+        let Some(kept) = self.events.get_mut(&at) else {
             return;
         };
         let Some(event) = kept.content.take() else {
@@ -329,7 +336,7 @@ impl Retained {
             // One action for all spilled events of the run. Numbers in between that were never
             // spilled do no harm (`Action::Forget`).
             let mut stored: Option<(Seq, Seq)> = None;
-            for (at, kept) in self.kept.extract_if(first..=last, |_, _| true) {
+            for (at, kept) in self.events.extract_if(first..=last, |_, _| true) {
                 match kept.content {
                     Some(_) => self.bytes -= kept.bytes as usize,
                     None => {
@@ -373,7 +380,7 @@ impl Retained {
         let Some(reader) = self.readers.get_mut(&peer) else {
             return;
         };
-        if self.users.remove(&mut reader.held, at) {
+        if self.users.remove(&mut reader.pending, at) {
             self.release(at, at);
         }
     }
@@ -385,7 +392,7 @@ impl Retained {
             code,
             class: Class::JobSpecific,
             ..
-        }) = self.kept.get(&at).map(|kept| kept.head)
+        }) = self.events.get(&at).map(|kept| kept.head)
         {
             self.count_lost(proc, code);
         }
@@ -449,8 +456,8 @@ impl Retained {
     }
 
     /// Returns the number of retained events outside of the ring, spilled ones included.
-    pub(crate) fn kept(&self) -> usize {
-        self.kept.len() - self.ring.len()
+    pub(crate) fn retained_count(&self) -> usize {
+        self.events.len() - self.ring.len()
     }
 
     /// Returns the number of spilled events.
@@ -465,7 +472,9 @@ impl Retained {
 
     /// Estimates the memory of the index, in bytes.
     pub(crate) fn index_bytes(&self) -> usize {
-        self.kept.len() * RECORD + in_tree::<(Seq, u32)>(self.demand.pieces()) + self.users.bytes()
+        self.events.len() * EVENT_OVERHEAD_BYTES
+            + in_tree::<(Seq, u32)>(self.demand.pieces())
+            + self.users.bytes()
     }
 }
 
@@ -474,4 +483,4 @@ impl Retained {
 const MAX_LOST_CODES: usize = 8;
 
 /// Memory of each retained event beside its contents, in bytes.
-const RECORD: usize = in_tree::<(Seq, RetainedEvent)>(1);
+const EVENT_OVERHEAD_BYTES: usize = in_tree::<(Seq, RetainedEvent)>(1);

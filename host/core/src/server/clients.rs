@@ -2,7 +2,7 @@
 //! that every part asks about them, and admits connections.
 use super::{Action, ConnectionRefusal, PeerId, RequestId, StateSettings, reply};
 use crate::{
-    audience::EventTargets,
+    event_targets::EventTargets,
     job::{JobProgress, JobSpec, ProcPhase, TrackedJob},
     psets::PsetError,
 };
@@ -310,11 +310,11 @@ impl ClientTable {
                 proc: proc.clone(),
                 size,
             })?;
-        let wanted = job.spec.identity;
-        if claimed != wanted {
+        let expected = job.spec.identity;
+        if claimed != expected {
             return Err(ConnectionRefusal::WrongUser {
                 proc: proc.clone(),
-                wanted,
+                expected,
                 found: claimed,
             });
         }
@@ -556,10 +556,12 @@ impl ClientTable {
         &self,
         event: &Event,
         aim: &EventTargets,
-        told: &BTreeSet<PeerId>,
+        direct_recipients: &BTreeSet<PeerId>,
     ) -> Vec<(Proc, u32)> {
         let named = |(proc, tool): &(&Proc, &ConnectedTool)| {
-            aim.names(proc) && aim.is_meant_for(event, proc) && !told.contains(&tool.peer)
+            aim.names(proc)
+                && aim.is_meant_for(event, proc)
+                && !direct_recipients.contains(&tool.peer)
         };
         self.tools
             .0
@@ -602,7 +604,7 @@ impl ClientTable {
         let is_there = |job: &&TrackedJob| {
             node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes())
         };
-        let jobs = self.seen(source, nspace).filter(is_there);
+        let jobs = self.visible_jobs(source, nspace).filter(is_there);
         let procs: Vec<Proc> = jobs
             .flat_map(|job| {
                 job.spec
@@ -630,7 +632,7 @@ impl ClientTable {
         nspace: Option<&Nspace>,
     ) -> Vec<Action> {
         let nodes: BTreeSet<&str> = self
-            .seen(source, nspace)
+            .visible_jobs(source, nspace)
             .map(|job| job.spec.hostname.as_str())
             .collect();
         if nodes.is_empty() {
@@ -648,7 +650,7 @@ impl ClientTable {
     }
 
     /// Returns one job or all jobs, as far as the source may see them.
-    fn seen<'a>(
+    fn visible_jobs<'a>(
         &'a self,
         source: &'a Proc,
         nspace: Option<&'a Nspace>,

@@ -193,7 +193,7 @@ impl ServerState {
             peers: self.clients.peer_count(),
             jobs: self.clients.job_count(),
             events_ejected: retained.ejected(),
-            events_kept: retained.kept(),
+            events_kept: retained.retained_count(),
             events_spilled: retained.spilled(),
             events_lost: retained.lost(),
             events_owed_bytes: retained.index_bytes(),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     MonotonicTime,
-    audience::BY_SERVER,
+    event_targets::BY_SERVER,
     monitor::{
         self, EndedMonitor, FileStat, LivenessSource, Monitor, MonitorAction, MonitorError,
         MonitorId, MonitorTable, NewMonitor, SampleUse,
@@ -148,7 +148,7 @@ impl Monitors {
                 if let Some(path) = path {
                     return Ok(vec![Action::CheckFile {
                         watch,
-                        look: FileLook::Open { path, identity },
+                        check: FileLook::Open { path, identity },
                     }]);
                 }
             }
@@ -202,7 +202,7 @@ impl Monitors {
             // The requester has left.
             return vec![Action::CheckFile {
                 watch,
-                look: FileLook::Close,
+                check: FileLook::Close,
             }];
         };
         let mut actions = match refused {
@@ -221,7 +221,7 @@ impl Monitors {
         watch: MonitorId,
         seen: Option<FileStat>,
     ) -> Vec<Action> {
-        let alert = self.table.looked(watch, seen);
+        let alert = self.table.record_stat(watch, seen);
         alert
             .map(|(requester, alert)| alert_user(ctx, events, &requester, alert))
             .unwrap_or_default()
@@ -292,7 +292,7 @@ impl Monitors {
             if of_file {
                 actions.push(Action::CheckFile {
                     watch,
-                    look: FileLook::Close,
+                    check: FileLook::Close,
                 });
             }
             if let Some(to) = waiting {
@@ -316,7 +316,7 @@ fn carry_out(
         MonitorAction::Alert { requester, alert } => alert_user(ctx, events, &requester, alert),
         MonitorAction::Look(watch) => vec![Action::CheckFile {
             watch,
-            look: FileLook::Again,
+            check: FileLook::Again,
         }],
         MonitorAction::Measure {
             watch,
@@ -351,13 +351,13 @@ fn alert_user(
     // With that range, `distribute` passes the alert to the host environment.
     let is_for_host = alert.range != Range::Rm && events.host_names(alert.code);
     let allowance = ctx.settings.allowance;
-    let told = || {
+    let notify_host = || {
         Action::Upcall(Upcall::Notify {
             event: alert.clone(),
             allowance,
         })
     };
-    let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
+    let mut actions: Vec<Action> = is_for_host.then(notify_host).into_iter().collect();
     actions.extend(events.distribute(ctx, alert, UserScope::User(identity.uid), allowance));
     actions
 }

@@ -2,7 +2,7 @@
 use super::{
     case_parse::{
         CaseBytes, CaseSettings, CaseTime, Channel, Code, InfoWord, ProcWord, RangeWord, User,
-        named,
+        named_bytes,
     },
     request_case::RequestWord,
 };
@@ -342,7 +342,7 @@ impl TryFrom<CaseFields> for Case {
             reason = "checked above"
         )]
         let after = (after * 1000.0) as u64;
-        let state = state.as_ref().map(named);
+        let state = state.as_ref().map(named_bytes);
         let usage = usage
             .into_iter()
             .map(|(proc, used)| (proc, infos(used)))

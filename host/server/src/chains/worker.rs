@@ -242,7 +242,7 @@ impl ChainWorker {
             let raised = Raised {
                 event,
                 raiser,
-                allowance: share.each,
+                allowance: share.per_event,
                 request,
             };
             if self

@@ -34,7 +34,7 @@ impl MailRules {
     pub(crate) fn new(name: &str, settings: &MailSettings) -> Result<MailRules, SinkError> {
         let sender = mailbox(&settings.sender).ok_or_else(|| SinkError::Setting {
             name: name.to_owned(),
-            what: "sender",
+            setting: "sender",
             value: format!("{:?}", settings.sender),
             right: AN_ADDRESS,
         })?;

@@ -1,5 +1,5 @@
 //! A real rsyslog, with a configuration and files of its own in a temporary directory.
-use super::{Certificates, Process, free_port, peer, until};
+use super::{Certificates, Process, free_port, test_server_file, until};
 use std::{
     fs,
     net::TcpStream,
@@ -78,7 +78,7 @@ input(type="imtcp" address="127.0.0.1" port="{tls}" ruleset="tls" StreamDriver.N
 
     /// Starts it and waits until it listens everywhere.
     pub fn start(&mut self) {
-        let unpacked = peer("rsyslog");
+        let unpacked = test_server_file("rsyslog");
         let libraries: Vec<PathBuf> = directories(&unpacked.join("usr/lib"));
         let libraries = libraries
             .iter()

@@ -347,7 +347,7 @@ impl JobControlRequests {
             }
         };
         let (operation, targets) = (entry.operation.clone(), entry.targets.clone());
-        let (told, requester) = (entry.infos(), entry.requester.clone());
+        let (request_infos, requester) = (entry.infos(), entry.requester.clone());
         let mut actions = vec![Action::JobControlEnded {
             requester: requester.clone(),
             operation,
@@ -359,7 +359,11 @@ impl JobControlRequests {
             actions.push(reply_infos(to, status, not_done));
         // The requester was answered when the request was accepted, so an event reports the end.
         } else if let Some(requester) = requester {
-            let more = [vec![Info::new(STATUS, Value::Status(status))], told].concat();
+            let more = [
+                vec![Info::new(STATUS, Value::Status(status))],
+                request_infos,
+            ]
+            .concat();
             actions.extend(self.raise_for(
                 ctx,
                 events,
@@ -484,7 +488,7 @@ pub(super) fn operation(
     targets: &[Proc],
     directives: &[Info],
 ) -> Option<JobControlOperation> {
-    match read(clients, by, targets, directives.to_vec()).ok()?.wanted {
+    match read(clients, by, targets, directives.to_vec()).ok()?.action {
         RequestedAction::Act { action, .. } => Some(JobControlOperation::Act(action)),
         RequestedAction::Checkpoint { order, .. } => {
             Some(JobControlOperation::Checkpoint(order.checkpoint))

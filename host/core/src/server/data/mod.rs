@@ -431,7 +431,7 @@ impl DataExchange {
                 .collect(),
             Collect::Nothing => Vec::new(),
         };
-        let brought = FenceContribution {
+        let contribution = FenceContribution {
             data,
             attendance: complete.attendance,
         };
@@ -439,7 +439,7 @@ impl DataExchange {
             id: complete.id,
             purpose: complete.purpose,
             procs: complete.procs,
-            brought,
+            contribution,
         }
     }
 

@@ -5,8 +5,9 @@ use super::EventDelivery;
 use crate::server::ServerState;
 use crate::server::{Action, PeerId, ServerContext, clients::ConnectedPeer};
 use crate::{
-    audience::{Coverage, EventTargets, PeerRegistrations},
+    audience::{Coverage, PeerRegistrations},
     class::{Class, EventSummary},
+    event_targets::EventTargets,
     retained::{DeliveryReason, NextRetained, Retained, Seq, Waits},
 };
 use peal_model::{Event, Info, KeyName, Value};
@@ -21,13 +22,13 @@ use std::{collections::BTreeMap, mem, sync::Arc};
 pub const EVENTS_MISSED: KeyName = KeyName("peal.events.missed");
 
 /// Maximum number of retained events examined for one batch, so that other requests get their turn.
-const LOOK: usize = 4096;
+const MAX_EXAMINED: usize = 4096;
 
 /// The remaining capacity of a batch.
 struct Batch {
     events: usize,
     bytes: usize,
-    looks: usize,
+    examinations: usize,
     is_fresh: bool,
 }
 
@@ -47,9 +48,9 @@ impl Batch {
     }
 
     /// Counts one examined event. Returns false if the limit is exceeded.
-    fn look(&mut self) -> bool {
-        self.looks += 1;
-        self.looks <= LOOK
+    fn count_examination(&mut self) -> bool {
+        self.examinations += 1;
+        self.examinations <= MAX_EXAMINED
     }
 }
 
@@ -142,7 +143,7 @@ impl EventDelivery {
         let batch = Batch {
             events,
             bytes,
-            looks: 0,
+            examinations: 0,
             is_fresh: true,
         };
         let mut feeding = Feeding {
@@ -203,7 +204,7 @@ impl Feeding<'_> {
     fn take_events(&mut self, mut cursor: Seq) -> (Vec<Arc<Event>>, BatchEnd) {
         let mut events = Vec::new();
         while let Some(next) = self.log.next_for(self.id, &self.peer.proc, cursor) {
-            if !self.batch.look() {
+            if !self.batch.count_examination() {
                 return (events, BatchEnd::Full(next.at));
             }
             cursor = next.at.next();
@@ -250,7 +251,7 @@ impl Feeding<'_> {
                     spilled.push(next.at);
                 }
             }
-            if !self.batch.look() {
+            if !self.batch.count_examination() {
                 break;
             }
         }

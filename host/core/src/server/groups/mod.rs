@@ -95,7 +95,7 @@ impl ServerState {
                 name: GroupName::Called(group::name(name)?),
             })
         };
-        let (key, what, timeout) = match request {
+        let (key, construct, timeout) = match request {
             Request::GroupConstruct {
                 group,
                 procs,
@@ -125,7 +125,7 @@ impl ServerState {
                 to,
                 key,
                 proc,
-                what,
+                construct,
                 timeout,
                 refusal,
             },
@@ -282,7 +282,7 @@ impl ServerState {
         if !procs.iter().any(|named| named.covers(&proc)) {
             return vec![super::reply(to, code::PMIX_ERR_BAD_PARAM)];
         }
-        let what = match purpose {
+        let construct = match purpose {
             Purpose::Connect => {
                 let mut construct = ConstructRequest::of(ConstructRole::Leader(procs.clone()));
                 if let Err(error) = self.add_contribution(&proc, &mut construct) {
@@ -301,7 +301,7 @@ impl ServerState {
                 to,
                 key,
                 proc,
-                what,
+                construct,
                 timeout: timeout(infos),
                 refusal: None,
             },

@@ -1,7 +1,8 @@
 //! Names of procs: groups that are named as procs, owners on all servers, and the infos that
 //! members contributed.
 use crate::{
-    audience::{self, EventTargets},
+    audience,
+    event_targets::EventTargets,
     group::{GroupKey, GroupName, Groups},
     server::clients::ClientTable,
 };
@@ -139,7 +140,7 @@ pub(in crate::server) fn group_value(
     let context_id = infos
         .value_of(key::PMIX_GROUP_CONTEXT_ID)
         .and_then(Value::as_u64)?;
-    let said = groups.member_infos(source, proc, context_id)?;
+    let member_infos = groups.member_infos(source, proc, context_id)?;
     // A proc may contribute to several groups, and the context id tells which of them a value is
     // from.
     let qualifier = Info {
@@ -147,7 +148,7 @@ pub(in crate::server) fn group_value(
         value: Value::Size(context_id),
         flags: InfoFlags::QUALIFIER,
     };
-    let meant = said
+    let meant = member_infos
         .iter()
         .filter(|info| key.is_none_or(|key| info.key == *key));
     let qualified = |info: &Info| {

@@ -52,7 +52,7 @@ impl ServerState {
     ) -> Result<Vec<Action>, JobControlError> {
         let ParsedJobControl {
             name,
-            wanted,
+            action: wanted,
             mail,
             directives,
         } = control::read(&self.clients, &by, targets, directives)?;
