@@ -197,7 +197,8 @@ pub fn finish(child: Child) -> Done {
 #[track_caller]
 fn finish_within(limit: Duration, mut child: Child) -> Done {
     let pid = child.id();
-    let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let out = drain(child.stdout.take());
+    let err = drain(child.stderr.take());
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait()));
     let Ok(status) = told.recv_timeout(limit) else {

@@ -72,7 +72,8 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     let work = root.join("target/guests-other").join(name(dir));
     let project = Project::open(dir)?.with_target(work.clone());
     let component = components.join(format!("{}.wasm", project.manifest.name));
-    let (built, stamp) = (work.join("built.wasm"), work.join("stamp"));
+    let built = work.join("built.wasm");
+    let stamp = work.join("stamp");
     let now = fingerprint(&[
         dir,
         &root.join("sdk").join(project.manifest.language.name()),

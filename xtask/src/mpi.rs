@@ -91,7 +91,8 @@ pub fn program(root: &Path) -> Result<Option<PathBuf>> {
     if !is_there() {
         return Ok(None);
     }
-    let (source, programs) = (root.join("tests/c/mpi/mpi.c"), root.join("target/c"));
+    let source = root.join("tests/c/mpi/mpi.c");
+    let programs = root.join("target/c");
     fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
     let program = programs.join("mpi");
     if changed(&program) <= changed(&source) {

@@ -44,7 +44,8 @@ pub fn record(root: &Path) -> Result<()> {
 }
 
 fn find(root: &Path) -> Result<Vec<TestNeed>> {
-    let (programs, test_servers) = (root.join("target/c"), test_servers::directory(root));
+    let programs = root.join("target/c");
+    let test_servers = test_servers::directory(root);
     let component = |name: &str| {
         root.join("target/guests")
             .join(name)

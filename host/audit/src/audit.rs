@@ -92,7 +92,8 @@ impl AuditTrail {
                 calls: None,
                 reason: GapReason::Crash,
             });
-        let (server, key) = (settings.server.clone(), keys.public().to_string());
+        let server = settings.server.clone();
+        let key = keys.public().to_string();
         let began = AuditEntry::Began {
             server,
             key,
@@ -120,14 +121,10 @@ impl AuditTrail {
                 .map(PendingEntry::new)
                 .collect(),
         )?;
-        let (writer, queue) = (
-            Arc::new(Mutex::new(writer)),
-            Arc::new(EntryQueue::new(settings.queue.max(1))),
-        );
-        let (theirs, patience) = (
-            (writer.clone(), ledger, queue.clone()),
-            settings.checkpoint_time,
-        );
+        let writer = Arc::new(Mutex::new(writer));
+        let queue = Arc::new(EntryQueue::new(settings.queue.max(1)));
+        let theirs = (writer.clone(), ledger, queue.clone());
+        let patience = settings.checkpoint_time;
         let started = thread::Builder::new()
             .name("peal-audit".into())
             .spawn(move || run_writer(&theirs.0, &theirs.1, &theirs.2, patience));
@@ -330,7 +327,8 @@ mod tests {
     #[test]
     fn journal_loses_earlier_records_only_after_machine_crash() {
         let dir = tempfile::tempdir().unwrap();
-        let (path, keys) = (dir.path().join("audit.db"), Arc::new(Keys::of(&[7; 32])));
+        let path = dir.path().join("audit.db");
+        let keys = Arc::new(Keys::of(&[7; 32]));
         let settings = TrailSettings {
             max_bytes: 1 << 30,
             durability: DatabaseDurability::Process,

@@ -51,7 +51,8 @@ impl DroppedRange {
         rows: &[RowSummary],
         most_bytes: u64,
     ) -> Option<DroppedRange> {
-        let (mut last, mut bytes) = (Digest(before.1), 0);
+        let mut last = Digest(before.1);
+        let mut bytes = 0;
         let mut range = DroppedRange {
             from: rows.first()?.seq,
             to: before.0,

@@ -26,7 +26,8 @@ pub fn export(
         out.write_all(b"\n").map_err(io)?;
         Ok(())
     };
-    let (mut count, mut known) = (0, BTreeSet::new());
+    let mut count = 0;
+    let mut known = BTreeSet::new();
     source.each::<AuditError>(filter, |row| {
         count += 1;
         let mut wanted = Vec::new();
@@ -55,7 +56,8 @@ pub fn export(
             body,
             hash,
         } = row;
-        let (body, hash) = (STANDARD.encode(body), Digest(hash));
+        let body = STANDARD.encode(body);
+        let hash = Digest(hash);
         line(&ExportLine::Record(Record {
             seq,
             at,

@@ -79,10 +79,8 @@ impl AuditEntry {
                 cause,
                 changes,
             } => {
-                let (what, why) = (
-                    shortened(&format!("version {version}, {cause}")),
-                    joined(changes),
-                );
+                let what = shortened(&format!("version {version}, {cause}"));
+                let why = joined(changes);
                 Gist {
                     what,
                     why,

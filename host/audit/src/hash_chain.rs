@@ -124,7 +124,8 @@ impl FromStr for Statement {
                 .and_then(|number| number.parse().ok())
                 .ok_or(())
         };
-        let (seq, at) = (number()?, number()?);
+        let seq = number()?;
+        let at = number()?;
         let hash: peal_sandbox::Digest = words.next().ok_or(())?.parse().map_err(drop)?;
         let signature = STANDARD.decode(words.next().ok_or(())?).map_err(drop)?;
         Ok(Statement {

@@ -138,7 +138,8 @@ impl Keys {
             .map_err(io)?;
         // Ask the open file: the path may lead to another one by now.
         let found = file.metadata().map_err(io)?;
-        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let owner = found.uid();
+        let mode = found.mode() & 0o7777;
         let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
         if !is_ours || mode & 0o077 != 0 {
             return Err(SealKeyError::Exposed {
@@ -276,7 +277,8 @@ mod tests {
     #[test]
     fn public_key_is_not_written_through_a_link() {
         let dir = tempfile::tempdir().unwrap();
-        let (key, target) = (dir.path().join("audit.key"), dir.path().join("target"));
+        let key = dir.path().join("audit.key");
+        let target = dir.path().join("target");
         fs::write(&target, "theirs").unwrap();
         std::os::unix::fs::symlink(&target, dir.path().join("audit.key.pub")).unwrap();
         let keys = Keys::open(&key).unwrap();

@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn flood_costs_one_record_for_each_user_and_interval() {
-        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
+        let refusals = GroupedDenials::new(SECOND);
+        let start = Instant::now();
         let mut entries = Vec::new();
         let mut alone = 0;
         for tick in 0..60_000_u32 {
@@ -207,7 +208,8 @@ mod tests {
 
     #[test]
     fn refusal_after_a_quiet_interval_is_recorded_by_itself() {
-        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
+        let refusals = GroupedDenials::new(SECOND);
+        let start = Instant::now();
         assert_eq!(
             refusals.note(&denial(1, "malformed"), 0, start),
             DenialTreatment::First
@@ -244,7 +246,8 @@ mod tests {
 
     #[test]
     fn users_and_causes_are_bounded() {
-        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
+        let refusals = GroupedDenials::new(SECOND);
+        let start = Instant::now();
         for uid in 0..1000 {
             for cause in 0..100 {
                 refusals.note(&denial(uid, &cause.to_string()), 0, start);

@@ -399,7 +399,8 @@ fn outcome_differences(
     was: &CallRecord,
     is: &CallRecord,
 ) -> Result<Vec<ReplayDifference>, ReplayError> {
-    let (before, now) = (outcome(&was.end), outcome(&is.end));
+    let before = outcome(&was.end);
+    let now = outcome(&is.end);
     if same_end(was, is)? {
         return Ok(Vec::new());
     }
@@ -421,7 +422,8 @@ fn all_differences(
     let mut differences = outcome_differences(was, is)?;
     let calls = was.host_calls.len().max(is.host_calls.len());
     for at in 0..calls {
-        let (before, now) = (was.host_calls.get(at), is.host_calls.get(at));
+        let before = was.host_calls.get(at);
+        let now = is.host_calls.get(at);
         if !same(&before, &now)? {
             let shown = |call: Option<&HostCall>| call.map(|call| call.request.name().to_owned());
             differences.push(ReplayDifference::HostCall {

@@ -157,7 +157,9 @@ impl TrailPruning<'_> {
             return Ok(None);
         }
         let rows = self.trail.outlines(0, MAX_DROPPED_PER_STEP)?;
-        let (mut gone, mut bytes, mut last) = (None, 0, None);
+        let mut gone = None;
+        let mut bytes = 0;
+        let mut last = None;
         for row in rows
             .iter()
             // The newest record stays: the head seal is about it.
@@ -193,7 +195,8 @@ impl TrailPruning<'_> {
             let Some(range) = DroppedRange::of(before, &rows, self.most_bytes) else {
                 return Ok(None);
             };
-            let (from, to) = (range.from, range.to);
+            let from = range.from;
+            let to = range.to;
             let mut gone = None;
             let passing = rows
                 .iter()

@@ -240,7 +240,9 @@ struct TrailCheck<'a> {
 
 impl<'a> TrailCheck<'a> {
     fn new(key: &'a SealPublicKey) -> TrailCheck<'a> {
-        let (expected, dropped, bytes) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let expected = BTreeMap::new();
+        let dropped = BTreeMap::new();
+        let bytes = BTreeSet::new();
         TrailCheck {
             key,
             last: (0, FIRST),

@@ -479,7 +479,8 @@ impl TrailWriter {
         if !std::mem::replace(&mut health.is_failing, false) {
             return;
         }
-        let (lost, undone) = (health.lost, health.undone);
+        let lost = health.lost;
+        let undone = health.undone;
         drop(health);
         if let Some(left_out) = self.recoveries.allow(Instant::now()) {
             tracing::warn!(lost, undone, left_out, "audit trail writable again");

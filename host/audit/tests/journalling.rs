@@ -241,7 +241,8 @@ fn records_moved_before_journal_was_emptied_appear_once() {
     let audit = open(&place).unwrap();
     let connection = held(&place);
     (1..=5).for_each(|number| assert_eq!(decide(&audit, number, 100), CommitResult::Yes));
-    let (early, journalled) = (place.as_if_killed(), tail(&place));
+    let early = place.as_if_killed();
+    let journalled = tail(&place);
     connection.execute_batch("rollback").unwrap();
     while decided(&entries(&place)).len() < 5 {
         thread::yield_now();
@@ -269,7 +270,8 @@ fn incomplete_frame_was_reported_to_no_requester() {
     let place = Place::new();
     let whole = killed(&place, 3);
     let bytes = tail(&whole);
-    let (last, end) = (frames(&bytes)[2].len(), bytes.len());
+    let last = frames(&bytes)[2].len();
+    let end = bytes.len();
     for cut in [1, AROUND - 1, AROUND, last / 2, last - 8, last - 1, last] {
         let copy = whole.as_if_killed();
         fs::write(copy.path("audit.db-tail"), &bytes[..end - cut]).unwrap();
@@ -434,7 +436,8 @@ fn concurrent_decisions_are_recorded_at_any_end() {
     let mut copies = Vec::new();
     thread::scope(|scope| {
         for thread in 0..4_u64 {
-            let (audit, told) = (&audit, &told);
+            let audit = &audit;
+            let told = &told;
             scope.spawn(move || {
                 for number in (thread..MANY).step_by(4) {
                     assert_eq!(decide(audit, number, 100), CommitResult::Yes);

@@ -114,10 +114,8 @@ fn replayed_modules_repeat_recorded_outcomes() {
         state: Some(state.clone()),
         ..Services::default()
     };
-    let (one, other) = (
-        load("keeper", limits(), services()),
-        load("keeper", limits(), services()),
-    );
+    let one = load("keeper", limits(), services());
+    let other = load("keeper", limits(), services());
     handle(&one, [-1, -2, -1, -4], &infos);
     handle(&other, [-1, -3, -1], &infos);
     handle(&one, [-1, -5, -1], &infos);

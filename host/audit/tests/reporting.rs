@@ -135,7 +135,8 @@ fn fill(place: &Place) {
         reason: evil("turned away"),
         ..AdmissionDenial::default()
     }));
-    let (version, cause) = (7, evil("cause"));
+    let version = 7;
+    let cause = evil("cause");
     audit.note(AuditEntry::Deployed {
         version,
         cause,
@@ -148,7 +149,8 @@ fn fill(place: &Place) {
 
 /// The names of elements and of their attributes, where all of the page is as it should be.
 fn markup(page: &str) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut tags, mut attributes) = (BTreeSet::new(), BTreeSet::new());
+    let mut tags = BTreeSet::new();
+    let mut attributes = BTreeSet::new();
     let mut rest = page;
     while let Some(at) = rest.find('<') {
         let tag = &rest[at + 1..rest[at..].find('>').unwrap() + at];

@@ -29,7 +29,8 @@ pub(crate) fn build(
         .target()
         .canonicalize()
         .map_err(of_file(&project.target()))?;
-    let (file, entry) = (project.dir.join("module.js"), target.join("entry.js"));
+    let file = project.dir.join("module.js");
+    let entry = target.join("entry.js");
     fs::write(
         &entry,
         entry_text(&project.manifest.roles, &relative(&file, &target)),

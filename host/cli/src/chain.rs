@@ -166,7 +166,8 @@ fn rows<'a>(
     event: Option<&Event>,
     jobs: &[(Nspace, u32)],
 ) -> Result<Vec<Row<'a>>> {
-    let (mut rows, mut running) = (Vec::new(), 0);
+    let mut rows = Vec::new();
+    let mut running = 0;
     for chain in chains {
         let owner = Owner::try_from(&chain.owner)?;
         let users = jobs.iter().map(|(nspace, uid)| (nspace, *uid));
@@ -289,10 +290,8 @@ fn write(out: &mut impl Write, rows: &[Row<'_>]) -> io::Result<()> {
                 .position
                 .map_or("-".to_owned(), |position| position.to_string());
             let owner = row.owner.to_string().escape_debug().to_string();
-            let (name, module) = (
-                format!("{:?}", row.handler.name),
-                format!("module {:?}", row.handler.module),
-            );
+            let name = format!("{:?}", row.handler.name);
+            let module = format!("module {:?}", row.handler.module);
             [position, owner, name, module, row.stands(), row.remarks()]
         })
         .collect();

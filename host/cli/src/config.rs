@@ -150,7 +150,8 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
         );
         return Err(Problem::new(resolved.origin(key).clone(), what));
     }
-    let (user, all) = (audit.max_decision_percent_per_user, audit.decision_percent);
+    let user = audit.max_decision_percent_per_user;
+    let all = audit.decision_percent;
     if user > all {
         let key = "audit.max_decision_percent_per_user";
         // A default stands nowhere, so that the problem is that of the other setting.
@@ -206,11 +207,9 @@ fn system_resources() -> SystemResources {
 /// directories.
 pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> CleanupSettings {
     let run = &config.run;
-    let (max_paths, max_entries, max_depth) = (
-        run.max_cleanup_paths,
-        run.max_cleanup_entries,
-        run.max_cleanup_depth,
-    );
+    let max_paths = run.max_cleanup_paths;
+    let max_entries = run.max_cleanup_entries;
+    let max_depth = run.max_cleanup_depth;
     CleanupSettings {
         max_paths,
         max_entries,
@@ -231,7 +230,8 @@ pub fn publish_limits(config: &Config) -> published::PublishLimits {
 
 /// Returns the limits and times of the server.
 pub fn server_settings(config: &Config) -> ServerSettings {
-    let (server, events) = (&config.server, &config.events);
+    let server = &config.server;
+    let events = &config.events;
     // The other limits of messages have no settings.
     let mut wire = ServerSettings::default().wire;
     wire.max_message = server.max_message_bytes;

@@ -48,7 +48,8 @@ pub fn confine(
     let raised = needed_access(readable, files, socket)
         .enforce()
         .context("cannot confine the server")?;
-    let (files, calls) = (raised.files, raised.calls);
+    let files = raised.files;
+    let calls = raised.calls;
     match (config.confinement.mode, files, calls) {
         (_, EnforcementLevel::Full, EnforcementLevel::Full) => {}
         (ConfinementMode::Require, ..) => {
@@ -160,7 +161,8 @@ fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
 /// Returns the paths that the server itself writes. Directories that it would create later are
 /// created here, since a rule needs an existing path.
 fn writable(config: &Config) -> Vec<PathBuf> {
-    let (store, audit) = (&config.store.path, &config.audit.path);
+    let store = &config.store.path;
+    let audit = &config.audit.path;
     let records = [
         store,
         audit,

@@ -34,7 +34,8 @@ impl Interrupts {
         let (tell, wishes) = mpsc::channel(16);
         let is_heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
         for kind in END.iter().chain(&FORWARD).copied().filter(is_heard) {
-            let (mut arrivals, tell) = (signal(kind)?, tell.clone());
+            let mut arrivals = signal(kind)?;
+            let tell = tell.clone();
             let number = kind.as_raw_value();
             let action = move || {
                 if END.contains(&kind) {

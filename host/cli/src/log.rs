@@ -28,7 +28,8 @@ struct Outcome {
 /// Sends the log request, and prints the result.
 pub fn run(mut args: Log) -> Result<ExitCode> {
     let message = message(args.message.take())?;
-    let (data, directives) = (data(&args, &message)?, directives(&args));
+    let data = data(&args, &message)?;
+    let directives = directives(&args);
     let Log { server, json, .. } = args;
     let (status, channels) = node::as_tool(async {
         let tool = tool::attach(event::tool_settings(server)?).await?;

@@ -85,7 +85,8 @@ impl Ground {
         let config = &resolved.config;
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
-        let (store, audit) = (store(config)?, audit_trail::open(resolved)?);
+        let store = store(config)?;
+        let audit = audit_trail::open(resolved)?;
         let pools =
             peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
         let (keeper, notices) = match &store {

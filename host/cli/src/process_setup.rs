@@ -57,7 +57,8 @@ pub fn forbid_core_files() -> Result<()> {
 /// and the caches.
 pub fn leave_foreign_environment() -> Result<()> {
     // A set-user-id program has the environment of the user that runs it.
-    let (is_root, is_lent) = (geteuid().is_root(), getuid() != geteuid());
+    let is_root = geteuid().is_root();
+    let is_lent = getuid() != geteuid();
     let variables: Vec<(OsString, OsString)> = env::vars_os().collect();
     let dropped: Vec<&OsStr> = variables
         .iter()

@@ -85,9 +85,12 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
         let metrics = node.server.metrics();
-        let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
+        let sources = args.at.config;
+        let handle = node.server.handle();
+        let deployer = node.deployer;
         let sinks = readable.resolved.sinks.iter().map(|sink| sink.settings.clone()).collect();
-        let (looked_at, current) = (reload::looked_at(&readable.resolved), readable.resolved.config);
+        let looked_at = reload::looked_at(&readable.resolved);
+        let current = readable.resolved.config;
         let reloading = ReloadableConfig {
             sources,
             overrides,
@@ -108,7 +111,8 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         let manager = Manager::new();
         manager.tell(ServiceState::Ready);
         let mut server = node.server;
-        let (handle, failure) = (server.handle(), server.failure());
+        let handle = server.handle();
+        let failure = server.failure();
         let ending = tokio::select! {
             ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches), &manager) => ending,
             () = failure => ServeEnd::Failure,
@@ -292,7 +296,8 @@ async fn reload(
             };
             let modules = reloaded.modules.iter().map(ToString::to_string);
             let applied: Vec<String> = reloaded.applied.iter().cloned().chain(modules).collect();
-            let (applied, later) = (list(&applied), list(&reloaded.needs_restart));
+            let applied = list(&applied);
+            let later = list(&reloaded.needs_restart);
             crate::print_line(&format!(
                 "the configuration was read again: changed: {applied}; at the next start: {later}"
             ));

@@ -55,7 +55,8 @@ impl Drop for WaitMessage {
 }
 
 fn tell(what: &Mutex<String>, ended: &mpsc::Receiver<()>) {
-    let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
+    let began = Instant::now();
+    let is_terminal = io::stderr().is_terminal();
     let pause = if is_terminal {
         ON_TERMINAL
     } else {

@@ -319,7 +319,8 @@ impl Client {
         if self.session().presence == ServerPresence::Never {
             return singleton::answer(self.me(), &request);
         }
-        let (command, limit) = (request.command(), self.limit_of(&request));
+        let command = request.command();
+        let limit = self.limit_of(&request);
         let link = self.session().link(command)?;
         self.bounded(command, limit, link.ask(request)).await
     }

@@ -194,7 +194,8 @@ mod tests {
             });
             known.find(&proc, &key.into(), None)
         };
-        let (first, second) = (KeyName("first"), KeyName("second"));
+        let first = KeyName("first");
+        let second = KeyName("second");
         assert_eq!(learn(first, text(3000)), Some(text(3000)));
         assert_eq!(learn(second, text(3000)), None);
         assert_eq!(learn(first, text(10_000)), None);

@@ -157,7 +157,8 @@ impl ClientHandlers {
         let mut state = lock(&self.state);
         let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
-        let (next, end) = (state.recent.first(), state.recent.end());
+        let next = state.recent.first();
+        let end = state.recent.end();
         state.late.push_back(LateHandler { id, next, end });
         state.counted.insert(
             id,
@@ -227,10 +228,8 @@ impl ClientHandlers {
     /// Removes all handlers.
     pub(crate) fn clear(&self) {
         let mut state = lock(&self.state);
-        let (chain, _) = (
-            std::mem::take(&mut state.chain),
-            std::mem::take(&mut state.late),
-        );
+        let chain = std::mem::take(&mut state.chain);
+        let _ = std::mem::take(&mut state.late);
         (state.counted, state.interests, state.own) = Default::default();
         drop(state);
         // The drop of the last reference to a handler may run code of the application, which must

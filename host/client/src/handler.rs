@@ -220,7 +220,8 @@ impl Handler {
         let ChainMember {
             id, registration, ..
         } = call.member();
-        let (event, id) = (call.event(), *id);
+        let event = call.event();
+        let id = *id;
         let native_call = || HandlerCall {
             event,
             steps: call.steps(),

@@ -102,7 +102,8 @@ impl Arrivals {
     /// Collects the servers of losses that come next, within `window`. Any other item ends the
     /// collection and is not delayed.
     pub(crate) async fn further_losses(&mut self, window: Duration) -> Vec<ServerUri> {
-        let (deadline, mut lost) = (Instant::now() + window, Vec::new());
+        let deadline = Instant::now() + window;
+        let mut lost = Vec::new();
         while let Ok(Some(next)) = timeout_at(deadline, self.next()).await {
             match next {
                 (QueuedItem::Lost(held, server), _) => lost.extend(held.get().then_some(server)),

@@ -188,7 +188,8 @@ impl Places {
     }
 
     fn too_much(&self, selector: &FileSelector) -> ClientError {
-        let (name, directory) = (selector.text(), self.directory.clone());
+        let name = selector.text();
+        let directory = self.directory.clone();
         ClientError::TooMuchToSearch {
             name,
             directory,
@@ -197,7 +198,8 @@ impl Places {
     }
 
     fn look_for(&self, selector: &FileSelector) -> Result<RendezvousSearch, ClientError> {
-        let (mut paths, mut left) = (Vec::new(), MAX_ENTRIES);
+        let mut paths = Vec::new();
+        let mut left = MAX_ENTRIES;
         match fs::read_dir(&self.directory) {
             Ok(entries) => walk(entries, selector, MAX_DEPTH, &mut left, &mut paths),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

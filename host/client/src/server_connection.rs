@@ -109,7 +109,8 @@ impl ServerConnection {
         settings: &ClientSettings,
         queue: EventQueue,
     ) -> Result<Connected, ClientError> {
-        let (limit, server) = (settings.connect_timeout, to.server.clone());
+        let limit = settings.connect_timeout;
+        let server = to.server.clone();
         let connect = ServerConnection::connect_in_own_time(to, settings, queue);
         tokio::time::timeout(limit, connect)
             .await
@@ -355,7 +356,8 @@ async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
 fn hello(peer: PeerKind, infos: Vec<Info>, release: Release) -> Hello {
     // Every release from 4.1 on has this encoding. With the store `hash` all data come in messages;
     // other stores use shared memory in a layout that is private to a release.
-    let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
+    let encoding = Encoding::V41;
+    let buffer_type = BufferType::NonDescribed;
     Hello {
         credential: Credential::Native(user()),
         peer,

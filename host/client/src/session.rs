@@ -74,8 +74,8 @@ impl ClientSession {
         };
         let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
-        let (changes, ended_invitations) =
-            (tokio::sync::Mutex::default(), EndedInvitations::default());
+        let changes = tokio::sync::Mutex::default();
+        let ended_invitations = EndedInvitations::default();
         ClientSession {
             me,
             settings,
@@ -91,7 +91,8 @@ impl ClientSession {
 
     /// Returns the connection that calls go to.
     pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<ServerConnection>, ClientError> {
-        let (first, call) = (lock(&self.links).first().cloned(), Call(command));
+        let first = lock(&self.links).first().cloned();
+        let call = Call(command);
         first.ok_or(match self.presence {
             ServerPresence::Servers => ClientError::NoConnection { call },
             ServerPresence::Never => ClientError::Alone { call },
@@ -203,7 +204,8 @@ impl ClientSession {
         &self,
         what: ServerUpdate,
     ) -> Result<Vec<PendingReply>, ClientError> {
-        let (mut pending, mut refused) = (Vec::new(), None);
+        let mut pending = Vec::new();
+        let mut refused = None;
         // A copy, since the lock of the list must not be held across an await.
         let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
@@ -271,7 +273,8 @@ impl ClientSession {
     /// Events that these raise in turn go to the server only, which bounds the recursion. Returns
     /// the answers to invitations.
     async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<InvitationAnswer> {
-        let (mut own, hearers) = (Vec::new(), run.hearers);
+        let mut own = Vec::new();
+        let hearers = run.hearers;
         // Only handlers that were present when an invitation came may answer it.
         let advice = self
             .handle(run, &mut own)

@@ -18,7 +18,8 @@ impl Client {
         places: &Places,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
-        let (me, places) = (singleton(places)?, places.clone());
+        let me = singleton(places)?;
+        let places = places.clone();
         let found = tokio::task::spawn_blocking(move || places.system()).await;
         let found =
             found.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))?;

@@ -53,7 +53,8 @@ impl ToolSettings {
         let environment = get(variable::SERVER_URI)
             .map(|_| Environment::from(&get))
             .transpose()?;
-        let (attach, client) = (AttachTarget::default(), ClientSettings::default());
+        let attach = AttachTarget::default();
+        let client = ClientSettings::default();
         Ok(ToolSettings {
             attach,
             me: None,
@@ -172,7 +173,8 @@ async fn find(
             Some(environment.me),
         )
     };
-    let (attach, places) = (attach.clone(), places.clone());
+    let attach = attach.clone();
+    let places = places.clone();
     let look = move || {
         let found = match attach {
             AttachTarget::Uri(server) => RendezvousEntry {

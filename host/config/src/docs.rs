@@ -189,11 +189,9 @@ fn table<T: SettingsTable>(
     );
     for setting in settings {
         let name = setting.key.strip_prefix(without).unwrap_or(setting.key);
-        let (default, meaning, wanted) = (
-            default(setting, &T::default()),
-            setting.meaning(),
-            setting.accepted_values(),
-        );
+        let default = default(setting, &T::default());
+        let meaning = setting.meaning();
+        let wanted = setting.accepted_values();
         line(
             text,
             &format!(

@@ -197,7 +197,9 @@ fn take_table<T: NamedTable>(
     into: &mut Vec<TableEntry<T>>,
     reading: &mut DocumentParser<'_>,
 ) {
-    let (head, mut settings, mut origins) = (T::HEAD, T::default(), Origins::new());
+    let head = T::HEAD;
+    let mut settings = T::default();
+    let mut origins = Origins::new();
     let sound = reading.problems.len();
     read_table(table.iter(), head, &mut settings, &mut origins, reading);
     for setting in T::ALL.iter().filter(|setting| setting.is_required()) {
@@ -217,11 +219,13 @@ fn take_table<T: NamedTable>(
         origins,
         is_flawed,
     };
-    let (key, name) = (join(head, "name"), entry.settings.name());
+    let key = join(head, "name");
+    let name = entry.settings.name();
     let other = into.iter().find(|other| other.settings.name() == name);
     // A table without a name is reported by the check of required settings.
     if let Some(other) = other.filter(|_| !name.is_empty()) {
-        let (name, there) = (quoted(name), other.at(&key));
+        let name = quoted(name);
+        let there = other.at(&key);
         reading.problem(entry.problem(
             &key,
             format!("{key} is {name}, as that of {there}; names are given once"),

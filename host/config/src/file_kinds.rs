@@ -27,8 +27,10 @@ impl ValueKind<DirectoryGrant> for FilesGrant {
             reading.refuse(value, &self.accepted_values());
             return None;
         };
-        let (mut name, mut path, mut mode, mut max_bytes) =
-            (None, None, Some(FilesMode::Read), Some(MAX_BYTES));
+        let mut name = None;
+        let mut path = None;
+        let mut mode = Some(FilesMode::Read);
+        let mut max_bytes = Some(MAX_BYTES);
         for (key, value) in table {
             match &**key.get_ref() {
                 "name" => name = read_name(value, reading),

@@ -126,7 +126,8 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
 /// they have no other name by which another user could write.
 pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), UnsafePermissions> {
     let is_lasting = metadata.is_file() || metadata.is_dir();
-    let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
+    let owner = metadata.uid();
+    let mode = metadata.mode() & 0o7777;
     if is_lasting && rustix::process::geteuid().is_root() && is_exposed(owner, mode) {
         return Err(UnsafePermissions {
             path: path.to_owned(),

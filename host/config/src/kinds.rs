@@ -366,7 +366,8 @@ impl ChannelOrder {
         let mut order: Vec<OrderedChannel> = Vec::new();
         for entry in text.split(',') {
             let (name, flag) = entry.split_once(':').unwrap_or((entry, ""));
-            let (name, flag) = (name.trim().to_lowercase(), flag.trim().to_lowercase());
+            let name = name.trim().to_lowercase();
+            let flag = flag.trim().to_lowercase();
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             let is_flag = if entry.contains(':') {
                 // Any flag that starts with `req` is accepted (RFC "Logging extension").

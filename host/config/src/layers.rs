@@ -38,7 +38,8 @@ impl SettingOverride {
     /// Parses the argument of `--set KEY=VALUE`; `None` without a `=`.
     pub fn set(text: &str) -> Option<SettingOverride> {
         let (key, value) = text.split_once('=')?;
-        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+        let key = key.trim().to_owned();
+        let value = value.trim().to_owned();
         Some(SettingOverride {
             option: format!("--set {key}"),
             key,

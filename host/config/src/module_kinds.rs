@@ -45,7 +45,8 @@ impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
             reading.refuse(value, &self.accepted_values());
             return None;
         };
-        let (mut list, mut is_right) = (Vec::new(), true);
+        let mut list = Vec::new();
+        let mut is_right = true;
         for element in elements.iter() {
             match self.0.read(element, reading) {
                 Some(item) if list.contains(&item) => {
@@ -221,10 +222,8 @@ impl ValueKind<String> for CapabilityKind {
         if reading.capabilities.contains(&name) {
             return Some(name.to_owned());
         }
-        let (all, hint) = (
-            reading.capabilities.join(", "),
-            crate::nearest::nearest(name, reading.capabilities.iter().copied()),
-        );
+        let all = reading.capabilities.join(", ");
+        let hint = crate::nearest::nearest(name, reading.capabilities.iter().copied());
         let mut message = format!(
             "{}: there is no capability {}; these can be granted: {all}",
             reading.key,
@@ -470,7 +469,8 @@ impl ValueKind<Vec<Info>> for OwnSettings {
             reading.refuse(value, &self.accepted_values());
             return None;
         };
-        let (mut infos, mut is_right) = (Vec::new(), true);
+        let mut infos = Vec::new();
+        let mut is_right = true;
         for (name, value) in table {
             let content = match value.get_ref() {
                 DeValue::Boolean(truth) => Some(PmixValue::Bool(*truth)),

@@ -36,7 +36,8 @@ pub fn recalled(
     base: &Path,
     capabilities: &[&'static str],
 ) -> Result<Vec<ModuleEntry>, Problems> {
-    let (mut said, mut problems) = (ParsedSettings::default(), Vec::<Problem>::new());
+    let mut said = ParsedSettings::default();
+    let mut problems = Vec::<Problem>::new();
     let mut reading = DocumentParser {
         source: TextSource::file(name, document),
         base: base.to_owned(),

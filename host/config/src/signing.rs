@@ -183,9 +183,10 @@ RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
 
     #[test]
     fn the_sites_keys_are_trusted_for_all_and_others_for_their_own() {
-        let (site, user) = (TrustedKey::parse(FILE).unwrap(), {
+        let site = TrustedKey::parse(FILE).unwrap();
+        let user = {
             TrustedKey::parse("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3").unwrap()
-        });
+        };
         let rules = Modules {
             require_signature: vec![ModuleOwner::Site, ModuleOwner::User],
             trusted_keys: vec![site.clone()],

@@ -43,7 +43,8 @@ impl Resolved {
         let settings = Config::ALL
             .iter()
             .map(|setting| shown(setting, &self.config, self.origin(setting.key)));
-        let (modules, sinks) = (self.modules.iter().map(entry), self.sinks.iter().map(entry));
+        let modules = self.modules.iter().map(entry);
+        let sinks = self.sinks.iter().map(entry);
         View {
             files: self.files.clone(),
             settings: settings.collect(),

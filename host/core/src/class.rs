@@ -43,10 +43,8 @@ impl ClassFilter {
     /// handlers of `peal-client` and for hosted handlers (RFC 0002).
     pub fn of(directives: &[Info], default: ClassFilter) -> ClassFilter {
         let given = |key| directives.value_of(key).and_then(Value::as_bool);
-        let (job, environment) = (
-            given(key::PMIX_EVENT_JOB_LEVEL),
-            given(key::PMIX_EVENT_ENVIRO_LEVEL),
-        );
+        let job = given(key::PMIX_EVENT_JOB_LEVEL);
+        let environment = given(key::PMIX_EVENT_ENVIRO_LEVEL);
         if job.is_none() && environment.is_none() {
             return default;
         }
@@ -146,7 +144,8 @@ mod tests {
     #[test]
     fn every_pair_of_words_means_one_thing() {
         use ClassFilter::{Both, Environment, JobSpecific, Neither};
-        let (no, yes) = (Some(Value::Bool(false)), Some(Value::Bool(true)));
+        let no = Some(Value::Bool(false));
+        let yes = Some(Value::Bool(true));
         let odd = Some(Value::Pointer);
         for (job, environment, wanted) in [
             (&None, &None, None),

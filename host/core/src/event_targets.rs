@@ -25,10 +25,8 @@ impl EventTargets {
         } else {
             Vec::new()
         };
-        let (affected, targets) = (
-            ProcSet::of(event.affected()),
-            event.custom_targets().map(ProcSet::of),
-        );
+        let affected = ProcSet::of(event.affected());
+        let targets = event.custom_targets().map(ProcSet::of);
         EventTargets {
             affected,
             targets,

@@ -169,7 +169,9 @@ impl Fences {
         } = participants;
         self.next += 1;
         let id = FenceId(self.next);
-        let (arrived, waiting, collect) = (BTreeSet::new(), Vec::new(), Collect::Nothing);
+        let arrived = BTreeSet::new();
+        let waiting = Vec::new();
+        let collect = Collect::Nothing;
         let missing = expected;
         let fence = Fence {
             id,

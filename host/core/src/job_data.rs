@@ -6,7 +6,8 @@ use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Proc, R
 impl JobSpec {
     /// Returns the data that programs with libpmix and Open MPI need on one node.
     pub fn job_info(&self) -> JobInfo {
-        let (size, host) = (self.size(), self.hostname.as_str());
+        let size = self.size();
+        let host = self.hostname.as_str();
         let apps = u32::try_from(self.apps.len()).unwrap_or(u32::MAX);
         let mut entries = vec![
             job(key::PMIX_JOB_SIZE, Value::Uint32(size)),

@@ -83,9 +83,11 @@ pub(crate) struct PutShare {
 
 impl Modex {
     pub(crate) fn new(max_bytes: usize) -> Modex {
-        let (committed, pending_gets, held_by) =
-            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (shared, deadlines) = (BTreeSet::new(), Deadlines::default());
+        let committed = BTreeMap::new();
+        let pending_gets = BTreeMap::new();
+        let held_by = BTreeMap::new();
+        let shared = BTreeSet::new();
+        let deadlines = Deadlines::default();
         Modex {
             committed,
             shared,
@@ -114,7 +116,8 @@ impl Modex {
             // The proc may have joined a group before it committed anything.
             committed.audience = PutVisibility::Group;
         }
-        let (mut local, mut remote) = (PutValues::default(), PutValues::default());
+        let mut local = PutValues::default();
+        let mut remote = PutValues::default();
         for Commit { scope, kvals } in commits {
             // A client sends values of global scope twice, as local and as remote ones. So only
             // remote values are invisible on this node.

@@ -146,7 +146,9 @@ pub struct Registrations<H> {
 
 impl<H> Default for Registrations<H> {
     fn default() -> Self {
-        let (single, multi, default) = (Bucket::default(), Bucket::default(), Bucket::default());
+        let single = Bucket::default();
+        let multi = Bucket::default();
+        let default = Bucket::default();
         Registrations {
             first: Slot::default(),
             single,

@@ -277,11 +277,10 @@ mod tests {
 
     #[test]
     fn byte_count_equals_stored_values() {
-        let (mut all, more) = (
-            values([put(1, &[side(1)]), Kval::new(A, Value::Bool(true))]),
-            values([put(2, &[side(1)])]),
-        );
-        let (before, replaced) = (all.bytes(), all.bytes_replaced_by(&more));
+        let mut all = values([put(1, &[side(1)]), Kval::new(A, Value::Bool(true))]);
+        let more = values([put(2, &[side(1)])]);
+        let before = all.bytes();
+        let replaced = all.bytes_replaced_by(&more);
         assert_eq!(replaced, more.bytes());
         all.extend(more);
         assert_eq!(all.bytes(), before);
@@ -291,10 +290,8 @@ mod tests {
     fn qualified_values_of_one_key_are_bounded() {
         let most = u32::try_from(MAX_QUALIFIED).unwrap();
         let mut full = values((0..most).map(|number| put(number, &[side(number)])));
-        let (one_more, replacing) = (
-            values([put(0, &[side(most)])]),
-            values([put(9, &[side(0)])]),
-        );
+        let one_more = values([put(0, &[side(most)])]);
+        let replacing = values([put(9, &[side(0)])]);
         assert!(!full.has_room_for(&one_more) && full.has_room_for(&replacing));
         assert!(full.insert(put(0, &[side(most)])).is_err());
         assert_eq!(full.kvals().count(), MAX_QUALIFIED);

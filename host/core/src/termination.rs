@@ -65,10 +65,8 @@ mod tests {
     #[test]
     fn the_last_handler_that_says_anything_decides() {
         let yes = || Value::Bool(true);
-        let (wants, spares) = (
-            step("wants", &[(WANT, yes())]),
-            step("spares", &[(NO, yes())]),
-        );
+        let wants = step("wants", &[(WANT, yes())]);
+        let spares = step("spares", &[(NO, yes())]);
         let says_nothing = step(
             "quiet",
             &[

@@ -91,7 +91,8 @@ impl Stage {
     }
 
     fn complete(&mut self, rank: usize, infos: Vec<Info>) -> Vec<Action> {
-        let (code, range) = (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Range::Rm);
+        let code = code::PMIX_JCTRL_CHECKPOINT_COMPLETE;
+        let range = Range::Rm;
         self.ask(rank, Request::Notify { code, range, infos })
     }
 
@@ -575,7 +576,8 @@ fn kept_requests_are_bounded_and_hidden_from_other_users() {
 #[test]
 fn denied_requests_are_on_record() {
     let mut stage = Stage::new(StateSettings::default());
-    let (nspace, hostname) = (Nspace::new("theirs").unwrap(), "node".to_owned());
+    let nspace = Nspace::new("theirs").unwrap();
+    let hostname = "node".to_owned();
     stage
         .server
         .add_job(JobSpec::new(nspace, 1, hostname, OTHER));
@@ -697,10 +699,8 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         data: None,
         answer: said(),
     };
-    let (by, status) = (
-        DecidedBy::Policy("p".into()),
-        code::PMIX_ERR_OUT_OF_RESOURCE,
-    );
+    let by = DecidedBy::Policy("p".into());
+    let status = code::PMIX_ERR_OUT_OF_RESOURCE;
     let denied = Verdict::Denied(DeniedVerdict {
         by,
         status,

@@ -101,7 +101,8 @@ fn tool_connection_needs_uid_of_server_or_job_or_root() {
 
 #[test]
 fn event_is_granted_and_forged_source_refused() {
-    let (own, foreign) = (Value::Proc(proc("me")), Value::Proc(proc("other")));
+    let own = Value::Proc(proc("me"));
+    let foreign = Value::Proc(proc("other"));
     for (claimed, answer) in [
         (None, GRANTED),
         (Some(&own), GRANTED),
@@ -179,7 +180,8 @@ fn log_granted_as_the_admin_lists_channels() {
 fn refusal_names_requester_and_obstacle() {
     let me = proc("me");
     let words = |targets: &[TargetProc], users: &[u32]| {
-        let (identity, server) = (Some(identity(MINE)), identity(SERVER));
+        let server = identity(SERVER);
+        let identity = Some(identity(MINE));
         let case = RuleRequest {
             requester: Some(&me),
             identity,
@@ -260,7 +262,8 @@ proptest! {
         let targets: Vec<TargetProc> = owners.iter().map(|owner| target("job", *owner)).collect();
         let me = proc("me");
         let ask = |rule| {
-            let (identity, server) = (uid.map(identity), identity(server));
+            let server = identity(server);
+            let identity = uid.map(identity);
             decide(HookDefault::BuiltIn, &RuleRequest { requester: Some(&me), identity, server, targets: &targets, hook: Hook::JobControl, rule }).is_ok()
         };
         let own = uid.is_some_and(|uid| touches_only(uid, &owners, &users));

@@ -311,10 +311,8 @@ fn requests_that_name_others_are_refused_row_by_row() {
     let about = Info::new(key::PMIX_NSPACE, Value::string("bob"));
     let as_bob = Info::new(key::PMIX_USERID, Value::Uint32(BOB.uid));
     let none = Vec::new;
-    let (adds, none_named) = (
-        Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(bobs())),
-        Vec::new,
-    );
+    let adds = Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(bobs()));
+    let none_named = Vec::new;
     let rows: Vec<(Hook, Request)> = vec![
         (
             Hook::JobControl,
@@ -567,10 +565,8 @@ fn cross_user_events_need_a_policy_also_for_late_registrations() {
 
     let mut stage = Stage::policed(&[]);
     stage.notify(stage.peers[ALICE_0], Vec::new());
-    let (late, bob) = (
-        stage.register(stage.peers[ALICE_1]),
-        stage.register(stage.peers[BOB_0]),
-    );
+    let late = stage.register(stage.peers[ALICE_1]);
+    let bob = stage.register(stage.peers[BOB_0]);
     assert_eq!(
         (hearers(&late).len(), hearers(&bob).len()),
         (1, 0),
@@ -703,7 +699,8 @@ fn event_policies_refuse_or_narrow_registrations_and_ranges() {
 #[test]
 fn peer_leaving_before_decision_is_registered_for_nothing() {
     let mut stage = Stage::policed(&[Hook::Event]);
-    let (leaves, stays) = (stage.peers[ALICE_1], stage.peers[BOB_0]);
+    let leaves = stage.peers[ALICE_1];
+    let stays = stage.peers[BOB_0];
     let undecided = stage.ask_to_register(leaves, Vec::new());
     let taken_back = stage.ask_to_register(stays, Vec::new());
     stage.ask(leaves, Request::Finalize);

@@ -38,7 +38,8 @@ impl Stage {
     /// A server with a job of Alice's, whose two procs hear of everything that is said of groups, and a job of Bob's, not connected.
     fn new(settings: StateSettings, policed: &[Hook]) -> Stage {
         let mut stage = Stage::with_jobs(settings, &[("alice", 2, ALICE)]);
-        let (bob, server) = (Nspace::new("bob").unwrap(), &mut stage.server);
+        let bob = Nspace::new("bob").unwrap();
+        let server = &mut stage.server;
         server.add_job(JobSpec::new(bob, 2, "node", BOB));
         for &peer in &stage.peers {
             let codes = vec![
@@ -113,10 +114,8 @@ impl Stage {
 
     fn grant(&mut self, id: DecisionId, request: &PolicyRequest) -> Vec<Action> {
         let subject = &request.subject;
-        let (by, amended) = (
-            DecidedBy::Policy("yes".to_owned()),
-            subject.granted().to_vec(),
-        );
+        let by = DecidedBy::Policy("yes".to_owned());
+        let amended = subject.granted().to_vec();
         let range = subject.range();
         self.server.decided(
             id,
@@ -245,7 +244,8 @@ fn policies_see_group_request_and_may_amend_it() {
             Value::procs([proc("elsewhere", 3)]),
         );
         let (id, _) = asked(&stage.construct(rank, &both(), vec![added]));
-        let (by, amended) = (DecidedBy::Policy("alone".to_owned()), Vec::new());
+        let by = DecidedBy::Policy("alone".to_owned());
+        let amended = Vec::new();
         let verdict = Verdict::Granted {
             by,
             amended,

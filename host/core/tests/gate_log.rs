@@ -30,7 +30,8 @@ fn proc(nspace: &str) -> Proc {
 fn stage(settings: StateSettings, policed: &[Hook]) -> (ServerState, PeerId) {
     let mut server = ServerState::new(settings);
     server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
-    let (nspace, hostname) = (Nspace::new("alice").unwrap(), "node".to_owned());
+    let nspace = Nspace::new("alice").unwrap();
+    let hostname = "node".to_owned();
     server.add_job(JobSpec::new(nspace, 1, hostname, ALICE));
     let (peer, _) = server.admit(&proc("alice"), ALICE).unwrap();
     (server, peer)

@@ -48,7 +48,8 @@ fn stage(policed: &[Hook]) -> ServerState {
     let mut server = ServerState::new(StateSettings::default());
     server.guard(SITE, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
-        let (nspace, hostname) = (nspace(job), "node".to_owned());
+        let nspace = nspace(job);
+        let hostname = "node".to_owned();
         server.add_job(JobSpec::new(nspace, 1, hostname, identity));
     }
     server
@@ -88,11 +89,9 @@ fn denied(actions: &[Action]) -> (String, Status) {
 #[test]
 fn without_policies_the_site_controls_all_and_tenants_their_own() {
     let mut server = stage(&[]);
-    let (site, user, job) = (
-        Owner::Site,
-        Owner::User(ALICE.uid),
-        Owner::Namespace(nspace("alice")),
-    );
+    let site = Owner::Site;
+    let user = Owner::User(ALICE.uid);
+    let job = Owner::Namespace(nspace("alice"));
     let mut ask = |owner: &Owner, target: &str| {
         server.control_for(owner, 7, vec![proc(target)], kill(), MonotonicTime(0))
     };

@@ -131,10 +131,8 @@ fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
 
 #[test]
 fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
-    let (ckpt, two) = (
-        text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"),
-        key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL,
-    );
+    let ckpt = text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck");
+    let two = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;
     assert_eq!(two, key::PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT);
     let event = number(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, -3500);
     let time = |seconds| Some(Duration::from_secs(seconds));
@@ -231,10 +229,8 @@ fn requests_without_action_on_own_procs_are_parsed() {
         ]
     );
 
-    let (nodes, image) = (
-        text(key::PMIX_JOB_CTRL_PROVISION, "node[01-16]"),
-        text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "c7"),
-    );
+    let nodes = text(key::PMIX_JOB_CTRL_PROVISION, "node[01-16]");
+    let image = text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "c7");
     let provision = |image: Option<&str>| RequestedAction::Provision {
         nodes: "node[01-16]".to_owned(),
         image: image.map(str::to_owned),
@@ -256,7 +252,8 @@ fn requests_without_action_on_own_procs_are_parsed() {
 
 #[test]
 fn cleanup_directives_are_parsed() {
-    let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
+    let files = key::PMIX_REGISTER_CLEANUP;
+    let dirs = key::PMIX_REGISTER_CLEANUP_DIR;
     let plain = Cleanup {
         procs: mine(),
         files: ["/tmp/a", "/tmp/b"].map(Into::into).into(),
@@ -281,12 +278,11 @@ fn cleanup_directives_are_parsed() {
         yes(key::PMIX_CLEANUP_LEAVE_TOPDIR),
         text(key::PMIX_CLEANUP_IGNORE, "keep,me"),
     ]);
-    let (files_of_none, directories) = (BTreeSet::new(), ["/tmp/d".into()].into());
-    let (depth, subdirectories, top) = (
-        Depth::Recursive,
-        Subdirectories::OnlyEmpty,
-        TopDirectory::Leave,
-    );
+    let files_of_none = BTreeSet::new();
+    let directories = ["/tmp/d".into()].into();
+    let depth = Depth::Recursive;
+    let subdirectories = Subdirectories::OnlyEmpty;
+    let top = TopDirectory::Leave;
     let ignored = ["keep", "me"].map(Into::into).into();
     let procs = mine();
     assert_eq!(
@@ -305,7 +301,8 @@ fn cleanup_directives_are_parsed() {
 
 #[test]
 fn cleanup_paths_of_several_directives_all_count() {
-    let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
+    let files = key::PMIX_REGISTER_CLEANUP;
+    let dirs = key::PMIX_REGISTER_CLEANUP_DIR;
     let cleanup = |directives: Vec<Info>| match ask(&[], directives).map(|asked| asked.action) {
         Ok(RequestedAction::Declare {
             cleanup: Some(cleanup),
@@ -353,23 +350,20 @@ fn cleanup_paths_of_several_directives_all_count() {
 
 #[test]
 fn invalid_requests_are_refused_with_reason() {
-    let (kill, term) = (
-        yes(key::PMIX_JOB_CTRL_KILL),
-        yes(key::PMIX_JOB_CTRL_TERMINATE),
-    );
+    let kill = yes(key::PMIX_JOB_CTRL_KILL);
+    let term = yes(key::PMIX_JOB_CTRL_TERMINATE);
     let required = |key| Info {
         flags: InfoFlags::REQUIRED,
         ..yes(key)
     };
-    let (unknown, bad, none) = (
-        KeyName("site.own"),
-        code::PMIX_ERR_BAD_PARAM,
-        code::PMIX_ERR_NOT_FOUND,
-    );
+    let unknown = KeyName("site.own");
+    let bad = code::PMIX_ERR_BAD_PARAM;
+    let none = code::PMIX_ERR_NOT_FOUND;
     let signal = |number_of| number(key::PMIX_JOB_CTRL_SIGNAL, number_of);
     let methods = key::PMIX_JOB_CTRL_CHECKPOINT_METHOD;
     let array = |infos: Vec<Info>| Info::new(methods, Value::DataArray(DataArray::infos(infos)));
-    let (dir, file) = (key::PMIX_REGISTER_CLEANUP_DIR, key::PMIX_REGISTER_CLEANUP);
+    let dir = key::PMIX_REGISTER_CLEANUP_DIR;
+    let file = key::PMIX_REGISTER_CLEANUP;
     let conflict = code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES;
     let ckpt = || text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck");
     let two = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;

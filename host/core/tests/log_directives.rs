@@ -298,7 +298,8 @@ const TEXT: &str = "pmix.log.stdout: text";
 #[test]
 fn duplicates_are_counted_and_logged_after_window() {
     let mut stage = DuplicateLog::new(8);
-    let (good, partial) = (code::PMIX_SUCCESS, code::PMIX_ERR_PARTIAL_SUCCESS);
+    let good = code::PMIX_SUCCESS;
+    let partial = code::PMIX_ERR_PARTIAL_SUCCESS;
     assert_eq!(stage.log("a", good, 0), good);
     assert_eq!(stage.log("b", partial, 1000), partial);
     assert_eq!(

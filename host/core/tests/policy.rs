@@ -302,10 +302,8 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         ("one", OnFailure::Deny, amends("by one")),
         ("two", OnFailure::Deny, amends("by two")),
     ]);
-    let (infos, directives) = (
-        || vec![note("infos as asked")],
-        || vec![note("directives as asked")],
-    );
+    let infos = || vec![note("infos as asked")];
+    let directives = || vec![note("directives as asked")];
     let group = |kind| {
         PolicySubject::Group(GroupSubject {
             kind,
@@ -474,7 +472,8 @@ proptest! {
         let list: Vec<_> = policies.iter().zip(&names)
             .map(|((deny, said), name)| (name.as_str(), on_failure(*deny), said.clone())).collect();
         let decided = run(&chain(&list), &job_control(if own { ME.uid } else { 2000 }));
-        let (mut granted, mut asked) = (own, 0);
+        let mut granted = own;
+        let mut asked = 0;
         for (deny, said) in policies.iter().rev() {
             match said.outcome {
                 Ok(PolicyOutcome::Pass) => asked += 1,

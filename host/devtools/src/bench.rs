@@ -170,10 +170,8 @@ pub fn measure(
     let mut measured = Vec::new();
     let mut last = None;
     for case in cases.iter() {
-        let (mut run, mut count) = (
-            CaseRunner::new(&of, cases),
-            CaseRunner::new(&counted, cases),
-        );
+        let mut run = CaseRunner::new(&of, cases);
+        let mut count = CaseRunner::new(&counted, cases);
         let began = Instant::now();
         run.ready(case)?;
         // Each case compiles the same bytes; the first time is enough.
@@ -226,7 +224,8 @@ fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
     run.sweep();
     let mut failure: Option<CallFailure> = done.err();
     let mut again = |most: usize, time: Duration| {
-        let (mut times, end) = (Vec::new(), Instant::now() + time);
+        let mut times = Vec::new();
+        let end = Instant::now() + time;
         // One call is measured even if it takes longer than the whole time.
         while failure.is_none() && times.len() < most && (times.is_empty() || Instant::now() < end)
         {

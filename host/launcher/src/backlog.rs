@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn last_lines_and_end_are_kept_until_job_is_removed() {
-        let (mut backlog, out) = (OutputBacklog::default(), IofChannel::STDOUT);
+        let mut backlog = OutputBacklog::default();
+        let out = IofChannel::STDOUT;
         let mut write = |rank, text: &str| backlog.write((&proc(rank), out), text.as_bytes(), 8);
         write(0, "one\n");
         write(0, "two\n");

@@ -79,7 +79,8 @@ impl EmbeddedHostEnvironment {
             let _ = done.send(refused.collect());
             return Some(answer);
         };
-        let (action, ranks) = (action.clone(), ranks.clone());
+        let action = action.clone();
+        let ranks = ranks.clone();
         let control = RegisteredControl {
             owner: listed.owner,
             action,

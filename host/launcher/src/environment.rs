@@ -83,7 +83,8 @@ pub(super) fn of_open_mpi(
     rank: Rank,
     app: &AppRequest,
 ) -> Vec<(&'static str, String)> {
-    let (size, on_node) = (job.size().to_string(), job.offset.saturating_add(rank.0));
+    let size = job.size().to_string();
+    let on_node = job.offset.saturating_add(rank.0);
     let rank = rank.0.to_string();
     let sizes: Vec<String> = job.apps.iter().map(|app| app.size.to_string()).collect();
     let mut first = 0_u32;

@@ -183,7 +183,8 @@ impl RunningJobTask {
     ) -> Result<JoinHandle<JobExit>, LaunchError> {
         // First, since procs connect as soon as they run.
         self.server.add_job(self.spec.clone()).await?;
-        let (nspace, size) = (self.request.nspace.clone(), self.request.size());
+        let nspace = self.request.nspace.clone();
+        let size = self.request.size();
         self.notices.tell(Notice::JobStarted {
             nspace: nspace.clone(),
             uid: self.spec.identity.uid,
@@ -266,10 +267,8 @@ impl RunningJobTask {
     }
 
     fn start_scan(&mut self) {
-        let (scan, reaper) = (
-            self.terminations.next_scan(&self.trees),
-            self.reaper.clone(),
-        );
+        let scan = self.terminations.next_scan(&self.trees);
+        let reaper = self.reaper.clone();
         self.scans.spawn_blocking(move || scan.run(&reaper));
     }
 

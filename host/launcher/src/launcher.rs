@@ -46,12 +46,12 @@ impl EmbeddedHostEnvironment {
             .open(request.nspace.clone(), *tagging, files.display());
         self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
-        let (reaper, cleanups, notices) = (
-            self.reaper.clone(),
-            self.cleanups.clone(),
-            self.notices.clone(),
-        );
-        let (jobs, table, pulls) = (self.jobs.clone(), self.table.clone(), self.pulls.clone());
+        let reaper = self.reaper.clone();
+        let cleanups = self.cleanups.clone();
+        let notices = self.notices.clone();
+        let jobs = self.jobs.clone();
+        let table = self.table.clone();
+        let pulls = self.pulls.clone();
         let outputs = self.outputs.clone();
         let shared = JobContext {
             reaper,
@@ -132,7 +132,8 @@ impl EmbeddedHostEnvironment {
             tracing::warn!(requester = %source, %error, "spawn failed");
             spawn::status(&error)
         })?;
-        let (server, spawned) = (launching.server.clone(), nspace.clone());
+        let server = launching.server.clone();
+        let spawned = nspace.clone();
         // None if the job has ended already; then there is nothing to end.
         let commands = self.jobs.find(&nspace).map(|job| job.commands);
         tokio::spawn(async move {

@@ -356,7 +356,8 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         identity: UserIdentity,
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<Info>> {
-        let (table, reaper) = (self.table.clone(), self.reaper.clone());
+        let table = self.table.clone();
+        let reaper = self.reaper.clone();
         let answer = move || table.answer(identity, &queries, &reaper);
         // Usage is read from `/proc`, which blocks.
         Box::pin(async move {

@@ -101,7 +101,8 @@ impl ProcOutputs {
             .dir()
             .map(|dir| dir.join(format!("rank.{rank}")));
         let file = |name: &str| dir.as_ref().map(|dir| open_in(dir, name)).transpose();
-        let (stdout_file, stderr_file) = (file("stdout")?, file("stderr")?);
+        let stdout_file = file("stdout")?;
+        let stderr_file = file("stderr")?;
         for (stream, file) in [
             (Stream::Stdout, &stdout_file),
             (Stream::Stderr, &stderr_file),
@@ -223,7 +224,8 @@ async fn copy<W: AsyncWrite + Unpin>(
     mut to: Box<Outlet<W>>,
     mut writers: watch::Receiver<Writers>,
 ) {
-    let (mut lines, mut room) = (LineSplitter::default(), MIN_READ_BYTES);
+    let mut lines = LineSplitter::default();
+    let mut room = MIN_READ_BYTES;
     loop {
         lines.waiting.reserve(room);
         let read = tokio::select! {

@@ -146,7 +146,8 @@ impl Pulls {
                 .backlog
                 .of(|source, channel| pull.wants(source, channel), most)
             {
-                let (source, data) = (source.clone(), Bytes::from(data.as_slice()));
+                let source = source.clone();
+                let data = Bytes::from(data.as_slice());
                 // Not awaited, because the lock is held.
                 late(IofOutput {
                     source,
@@ -283,7 +284,8 @@ impl Pulled {
     }
 
     fn output(&self, local_id: u64, written: &[u8]) -> IofOutput {
-        let (source, channels) = (self.source.clone(), self.channel);
+        let source = self.source.clone();
+        let channels = self.channel;
         IofOutput {
             source,
             channels,
@@ -341,8 +343,10 @@ mod tests {
 
     #[test]
     fn pull_gets_named_output_until_its_end() {
-        let (pulls, tool) = (Pulls::default(), proc("tool", Rank(0)));
-        let (out, err) = (IofChannel::STDOUT, IofChannel::STDERR);
+        let pulls = Pulls::default();
+        let tool = proc("tool", Rank(0));
+        let out = IofChannel::STDOUT;
+        let err = IofChannel::STDERR;
         let all = proc("job", rank::PMIX_RANK_WILDCARD);
         let first = add(&pulls, tool.clone(), vec![all], out, 7).unwrap();
         add(
@@ -371,7 +375,9 @@ mod tests {
 
     #[test]
     fn late_pull_gets_last_output_before_the_rest() {
-        let (pulls, source, out) = (Pulls::default(), proc("job", Rank(0)), IofChannel::STDOUT);
+        let pulls = Pulls::default();
+        let source = proc("job", Rank(0));
+        let out = IofChannel::STDOUT;
         pulls.written((&source, out), b"one\ntwo\n", 64);
         pulls.written((&source, IofChannel::STDERR), b"error\n", 64);
         let late = |most| {

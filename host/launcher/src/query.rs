@@ -39,7 +39,8 @@ impl JobTable {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
-        let (nspace, hostname) = (request.nspace.clone(), request.hostname.clone());
+        let nspace = request.nspace.clone();
+        let hostname = request.hostname.clone();
         let origin = JobOrigin::Launched {
             apps: request.apps.clone(),
             commands,
@@ -52,7 +53,8 @@ impl JobTable {
 
     /// Adds a job of another launcher. It is listed until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
-        let (nspace, hostname) = (job.nspace.clone(), job.hostname.clone());
+        let nspace = job.nspace.clone();
+        let hostname = job.hostname.clone();
         let origin = JobOrigin::Adopted(RegisteredProcs::default());
         let listed = JobListing::new(job.identity, (nspace.clone(), job.size()), hostname, origin);
         self.jobs().insert(nspace, Arc::new(listed));
@@ -292,7 +294,8 @@ mod tests {
 
     #[test]
     fn query_answers_job_user_and_root_and_ended_jobs_are_forgotten() {
-        let (table, reaper) = (JobTable::default(), ChildReaper::adopting());
+        let table = JobTable::default();
+        let reaper = ChildReaper::adopting();
         let (first, _inbox) = mpsc::channel(1);
         let (second, ended) = mpsc::channel(1);
         table.insert(&request("first"), first);
@@ -354,7 +357,8 @@ mod tests {
 
     #[test]
     fn job_runs_until_termination_and_procs_show_their_exits() {
-        let (table, reaper) = (JobTable::default(), ChildReaper::adopting());
+        let table = JobTable::default();
+        let reaper = ChildReaper::adopting();
         let (commands, _inbox) = mpsc::channel(1);
         table.insert(&request("job"), commands);
         let me = UserIdentity {
@@ -395,7 +399,8 @@ mod tests {
 
     #[test]
     fn a_question_that_makes_no_sense_or_is_too_long_is_refused() {
-        let (table, reaper) = (JobTable::default(), ChildReaper::adopting());
+        let table = JobTable::default();
+        let reaper = ChildReaper::adopting();
         let me = UserIdentity { uid: 0, gid: 0 };
         let ask = |query: Query| table.answer(me, &[query], &reaper).unwrap_err();
         assert_eq!(

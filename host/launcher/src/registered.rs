@@ -401,7 +401,8 @@ mod tests {
         rank: u32,
         others: &[ProcessId],
     ) -> Vec<RankNotDone> {
-        let (ranks, others) = ([Rank(rank)].into(), others.iter().copied().collect());
+        let ranks = [Rank(rank)].into();
+        let others = others.iter().copied().collect();
         let control = RegisteredControl {
             owner: owner(),
             action,

@@ -344,7 +344,8 @@ mod tests {
     }
 
     async fn play(steps: Vec<TerminationStep>) {
-        let (trees, mut endings) = (trees(), Terminations::default());
+        let trees = trees();
+        let mut endings = Terminations::default();
         let mut running: BTreeMap<Rank, u32> = trees
             .iter()
             .map(|(rank, tree)| (*rank, tree.leader))

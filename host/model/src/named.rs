@@ -44,10 +44,8 @@ impl NamedProcs {
     /// Returns the procs of a job.
     pub fn of_job(&self, nspace: &Nspace) -> &[Proc] {
         // Procs are sorted by namespace first, so those of a job are one range.
-        let (before, behind) = (
-            |proc: &Proc| proc.nspace < *nspace,
-            |proc: &Proc| proc.nspace <= *nspace,
-        );
+        let before = |proc: &Proc| proc.nspace < *nspace;
+        let behind = |proc: &Proc| proc.nspace <= *nspace;
         self.get(self.partition_point(before)..self.partition_point(behind))
             .unwrap_or_default()
     }

@@ -282,7 +282,8 @@ mod tests {
                 state ^= state << 17;
                 state % below
             };
-            let (mut now, max_running) = (Instant::now(), random(3) as usize + 1);
+            let mut now = Instant::now();
+            let max_running = random(3) as usize + 1;
             let mut queue = CompileQueue::new(max_running);
             let mut waiting: BTreeMap<u32, VecDeque<UserTask>> = BTreeMap::new();
             let mut running: BTreeMap<u32, UserTask> = BTreeMap::new();

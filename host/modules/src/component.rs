@@ -168,12 +168,14 @@ fn fitted<'a>(
     home: ModuleOrigin<'_>,
     mut placements: PlacementCheck<'a>,
 ) -> (Vec<(ModuleEntry, Component)>, Vec<Problem>) {
-    let (mut components, mut problems) = (Vec::new(), Vec::new());
+    let mut components = Vec::new();
+    let mut problems = Vec::new();
     let mut module_counts = ModuleCount::new(config);
     for entry in modules {
         match of(entry, home, config).map(|component| component.signed(&config.modules)) {
             Ok(component) => {
-                let (inspection, owner) = (&component.inspection, component.scope.any());
+                let inspection = &component.inspection;
+                let owner = component.scope.any();
                 problems.extend(component.unsigned(entry, &config.modules));
                 problems.extend(unfit(entry, inspection, config));
                 problems.extend(scope::unfit(entry, &owner, inspection, config));

@@ -66,8 +66,10 @@ impl StartupModules {
             versions,
             overrides,
         } = self;
-        let (handle, chains) = (server.handle(), server.chains());
-        let (metrics, shadows) = (server.metrics(), server.shadows());
+        let handle = server.handle();
+        let chains = server.chains();
+        let metrics = server.metrics();
+        let shadows = server.shadows();
         loader.set_listener(QuarantineListener {
             handle: handle.clone(),
             metrics: metrics.clone(),
@@ -77,7 +79,8 @@ impl StartupModules {
             .map(|version| version.modules.clone())
             .unwrap_or_default();
         let users = UserModuleSets::new(loader.config().deploy.max_compilers);
-        let (jobs, troubles) = (Vec::new(), ModuleTroubles::default());
+        let jobs = Vec::new();
+        let troubles = ModuleTroubles::default();
         let deployer = Deployer {
             loader,
             running,
@@ -301,10 +304,8 @@ impl Deployer {
                     })?
             }
         };
-        let (desired, cause) = (
-            version.modules.clone(),
-            format!("rollback to {}", version.number),
-        );
+        let desired = version.modules.clone();
+        let cause = format!("rollback to {}", version.number);
         self.deploy(desired, &cause).await
     }
 
@@ -372,7 +373,8 @@ impl Deployer {
         modules: Arc<[DesiredModule]>,
         cause: &str,
     ) -> Result<Deployed, DeployError> {
-        let (before, known) = (self.standing.clone(), self.known());
+        let before = self.standing.clone();
+        let known = self.known();
         self.replace_with_users(&modules).await?;
         let changes = self.overridden(&known, changes(&before, &self.standing));
         let is_new = self
@@ -380,7 +382,8 @@ impl Deployer {
             .latest()
             .is_none_or(|last| !is_same(&last.modules, &modules));
         if is_new {
-            let (store, cause) = (self.loader.store().cloned(), cause.to_owned());
+            let store = self.loader.store().cloned();
+            let cause = cause.to_owned();
             // The store blocks, so the versions move to the blocking thread and back.
             let mut versions = std::mem::take(&mut self.versions);
             self.versions = blocking(move || {
@@ -411,10 +414,8 @@ impl Deployer {
 
     /// Returns the names of the modules desired at the last change, including disabled ones.
     fn known(&self) -> BTreeSet<String> {
-        let (desired, users) = (
-            self.desired_modules(),
-            self.users.running.values().flatten(),
-        );
+        let desired = self.desired_modules();
+        let users = self.users.running.values().flatten();
         desired
             .iter()
             .chain(users)
@@ -494,8 +495,10 @@ impl Deployer {
     async fn replace(&mut self, standing: Arc<[DesiredModule]>) -> Result<(), DeployError> {
         // User modules were started separately and are reused.
         let ready = self.running.with(&self.users.started);
-        let (loader, chains) = (self.loader.clone(), self.chains.clone());
-        let (members, jobs) = (standing.clone(), self.jobs.clone());
+        let loader = self.loader.clone();
+        let chains = self.chains.clone();
+        let members = standing.clone();
+        let jobs = self.jobs.clone();
         let loaded = blocking(move || {
             let set = ModuleSet::load(&loader, &members, &jobs, &ready)?;
             // Before anything is replaced: a set whose placements conflict leaves the running one

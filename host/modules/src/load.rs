@@ -204,8 +204,10 @@ impl Loader {
         store: Option<Arc<Store>>,
         audit: Option<AuditTrail>,
     ) -> Loader {
-        let (tenants, rules) = (Tenants::new(&config), Mutex::new(config.modules.clone()));
-        let (directories, engine) = (Directories::default(), Mutex::default());
+        let tenants = Tenants::new(&config);
+        let rules = Mutex::new(config.modules.clone());
+        let directories = Directories::default();
+        let engine = Mutex::default();
         Loader {
             config,
             rules,
@@ -271,7 +273,8 @@ impl Loader {
 
     /// Returns the callback for a quarantine.
     fn quarantine_callback(&self) -> OnQuarantine {
-        let (server, audit) = (self.server.clone(), self.audit.clone());
+        let server = self.server.clone();
+        let audit = self.audit.clone();
         Arc::new(move |quarantined| {
             if let Some(audit) = &audit {
                 audit.mention(quarantine(quarantined));
@@ -409,7 +412,8 @@ impl Loader {
                 .file_stem()
                 .map(|stem| stem.to_string_lossy().into_owned())
                 .unwrap_or_default();
-            let (bytes, owner) = (component_file::read(path)?, Owner::Namespace(job.clone()));
+            let bytes = component_file::read(path)?;
+            let owner = Owner::Namespace(job.clone());
             let inspection = peal_sandbox::inspect(&bytes)?;
             if !inspection.roles.contains(&Role::EventHandler) {
                 return Err(JobHandlerError::NoHandler(inspection.roles));
@@ -425,10 +429,8 @@ impl Loader {
             ) {
                 return Err(JobHandlerError::Unsigned(why));
             }
-            let (grants, limits) = (
-                limits::job_supplied_grants(&self.config),
-                limits::of_job_supplied(&self.config),
-            );
+            let grants = limits::job_supplied_grants(&self.config);
+            let limits = limits::of_job_supplied(&self.config);
             if let Some(capability) = inspection
                 .capabilities
                 .iter()
@@ -440,8 +442,8 @@ impl Loader {
                     remedy: remedy(capability),
                 });
             }
-            let (tenant, on_quarantine) =
-                (self.tenants.of(&owner), Some(self.quarantine_callback()));
+            let tenant = self.tenants.of(&owner);
+            let on_quarantine = Some(self.quarantine_callback());
             let usage = self.usage(&owner);
             let services = Services {
                 usage,

@@ -90,7 +90,8 @@ fn change(
     if new.inspection.digest != old.inspection.digest {
         return Some(ChangeKind::Replaced);
     }
-    let (before, after) = (&old_entry.settings, &new_entry.settings);
+    let before = &old_entry.settings;
+    let after = &new_entry.settings;
     if after == before && new.scope == old.scope {
         return None;
     }
@@ -117,7 +118,8 @@ pub(crate) fn changes(old: &[DesiredModule], new: &[DesiredModule]) -> Vec<Modul
             .filter(|title| find(others, title).is_some())
             .collect()
     }
-    let (before, after) = (common(old, new), common(new, old));
+    let before = common(old, new);
+    let after = common(new, old);
     let moved = |title: &str| {
         let place = |titles: &[&str]| titles.iter().position(|known| *known == title);
         (place(&before) != place(&after)).then_some(ChangeKind::Moved)

@@ -87,7 +87,8 @@ impl<'a> PlacementCheck<'a> {
         owner: &Owner,
         roles: &BTreeSet<Role>,
     ) -> Vec<Problem> {
-        let (settings, mut problems) = (&entry.settings, Vec::new());
+        let settings = &entry.settings;
+        let mut problems = Vec::new();
         let mut wrong = |key, message: String| problems.push(entry.problem(key, message));
         if roles.contains(&Role::EventHandler) {
             if roles.contains(&Role::Lifecycle) && handler_keys(entry, roles).is_empty() {

@@ -32,7 +32,8 @@ impl ModuleSet {
         jobs: &[Nspace],
         running: &ModuleSet,
     ) -> Result<ModuleSet, Problems> {
-        let (mut members, mut problems) = (Vec::new(), Vec::new());
+        let mut members = Vec::new();
+        let mut problems = Vec::new();
         let each = modules.iter().flat_map(|module| {
             module
                 .1
@@ -194,12 +195,14 @@ fn place_configured(
     entry: &ModuleEntry,
     member: &Arc<DeployedModule>,
 ) -> Result<(), Problem> {
-    let (settings, module) = (&entry.settings, &member.module);
+    let settings = &entry.settings;
+    let module = &member.module;
     let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
     let cannot = |error: RegistrationError| {
         format!("module {} cannot be registered: {error}", settings.name)
     };
-    let (name, place) = (&settings.name, || settings.placement.clone());
+    let name = &settings.name;
+    let place = || settings.placement.clone();
     let mode = placement_check::mode(settings);
     let roles = Role::ALL
         .into_iter()
@@ -253,7 +256,8 @@ fn place_handler(
     member: &DeployedModule,
     otherwise: HandlerRegistration,
 ) -> Result<(), RegistrationError> {
-    let (owner, module) = (&member.owner, &member.module);
+    let owner = &member.owner;
+    let module = &member.module;
     if member.registrations.is_empty() {
         return chains.register(owner.clone(), otherwise, HostedHandler::new(module.clone()));
     }

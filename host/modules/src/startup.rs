@@ -43,8 +43,10 @@ impl StartupModules {
             .add_job_handlers(&loader, job)
             .map_err(|problem| Problems(vec![problem]))?;
         let hosted = running.seated(&ChainView::default())?;
-        let (versions, overrides) = (Versions::default(), Overrides::default());
-        let (loader, standing) = (Arc::new(loader), modules.into());
+        let versions = Versions::default();
+        let overrides = Overrides::default();
+        let loader = Arc::new(loader);
+        let standing = modules.into();
         Ok(StartedModules {
             hosted,
             beginning: StartupModules {
@@ -64,10 +66,8 @@ impl StartupModules {
         modules: Result<Vec<DesiredModule>, Problems>,
     ) -> Result<(StartedModules, Option<Problems>), Problems> {
         let store = loader.store().map(|store| &**store);
-        let (versions, overrides) = (
-            Versions::recall(store, &loader.config().modules),
-            Overrides::recall(store),
-        );
+        let versions = Versions::recall(store, &loader.config().modules);
+        let overrides = Overrides::recall(store);
         let load = |modules: &[DesiredModule]| {
             let standing: Arc<[DesiredModule]> = overrides.applied(modules).into();
             let running = ModuleSet::load(&loader, &standing, &[], &ModuleSet::default())?;

@@ -53,7 +53,8 @@ fn quarantine(member: &DeployedModule) -> Option<Trouble> {
         .last
         .map(|(_, failure)| format!(", the last time: {}", failure.reason))
         .unwrap_or_default();
-    let (name, owner) = (member.name(), &member.owner);
+    let name = member.name();
+    let owner = &member.owner;
     let message = format!(
         "module {name} of {owner} failed {failed} and is not called{last}; `peal module reset {name}` has it called again"
     );
@@ -131,10 +132,8 @@ impl Deployer {
 
     /// Returns the states of a module, one for each owner.
     fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
-        let (path, title) = (
-            Some(entry.settings.path.display().to_string()),
-            &component.title,
-        );
+        let path = Some(entry.settings.path.display().to_string());
+        let title = &component.title;
         let signer = self.signer(component);
         let running = self.running.titled(title);
         let running: Vec<ModuleStatus> = running
@@ -190,7 +189,8 @@ impl Deployer {
 }
 
 fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {
-    let (module, health) = (&member.module, member.module.health());
+    let module = &member.module;
+    let health = member.module.health();
     let mode = member
         .entry
         .as_ref()

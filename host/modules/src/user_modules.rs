@@ -158,7 +158,8 @@ impl Deployer {
                     self.users.work.spawn_blocking(compile);
                 }
                 UserTask::Start => {
-                    let (running, chains) = (self.running.clone(), self.chains.clone());
+                    let running = self.running.clone();
+                    let chains = self.chains.clone();
                     let applied = self.overrides.applied(&modules);
                     // Started separately, so that it does not delay modules of the site.
                     let start = move || {

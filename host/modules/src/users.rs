@@ -89,7 +89,8 @@ fn each_directory(
     // All further paths start at this handle: a directory that is renamed or linked meanwhile leads
     // to no other place.
     let parent = openat(CWD, below, OPEN | OFlags::DIRECTORY, Mode::empty())?;
-    let (me, stat) = (rustix::process::geteuid().as_raw(), fstat(&parent)?);
+    let me = rustix::process::geteuid().as_raw();
+    let stat = fstat(&parent)?;
     if !is_safe(&stat, &[0, me]) {
         let why = format!(
             "{} must belong to root or the server's user and be writable by its owner alone",
@@ -138,7 +139,8 @@ fn each_directory(
 /// Returns the modules with their components, or all problems.
 fn desired(directory: &UserDirectory, config: &Config) -> Result<Vec<DesiredModule>, Problems> {
     let capabilities = Capability::ALL.map(Capability::name);
-    let (mut modules, mut problems) = (Vec::new(), Vec::new());
+    let mut modules = Vec::new();
+    let mut problems = Vec::new();
     let mut files =
         names(&directory.fd, MAX_FILES).map_err(|error| file_problem(&directory.path, &error))?;
     files.retain(|name| {
@@ -188,7 +190,8 @@ fn desired(directory: &UserDirectory, config: &Config) -> Result<Vec<DesiredModu
 
 /// Returns problems for settings that a user may not set, or that exceed the user's limits.
 fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
-    let (asked, most) = (&entry.settings.limits, &config.job_supplied);
+    let asked = &entry.settings.limits;
+    let most = &config.job_supplied;
     let usual = Limits::default();
     let not_theirs = [
         "module.scope",

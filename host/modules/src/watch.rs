@@ -136,7 +136,8 @@ mod tests {
     #[tokio::test]
     async fn writes_renames_and_removals_are_reported_and_reads_are_not() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, drop_ins) = (dir.path().join("peal.toml"), dir.path().join("modules.d"));
+        let file = dir.path().join("peal.toml");
+        let drop_ins = dir.path().join("modules.d");
         fs::write(&file, "one").unwrap();
         fs::create_dir(&drop_ins).unwrap();
         let mut watch = Watch::new(Duration::from_millis(200));

@@ -159,7 +159,9 @@ mod tests {
     /// Splits a stream that arrives in pieces of a size, with frames of tag 1 wanted. Returns the
     /// bytes passed on and the wanted frames.
     fn cut(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
-        let (mut cutter, mut out, mut wanted) = (FrameSplitter::new(100), Vec::new(), Vec::new());
+        let mut cutter = FrameSplitter::new(100);
+        let mut out = Vec::new();
+        let mut wanted = Vec::new();
         for mut piece in stream.chunks(piece) {
             while let Some(whole) =
                 cutter.feed(&mut piece, &mut out, |header, _| header.tag == Tag(1))
@@ -194,7 +196,9 @@ mod tests {
 
     #[test]
     fn nothing_is_put_into_the_middle_of_a_frame() {
-        let (mut cutter, mut out, stream) = (FrameSplitter::new(100), Vec::new(), frame(101, 9));
+        let mut cutter = FrameSplitter::new(100);
+        let mut out = Vec::new();
+        let stream = frame(101, 9);
         let mut between = Vec::new();
         for mut byte in stream.chunks(1) {
             between.push(cutter.is_between());

@@ -33,7 +33,8 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
     ] {
         plain.ended(from);
         handling.ended(from);
-        let (sent, passed) = (said_by(from, data), plain.take(to));
+        let sent = said_by(from, data);
+        let passed = plain.take(to);
         if sent != passed {
             return Err(format!(
                 "{from:?} sent {} bytes, but {} different bytes were passed on",

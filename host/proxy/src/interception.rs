@@ -213,7 +213,8 @@ impl InterceptedConnection {
             if self.down.is_between() {
                 out.client.extend(self.to_client.drain(..).flatten());
             }
-            let (asked, registering) = (&self.own_requests, &self.registering);
+            let asked = &self.own_requests;
+            let registering = &self.registering;
             let is_wanted = |header: &Header, _: &[u8]| {
                 // Without handlers nothing is decoded, and every byte passes unchanged.
                 let is_event = header.tag == Tag::NOTIFY && !own.is_empty();
@@ -266,7 +267,8 @@ impl InterceptedConnection {
         if self.client_events.is_repeated(&event) {
             return;
         }
-        let (number, event) = (self.number, Arc::new(event));
+        let number = self.number;
+        let event = Arc::new(event);
         self.number = self.number.wrapping_add(1);
         self.waiting_bytes = self.waiting_bytes.saturating_add(whole.bytes.len());
         out.events.push_back(ProxyEvent::Event {

@@ -86,7 +86,8 @@ impl OwnRequests {
         while self.open.contains_key(&self.next) {
             self.count();
         }
-        let (tag, request_id) = (self.next, OwnRequestId(self.number));
+        let tag = self.next;
+        let request_id = OwnRequestId(self.number);
         self.count();
         self.number = self.number.wrapping_add(1);
         self.open.insert(

@@ -28,9 +28,11 @@ fn me() -> Proc {
 }
 
 fn hello() -> Hello {
-    let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
+    let encoding = Encoding::V41;
+    let buffer_type = BufferType::NonDescribed;
     let credential = Credential::Native(ClaimedUser { uid: 7, gid: 8 });
-    let (peer, release) = (PeerKind::Client(me()), "4.2.2rc2".parse().unwrap());
+    let peer = PeerKind::Client(me());
+    let release = "4.2.2rc2".parse().unwrap();
     Hello {
         credential,
         peer,
@@ -54,7 +56,8 @@ struct ProxiedConnection {
 impl ProxiedConnection {
     /// Welcomed, with handlers that want these codes.
     fn new(wanted: &[Status]) -> ProxiedConnection {
-        let (limits, hello) = (DecodeLimits::default(), hello());
+        let limits = DecodeLimits::default();
+        let hello = hello();
         let mut relay = ClientProxy::new(limits, PATIENCE);
         if !wanted.is_empty() {
             relay.register_codes(wanted).unwrap();
@@ -68,7 +71,8 @@ impl ProxiedConnection {
         assert!(
             matches!(relay.next_event(), Some(ProxyEvent::Welcomed(Some(proc))) if proc == me())
         );
-        let (client, server) = (FrameDecoder::new(&limits), FrameDecoder::new(&limits));
+        let client = FrameDecoder::new(&limits);
+        let server = FrameDecoder::new(&limits);
         ProxiedConnection {
             relay,
             codec: Codec::of(&hello, limits),
@@ -86,7 +90,8 @@ impl ProxiedConnection {
         } else {
             &mut self.server
         };
-        let (mut rest, mut frames) = (bytes.as_slice(), Vec::new());
+        let mut rest = bytes.as_slice();
+        let mut frames = Vec::new();
         while let Some(frame) = decoder.feed(&mut rest).unwrap() {
             frames.push(frame);
         }
@@ -229,8 +234,10 @@ fn events_keep_their_order_and_answers_overtake_them() {
     let mut stage = ProxiedConnection::new(&[NEWS]);
     stage.acknowledge();
     stage.registers(&[NEWS]);
-    let (first, second) = (stage.raises(&event(NEWS, 1)), stage.raises(&event(NEWS, 2)));
-    let (one, two) = (stage.waiting(), stage.waiting());
+    let first = stage.raises(&event(NEWS, 1));
+    let second = stage.raises(&event(NEWS, 2));
+    let one = stage.waiting();
+    let two = stage.waiting();
     let asked = stage.asks(&Request::Finalize);
     let answer = stage.answers(asked.tag, code::PMIX_SUCCESS);
     assert_eq!(stage.at(ProxySide::Client), [answer]);
@@ -442,7 +449,9 @@ proptest! {
         let mut stage = ProxiedConnection::new(&[Status::DEFAULT_HANDLER]);
         stage.acknowledge();
         stage.registers(&[]);
-        let (mut up, mut down, mut asks) = (Vec::new(), Vec::new(), 0);
+        let mut up = Vec::new();
+        let mut down = Vec::new();
+        let mut asks = 0;
         let mut rest_up: Vec<u8> = Vec::new();
         let mut rest_down: Vec<u8> = Vec::new();
         for (at, said) in said.iter().enumerate() {

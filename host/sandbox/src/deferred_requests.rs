@@ -96,10 +96,8 @@ impl log_request::Host for InstanceState {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
                 host.meter.charge(size_of::<DeferredLog>())?;
-                let (data, directives) = (
-                    host.lifter().content(data)?,
-                    host.lifter().content(directives)?,
-                );
+                let data = host.lifter().content(data)?;
+                let directives = host.lifter().content(directives)?;
                 let request = host.next_request()?;
                 host.current.output.reports.push(DeferredLog {
                     request,

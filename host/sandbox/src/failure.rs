@@ -90,10 +90,8 @@ fn explain_end(
     refused: Option<BudgetExceeded>,
     limits: &ModuleLimits,
 ) -> CallFailure {
-    let (who, cause) = (
-        phase.name(),
-        plain(&error.root_cause().to_string(), MAX_TEXT),
-    );
+    let who = phase.name();
+    let cause = plain(&error.root_cause().to_string(), MAX_TEXT);
     let hit = |kind, limit: LimitKind, what: String| {
         CallFailure::new(kind, Some(limit), format!("{who} {what} ({limit})"))
     };

@@ -431,7 +431,8 @@ mod tests {
     fn a_link_that_is_swapped_meanwhile_leads_out_neither() {
         let (temporary, dir) = writing(1_000_000);
         let inside = temporary.path().join("open");
-        let (real, outside) = (inside.join("turn"), temporary.path().join("outside"));
+        let real = inside.join("turn");
+        let outside = temporary.path().join("outside");
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("note"), "outside").unwrap();
         std::thread::scope(|scope| {
@@ -506,12 +507,10 @@ mod tests {
     #[test]
     fn directory_opened_twice_is_counted_once() {
         let temporary = tempfile::tempdir().unwrap();
-        let (directories, access) = (
-            Directories::default(),
-            FileAccess::ReadWrite {
-                quota: 3 * LEAST_FILE,
-            },
-        );
+        let directories = Directories::default();
+        let access = FileAccess::ReadWrite {
+            quota: 3 * LEAST_FILE,
+        };
         let open = || directories.open(temporary.path(), access).unwrap();
         let one = open();
         one.write("a", b"1", WritePosition::Replace).unwrap();

@@ -116,11 +116,9 @@ impl Instance {
             .into_iter()
             .chain([Arc::clone(memory)]);
         let tally = MemoryLimiter::new(limits.memory_bytes, shared.collect());
-        let (lines, lent, requests) = (
-            Arc::clone(&blueprint.trace_limiter),
-            Arc::clone(services),
-            engine.requests(),
-        );
+        let lines = Arc::clone(&blueprint.trace_limiter);
+        let lent = Arc::clone(services);
+        let requests = engine.requests();
         let number = engine.number_instance();
         let host = InstanceState::new(
             lines,
@@ -509,11 +507,10 @@ fn record_call(
         Ok((answer, output, usage)) => (CallEnd::Returned { answer, output }, usage),
         Err(failure) => (CallEnd::Failed(failure.clone()), failure.usage),
     };
-    let (host_calls, refused_growths) = (
-        host.host_call_log.take(),
-        host.memory_limiter.take_growths(),
-    );
-    let (time, memory) = (started.elapsed(), host.memory_limiter.used() as u64);
+    let host_calls = host.host_call_log.take();
+    let refused_growths = host.memory_limiter.take_growths();
+    let time = started.elapsed();
+    let memory = host.memory_limiter.used() as u64;
     recorder.record(CallRecord {
         instance,
         number,
@@ -544,10 +541,8 @@ fn failed(
     store: &mut Store<InstanceState>,
 ) -> CallFailure {
     let host = store.data_mut();
-    let (refused, exception) = (
-        host.memory_limiter.take_refused(),
-        std::mem::take(&mut host.exception_report).exception(),
-    );
+    let refused = host.memory_limiter.take_refused();
+    let exception = std::mem::take(&mut host.exception_report).exception();
     let mut failure = explain(error, phase, refused, exception, host.meter.limits());
     failure.usage = used(store, fuel);
     failure

@@ -93,11 +93,9 @@ impl InstanceState {
             Some(_) => CallClock::Processor,
             None => CallClock::Wall(Instant::now()),
         };
-        let (meter, current, exception_report) = (
-            CallMeter::new(limits, clock),
-            Current::default(),
-            ExceptionReport::default(),
-        );
+        let meter = CallMeter::new(limits, clock);
+        let current = Current::default();
+        let exception_report = ExceptionReport::default();
         let host_call_log = HostCallLog::new(recorder.is_some());
         InstanceState {
             trace_limiter,
@@ -419,7 +417,8 @@ impl notify::Host for InstanceState {
         range: types::Range,
         infos: types::FlatInfos,
     ) -> wasmtime::Result<Result<u64, i32>> {
-        let (code, range) = (Status(code), Range::from(range));
+        let code = Status(code);
+        let range = Range::from(range);
         self.host_call(
             || HostCallRequest::Notify { code, range },
             |host| {

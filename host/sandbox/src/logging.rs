@@ -57,7 +57,8 @@ impl InstanceState {
                     if !self.trace_limiter.allow() {
                         return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
                     }
-                    let (module, message) = (&**self.trace_limiter.module(), plain(message, MAX_MESSAGE));
+                    let module = &**self.trace_limiter.module();
+                    let message = plain(message, MAX_MESSAGE);
                     tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
                 }
             };

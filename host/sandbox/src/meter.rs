@@ -20,8 +20,8 @@ impl CallClock {
             CallClock::Wall(since) => now.saturating_duration_since(since),
             CallClock::Processor => {
                 let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-                let (seconds, nanoseconds) =
-                    (u64::try_from(used.tv_sec), u32::try_from(used.tv_nsec));
+                let seconds = u64::try_from(used.tv_sec);
+                let nanoseconds = u32::try_from(used.tv_nsec);
                 Duration::new(seconds.unwrap_or_default(), nanoseconds.unwrap_or_default())
             }
         }
@@ -78,7 +78,8 @@ pub(crate) struct CallMeter {
 
 impl CallMeter {
     pub(crate) fn new(limits: ModuleLimits, clock: CallClock) -> CallMeter {
-        let (host_time, hits) = (Duration::ZERO, LimitSet::default());
+        let host_time = Duration::ZERO;
+        let hits = LimitSet::default();
         CallMeter {
             limits,
             clock,

@@ -69,7 +69,8 @@ impl Module {
         })?;
         let warm = IdleInstances::new(limits.idle_instances, limits.isolation);
         warm.put(Box::new(first));
-        let (quarantine, settings) = (Quarantine::new(limits), OnceLock::new());
+        let quarantine = Quarantine::new(limits);
+        let settings = OnceLock::new();
         Ok(Module {
             inspection,
             template: blueprint,
@@ -235,10 +236,8 @@ impl Module {
         let Some(failures) = self.quarantine.fail(failure) else {
             return;
         };
-        let (module, window) = (
-            Arc::clone(self.template.trace_limiter.module()),
-            self.template.limits.failure_window,
-        );
+        let module = Arc::clone(self.template.trace_limiter.module());
+        let window = self.template.limits.failure_window;
         let quarantined = Quarantined {
             module,
             digest: self.digest(),

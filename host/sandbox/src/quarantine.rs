@@ -158,7 +158,8 @@ impl Quarantine {
 
     /// Counts a failure. Returns the number of failures if the module is quarantined because of it.
     pub(crate) fn fail(&self, failure: &CallFailure) -> Option<usize> {
-        let (now, wall) = (Instant::now(), SystemTime::now());
+        let now = Instant::now();
+        let wall = SystemTime::now();
         let mut record = self.record();
         record.last = Some((wall, failure.clone()));
         // Failures caused by other modules or by the host do not count.
@@ -242,7 +243,8 @@ mod tests {
         ) {
             let start = Instant::now();
             let mut tested = FailureWindow::new(most, Duration::from_millis(window));
-            let (mut now, mut since) = (0, Vec::new());
+            let mut now = 0;
+            let mut since = Vec::new();
             for (pause, is_reset) in pauses {
                 now += pause;
                 if is_reset {

@@ -101,7 +101,8 @@ impl sink::Host for InstanceState {
             server,
             port,
         };
-        let (size, asked) = (mail.size(), mail.clone());
+        let size = mail.size();
+        let asked = mail.clone();
         let request = || HostCallRequest::Submit {
             sink: name.clone(),
             mail: asked,

@@ -200,7 +200,8 @@ fn answer(
         StubBehavior::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
         StubBehavior::OpenStderr => handle(store, STDERR)?,
         StubBehavior::Print(printed) => {
-            let (stream, bytes) = (take_stream(store, given)?, bytes_of(given));
+            let stream = take_stream(store, given)?;
+            let bytes = bytes_of(given);
             let host = store.data_mut();
             if stream == STDERR {
                 host.exception_report.print(&bytes);

@@ -233,7 +233,8 @@ fn mixed() -> Vec<Info> {
 fn policy_sees_requester_server_targets_infos_and_steps() {
     let module = load("judge", patient());
     let owner = Some(UserIdentity { uid: 0, gid: 5 });
-    let (infos, directives) = (mixed(), [vec![ask(7)], mixed()].concat());
+    let infos = mixed();
+    let directives = [vec![ask(7)], mixed()].concat();
     let whole = PolicyRequest {
         subject: PolicySubject::Log(LogSubject {
             data: infos.clone(),
@@ -421,15 +422,13 @@ fn a_policy_that_fails_says_nothing_and_how_it_failed() {
         output_bytes: 100_000,
         ..patient()
     };
-    let (patient, hasty) = (
-        load("judge", limits),
-        load(
-            "judge",
-            ModuleLimits {
-                call_time: Duration::from_millis(300),
-                ..limits
-            },
-        ),
+    let patient = load("judge", limits);
+    let hasty = load(
+        "judge",
+        ModuleLimits {
+            call_time: Duration::from_millis(300),
+            ..limits
+        },
     );
     for (what, kind) in [
         (4, FailureKind::Trapped),
@@ -468,7 +467,8 @@ fn a_policy_that_fails_says_nothing_and_how_it_failed() {
 
 #[test]
 fn a_module_is_asked_only_in_the_roles_that_it_fills() {
-    let (handler, judge) = (load("noop", patient()), load("judge", patient()));
+    let handler = load("noop", patient());
+    let judge = load("judge", patient());
     for subject in subjects(&[ask(1)]) {
         let hook = subject.hook();
         let failure = decide(&handler, subject).outcome.unwrap_err();

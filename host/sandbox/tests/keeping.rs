@@ -193,8 +193,10 @@ fn store_refusal_is_returned_to_module() {
 fn keys_and_values_are_no_longer_than_they_may_be() {
     let state = Arc::new(Drawer::default());
     let module = keeper(Arc::<Drawer>::clone(&state), patient());
-    let (longest, longer) = ("k".repeat(MAX_STATE_KEY), "k".repeat(MAX_STATE_KEY + 1));
-    let (largest, larger) = (vec![7; MAX_STATE_VALUE], vec![7; MAX_STATE_VALUE + 1]);
+    let longest = "k".repeat(MAX_STATE_KEY);
+    let longer = "k".repeat(MAX_STATE_KEY + 1);
+    let largest = vec![7; MAX_STATE_VALUE];
+    let larger = vec![7; MAX_STATE_VALUE + 1];
     assert_eq!(answer(&module, SET, &longest, &largest).0, Status(0));
     assert_eq!(
         answer(&module, SET, &longest, &larger).0,

@@ -221,7 +221,8 @@ fn after_a_failure_the_next_call_has_a_fresh_instance() {
 
 #[test]
 fn one_modules_failures_are_not_anothers() {
-    let (moody, noop) = (load("moody", patient()), load("noop", patient()));
+    let moody = load("moody", patient());
+    let noop = load("noop", patient());
     for _ in 0..100 {
         assert!(handle(&moody, -1).failure.is_some());
         assert!(handle(&noop, -1).failure.is_none());

@@ -185,10 +185,8 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
         memory: 30 * PAGE,
         instances: 2,
     });
-    let (one, two) = (
-        load_of(&tenant, "moody", patient()).unwrap(),
-        load_of(&tenant, "moody", patient()).unwrap(),
-    );
+    let one = load_of(&tenant, "moody", patient()).unwrap();
+    let two = load_of(&tenant, "moody", patient()).unwrap();
     assert_eq!(tenant.instances(), 2);
     let LoadError::Start { failure, .. } = load_of(&tenant, "noop", patient()).unwrap_err() else {
         panic!()
@@ -399,13 +397,11 @@ fn an_engine_can_count_fuel_for_all_modules() {
         )
         .unwrap()
     };
-    let (free, limited) = (
-        load(patient()),
-        load(ModuleLimits {
-            fuel: Some(100_000),
-            ..patient()
-        }),
-    );
+    let free = load(patient());
+    let limited = load(ModuleLimits {
+        fuel: Some(100_000),
+        ..patient()
+    });
     assert_eq!(handle(&free, 0).usage.fuel, handle(&limited, 0).usage.fuel);
     assert!(handle(&free, 0).usage.fuel.is_some());
     assert_eq!(engine.instances(), 2);

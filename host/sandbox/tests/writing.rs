@@ -84,7 +84,8 @@ fn failure(result: &ChannelResult) -> FailureKind {
 
 #[test]
 fn channel_writes_to_named_sink_for_current_request() {
-    let (left, right) = (Arc::new(Page::default()), Arc::new(Page::default()));
+    let left = Arc::new(Page::default());
+    let right = Arc::new(Page::default());
     let module = channel(&[("left", &left), ("right", &right)], patient());
     let call = call(0, "right", b"hello\n");
     let result = module.log(&call);

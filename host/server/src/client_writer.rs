@@ -62,12 +62,12 @@ impl ClientWriter {
         queue: MessageQueue,
     ) -> ClientWriter {
         let window = SendWindow::of(writer.as_ref());
-        let (written, cut, unfit) = (Notify::new(), Notify::new(), Once::default());
-        let (is_welcomed, has_further_requests, waiting) = (
-            AtomicBool::new(false),
-            AtomicBool::new(false),
-            AtomicUsize::new(0),
-        );
+        let written = Notify::new();
+        let cut = Notify::new();
+        let unfit = Once::default();
+        let is_welcomed = AtomicBool::new(false);
+        let has_further_requests = AtomicBool::new(false);
+        let waiting = AtomicUsize::new(0);
         let refused = AtomicU32::new(0);
         ClientWriter {
             writer,

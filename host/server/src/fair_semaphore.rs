@@ -82,7 +82,8 @@ mod tests {
     #[tokio::test]
     async fn one_user_cannot_take_the_turns_of_others() {
         let turns = FairSemaphore::new(3, 2);
-        let (first, second) = (at_once(&turns, 7).await, at_once(&turns, 7).await);
+        let first = at_once(&turns, 7).await;
+        let second = at_once(&turns, 7).await;
         assert!(first.is_some() && second.is_some());
         assert!(
             at_once(&turns, 7).await.is_none(),

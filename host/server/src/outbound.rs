@@ -33,7 +33,8 @@ impl Actor {
         procs: NamedProcs,
         contribution: FenceContribution,
     ) {
-        let (fabric, me) = (self.fabric.clone(), self.id);
+        let fabric = self.fabric.clone();
+        let me = self.id;
         self.process_answer(async move {
             let outcome = fabric.gather(me, purpose, procs, contribution).await;
             ActorMessage::Gathered { id, outcome }
@@ -100,7 +101,8 @@ impl Actor {
                 source,
                 control,
             } => {
-                let (host, targets) = (self.host.clone(), control.targets.clone());
+                let host = self.host.clone();
+                let targets = control.targets.clone();
                 self.process_answer(async move {
                     let answer = host.job_control(source, control).await;
                     ActorMessage::Controlled {
@@ -143,7 +145,8 @@ impl Actor {
     /// Registers for events with the host environment, for a limited time, because clients wait for
     /// the result.
     fn register_with_host(&mut self, id: HostRegistrationId, codes: Vec<Status>) {
-        let (host, limit) = (self.host.clone(), self.host_timeout);
+        let host = self.host.clone();
+        let limit = self.host_timeout;
         self.process_answer(async move {
             let answer = tokio::time::timeout(limit, host.register_events(codes.clone())).await;
             let answer = answer.unwrap_or_else(|_| {

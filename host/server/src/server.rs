@@ -208,7 +208,8 @@ impl Server {
         // Messages of other servers wait in the queue until the task of the actor runs.
         parts.fabric.join(id, handle.clone(), settings.duty);
         let fabric: Arc<dyn ServerTransport> = parts.fabric.clone();
-        let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
+        let queue = settings.core.max_decisions;
+        let pool = &parts.pools.policies;
         let decisions = Decisions::start(
             policies,
             pool,

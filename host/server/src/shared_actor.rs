@@ -54,7 +54,8 @@ pub(crate) struct ActorStopped;
 impl SharedActor {
     /// Shares an actor.
     pub(crate) fn of(actor: Actor) -> SharedActor {
-        let (backlog, started) = (actor.spiller.backlog(), actor.started);
+        let backlog = actor.spiller.backlog();
+        let started = actor.started;
         SharedActor {
             slot: Mutex::new(ActorSlot {
                 actor: Some(actor),

@@ -373,7 +373,8 @@ mod tests {
 
     fn of_two() -> (Arc<InProcessTransport>, ServerId, ServerId) {
         let fabric = InProcessTransport::new();
-        let (one, two) = (fabric.allot(), fabric.allot());
+        let one = fabric.allot();
+        let two = fabric.allot();
         fabric.hosts(one, nspace());
         fabric.hosts(two, nspace());
         (fabric, one, two)

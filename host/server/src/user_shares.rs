@@ -207,10 +207,8 @@ impl UserShares {
             .iter()
             .flat_map(|(uid, user)| self.used(*uid, user))
             .collect();
-        let (limit, usage) = (
-            "Limit of a resource for each user except root and the server's user.",
-            "Use of a limited resource by a user.",
-        );
+        let limit = "Limit of a resource for each user except root and the server's user.";
+        let usage = "Use of a limited resource by a user.";
         vec![
             family("peal_user_limit", limit, limits),
             family("peal_user_usage", usage, used),

@@ -282,7 +282,8 @@ impl DeliveryQueue {
                 body: message.body,
             };
             let size = parcel.size();
-            let (id, accepted) = (Some(message.id), message.accepted);
+            let id = Some(message.id);
+            let accepted = message.accepted;
             state.messages = state.messages.saturating_add(1);
             state.bytes = state.bytes.saturating_add(size);
             state.entries.push_back(QueueEntry {
@@ -517,7 +518,8 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let (first, longest) = (Duration::from_secs(1), Duration::from_secs(5));
+        let first = Duration::from_secs(1);
+        let longest = Duration::from_secs(5);
         let retry = Retry {
             first,
             longest,

@@ -77,7 +77,8 @@ fn store(dir: &Path) -> Arc<Store> {
 }
 
 fn mail(subject: &str) -> Mail {
-    let (recipients, subject) = (vec!["ann@site.test".to_owned()], subject.to_owned());
+    let recipients = vec!["ann@site.test".to_owned()];
+    let subject = subject.to_owned();
     Mail {
         recipients,
         subject,
@@ -139,7 +140,8 @@ fn arrives(text: &str) -> Received {
 #[needs(smtp)]
 #[test]
 fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
-    let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
+    let certificates = Certificates::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = MailServer::new(
         Offers::StartTls,
         Some(&certificates),
@@ -368,7 +370,8 @@ fn no_part_of_a_mail_becomes_another_part() {
 #[needs(smtp)]
 #[test]
 fn requesters_choose_within_rules_and_password_stays_private() {
-    let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
+    let certificates = Certificates::new();
+    let dir = tempfile::tempdir().unwrap();
     let own = MailServer::new(
         Offers::StartTls,
         Some(&certificates),
@@ -535,11 +538,9 @@ fn down_mail_server_delays_mail_only_and_all_arrives_once() {
         None,
     )
     .unwrap();
-    let (mails, other, file) = (
-        sinks.get("mail").unwrap(),
-        sinks.get("other").unwrap(),
-        sinks.get("file").unwrap(),
-    );
+    let mails = sinks.get("mail").unwrap();
+    let other = sinks.get("other").unwrap();
+    let file = sinks.get("file").unwrap();
     for number in 0..20 {
         submit(&mails, mail(&format!("number {number:02}"))).unwrap();
     }
@@ -599,7 +600,8 @@ fn mail_queued_at_kill_arrives_once() {
             std::thread::park();
         }
     }
-    let (dir, mut server) = (tempfile::tempdir().unwrap(), MailServer::plain());
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = MailServer::plain();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", TEST, "--nocapture"])
@@ -649,7 +651,8 @@ fn mail_queued_at_kill_arrives_once() {
 #[test]
 fn full_queue_refuses_and_stored_mail_counts() {
     let dir = tempfile::tempdir().unwrap();
-    let (down, store) = (MailServer::plain(), store(dir.path()));
+    let down = MailServer::plain();
+    let store = store(dir.path());
     let bounds = QueueBounds {
         messages: 3,
         bytes: 1 << 20,
@@ -780,11 +783,9 @@ fn full_store_refuses_mail_until_there_is_room() {
 #[needs(smtp)]
 #[test]
 fn mail_goes_to_trusted_servers_encrypted_as_configured() {
-    let (certificates, strangers, dir) = (
-        Certificates::new(),
-        Certificates::new(),
-        tempfile::tempdir().unwrap(),
-    );
+    let certificates = Certificates::new();
+    let strangers = Certificates::new();
+    let dir = tempfile::tempdir().unwrap();
     let bare = MailServer::plain().started();
     let offering = MailServer::new(Offers::StartTls, Some(&certificates), None).started();
     let wrapped = MailServer::new(Offers::Tls, Some(&certificates), None).started();

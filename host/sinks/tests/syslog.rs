@@ -312,7 +312,8 @@ fn slow_reader_delays_own_sink_only_and_full_queue_is_reported() {
     };
     let good = sink("good", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp)));
     let sinks = Sinks::open(vec![deaf, good], None).unwrap();
-    let (deaf, good) = (sinks.get("deaf").unwrap(), sinks.get("good").unwrap());
+    let deaf = sinks.get("deaf").unwrap();
+    let good = sinks.get("good").unwrap();
     let refused = wait_for("it is full", || {
         deaf.submit(message(&"x".repeat(500))).err()
     });

@@ -143,13 +143,11 @@ impl Store {
         let insert =
             "insert into job_entry (job, at, kind, rank, body) values (?1, ?2, ?3, ?4, ?5)";
         let mut insert = transaction.prepare_cached(insert)?;
-        let (mut bytes, mut added) = (
-            0,
-            AddedEntries {
-                written: 0,
-                left_out: None,
-            },
-        );
+        let mut bytes = 0;
+        let mut added = AddedEntries {
+            written: 0,
+            left_out: None,
+        };
         for JobRecordEntry {
             at,
             kind,
@@ -334,7 +332,8 @@ mod tests {
     fn entries_come_in_time_order_and_belong_to_last_job_of_name() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
-        let (store, nspace) = (open(), Nspace::new("job").unwrap());
+        let store = open();
+        let nspace = Nspace::new("job").unwrap();
         let error = store
             .add_job_entries(&nspace, &[entry(1, JobEntryKind::Log, "{}")])
             .unwrap_err();
@@ -344,10 +343,8 @@ mod tests {
             .add_job_entries(&nspace, &[entry(1, JobEntryKind::Gap, "old")])
             .unwrap();
         store.job_started(start(&nspace, 7, "second")).unwrap();
-        let (late, early) = (
-            entry(9, JobEntryKind::Event, "late"),
-            entry(5, JobEntryKind::Control, "early"),
-        );
+        let late = entry(9, JobEntryKind::Event, "late");
+        let early = entry(5, JobEntryKind::Control, "early");
         let host = JobRecordEntry {
             rank: None,
             ..entry(9, JobEntryKind::Log, "logged")
@@ -369,7 +366,8 @@ mod tests {
     #[test]
     fn batch_is_written_as_far_as_it_fits_and_the_rest_is_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, nspace) = (small(dir.path()), Nspace::new("job").unwrap());
+        let store = small(dir.path());
+        let nspace = Nspace::new("job").unwrap();
         store.job_started(start(&nspace, 7, "./app")).unwrap();
         let batch: Vec<JobRecordEntry> = (0..5).map(ten).collect();
         let added = store.add_job_entries(&nspace, &batch).unwrap();
@@ -406,10 +404,8 @@ mod tests {
             records,
             ..StoreSettings::default()
         };
-        let (store, nspace) = (
-            Store::open(&dir.path().join("peal.db"), settings).unwrap(),
-            Nspace::new("job").unwrap(),
-        );
+        let store = Store::open(&dir.path().join("peal.db"), settings).unwrap();
+        let nspace = Nspace::new("job").unwrap();
         store.job_started(start(&nspace, 7, "./app")).unwrap();
         let long = entry(1, JobEntryKind::Log, &"x".repeat(LONGEST_JOB_ENTRY + 1));
         let added = store
@@ -492,10 +488,8 @@ mod tests {
             max_bytes: 200_000,
             ..StoreSettings::default()
         };
-        let (store, nspace) = (
-            Store::open(&dir.path().join("peal.db"), settings).unwrap(),
-            Nspace::new("job").unwrap(),
-        );
+        let store = Store::open(&dir.path().join("peal.db"), settings).unwrap();
+        let nspace = Nspace::new("job").unwrap();
         store.job_started(start(&nspace, 7, "./app")).unwrap();
         let large = entry(1, JobEntryKind::Log, &"x".repeat(300_000));
         let error = store

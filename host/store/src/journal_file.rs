@@ -198,10 +198,8 @@ mod tests {
     #[test]
     fn links_and_files_writable_by_others_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let (trail, journal) = (
-            dir.path().join("audit.db"),
-            dir.path().join("audit.db-tail"),
-        );
+        let trail = dir.path().join("audit.db");
+        let journal = dir.path().join("audit.db-tail");
         symlink(dir.path().join("other"), &journal).unwrap();
         assert!(matches!(
             JournalFile::open(&trail, DatabaseDurability::Process),

@@ -126,7 +126,8 @@ impl Store {
             )?;
             let versions = select.query_map([], |row| {
                 let (number, at): (i64, i64) = (row.get(0)?, row.get(1)?);
-                let (cause, document) = (row.get(2)?, row.get(3)?);
+                let cause = row.get(2)?;
+                let document = row.get(3)?;
                 Ok(ModuleVersion {
                     number: read(number),
                     at: read(at),
@@ -231,7 +232,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
         let store = open();
-        let (one, two, three) = ([1; 32], [2; 32], [3; 32]);
+        let one = [1; 32];
+        let two = [2; 32];
+        let three = [3; 32];
         let keep =
             |store: &Store, document: &str, components: &[(ComponentDigest, &'static [u8])], at| {
                 // Those with odd digests are signed.

@@ -264,8 +264,10 @@ impl SinkQueue {
         for holder in ended_holders {
             let mut statement = transaction.prepare_cached(select)?;
             let rows = statement.query_map([&self.sink, holder], |row| {
-                let (id, accepted, head, body) =
-                    (row.get(0)?, read(row.get(1)?), row.get(2)?, row.get(3)?);
+                let id = row.get(0)?;
+                let accepted = read(row.get(1)?);
+                let head = row.get(2)?;
+                let body = row.get(3)?;
                 Ok(OutboxMessage {
                     id,
                     accepted,

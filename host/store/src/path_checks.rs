@@ -85,7 +85,8 @@ fn is_trusted(found: &Metadata) -> bool {
 }
 
 fn exposed(path: &Path, by: &Path, found: &Metadata) -> StoreError {
-    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    let owner = found.uid();
+    let mode = found.mode() & 0o7777;
     StoreError::Exposed {
         path: path.to_owned(),
         by: by.to_owned(),
@@ -154,7 +155,8 @@ mod tests {
     #[test]
     fn non_file_is_refused_and_unchanged() {
         let dir = tempfile::tempdir().unwrap();
-        let (real, link) = (dir.path().join("real.db"), dir.path().join("link.db"));
+        let real = dir.path().join("real.db");
+        let link = dir.path().join("link.db");
         symlink(&real, &link).unwrap();
         // Whether the link leads anywhere or not.
         for _ in 0..2 {

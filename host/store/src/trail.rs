@@ -310,11 +310,9 @@ impl Trail {
                     .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
                     .map(read)
             };
-            let (page, pages, free) = (
-                number("page_size")?,
-                number("page_count")?,
-                number("freelist_count")?,
-            );
+            let page = number("page_size")?;
+            let pages = number("page_count")?;
+            let free = number("freelist_count")?;
             let most = number("max_page_count")?;
             Ok(TrailSize {
                 // SQLite uses free pages again before the file grows.
@@ -386,7 +384,8 @@ fn rows(
     order: Order,
     most: u32,
 ) -> rusqlite::Result<Vec<TrailRow>> {
-    let (mut wanted, mut values) = (vec!["true".to_owned()], Vec::new());
+    let mut wanted = vec!["true".to_owned()];
+    let mut values = Vec::new();
     let mut only = |condition: &str, value: Value| {
         wanted.push(condition.to_owned());
         values.push(value);

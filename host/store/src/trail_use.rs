@@ -139,7 +139,8 @@ impl Trail {
         );
         let mut select = transaction.prepare_cached(&select)?;
         let rows = select.query_map(params![from, to], |row| {
-            let (bytes, count) = (read(row.get(2)?), read(row.get(3)?));
+            let bytes = read(row.get(2)?);
+            let count = read(row.get(3)?);
             Ok((
                 (RowClass::of(row.get(0)?), row.get(1)?),
                 bytes.saturating_add(ROW_OVERHEAD_BYTES.saturating_mul(count)),
@@ -219,7 +220,9 @@ impl Trail {
             body,
             signature,
         } = dropped;
-        let (from, last, stays) = (stored(from), stored(*last), self.stays_in_sql());
+        let from = stored(from);
+        let last = stored(*last);
+        let stays = self.stays_in_sql();
         self.database.write(|transaction| {
             // Before the rows go: their sizes are summed up from them.
             self.forget_use(transaction, from, last, RowSelection::Passing)?;

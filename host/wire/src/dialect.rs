@@ -424,7 +424,8 @@ mod tests {
         let from: Vec<_> = ["4.2.2", "5.0.11", "6.0.0", "6.1.0", "7.0.0"]
             .map(|text| of(text).singleton_job_data())
             .into();
-        let (own, requested) = (SingletonJobData::Own, SingletonJobData::Requested);
+        let own = SingletonJobData::Own;
+        let requested = SingletonJobData::Requested;
         assert_eq!(from, [own, own, own, requested, requested]);
     }
 
@@ -433,7 +434,8 @@ mod tests {
         let counted: Vec<_> = ["4.2.2", "5.0.11", "6.0.1", "6.1.0", "7.0.0"]
             .map(|text| of(text).untyped_array())
             .into();
-        let (with, without) = (UntypedArray::Counted, UntypedArray::TypeAlone);
+        let with = UntypedArray::Counted;
+        let without = UntypedArray::TypeAlone;
         assert_eq!(counted, [with, with, with, without, without]);
     }
 

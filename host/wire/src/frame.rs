@@ -135,7 +135,8 @@ impl FrameDecoder {
             return Ok(None);
         };
         // The header alone decides. Otherwise the payload would be gathered before it is refused.
-        let (len, limit) = (u64::from(header.len), self.max_message as u64);
+        let len = u64::from(header.len);
+        let limit = self.max_message as u64;
         if len > limit {
             return Err(WireError::TooLong {
                 part: "payload",

@@ -292,10 +292,8 @@ impl HelloDecoder {
             return Ok(None);
         };
         let [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, ..] = header;
-        let (pindex, tag) = (
-            i32::from_ne_bytes([p0, p1, p2, p3]),
-            u32::from_ne_bytes([t0, t1, t2, t3]),
-        );
+        let pindex = i32::from_ne_bytes([p0, p1, p2, p3]);
+        let tag = u32::from_ne_bytes([t0, t1, t2, t3]);
         // Checked before the length is used: the bytes may be of another protocol.
         if pindex != -1 || tag != u32::MAX {
             return Err(WireError::NotAHandshake { pindex, tag });

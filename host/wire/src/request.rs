@@ -59,7 +59,8 @@ fn arguments(r: &mut MessageReader<'_>, command: C) -> Result<Request, WireError
             apps: r.counted()?,
         },
         C::Connect => {
-            let (procs, mut infos) = (r.counted()?, r.counted()?);
+            let procs = r.counted()?;
+            let mut infos = r.counted()?;
             // From 6.0 on, the data that the proc has put for other nodes and its job data follow.
             infos.extend(r.until_end::<Info>()?);
             Request::Connect { procs, infos }

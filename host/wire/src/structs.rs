@@ -237,7 +237,8 @@ packed! {
     NodeStats = DataType::NODE_STATS,
         |r| {
             let node = Packed::unpack(r)?;
-            let (load, memory) = (fixed(r)?, fixed(r)?);
+            let load = fixed(r)?;
+            let memory = fixed(r)?;
             let sample_time = (r.signed("seconds")?, r.signed("microseconds")?);
             empty(r, "disks of a node")?;
             empty(r, "network interfaces of a node")?;

@@ -90,7 +90,8 @@ fn is_untyped(value: &Value) -> bool {
 }
 
 fn put_array(w: &mut MessageWriter<'_>, array: &DataArray) -> Result<(), WireError> {
-    let (element, items) = (array.element(), array.items());
+    let element = array.element();
+    let items = array.items();
     w.codec().dialect.check_type(element)?;
     let type_alone = w.codec().dialect.untyped_array() == UntypedArray::TypeAlone;
     // The receiver refuses such an array: see `array`.

@@ -200,10 +200,8 @@ fn a_connect_may_have_more_infos_behind_its_own() {
         procs: vec![Proc::all(Nspace::new("job").unwrap())],
         infos,
     };
-    let (own, more) = (
-        Info::new(key::PMIX_TIMEOUT, Value::Int(1)),
-        Info::new(key::PMIX_PROC_DATA, Value::Bool(true)),
-    );
+    let own = Info::new(key::PMIX_TIMEOUT, Value::Int(1));
+    let more = Info::new(key::PMIX_PROC_DATA, Value::Bool(true));
     let encode = |infos: Vec<Info>| codec.encode_request(&connect(infos)).unwrap();
     // A field of one info is the same whether it was counted or not.
     let field = encode(vec![more.clone()]).split_off(encode(Vec::new()).len());
@@ -241,7 +239,8 @@ fn undecodable_request_names_its_command() {
 fn an_error_is_short_however_long_the_text() {
     let mut longest = vec![0x1b; 15_000_000];
     let short = |error: WireError| {
-        let (shown, debugged) = (error.to_string(), format!("{error:?}"));
+        let shown = error.to_string();
+        let debugged = format!("{error:?}");
         assert!(
             shown.len() < 600 && debugged.len() < 1000,
             "{} and {}",

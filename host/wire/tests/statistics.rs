@@ -128,7 +128,8 @@ fn nodes_with_disks_or_interfaces_are_refused() {
 
 #[test]
 fn statistics_of_procs_are_refused() {
-    let (codec, proc_stats) = (codec(Version::new(4, 2, 2)), DataType(61));
+    let codec = codec(Version::new(4, 2, 2));
+    let proc_stats = DataType(61);
     let error = codec
         .decode_event(&message(&codec, proc_stats, PROC))
         .unwrap_err();

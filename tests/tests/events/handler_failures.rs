@@ -297,7 +297,8 @@ async fn chain(
     node: &Node,
     components: &[Arc<Module>],
 ) -> (Client, Client, mpsc::UnboundedReceiver<Vec<Info>>) {
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (tell, told) = mpsc::unbounded_channel();
     let first = Handler::native(|_| HandlerOutcome {
         status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN,

@@ -34,7 +34,8 @@ struct Pair {
 impl Pair {
     async fn start() -> Pair {
         let node = Node::alone(ServerSettings::default(), 2).await;
-        let (listener, raiser) = (node.client(0).await, node.client(1).await);
+        let listener = node.client(0).await;
+        let raiser = node.client(1).await;
         let (tell, told) = mpsc::unbounded_channel();
         let pair = Pair {
             node,
@@ -71,7 +72,8 @@ impl Pair {
         more: &[Info],
         answer: Status,
     ) -> Result<RegistrationId, ClientError> {
-        let (tell, own_name) = (self.tell.clone(), name.to_owned());
+        let tell = self.tell.clone();
+        let own_name = name.to_owned();
         let handler = Handler::native(move |call| {
             if call.event().code == END {
                 return HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);

@@ -53,7 +53,8 @@ async fn group_of_two_jobs_shares_infos_and_puts() {
     assert_eq!(last.group_members("crew").await.unwrap(), everybody);
 
     let fences = clients.iter().map(|client| {
-        let (client, all) = (client.clone(), group.all().unwrap());
+        let client = client.clone();
+        let all = group.all().unwrap();
         tokio::spawn(async move { client.fence(&[all], &[]).await })
     });
     for fence in fences.collect::<Vec<_>>() {

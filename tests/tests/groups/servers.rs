@@ -271,7 +271,8 @@ async fn inviter_hears_of_lost_remote_procs_and_servers() {
         let fabric = InProcessTransport::new();
         let near = Node::start(ServerSettings::default(), &fabric, "near", 1).await;
         let far = Node::start(ServerSettings::default(), &fabric, "far", 1).await;
-        let (leader, invited) = (near.client(0).await, far.client(0).await);
+        let leader = near.client(0).await;
+        let invited = far.client(0).await;
         let (handler, mut invitations) = listener();
         invited
             .register(&[code::PMIX_GROUP_INVITED], everything(), handler)

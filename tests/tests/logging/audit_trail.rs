@@ -25,10 +25,8 @@ const SECRET: &str = "correct horse battery staple";
 /// Configures a policy for events, and a handler.
 fn configure(place: &Place) {
     let dir = place.path("").display().to_string();
-    let (policy, handler) = (
-        guest("same-user").display().to_string(),
-        guest("echo").display().to_string(),
-    );
+    let policy = guest("same-user").display().to_string();
+    let handler = guest("echo").display().to_string();
     place.configure(&format!(
         "[audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\ncheckpoint_file = \"{dir}checkpoints\"\n\
          [store]\npath = \"{dir}store.db\"\n\
@@ -324,8 +322,10 @@ fn seed() -> u64 {
 async fn told_requests_are_in_trail_after_server_is_killed() {
     let place = Place::new();
     configure(&place);
-    let (mut told, mut next, mut random, mut journalled) =
-        (BTreeSet::new(), 0, SplitMix64(seed()), 0);
+    let mut told = BTreeSet::new();
+    let mut next = 0;
+    let mut random = SplitMix64(seed());
+    let mut journalled = 0;
     for round in 0..kills() {
         let server = place.start();
         // All grants of the previous server are in the trail. The last of them come from the
@@ -337,7 +337,8 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
             "round {round}: {missing:?} were granted, and are not in the trail"
         );
         server.tell(&["job", "register", "job", "-n", "2"]);
-        let (one, two) = (server.client("job", 0).await, server.client("job", 1).await);
+        let one = server.client("job", 0).await;
+        let two = server.client("job", 1).await;
         let end = Instant::now() + Duration::from_millis(random.below(400) as u64);
         let killer = tokio::task::spawn_blocking(move || {
             while Instant::now() < end {
@@ -346,7 +347,8 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
             server.signal(Signal::KILL);
             server.ends();
         });
-        let (first, second) = (next + 1, next + 1_000_000);
+        let first = next + 1;
+        let second = next + 1_000_000;
         let raised = tokio::join!(until_the_end(&one, first), until_the_end(&two, second));
         killer.await.unwrap();
         told.extend((first..first + raised.0).chain(second..second + raised.1));

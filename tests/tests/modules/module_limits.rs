@@ -104,7 +104,8 @@ async fn each_harmful_guest_is_stopped_by_named_limit_and_others_run() {
         "limits = { call_time_ms = 200, host_calls = 2000, memory_bytes = 33554432, log_lines_per_second = 200, failures = 0 }\n",
     );
     let daemon = place.start();
-    let (mine, other) = (proc(&daemon, "mine").await, proc(&daemon, "other").await);
+    let mine = proc(&daemon, "mine").await;
+    let other = proc(&daemon, "other").await;
     let (handler, mut heard) = listener();
     other
         .register(&[CALM], &ClassFilter::Both.directives(), handler)

@@ -269,10 +269,8 @@ fn values_round_trip_and_output_can_be_expected() {
     let written = dir.path().join("written.toml");
     module(&["test", text(&echo), text(&file), "--write", text(&written)]).expect_status(0);
     let table: toml::Table = fs::read_to_string(&written).unwrap().parse().unwrap();
-    let (given, expected) = (
-        &table["case"][0]["event"]["infos"],
-        &table["case"][0]["expect"]["infos"],
-    );
+    let given = &table["case"][0]["event"]["infos"];
+    let expected = &table["case"][0]["expect"]["infos"];
     assert_eq!(
         expected.as_array().unwrap().len(),
         given.as_array().unwrap().len(),

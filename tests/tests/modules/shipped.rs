@@ -383,7 +383,8 @@ struct Stdio {
 
 impl Stdio {
     fn new() -> Stdio {
-        let (stdout, stderr) = (Arc::new(Page::default()), Arc::new(Page::default()));
+        let stdout = Arc::new(Page::default());
+        let stderr = Arc::new(Page::default());
         let sinks = [("stdout", &stdout), ("stderr", &stderr)];
         let sinks = sinks
             .map(|(name, page)| (name.to_owned(), Arc::clone(page) as Arc<dyn Sink>))
@@ -450,7 +451,8 @@ fn failed(status: Status) -> (Status, String, String) {
 #[test]
 fn stdio_writes_channel_data_to_sink_of_same_name() {
     let stdio = Stdio::new();
-    let (out, err) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR);
+    let out = key::PMIX_LOG_STDOUT;
+    let err = key::PMIX_LOG_STDERR;
     let data = || {
         vec![
             said(out, "out\n"),
@@ -473,7 +475,8 @@ fn stdio_writes_channel_data_to_sink_of_same_name() {
 #[test]
 fn stdio_tags_and_dates_each_line_where_it_is_asked_to() {
     let stdio = Stdio::new();
-    let (out, err) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR);
+    let out = key::PMIX_LOG_STDOUT;
+    let err = key::PMIX_LOG_STDERR;
     let directives = [key::PMIX_LOG_TAG_OUTPUT, key::PMIX_LOG_TIMESTAMP_OUTPUT];
     let lines = "2023-11-14T22:13:20Z <stdout>: one\n2023-11-14T22:13:20Z <stdout>: two\n";
     assert_eq!(
@@ -520,7 +523,8 @@ fn stdio_writes_nothing_of_data_that_is_not_text() {
 #[test]
 fn stdio_writes_xml_where_it_is_asked_to() {
     let stdio = Stdio::new();
-    let (out, xml) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_XML_OUTPUT);
+    let out = key::PMIX_LOG_STDOUT;
+    let xml = key::PMIX_LOG_XML_OUTPUT;
     let lines = "<stdout nspace=\"mine\" rank=\"0\">a &lt; b&#010;</stdout>\n";
     assert_eq!(
         stdio.log(out, vec![said(out, "a < b")], &[xml]),
@@ -532,7 +536,8 @@ fn stdio_writes_xml_where_it_is_asked_to() {
 #[test]
 fn stdio_refuses_unsupported_requests() {
     let stdio = Stdio::new();
-    let (out, unknown) = (key::PMIX_LOG_STDOUT, KeyName("pmix.log.colour"));
+    let out = key::PMIX_LOG_STDOUT;
+    let unknown = KeyName("pmix.log.colour");
     assert_eq!(
         stdio.log(out, vec![said(out, "x")], &[unknown]),
         failed(code::PMIX_ERR_NOT_SUPPORTED)

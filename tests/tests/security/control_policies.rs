@@ -340,10 +340,8 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
         2,
     )
     .await;
-    let (nspace, uid) = (
-        Nspace::new("theirs").unwrap(),
-        rustix::process::geteuid().as_raw() + 1,
-    );
+    let nspace = Nspace::new("theirs").unwrap();
+    let uid = rustix::process::geteuid().as_raw() + 1;
     node.server
         .handle()
         .add_job(JobSpec::new(

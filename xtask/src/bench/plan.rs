@@ -169,7 +169,9 @@ impl Plan {
     fn by_turns(&mut self, name: &str, sides: &[Side], procs: u32, mode: &'static str) {
         // A turn takes some dozens of milliseconds. The warm-up before it removes the effects of
         // the previous turn.
-        let (count, warm, turns) = ((1000 / procs).max(16), 3, self.size.of(TURNS));
+        let count = (1000 / procs).max(16);
+        let warm = 3;
+        let turns = self.size.of(TURNS);
         let sides = sides
             .iter()
             .filter(|side| self.with_c || side.is_without_c());
@@ -200,7 +202,8 @@ impl Plan {
         (procs, mode, extra): (u32, &'static str, u32),
         repeat: (u32, u32),
     ) {
-        let (count, warm) = (self.size.of(repeat.0), self.size.of(repeat.1));
+        let count = self.size.of(repeat.0);
+        let warm = self.size.of(repeat.1);
         for side in sides {
             let hosts = if mode == "under-limit-hits" {
                 Hosts::Bomb
@@ -267,7 +270,8 @@ impl Plan {
     }
 
     fn chain(&mut self) {
-        let (count, warm) = (self.size.of(5000), self.size.of(1000));
+        let count = self.size.of(5000);
+        let warm = self.size.of(1000);
         for handlers in [1, 4, 16, 64] {
             let name = |by: &str| format!("chain.{handlers}.{by}");
             for (side, by, modules, code) in [
@@ -366,7 +370,8 @@ impl Plan {
             );
         }
         // Four times the handlers may take four times as long, and a little more for cache misses.
-        let (many, few) = (metric("chain.64.peal", "us"), metric("chain.16.peal", "us"));
+        let many = metric("chain.64.peal", "us");
+        let few = metric("chain.16.peal", "us");
         self.row(
             Group::Chain,
             "64 handlers for 16: linear",
@@ -378,7 +383,8 @@ impl Plan {
     }
 
     fn step(&mut self) {
-        let (count, warm) = (self.size.of(5000), self.size.of(1000));
+        let count = self.size.of(5000);
+        let warm = self.size.of(1000);
         for by in ["peal", "bare"] {
             self.arm(
                 format!("step.{by}"),
@@ -393,10 +399,8 @@ impl Plan {
                 },
             );
         }
-        let (peal, bare) = (
-            metric("step.peal", "step_us"),
-            metric("step.bare", "step_us"),
-        );
+        let peal = metric("step.peal", "step_us");
+        let bare = metric("step.bare", "step_us");
         self.row(
             Group::Step,
             "read one info, push one result",
@@ -405,10 +409,8 @@ impl Plan {
             "us",
             ResultBound::AtMost(3.0),
         );
-        let (peal, bare) = (
-            metric("step.peal", "step_us"),
-            metric("step.bare", "step_us"),
-        );
+        let peal = metric("step.peal", "step_us");
+        let bare = metric("step.bare", "step_us");
         self.row(
             Group::Step,
             "the same, beside bare wasmtime",
@@ -524,10 +526,8 @@ impl Plan {
             ("99th percentile", "us_p99", "alone_p99"),
             ("median", "us", "alone"),
         ] {
-            let (ours, peer) = (
-                metric("under-flood.peal-client", name),
-                metric("under-flood.peal-client", alone),
-            );
+            let ours = metric("under-flood.peal-client", name);
+            let peer = metric("under-flood.peal-client", alone);
             let what = format!("one way while a third client floods, {what}");
             let must = if name == "us_p99" {
                 ResultBound::RatioAtMost(3.0)
@@ -556,10 +556,8 @@ impl Plan {
             ("median", "us", "alone"),
             ("99th percentile", "us_p99", "alone_p99"),
         ] {
-            let (ours, peer) = (
-                metric("under-limit-hits.peal-client", name),
-                metric("under-limit-hits.peal-client", alone),
-            );
+            let ours = metric("under-limit-hits.peal-client", name);
+            let peer = metric("under-limit-hits.peal-client", alone);
             let what = format!("one way while a hosted handler does harm, {what}");
             let must = if name == "us" {
                 ResultBound::RatioAtMost(2.0)
@@ -578,7 +576,8 @@ impl Plan {
     }
 
     fn beside_shadow(&mut self) {
-        let (count, warm) = (self.size.of(6000), self.size.of(600));
+        let count = self.size.of(6000);
+        let warm = self.size.of(600);
         for (name, hosts) in [
             ("beside-shadow.with", Hosts::PolicyAndShadow),
             ("beside-shadow.without", Hosts::Policy),
@@ -598,10 +597,8 @@ impl Plan {
             ("99th percentile", "us_p99", ResultBound::RatioAtMost(1.1)),
             ("median", "us", ResultBound::Nothing),
         ] {
-            let (ours, peer) = (
-                metric("beside-shadow.with", name),
-                metric("beside-shadow.without", name),
-            );
+            let ours = metric("beside-shadow.with", name);
+            let peer = metric("beside-shadow.without", name);
             let what = format!("one way past a policy beside a shadow that spins, {what}");
             self.row(
                 Group::BesideShadow,
@@ -615,7 +612,8 @@ impl Plan {
     }
 
     fn audit(&mut self) {
-        let (count, warm) = (self.size.of(6000), self.size.of(600));
+        let count = self.size.of(6000);
+        let warm = self.size.of(600);
         // One event after the other makes some 5,000 calls a second.
         for (name, procs, mode, hosts) in [
             ("audit.policy", 2, "fan", Hosts::Policy),
@@ -698,9 +696,10 @@ impl Plan {
                 {
                     let what =
                         format!("{what} {with} a context id, {procs} procs, libpmix clients");
-                    let (ours, peer) = (format!("{name}.peal"), format!("{name}.c"));
-                    let (ours, peer) =
-                        (metric(&ours, metric_name), (C, metric(&peer, metric_name)));
+                    let ours = format!("{name}.peal");
+                    let peer = format!("{name}.c");
+                    let ours = metric(&ours, metric_name);
+                    let peer = (C, metric(&peer, metric_name));
                     self.row(
                         Group::Groups,
                         what,
@@ -715,7 +714,8 @@ impl Plan {
     }
 
     fn log(&mut self) {
-        let (count, warm) = (self.size.of(5000), self.size.of(500));
+        let count = self.size.of(5000);
+        let warm = self.size.of(500);
         for (side, hosts) in [(Side::Peal, Hosts::Stdio), (Side::C, Hosts::Nothing)] {
             let job = JobMeasurement {
                 side,
@@ -728,7 +728,8 @@ impl Plan {
             };
             self.arm(format!("log.{}", side.name()), MeasuredWork::Job(job));
         }
-        let (ours, peer) = (metric("log.peal", "per_s"), (C, metric("log.c", "per_s")));
+        let ours = metric("log.peal", "per_s");
+        let peer = (C, metric("log.c", "per_s"));
         let what = "blocking requests to stderr, libpmix clients";
         self.row(
             Group::Log,
@@ -747,10 +748,8 @@ impl Plan {
             (1, "beats", 0),
             (50_000, 5000),
         );
-        let (ours, peer) = (
-            metric("beats.peal", "per_s"),
-            (C, metric("beats.c", "per_s")),
-        );
+        let ours = metric("beats.peal", "per_s");
+        let peer = (C, metric("beats.c", "per_s"));
         let must = ResultBound::RatioAtLeast(1.0);
         self.row(
             Group::Monitor,
@@ -761,7 +760,8 @@ impl Plan {
             must,
         );
         self.jobs("pulse", &[Side::Peal, Side::C], (500, "pulse", 0), (20, 0));
-        let (ours, peer) = (metric("pulse.peal", "cpu"), (C, metric("pulse.c", "cpu")));
+        let ours = metric("pulse.peal", "cpu");
+        let peer = (C, metric("pulse.c", "cpu"));
         let what = "share of a CPU for 500 clients that send one a second, libpmix clients";
         self.row(
             Group::Monitor,
@@ -774,7 +774,8 @@ impl Plan {
     }
 
     fn memory(&mut self) {
-        let (few, many) = (64, 512);
+        let few = 64;
+        let many = 512;
         let sides: &[Side] = if self.with_c {
             &[Side::Peal, Side::C]
         } else {
@@ -837,7 +838,8 @@ impl Plan {
                         count,
                     },
                 );
-                let (ours, peer) = (metric(&beside, "median_us"), metric(&alone, "median_us"));
+                let ours = metric(&beside, "median_us");
+                let peer = metric(&alone, "median_us");
                 let what = format!("{}, beside {}", work.name(), attack.name);
                 self.row(
                     Group::Attack,
@@ -859,10 +861,8 @@ impl Plan {
         ] {
             self.arm(name.to_owned(), MeasuredWork::Register { installed, count });
         }
-        let (ours, peer) = (
-            metric("register.beside", "ms"),
-            metric("register.alone", "ms"),
-        );
+        let ours = metric("register.beside", "ms");
+        let peer = metric("register.alone", "ms");
         let what = "a job is registered while six components of a user are compiled";
         self.row(
             Group::Register,
@@ -878,7 +878,8 @@ impl Plan {
         if !here.contains(&release) {
             return self.left_out.push(release);
         }
-        let (procs, count) = (4, self.size.of(10));
+        let procs = 4;
+        let count = self.size.of(10);
         let name =
             |launcher: Launcher| format!("start.{}.{}", release.number(), launcher.name(release));
         for launcher in [Launcher::Peal, Launcher::ItsOwn] {
@@ -892,10 +893,8 @@ impl Plan {
                 },
             );
         }
-        let (ours, peer) = (
-            metric(&name(Launcher::Peal), "ms"),
-            metric(&name(Launcher::ItsOwn), "ms"),
-        );
+        let ours = metric(&name(Launcher::Peal), "ms");
+        let peer = metric(&name(Launcher::ItsOwn), "ms");
         let what = format!("hello of {procs} ranks, {}", release.name());
         // The goal is half of the peer's time.
         self.row(

@@ -182,7 +182,8 @@ fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
             .unwrap_or_default()
     };
     let cells = line.iter().enumerate().map(|(column, cell)| {
-        let (width, is_number) = (width(column), column == 1 || column == 2);
+        let width = width(column);
+        let is_number = column == 1 || column == 2;
         if is_number {
             format!("{cell:>width$}")
         } else {

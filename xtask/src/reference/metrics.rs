@@ -45,7 +45,9 @@ pub fn page(root: &Path) -> Result<String> {
             Some((_, labels)) => (*labels).to_owned(),
             None => labels(family),
         };
-        let (kind, unit, help) = (text("kind"), text("unit"), cell(text("help")));
+        let kind = text("kind");
+        let unit = text("unit");
+        let help = cell(text("help"));
         writeln!(page, "| `{name}` | {kind} | {unit} | {labels} | {help} |")?;
     }
     Ok(page)

@@ -84,7 +84,9 @@ mod tests {
         /// Memory is bounded, and no reached count is missed while all keys fit, for any sequence.
         #[test]
         fn memory_is_bounded(events in prop::collection::vec((0u8..20, 0u64..400), 1..300), count in 1usize..5) {
-            let (mut tally, mut ample, mut now) = (Tally::new(count, 1000, 4), Tally::new(count, 1000, 64), 0);
+            let mut tally = Tally::new(count, 1000, 4);
+            let mut ample = Tally::new(count, 1000, 64);
+            let mut now = 0;
             let mut since = BTreeMap::<u8, Vec<u64>>::new();
             for (what, step) in events {
                 now += step;

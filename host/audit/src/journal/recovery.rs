@@ -26,7 +26,8 @@ pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecord
         }
         read => read?,
     };
-    let (mut rest, mut records) = (bytes.as_slice(), 0);
+    let mut rest = bytes.as_slice();
+    let mut records = 0;
     while let Ok(Some(whole)) = frame::first(&mut rest) {
         let rows = whole.frame().map(|frame| frame.rows).unwrap_or_default();
         records += rows.iter().filter(|row| row.seq > last).count() as u64;
@@ -58,7 +59,8 @@ impl RecoveredJournal {
             rows: Vec::new(),
             fault: None,
         };
-        let (mut rest, mut last) = (bytes.as_slice(), head);
+        let mut rest = bytes.as_slice();
+        let mut last = head;
         for number in 1.. {
             let next = frame::first(&mut rest)
                 .and_then(|whole| whole.map(|whole| whole.checked(keys)).transpose());

@@ -115,7 +115,8 @@ impl TrailReport {
             AuditEntry::Denied(denial) => self.denials(row, &denial.gist(), 1),
             AuditEntry::Refusals(group) => self.denials(row, &group.example.gist(), group.count),
             AuditEntry::Dropped(dropped) => {
-                let (since, until) = (shown_time(dropped.since), shown_time(dropped.until));
+                let since = shown_time(dropped.since);
+                let until = shown_time(dropped.until);
                 let which = format!(
                     "{} from {} to {}, written from {since} to {until}",
                     counted(dropped.count(), "record"),
@@ -224,7 +225,8 @@ impl TrailReport {
             .job
             .as_deref()
             .map_or_else(|| gist.why.clone(), |job| without_requester(&gist.why, job));
-        let (subject, decided_by) = (gist.about_jobs(), gist.by.clone());
+        let subject = gist.about_jobs();
+        let decided_by = gist.by.clone();
         let job = row.job.as_deref().map(shortened);
         self.denials.add(
             DenialSummary {
@@ -273,7 +275,9 @@ impl TrailReport {
 
 /// Replaces procs of the requester's job by "the requester", so that equal reasons read equal.
 fn without_requester(why: &str, job: &str) -> String {
-    let (mut text, mut rest, name) = (String::new(), why, format!("{job}:"));
+    let mut text = String::new();
+    let mut rest = why;
+    let name = format!("{job}:");
     while let Some(at) = rest.find(&name) {
         let (before, found) = rest.split_at(at);
         let behind = found.strip_prefix(&name).unwrap_or_default();

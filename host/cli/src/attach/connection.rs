@@ -80,8 +80,10 @@ pub async fn relay(client: TcpStream, settings: Arc<ProxySettings>) -> io::Resul
         order,
     };
     relayed.register_events();
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    let (mut from_client, mut from_server) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    let mut up = Vec::new();
+    let mut down = Vec::new();
+    let mut from_client = vec![0; 64 * 1024];
+    let mut from_server = vec![0; 64 * 1024];
     let mut server_is_there = true;
     loop {
         let late = relayed.tick();
@@ -167,7 +169,8 @@ impl ProxiedConnection {
                     tracing::warn!(why, "connection not decoded, relayed without handlers");
                 }
                 ProxyEvent::Event { number, event } => {
-                    let (handlers, decide) = (self.settings.handlers.clone(), self.decide.clone());
+                    let handlers = self.settings.handlers.clone();
+                    let decide = self.decide.clone();
                     tokio::spawn(async move {
                         let verdict = handlers.handle(event).await;
                         // The connection may have ended.
@@ -179,8 +182,8 @@ impl ProxiedConnection {
                     outcome,
                 } => self.answered(request_id, outcome),
                 ProxyEvent::Late { request_id } => {
-                    let (server, request_timeout) =
-                        (&self.settings.server, self.settings.request_timeout);
+                    let server = &self.settings.server;
+                    let request_timeout = self.settings.request_timeout;
                     tracing::warn!(
                         request = self.description(request_id),
                         %server,
@@ -209,10 +212,8 @@ impl ProxiedConnection {
     }
 
     fn answered(&mut self, request_id: OwnRequestId, outcome: Result<Reply, WireError>) {
-        let (what, server) = (
-            self.description(request_id).to_owned(),
-            &self.settings.server,
-        );
+        let what = self.description(request_id).to_owned();
+        let server = &self.settings.server;
         self.open_requests.remove(&request_id);
         match outcome.map(|reply| reply.status().ok()) {
             Ok(Ok(())) => tracing::debug!(request = what, "request of a handler succeeded"),

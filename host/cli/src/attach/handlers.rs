@@ -171,7 +171,9 @@ impl AttachHandlers {
             ..event
         });
         if event.range != Range::ProcLocal {
-            let (code, range, infos) = (event.code, event.range, event.infos.clone());
+            let code = event.code;
+            let range = event.range;
+            let infos = event.infos.clone();
             let what = format!(
                 "event {code} of range {} that a handler raises",
                 range.name()

@@ -127,7 +127,8 @@ async fn serve(
     listener: TcpListener,
     settings: Arc<ProxySettings>,
 ) -> std::io::Result<std::process::ExitStatus> {
-    let (root, mut connections) = (app.pid(), JoinSet::new());
+    let root = app.pid();
+    let mut connections = JoinSet::new();
     let ended = app.end();
     tokio::pin!(ended);
     let status = loop {

@@ -86,7 +86,10 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
 
 /// Explains why no call was replayed, and which calls could be.
 fn why_none(source: &TrailSource, wanted: &Filter) -> Result<String> {
-    let (mut first, mut last, mut modules, mut asked) = (None, None, BTreeSet::new(), None);
+    let mut first = None;
+    let mut last = None;
+    let mut modules = BTreeSet::new();
+    let mut asked = None;
     source.each::<AuditError>(&Filter::default(), |row| {
         first = first.or(Some(row.seq));
         last = Some(row.seq);

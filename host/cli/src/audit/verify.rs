@@ -57,10 +57,8 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             (Some(first), Some(last)) => format!(" ({first} to {last})"),
             _ => String::new(),
         };
-        let (records, seals) = (
-            counted(verified.records, "record"),
-            counted(verified.seals, "seal"),
-        );
+        let records = counted(verified.records, "record");
+        let seals = counted(verified.seals, "seal");
         writeln!(out, "{records}{range}, {seals} of {key}")?;
         for finding in &verified.findings {
             writeln!(out, "CHANGED: {finding}")?;

@@ -40,7 +40,8 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
         CtlCommand::Terminate(act) => (Control::Terminate, act, WaitExtent::Done),
         CtlCommand::Kill(act) => (Control::Kill, act, WaitExtent::Done),
         CtlCommand::Checkpoint(args) => {
-            let (method, follow) = (args.method(), waits(args.wait));
+            let method = args.method();
+            let follow = waits(args.wait);
             (
                 Control::Checkpoint {
                     name: args.name,
@@ -112,7 +113,8 @@ async fn act_on(control: Control, act: CtlAct, follow: WaitExtent) -> Result<Exi
     let targets: Vec<Proc> = targets.into_iter().flat_map(|targets| targets.0).collect();
     // A request that is only accepted can be polled by its id alone.
     let id = id.or_else(|| (follow != WaitExtent::Done).then(|| node::unique("ctl")));
-    let (what, json) = (verb(&control), options.json);
+    let what = verb(&control);
+    let json = options.json;
     more.extend((!mail_to.is_empty()).then(|| mail(&mail_to)));
     let request = ControlRequest {
         control,
@@ -152,7 +154,8 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
     };
     let json = options.json;
     let asking = ToolRequest::begin(options, WaitExtent::Done).await?;
-    let (progress, mut ended) = (Progress::default(), ExitCode::SUCCESS);
+    let progress = Progress::default();
+    let mut ended = ExitCode::SUCCESS;
     for which in which {
         let id = if let RequestSelector::Named(id) = &which {
             Some(id.clone())

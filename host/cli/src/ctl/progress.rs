@@ -33,7 +33,8 @@ impl Progress {
         if !io::stderr().is_terminal() {
             return work.await;
         }
-        let (mut work, began) = (pin!(work), Instant::now());
+        let mut work = pin!(work);
+        let began = Instant::now();
         let mut turns = interval(SPINNER_INTERVAL);
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut shown = false;

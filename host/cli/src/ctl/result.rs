@@ -188,7 +188,9 @@ impl CtlResult {
 
     /// Creates the result of a request without an answer in time.
     pub fn late() -> CtlResult {
-        let (reasons, not_done, not_cancelled) = (Vec::new(), Vec::new(), Vec::new());
+        let reasons = Vec::new();
+        let not_done = Vec::new();
+        let not_cancelled = Vec::new();
         CtlResult {
             end: CtlStatusWord::Late,
             status: None,
@@ -203,7 +205,8 @@ impl CtlResult {
         let mut out = crate::output::stdout();
         if json {
             let not_done = self.not_done.iter().map(PrintedProc::from).collect();
-            let (end, status) = (self.end.name(), self.status.map(WatchedStatus::from));
+            let end = self.end.name();
+            let status = self.status.map(WatchedStatus::from);
             let not_cancelled = self
                 .not_cancelled
                 .iter()
@@ -246,7 +249,8 @@ impl CtlResult {
             ..
         } in &self.not_cancelled
         {
-            let (id, action) = (crate::plain(id), crate::plain(action));
+            let id = crate::plain(id);
+            let action = crate::plain(action);
             crate::print_line(&format!(
                 "{request} of {id} ({action}) failed: {}",
                 joined(reasons)

@@ -121,8 +121,10 @@ fn list(args: QueryArgs) -> Result<ExitCode> {
     )?;
     for job in jobs {
         let nspace = job.nspace.escape_debug();
-        let (size, user, expected, connected) =
-            (job.size, units::user(job.uid), job.expected, job.connected);
+        let size = job.size;
+        let user = units::user(job.uid);
+        let expected = job.expected;
+        let connected = job.connected;
         writeln!(
             out,
             "{size:>6} {user:>12} {expected:>9} {connected:>9} {:>9} {:>6}  {nspace}",

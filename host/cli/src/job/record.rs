@@ -86,7 +86,8 @@ fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobRecordEntry]) -
         &format!("job {nspace} of {}: {command}", counted(*size, "proc")),
     )?;
     for entry in entries {
-        let (rank, body) = (entry.rank.map(|rank| rank.0), body(entry));
+        let rank = entry.rank.map(|rank| rank.0);
+        let body = body(entry);
         line(
             out,
             entry.at,

@@ -208,7 +208,8 @@ impl OpenRecords {
                 nspace,
                 termination: wished,
             }) => {
-                let (handler, owner) = (&*wished.handler, wished.owner.to_string());
+                let handler = &*wished.handler;
+                let owner = wished.owner.to_string();
                 let body =
                     json!({ "wish": wished.request.name(), "handler": handler, "owner": owner });
                 entries

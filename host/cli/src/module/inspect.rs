@@ -168,7 +168,8 @@ impl InspectReport<'_> {
     }
 
     fn text(&self) -> String {
-        let (found, mut lines) = (self.found, Vec::new());
+        let found = self.found;
+        let mut lines = Vec::new();
         let mut line = |name: &str, value: String| lines.push(format!("{name:<14} {value}"));
         line("roles", list(found.roles.iter()));
         line("capabilities", list(found.capabilities.iter()));

@@ -14,10 +14,8 @@ use std::{
 
 /// Creates a key pair, and prints the next steps.
 pub fn keygen(args: &Keygen) -> Result<ExitCode> {
-    let (secret_path, public_path) = (
-        with_suffix(&args.name, ".key"),
-        with_suffix(&args.name, ".pub"),
-    );
+    let secret_path = with_suffix(&args.name, ".key");
+    let public_path = with_suffix(&args.name, ".pub");
     // The files are checked before the user is asked for a password.
     if let Some(there) = [&secret_path, &public_path]
         .into_iter()

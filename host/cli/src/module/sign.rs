@@ -96,9 +96,8 @@ fn component(path: &Path) -> Result<Vec<u8>> {
 
 /// Reads the secret key, and decrypts it if it is encrypted.
 fn secret_key(args: &Sign) -> Result<SecretKey> {
-    let (text, named) = (password::secret(&args.key)?, || {
-        args.key.display().to_string()
-    });
+    let text = password::secret(&args.key)?;
+    let named = || args.key.display().to_string();
     let bytes = text
         .lines()
         // The first line of minisign's files is a comment.

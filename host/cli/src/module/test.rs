@@ -139,7 +139,8 @@ fn table(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Resul
             .filter(|report| is_one(report))
             .count()
     };
-    let (cases, wrong) = (count(|_| true), count(|report| !report.is_ok()));
+    let cases = count(|_| true);
+    let wrong = count(|report| !report.is_ok());
     let unchecked = count(|report| report.is_ok() && !report.is_checked);
     write!(
         out,

@@ -16,7 +16,8 @@ pub struct Invited {
 impl Invited {
     /// Decodes an event as an invitation; `None` if it is another event.
     pub fn of(event: &Event) -> Option<Invited> {
-        let (leader, group) = (event.source.clone()?, group_of(event)?.to_owned());
+        let leader = event.source.clone()?;
+        let group = group_of(event)?.to_owned();
         // Infos about other procs are dropped: a leader speaks for itself alone.
         let infos = contribution::member_infos(std::slice::from_ref(&leader), &event.infos);
         let leader_infos = infos.into_iter().flat_map(|(_, infos)| infos).collect();
@@ -120,7 +121,8 @@ pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
         Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
         status(why),
     ];
-    let (code, source) = (code::PMIX_GROUP_CONSTRUCT_COMPLETE, Some(leader.clone()));
+    let code = code::PMIX_GROUP_CONSTRUCT_COMPLETE;
+    let source = Some(leader.clone());
     Event {
         code,
         source,
@@ -131,7 +133,8 @@ pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
 
 /// Returns the event that tells invited procs that the group was not formed.
 pub(super) fn abort(leader: &Proc, group: &str, invited: &[Proc]) -> Event {
-    let (code, source) = (code::PMIX_GROUP_CONSTRUCT_ABORT, Some(leader.clone()));
+    let code = code::PMIX_GROUP_CONSTRUCT_ABORT;
+    let source = Some(leader.clone());
     Event {
         code,
         source,

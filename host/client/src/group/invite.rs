@@ -70,7 +70,8 @@ impl Default for Invite {
 impl Invite {
     /// Creates the default options: all invited procs must join.
     pub fn new() -> Invite {
-        let (context_id, attendance) = (ContextId::Unwanted, AbsenceRule::Needed);
+        let context_id = ContextId::Unwanted;
+        let attendance = AbsenceRule::Needed;
         Invite {
             context_id,
             attendance,
@@ -232,12 +233,10 @@ impl Client {
         // The announcement must complete even if the caller drops this future: a group that some
         // members know of cannot be aborted.
         let announced = tokio::spawn({
-            let (client, group, members, infos) = (
-                self.clone(),
-                group.to_owned(),
-                members.clone(),
-                infos.clone(),
-            );
+            let client = self.clone();
+            let group = group.to_owned();
+            let members = members.clone();
+            let infos = infos.clone();
             async move { client.announce(&group, &members, infos).await }
         });
         // From here on the task announces the result, so the drop must not announce a failure.
@@ -319,7 +318,8 @@ impl Client {
         members: &[Proc],
         infos: Vec<Info>,
     ) -> Result<(), ClientError> {
-        let (code, range) = (code::PMIX_GROUP_CONSTRUCT_COMPLETE, Range::Custom);
+        let code = code::PMIX_GROUP_CONSTRUCT_COMPLETE;
+        let range = Range::Custom;
         let outcome = self
             .ask(Request::Notify {
                 code,

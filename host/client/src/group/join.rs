@@ -125,7 +125,9 @@ impl Client {
         ];
         // Before the acceptance: the result may come before the call that accepts returns.
         self.register_codes(&ends).await?;
-        let (me, group, leader) = (self.me().clone(), group.clone(), leader.clone());
+        let me = self.me().clone();
+        let group = group.clone();
+        let leader = leader.clone();
         let joining = Arc::new(EventWaiter::new(
             Joining {
                 me,

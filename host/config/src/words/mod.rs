@@ -152,7 +152,8 @@ pub fn info(text: &str) -> Result<Info, String> {
         None => (left, None),
         Some((name, of)) => (name, Some(reader(of)?)),
     };
-    let (key, attribute) = (self::key(name)?, attribute(name)?);
+    let key = self::key(name)?;
+    let attribute = attribute(name)?;
     if key.as_str().is_empty() {
         return Err(wanted());
     }

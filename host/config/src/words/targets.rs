@@ -37,10 +37,8 @@ pub fn targets(text: &str) -> Result<TargetKeywords, String> {
     let mut named = BTreeSet::new();
     for part in ranks.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (
-            rank(first).ok_or_else(wanted)?,
-            rank(last).ok_or_else(wanted)?,
-        );
+        let first = rank(first).ok_or_else(wanted)?;
+        let last = rank(last).ok_or_else(wanted)?;
         if first > last {
             return Err(format!(
                 "{part:?} in {text:?} begins behind its end: {last}-{first} is wanted"

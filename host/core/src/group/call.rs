@@ -43,7 +43,8 @@ pub struct ConstructRequest {
 impl ConstructRequest {
     /// Returns a contribution with this role and nothing else.
     pub fn of(role: ConstructRole) -> ConstructRequest {
-        let (additions, infos) = (Vec::new(), Vec::new());
+        let additions = Vec::new();
+        let infos = Vec::new();
         ConstructRequest {
             role,
             directives: ConstructDirectives::default(),

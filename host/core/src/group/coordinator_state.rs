@@ -72,13 +72,12 @@ pub(super) struct CoordinatorState {
 
 impl CoordinatorState {
     pub(super) fn new(me: ServerId) -> CoordinatorState {
-        let (groups, sent_decisions, fading, due) = (
-            BTreeMap::new(),
-            BTreeMap::new(),
-            VecDeque::new(),
-            Earliest::default(),
-        );
-        let (refused, decided) = (RecentRefusals::default(), Vec::new());
+        let groups = BTreeMap::new();
+        let sent_decisions = BTreeMap::new();
+        let fading = VecDeque::new();
+        let due = Earliest::default();
+        let refused = RecentRefusals::default();
+        let decided = Vec::new();
         CoordinatorState {
             me,
             groups,
@@ -573,7 +572,8 @@ impl CoordinatorState {
                 self.decided.extend(losses);
             }
             Err(failure) => {
-                let (called, late) = (forming.called().cloned().collect(), forming.late_ones());
+                let called = forming.called().cloned().collect();
+                let late = forming.late_ones();
                 self.groups.remove(key);
                 self.decide(
                     at,

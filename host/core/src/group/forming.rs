@@ -269,10 +269,8 @@ impl PendingConstruct {
             self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
         if is_left_to_nobody {
             let anew = PendingConstruct::new(self.deadline);
-            let (joined, refused) = (
-                std::mem::take(&mut self.joined),
-                std::mem::take(&mut self.refused),
-            );
+            let joined = std::mem::take(&mut self.joined);
+            let refused = std::mem::take(&mut self.refused);
             *self = PendingConstruct {
                 joined,
                 refused,

@@ -51,7 +51,8 @@ pub(super) fn of(
             )
         }
         _ => {
-            let (first, second) = (key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0, key);
+            let first = key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0;
+            let second = key;
             return Err(JobControlError::Several { first, second });
         }
     };

@@ -97,7 +97,8 @@ fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, Pattern
         return Err(PatternError::Malformed);
     }
     let one = names(&repetition.sub, most)?;
-    let (mut times, mut all) = (vec![String::new()], Vec::new());
+    let mut times = vec![String::new()];
+    let mut all = Vec::new();
     for count in 0..=max {
         if count >= repetition.min {
             all.extend(times.iter().cloned());

@@ -65,7 +65,8 @@ pub fn expand(text: &str, most: usize) -> Result<Vec<String>, NodesError> {
         Some(inner) => (inner, Form::Generated),
         None => (text, Form::Written),
     };
-    let (mut nodes, mut known) = (Vec::new(), BTreeSet::new());
+    let mut nodes = Vec::new();
+    let mut known = BTreeSet::new();
     let mut room = most;
     for item in items(text) {
         let names = match item.trim() {
@@ -92,7 +93,8 @@ enum Form {
 
 /// Splits a text at the commas outside of brackets of any kind.
 fn items(text: &str) -> impl Iterator<Item = &str> {
-    let (mut in_brackets, mut depth) = (false, 0_usize);
+    let mut in_brackets = false;
+    let mut depth = 0_usize;
     text.split(move |character| {
         match character {
             '[' => in_brackets = true,
@@ -198,10 +200,8 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
     for range in ranges.split(',') {
         let wrong = || NodesError::Range(quoted(range));
         let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (
-            number(low).ok_or_else(wrong)?,
-            number(high).ok_or_else(wrong)?,
-        );
+        let first = number(low).ok_or_else(wrong)?;
+        let last = number(high).ok_or_else(wrong)?;
         // Numbers of nine digits are far below the end of the range, so the sum never saturates.
         let count = last.checked_sub(first).ok_or_else(wrong)?.saturating_add(1);
         if usize::try_from(count)

@@ -95,7 +95,8 @@ pub fn read(
         words.take(info)?;
     }
     let targets = || resolve_targets(caller, targets, &ranks);
-    let (name, mail) = (words.name.take(), words.mail.take());
+    let name = words.name.take();
+    let mail = words.mail.take();
     Ok(ParsedJobControl {
         name,
         action: words.action(targets)?,

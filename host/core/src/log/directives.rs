@@ -42,8 +42,11 @@ impl Directives {
     /// Fails if a value has the wrong type or is too long.
     pub fn read(request: &LogRequest) -> Result<Directives, Malformed> {
         let mut read = Directives::default();
-        let (mut generate, mut output, mut aggregate) = (false, false, true);
-        let (mut name, mut value) = (None, None);
+        let mut generate = false;
+        let mut output = false;
+        let mut aggregate = true;
+        let mut name = None;
+        let mut value = None;
         for info in request.directives.iter().chain(&request.data) {
             let is = |key| info.key == key;
             if is(key::PMIX_LOG_ONCE) {

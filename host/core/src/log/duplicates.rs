@@ -206,7 +206,8 @@ impl LoggedRequest {
             .filter(takes_text)
             .map(|channel| Info::new(channel.clone(), words.clone()))
             .collect();
-        let (source, directives) = (self.source.clone(), self.prefix.clone());
+        let source = self.source.clone();
+        let directives = self.prefix.clone();
         let is_told = more > 0 && !data.is_empty();
         let request = LogRequest {
             source,

@@ -307,7 +307,8 @@ pub fn route(
                 )
             }
         };
-    let (once, origin) = (once.unwrap_or(settings.once), arrival.origin);
+    let once = once.unwrap_or(settings.once);
+    let origin = arrival.origin;
     Ok(LogRun {
         request,
         of_modules,
@@ -543,7 +544,9 @@ impl PendingChannel {
             directives,
             ..
         } = &**request;
-        let (source, identity, timestamp) = (source.clone(), *identity, *timestamp);
+        let source = source.clone();
+        let identity = *identity;
+        let timestamp = *timestamp;
         Arc::new(LogRequest {
             source,
             identity,

@@ -109,10 +109,8 @@ impl LogArrival {
     /// `PMIX_LOG_SYSLOG` is the global syslog if a module, the gateway or the host environment
     /// serves it, and else the local one.
     pub(super) fn attempts(&self, channel: &Key, modules: &[Key]) -> VecDeque<Attempt> {
-        let (global, local) = (
-            Key::from(key::PMIX_LOG_GLOBAL_SYSLOG),
-            Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
-        );
+        let global = Key::from(key::PMIX_LOG_GLOBAL_SYSLOG);
+        let local = Key::from(key::PMIX_LOG_LOCAL_SYSLOG);
         let of = |channel: &Key| self.direct_attempts(channel, modules);
         let attempts = if *channel != key::PMIX_LOG_SYSLOG {
             of(channel)
@@ -170,11 +168,9 @@ mod tests {
             Key::from(key::PMIX_LOG_STDOUT),
             Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
         ];
-        let (module, gateway, host) = (
-            LogDestination::Module,
-            LogDestination::Gateway,
-            LogDestination::Host,
-        );
+        let module = LogDestination::Module;
+        let gateway = LogDestination::Gateway;
+        let host = LogDestination::Host;
         for (origin, elsewhere, stdout, syslog, email) in [
             (Client, NotElsewhere, vec![module], vec![module], vec![host]),
             (

@@ -367,7 +367,8 @@ fn measured_procs(
             key::PMIX_MONITOR_TARGET_NETS,
         )?));
     }
-    let (mut named, mut pids) = (Vec::new(), BTreeSet::new());
+    let mut named = Vec::new();
+    let mut pids = BTreeSet::new();
     for info in directives {
         if info.key == key::PMIX_MONITOR_TARGET_PROCS {
             let procs = info.value.as_procs();

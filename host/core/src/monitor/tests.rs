@@ -116,10 +116,8 @@ fn day_of_ten_thousand_procs_reports_each_silence_once_in_time() {
     let mut expected = Vec::new();
     let procs: Vec<Proc> = (0..PROCS).map(proc).collect();
     for rank in 0..PROCS {
-        let (time, drops) = (
-            300 * (1 + dice.throw(10)),
-            u32::try_from(dice.throw(3)).unwrap(),
-        );
+        let time = 300 * (1 + dice.throw(10));
+        let drops = u32::try_from(dice.throw(3)).unwrap();
         book.begin(&procs[rank as usize], UID, beating(None, time, drops))
             .unwrap();
         let mut last = 0;
@@ -139,7 +137,8 @@ fn day_of_ten_thousand_procs_reports_each_silence_once_in_time() {
             beats.entry(at).or_default().push(rank);
         }
     }
-    let (mut told, mut noted) = (Vec::new(), Noted::new());
+    let mut told = Vec::new();
+    let mut noted = Noted::new();
     assert_eq!(book.tick(MonotonicTime(0)), []);
     for (at, ranks) in beats.range(..DAY) {
         run(
@@ -217,7 +216,9 @@ proptest! {
     #[test]
     fn each_silence_is_told_once(steps in proptest::collection::vec(step(), 1..80)) {
         let mut book = MonitorTable::new(LIMITS);
-        let (mut now, mut told, mut noted) = (0, Vec::new(), Noted::new());
+        let mut now = 0;
+        let mut told = Vec::new();
+        let mut noted = Noted::new();
         let (mut lives, mut beats): (Vec<Life>, Vec<(u32, u64)>) = (Vec::new(), Vec::new());
         for step in steps {
             let end = |lives: &mut Vec<Life>, rank, id: Option<Option<u8>>| {
@@ -289,7 +290,8 @@ proptest! {
         let mut last_stat = FileStat { size: 1, accessed: 1, modified: 1 };
         prop_assert_eq!(book.opened(watch, Some(last_stat)), Some(TO));
         prop_assert_eq!(book.tick(MonotonicTime(0)), []);
-        let (mut told, mut at) = (Vec::new(), 0);
+        let mut told = Vec::new();
+        let mut at = 0;
         for (look, lives) in news.iter().enumerate() {
             at += 3000;
             prop_assert_eq!(book.deadline(), Some(MonotonicTime(at)), "no drift");

@@ -115,7 +115,8 @@ impl Published {
             }
             None => {
                 self.next_wait += 1;
-                let (id, timeout) = (WaitId(self.next_wait), lookup.timeout);
+                let id = WaitId(self.next_wait);
+                let timeout = lookup.timeout;
                 shelf.wait(id, by.proc.clone(), lookup);
                 Ok(LookupResult::Waits(id, timeout))
             }

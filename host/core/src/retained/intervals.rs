@@ -83,7 +83,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set(ops in prop::collection::vec((any::<bool>(), 0..40u64), 0..200)) {
-            let (mut ours, mut model) = (Intervals::default(), BTreeSet::new());
+            let mut ours = Intervals::default();
+            let mut model = BTreeSet::new();
             for (adds, number) in ops {
                 if adds {
                     prop_assert_eq!(ours.insert(Seq(number)), model.insert(number));

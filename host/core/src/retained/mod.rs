@@ -223,7 +223,8 @@ impl Retained {
         head: &EventSummary,
     ) {
         let RetentionLimits { index, .. } = self.limits;
-        let (wanted, is_room) = (owed.len() + late.len(), self.index_bytes() <= index);
+        let wanted = owed.len() + late.len();
+        let is_room = self.index_bytes() <= index;
         // One user may use half of the index, so that others can use the rest.
         let has_room = |uid| is_room && self.users.bytes_of(uid, EVENT_OVERHEAD_BYTES) <= index / 2;
         // A proc that is owed an event may also have a lagging connection.

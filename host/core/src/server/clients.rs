@@ -372,7 +372,8 @@ impl ClientTable {
         uid: u32,
         settings: &StateSettings,
     ) -> Result<(), ConnectionRefusal> {
-        let (all, own) = (settings.max_tools, settings.max_tools_per_user);
+        let all = settings.max_tools;
+        let own = settings.max_tools_per_user;
         let is_bounded = self.is_bounded(uid);
         if is_bounded && self.tools.count_of(uid) >= own {
             return Err(ConnectionRefusal::TooManyToolsOfUser { uid, max: own });

@@ -22,13 +22,11 @@ impl ServerState {
         let mut actions = self.evict(&spec.nspace);
         // Events retained for former procs of this name are not for the new ones.
         self.events.free_job(&spec.nspace);
-        let (nspace, facts) = (
-            spec.nspace.clone(),
-            JobSummary {
-                size: spec.size(),
-                owner: spec.identity,
-            },
-        );
+        let nspace = spec.nspace.clone();
+        let facts = JobSummary {
+            size: spec.size(),
+            owner: spec.identity,
+        };
         self.clients.add_job(spec);
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.events.with_pending_actions(actions)

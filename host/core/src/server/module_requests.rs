@@ -102,7 +102,8 @@ impl ServerState {
         }
         // A module must not log in the name of a proc of another owner.
         let about = about.filter(|proc| self.is_of(owner, proc));
-        let (source, identity) = (about.or(requester), Some(identity));
+        let source = about.or(requester);
+        let identity = Some(identity);
         self.permit_log(
             answer_to(number),
             LogRequest {

@@ -231,7 +231,8 @@ impl Sim {
             Some(Value::DataArray(array)) => array.as_procs().unwrap(),
             _ => Vec::new(),
         };
-        let (group, about) = (group.to_owned(), about.clone());
+        let group = group.to_owned();
+        let about = about.clone();
         self.heard.extend(procs.iter().map(|proc| Heard {
             proc: proc.clone(),
             code,

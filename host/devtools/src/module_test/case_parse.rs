@@ -335,7 +335,8 @@ impl<'de> Deserialize<'de> for CaseTime {
 }
 
 fn moment(of: toml::value::Datetime) -> Option<CaseTime> {
-    let (date, time) = (of.date?, of.time?);
+    let date = of.date?;
+    let time = of.time?;
     let offset = match of.offset? {
         toml::value::Offset::Z => 0,
         toml::value::Offset::Custom { minutes } => i64::from(minutes),

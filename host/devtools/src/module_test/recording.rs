@@ -60,7 +60,9 @@ pub(super) fn is_recording(text: &str) -> bool {
 /// Converts the events of a recording into cases. The result of the handler `module` becomes the
 /// expectation; the results of earlier handlers become the chain results.
 pub(super) fn cases(file: &Path, text: &str, module: &str) -> Result<RecordedCase, CaseError> {
-    let (mut cases, mut left_out, mut offset) = (Vec::new(), Vec::new(), 0);
+    let mut cases = Vec::new();
+    let mut left_out = Vec::new();
+    let mut offset = 0;
     for (at, line) in text.split_inclusive('\n').enumerate() {
         if !line.trim().is_empty() {
             let seen: RecordedNames = serde_json::from_str(line).map_err(|error| {

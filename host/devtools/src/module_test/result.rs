@@ -189,7 +189,8 @@ impl CaseResult {
             compare.compare_lists("infos", lines(&infos(wanted.clone())), lines(&self.infos));
         }
         if let Some(wanted) = &expect.includes {
-            let (wanted, got) = (lines(&infos(wanted.clone())), lines(&self.infos));
+            let wanted = lines(&infos(wanted.clone()));
+            let got = lines(&self.infos);
             if !wanted.iter().all(|line| got.contains(line)) {
                 compare.compare_lists("infos, to be among them", wanted, got);
             }

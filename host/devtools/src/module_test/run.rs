@@ -107,7 +107,8 @@ impl Loaded {
             of.limits,
             services,
         )?;
-        let (mut refused, mut failure) = (None, None);
+        let mut refused = None;
+        let mut failure = None;
         let wishes = match module.init(&settings.0) {
             Ok(wishes) => wishes,
             Err(error) => {
@@ -248,7 +249,8 @@ impl Loaded {
         match role.filter(|role| !self.module.has_role(*role)) {
             None => Ok(()),
             Some(role) => {
-                let (case, module) = (case.name.clone(), self.module.name().to_owned());
+                let case = case.name.clone();
+                let module = self.module.name().to_owned();
                 Err(TrialError::Role {
                     case,
                     role: role.name(),

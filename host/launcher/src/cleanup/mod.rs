@@ -247,7 +247,8 @@ fn paths_of(cleanup: &Cleanup) -> usize {
 fn is_plain(path: &Path) -> bool {
     let mut parts = path.components();
     let below = parts.next() == Some(Component::RootDir);
-    let (mut count, mut plain) = (0, true);
+    let mut count = 0;
+    let mut plain = true;
     for part in parts {
         count += 1;
         plain &= matches!(part, Component::Normal(_));

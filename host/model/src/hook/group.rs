@@ -53,7 +53,8 @@ impl HookSubject for GroupSubject {
     }
 
     fn summary(&self, targets: usize) -> String {
-        let (kind, name) = (self.kind, self.name.as_deref().unwrap_or("(no name)"));
+        let kind = self.kind;
+        let name = self.name.as_deref().unwrap_or("(no name)");
         format!("{kind} of group {name:?} with {}", counted(targets, "proc"))
     }
 

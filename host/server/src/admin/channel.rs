@@ -102,8 +102,9 @@ async fn listen(socket: AdminSocket, dispatcher: Arc<AdminDispatcher>, access: A
         tokio::select! {
             accepted = socket.listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (dispatcher, access, refusals) =
-                        (dispatcher.clone(), access.clone(), refusals.clone());
+                    let dispatcher = dispatcher.clone();
+                    let access = access.clone();
+                    let refusals = refusals.clone();
                     // Error level, so that the span is enabled at all log levels.
                     let span = tracing::error_span!("admin call", uid = field::Empty, pid = field::Empty);
                     let call = async move {
@@ -155,7 +156,8 @@ async fn serve(
         }
     };
     let (mut reader, mut writer) = stream.into_split();
-    let (who, has_group) = (access.who(), access.has_group());
+    let who = access.who();
+    let has_group = access.has_group();
     // The lookup of groups may wait for a directory service.
     if !tokio::task::spawn_blocking(move || access.allows(caller))
         .await

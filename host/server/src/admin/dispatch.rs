@@ -327,11 +327,9 @@ impl AdminDispatcher {
         // The modules of the job run before the caller gets the reply and starts the procs.
         self.jobs_changed().await;
         // The command is unknown here: only the external launcher knows it.
-        let (recorded, size, command) = (
-            nspace.clone(),
-            job.size,
-            format!("(registered for user {uid})"),
-        );
+        let recorded = nspace.clone();
+        let size = job.size;
+        let command = format!("(registered for user {uid})");
         self.store(move |store, at| {
             store.job_started(JobStart {
                 nspace: &recorded,

@@ -232,7 +232,8 @@ fn check_directory(path: &Path, dir: &Path) -> Result<(), SocketError> {
             doing: "reading the metadata of its directory",
             source,
         })?;
-        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let owner = found.uid();
+        let mode = found.mode() & 0o7777;
         // A sticky ancestor is safe, since only its owner can rename an entry. The socket's own
         // directory must not be writable by others at all: they could bind the name first.
         let closed = mode & WRITE_BY_OTHERS == 0 || (depth > 0 && mode & STICKY != 0);
@@ -342,11 +343,9 @@ mod tests {
     #[tokio::test]
     async fn socket_stays_in_checked_directory_despite_later_links() {
         let dir = tempfile::tempdir().unwrap();
-        let (checked, other, link) = (
-            dir.path().join("checked"),
-            dir.path().join("other"),
-            dir.path().join("link"),
-        );
+        let checked = dir.path().join("checked");
+        let other = dir.path().join("other");
+        let link = dir.path().join("link");
         fs::create_dir(&checked).unwrap();
         fs::create_dir(&other).unwrap();
         std::os::unix::fs::symlink(&checked, &link).unwrap();

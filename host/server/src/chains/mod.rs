@@ -212,11 +212,9 @@ impl Chains {
         metrics: Arc<Metrics>,
         shadows: Shadows,
     ) -> Chains {
-        let (under_way, numbered, stopped) = (
-            AtomicUsize::new(0),
-            AtomicU64::new(0),
-            AtomicBool::new(false),
-        );
+        let under_way = AtomicUsize::new(0);
+        let numbered = AtomicU64::new(0);
+        let stopped = AtomicBool::new(false);
         let shared = Arc::new(SharedChain {
             notices,
             metrics,

@@ -130,11 +130,9 @@ impl ChainWorker {
         if run.is_empty() {
             return None;
         }
-        let (source, meters, shared) = (
-            passing.entered.source,
-            self.meters.clone(),
-            self.shared.clone(),
-        );
+        let source = passing.entered.source;
+        let meters = self.meters.clone();
+        let shared = self.shared.clone();
         let number = passing.entered.number;
         let walked = on_guest_thread(&self.pool, move || {
             walk(run, (number, source), &meters, &shared)
@@ -160,7 +158,8 @@ impl ChainWorker {
         }
         self.shared.metrics.counters().chain_runs.count();
         for pending in walked.shadows {
-            let (finished, shadows) = (walked.finished.clone(), &self.shared.shadows);
+            let finished = walked.finished.clone();
+            let shadows = &self.shared.shadows;
             shadows.handle(&self.owner, pending, source, finished);
         }
         let steps = Arc::unwrap_or_clone(walked.finished).steps;
@@ -187,7 +186,8 @@ impl ChainWorker {
             }
         }
         for (module, control) in walked.controls {
-            let (owner, module) = (self.owner.clone(), module.name().to_owned());
+            let owner = self.owner.clone();
+            let module = module.name().to_owned();
             self.send_request(HandlerRequest::Control {
                 owner,
                 module,
@@ -294,8 +294,11 @@ fn walk(
     meters: &RoleMeters,
     shared: &SharedChain,
 ) -> ChainRunEnd {
-    let (mut raised, mut changes, mut shadows) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut controls, mut reports) = (Vec::new(), Vec::new());
+    let mut raised = Vec::new();
+    let mut changes = Vec::new();
+    let mut shadows = Vec::new();
+    let mut controls = Vec::new();
+    let mut reports = Vec::new();
     let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {

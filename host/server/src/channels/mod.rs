@@ -355,10 +355,8 @@ impl Channels {
                 return to.tell(malformed.status().into());
             }
         };
-        let (user, subject) = (
-            request.identity.map(|identity| identity.uid),
-            Subject::request(to, run.likeness()),
-        );
+        let user = request.identity.map(|identity| identity.uid);
+        let subject = Subject::request(to, run.likeness());
         let Err(refused) = self.backlog.offer(
             user,
             Logging {
@@ -391,10 +389,8 @@ impl Channels {
     pub(crate) async fn drain(self) {
         self.backlog.close();
         // A timeout drops the handle of the task, which does not end the task.
-        let (stop, drain_timeout) = (
-            self.worker.abort_handle(),
-            self.writer.settings.drain_timeout,
-        );
+        let stop = self.worker.abort_handle();
+        let drain_timeout = self.writer.settings.drain_timeout;
         if tokio::time::timeout(drain_timeout, self.worker)
             .await
             .is_err()

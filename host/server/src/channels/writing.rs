@@ -223,7 +223,8 @@ fn call(pending: PendingChannel, writers: &ChannelModules) -> LogRun {
         return pending.finish(code::PMIX_ERR_NOT_AVAILABLE, Vec::new());
     };
     let mut watch = Stopwatch::start();
-    let (channel, request) = (pending.channel().clone(), pending.request());
+    let channel = pending.channel().clone();
+    let request = pending.request();
     let result = module.log(&ChannelCall {
         channel,
         request,

@@ -202,12 +202,11 @@ impl Decisions {
             let decides = panel.decides;
             let (panel, seated) = watch::channel(Arc::new(panel));
             let (ask, asked) = mpsc::channel(self.queue);
-            let (pool, handle) = (self.pool.clone(), self.handle.clone());
-            let (metrics, shadows, audit) = (
-                self.metrics.clone(),
-                self.shadows.clone(),
-                self.audit.clone(),
-            );
+            let pool = self.pool.clone();
+            let handle = self.handle.clone();
+            let metrics = self.metrics.clone();
+            let shadows = self.shadows.clone();
+            let audit = self.audit.clone();
             self.workers.spawn(
                 PolicyWorker {
                     panel: seated,

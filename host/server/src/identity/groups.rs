@@ -63,7 +63,9 @@ impl GroupNames {
 /// Parses a line `name:password:number:members`.
 fn entry(line: &str) -> Option<(u32, String)> {
     let mut fields = line.split(':');
-    let (name, _, gid) = (fields.next()?, fields.next()?, fields.next()?);
+    let name = fields.next()?;
+    let _ = fields.next()?;
+    let gid = fields.next()?;
     Some((gid.parse().ok()?, name.to_owned())).filter(|(_, name)| !name.is_empty())
 }
 

@@ -273,10 +273,8 @@ mod tests {
     #[tokio::test]
     async fn peer_of_unix_socket_is_the_connecting_process() {
         let (stream, _other) = UnixStream::pair().unwrap();
-        let (uid, gid) = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
         let me = PeerCredentials {
             identity: UserIdentity { uid, gid },
             pid: Some(std::process::id()),

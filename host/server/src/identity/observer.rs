@@ -143,16 +143,12 @@ mod tests {
     fn observer_sees_same_as_server_and_its_exit_is_noticed() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let held = File::from(OwnedFd::from(ours.try_clone().unwrap()));
-        let (me, inode, uid) = (
-            std::process::id(),
-            held.metadata().unwrap().ino(),
-            held.metadata().unwrap().uid(),
-        );
+        let me = std::process::id();
+        let inode = held.metadata().unwrap().ino();
+        let uid = held.metadata().unwrap().uid();
         let observer = thread::spawn(move || observe(theirs).unwrap());
-        let (here, beside) = (
-            ProcessObserver::default(),
-            ProcessObserver::beside(ours).unwrap(),
-        );
+        let here = ProcessObserver::default();
+        let beside = ProcessObserver::beside(ours).unwrap();
         for search in [
             SearchStart::In(me),
             SearchStart::Below(me),

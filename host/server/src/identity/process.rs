@@ -347,7 +347,8 @@ mod tests {
         let sleep: u32 = lines.next().unwrap().unwrap().parse().unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "closed");
         // Another test may be starting a process, which inherits the socket for a moment.
-        let (start, uid) = (Instant::now(), rustix::process::geteuid().as_raw());
+        let start = Instant::now();
+        let uid = rustix::process::geteuid().as_raw();
         while holders(uid, inode)
             .iter()
             .map(|process| process.pid)

@@ -41,7 +41,8 @@ impl MonitorWorker {
 
     /// Executes a file action of the state machine.
     pub(crate) fn look(&self, watch: MonitorId, look: FileLook) {
-        let (files, handle) = (self.files.clone(), self.handle.clone());
+        let files = self.files.clone();
+        let handle = self.handle.clone();
         match look {
             FileLook::Open { path, identity } => {
                 // Add the monitor before the task runs, so that a close meanwhile cancels the
@@ -72,7 +73,8 @@ impl MonitorWorker {
         request: Arc<UsageRequest>,
         identity: UserIdentity,
     ) {
-        let (handle, host) = (self.handle.clone(), self.host.clone());
+        let handle = self.handle.clone();
+        let host = self.host.clone();
         self.work(identity, move || {
             let found = peal_system::usage::measure(&request, identity, &|proc| match host
                 .process_of(proc)

@@ -203,7 +203,8 @@ mod tests {
 
     /// Returns the notices of a listener until no notice can follow, and the number of missed ones.
     fn all(mut listener: Listener) -> (Vec<Notice>, u64) {
-        let (mut notices, mut missed) = (Vec::new(), 0);
+        let mut notices = Vec::new();
+        let mut missed = 0;
         while let Some(item) = listener.blocking_recv() {
             match item {
                 ListenerItem::Notice(notice) => notices.push(notice),
@@ -216,10 +217,8 @@ mod tests {
     #[test]
     fn slow_listener_misses_notices_and_others_and_trail_do_not() {
         let notices = Notices::default();
-        let (slow, choosy) = (
-            notices.listen(|_| true),
-            notices.listen(Notice::is_for_record),
-        );
+        let slow = notices.listen(|_| true);
+        let choosy = notices.listen(Notice::is_for_record);
         let (notices, mut record) = notices.recorded();
         let nspace = Nspace::new("job").unwrap();
         for _ in 0..BACKLOG + 10 {

@@ -99,8 +99,10 @@ impl RendezvousDirectory {
         })?;
         let stat = fstat(&fd).map_err(|error| unfit(error.to_string()))?;
         let own_uid = geteuid().as_raw();
-        let (owner, mode) = (stat.st_uid, stat.st_mode);
-        let (open, sticky) = (mode & 0o022 != 0, mode & 0o1000 != 0);
+        let owner = stat.st_uid;
+        let mode = stat.st_mode;
+        let open = mode & 0o022 != 0;
+        let sticky = mode & 0o1000 != 0;
         match sharing {
             Sharing::Own if owner != own_uid => Err(unfit(format!(
                 "it belongs to user {owner}; it must belong to user {own_uid}"

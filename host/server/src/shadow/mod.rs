@@ -89,7 +89,9 @@ impl Shadows {
         module: Arc<Module>,
         look: impl FnOnce(&Module) -> ShadowCall + Send + 'static,
     ) {
-        let (inner, whose, shadow) = (self.0.clone(), owner.clone(), module.clone());
+        let inner = self.0.clone();
+        let whose = owner.clone();
+        let shadow = module.clone();
         // Do not wait for the pool: a shadow module must never delay live traffic.
         let looked = self.0.pool.try_run(move || {
             let seen = look(&shadow);
@@ -225,11 +227,9 @@ fn call_handler(
     identity: Option<UserIdentity>,
     actual: &ChainEnd,
 ) -> ShadowCall {
-    let (member, event, steps) = (
-        pending.member(),
-        pending.event_with_object(),
-        pending.steps().clone(),
-    );
+    let member = pending.member();
+    let event = pending.event_with_object();
+    let steps = pending.steps().clone();
     let behind = actual.steps.len().saturating_sub(steps.len());
     let about = describe_event(&event);
     let call = EventCall {

@@ -43,7 +43,8 @@ struct ShadowStats {
 impl ShadowStats {
     fn new(digest: Digest) -> ShadowStats {
         let since = now();
-        let (answers, differences) = (BTreeMap::new(), VecDeque::new());
+        let answers = BTreeMap::new();
+        let differences = VecDeque::new();
         ShadowStats {
             digest,
             since,

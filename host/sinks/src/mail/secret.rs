@@ -34,7 +34,8 @@ pub(super) fn password(name: &str, path: &Path) -> Result<String, SinkError> {
     let found = file.metadata().map_err(of)?;
     let me = geteuid().as_raw();
     if (found.uid() != me && found.uid() != 0) || found.mode() & 0o077 != 0 {
-        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let owner = found.uid();
+        let mode = found.mode() & 0o7777;
         return Err(SinkError::Exposed {
             name: name.to_owned(),
             path: path.to_owned(),

@@ -22,7 +22,9 @@ impl Rsyslog {
     pub fn new() -> Rsyslog {
         let certificates = Certificates::new();
         let dir = tempfile::tempdir().unwrap();
-        let (udp, tcp, tls) = (free_port(), free_port(), free_port());
+        let udp = free_port();
+        let tcp = free_port();
+        let tls = free_port();
         let all = Rsyslog {
             dir,
             certificates,

@@ -242,7 +242,8 @@ mod tests {
             Some(Value::Float(number)) => *number,
             other => panic!("{key:?}: {other:?}"),
         };
-        let (resident, all) = (float(key::PMIX_PROC_RSS), float(key::PMIX_PROC_VSIZE));
+        let resident = float(key::PMIX_PROC_RSS);
+        let all = float(key::PMIX_PROC_VSIZE);
         assert!(
             0.5 < resident && resident < all && all <= float(key::PMIX_PROC_PEAK_VSIZE),
             "{resident} of {all} MB"

@@ -143,7 +143,8 @@ impl JobControlRequests {
             targets: targets.clone(),
             directives: given.directives.clone(),
         };
-        let (source, to) = (given.by.requester.clone(), given.by.to);
+        let source = given.by.requester.clone();
+        let to = given.by.to;
         let is_long = matches!(action, JobAction::Restart { .. });
         let work = PendingWork::Host((!is_long).then_some(to));
         let id = self.record_request(
@@ -346,8 +347,10 @@ impl JobControlRequests {
                 job_control::status_of(entry.targets.len(), &entry.not_done)
             }
         };
-        let (operation, targets) = (entry.operation.clone(), entry.targets.clone());
-        let (request_infos, requester) = (entry.infos(), entry.requester.clone());
+        let operation = entry.operation.clone();
+        let targets = entry.targets.clone();
+        let request_infos = entry.infos();
+        let requester = entry.requester.clone();
         let mut actions = vec![Action::JobControlEnded {
             requester: requester.clone(),
             operation,
@@ -386,7 +389,8 @@ impl JobControlRequests {
             return Vec::new();
         };
         let mut mail = mail.clone();
-        let (state, what) = (entry.state(), entry.operation.to_string());
+        let state = entry.state();
+        let what = entry.operation.to_string();
         let subject = format!("{what}: {state}");
         let lines = entry
             .not_done
@@ -429,7 +433,8 @@ impl JobControlRequests {
             key::PMIX_LOG_EMAIL,
             Value::DataArray(DataArray::infos(mail)),
         )];
-        let (source, identity) = (entry.requester.clone(), entry.identity);
+        let source = entry.requester.clone();
+        let identity = entry.identity;
         let request = LogRequest {
             source,
             identity,

@@ -397,7 +397,8 @@ impl DataExchange {
         procs: NamedProcs,
         arrival: FenceArrival,
     ) -> Vec<Action> {
-        let (source, to) = (&arrival.proc, arrival.request);
+        let source = &arrival.proc;
+        let to = arrival.request;
         if self.fences.is_busy(source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }

@@ -139,7 +139,8 @@ impl EventDelivery {
             return Vec::new();
         };
         let no_interests = PeerRegistrations::default();
-        let (events, bytes) = (ctx.settings.event_batch, ctx.settings.event_batch_bytes);
+        let events = ctx.settings.event_batch;
+        let bytes = ctx.settings.event_batch_bytes;
         let batch = Batch {
             events,
             bytes,
@@ -274,10 +275,8 @@ impl Feeding<'_> {
 
     /// Decides the same with the event's contents, where the summary leaves it open.
     fn is_recipient(&self, next: &NextRetained, coverage: Coverage, event: &Event) -> bool {
-        let (is_meant, is_covered) = (
-            next.claim == DeliveryReason::Entitled,
-            coverage == Coverage::Covered,
-        );
+        let is_meant = next.claim == DeliveryReason::Entitled;
+        let is_covered = coverage == Coverage::Covered;
         if is_meant && is_covered {
             return true;
         }
@@ -288,7 +287,8 @@ impl Feeding<'_> {
 
     /// Adds to the event the number of missed events of its class that were not reported yet.
     fn add_missed_count(&mut self, head: &EventSummary, event: Arc<Event>) -> Arc<Event> {
-        let (proc, interests) = (&self.peer.proc, self.interests);
+        let proc = &self.peer.proc;
+        let interests = self.interests;
         let missed = match head.class {
             Class::Environment => self.log.take_missed(self.id),
             Class::JobSpecific => self

@@ -111,8 +111,10 @@ pub(super) struct HostRegistrations {
 impl HostRegistrations {
     /// Adds a client's registration for environment events.
     pub(super) fn add_registration(&mut self, registration: ClientRegistration) -> Granted {
-        let (id, peer) = (HostRegistrationId(self.next), registration.to.peer);
-        let (mut new, mut on) = (Vec::new(), BTreeSet::new());
+        let id = HostRegistrationId(self.next);
+        let peer = registration.to.peer;
+        let mut new = Vec::new();
+        let mut on = BTreeSet::new();
         // A registration for every code that is not acknowledged may still be refused, so it covers
         // nothing yet.
         let covers_all = self

@@ -320,7 +320,8 @@ impl ServerState {
     }
 
     pub(super) fn carry_out(&mut self, steps: Vec<GroupAction>) -> Vec<Action> {
-        let (mut actions, mut told) = (Vec::new(), None);
+        let mut actions = Vec::new();
+        let mut told = None;
         for step in steps {
             match step {
                 GroupAction::Send { to, message } => {

@@ -26,7 +26,9 @@ pub(super) fn group_reply(
             }
         }
         GroupCallResult::Failed(group::GroupFailure { status, reason, .. }) => {
-            let (members, jobs, infos) = (Vec::new(), Vec::new(), vec![policy::reason(reason)]);
+            let members = Vec::new();
+            let jobs = Vec::new();
+            let infos = vec![policy::reason(reason)];
             Reply::Group(
                 GroupResult {
                     status,

@@ -43,7 +43,8 @@ impl GroupStatus {
 pub(in crate::server) fn groups_of_user(groups: &Groups, uid: u32) -> Vec<GroupStatus> {
     let theirs = groups.known().filter(|(key, _)| key.uid == uid || uid == 0);
     let status = |(key, formed): (&GroupKey, &Arc<Formed>)| {
-        let (name, context_id) = (key.name.called()?.clone(), formed.context_id);
+        let name = key.name.called()?.clone();
+        let context_id = formed.context_id;
         Some(GroupStatus {
             uid: key.uid,
             name,

@@ -229,11 +229,9 @@ impl ServerState {
         procs: &[Proc],
     ) -> Result<(), DeniedVerdict> {
         let targets = self.clients.targets(procs);
-        let (requester, identity, server) = (
-            recipient.requester.as_ref(),
-            recipient.identity,
-            self.clients.server(),
-        );
+        let requester = recipient.requester.as_ref();
+        let identity = recipient.identity;
+        let server = self.clients.server();
         let case = RuleRequest {
             requester,
             identity,

@@ -102,7 +102,8 @@ impl ServerState {
         };
         let request = self.policy_request(subject, requester, &about);
         let denial = |verdict| {
-            let (requester, reply) = (Some(proc.clone()), DenialReply::Silent);
+            let requester = Some(proc.clone());
+            let reply = DenialReply::Silent;
             let recipient = DenialRecipient::new(hook, requester, Some(identity), reply);
             AdmissionCheck::Shut(recipient.about(&request.targets).denial(verdict))
         };
@@ -168,7 +169,8 @@ impl ServerState {
             }
             _ => DenialReply::Status(to),
         };
-        let (requester, identity) = (by.requester.clone(), by.identity);
+        let requester = by.requester.clone();
+        let identity = by.identity;
         let recipient = DenialRecipient::new(hook, Some(source.clone()), identity, reply);
         if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.is_policed(hook) {
             let (subject, operation) = match request {
@@ -319,7 +321,9 @@ impl ServerState {
         to: RequestId,
         mut request: LogRequest,
     ) -> Vec<Action> {
-        let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
+        let hook = Hook::Log;
+        let requester = request.source.clone();
+        let identity = request.identity;
         let subject = PolicySubject::Log(LogSubject {
             data: mem::take(&mut request.data),
             directives: mem::take(&mut request.directives),
@@ -342,7 +346,8 @@ impl ServerState {
         directives: Vec<Info>,
         apps: Vec<App>,
     ) -> Vec<Action> {
-        let (requester, identity) = (Some(source.clone()), self.clients.identity_of(to.peer));
+        let requester = Some(source.clone());
+        let identity = self.clients.identity_of(to.peer);
         let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
         let procs = started_for(&directives, &infos);
         let subject = PolicySubject::Spawn(SpawnSubject {
@@ -415,7 +420,8 @@ impl ServerState {
         recipient: DenialRecipient,
         operation: GatedOperation,
     ) -> Vec<Action> {
-        let (bytes, recipient) = (bytes_of(&request), recipient.about(&request.targets));
+        let bytes = bytes_of(&request);
+        let recipient = recipient.about(&request.targets);
         if self.gate.is_full(
             &self.settings,
             recipient.hook,
