@@ -64,7 +64,8 @@ impl ProgramComparison {
     /// Returns the lines under both servers, Peal's first. Fails if there are fewer than expected.
     #[track_caller]
     pub fn under_both(&self) -> (Vec<String>, Vec<String>) {
-        let (ours, theirs) = (self.under_peal(), self.under_the_c_server());
+        let ours = self.under_peal();
+        let theirs = self.under_the_c_server();
         assert!(
             ours.len() >= self.lines,
             "{} printed next to nothing: {ours:?}",

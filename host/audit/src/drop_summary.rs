@@ -1,5 +1,5 @@
 //! Summary of records that were dropped to free room or because of their age.
-use peal_store::Outline;
+use peal_store::RowSummary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct DropSummary {
 
 impl DropSummary {
     /// Adds a record that is dropped.
-    pub(crate) fn add(summary: &mut Option<DropSummary>, row: &Outline) {
+    pub(crate) fn add(summary: &mut Option<DropSummary>, row: &RowSummary) {
         let first = || DropSummary {
             from: row.seq,
             to: row.seq,

@@ -79,10 +79,8 @@ impl AuditEntry {
                 cause,
                 changes,
             } => {
-                let (what, why) = (
-                    shortened(&format!("version {version}, {cause}")),
-                    joined(changes),
-                );
+                let what = shortened(&format!("version {version}, {cause}"));
+                let why = joined(changes);
                 Gist {
                     what,
                     why,
@@ -121,7 +119,7 @@ impl AuditEntry {
 
 impl DecisionEntry {
     pub(crate) fn gist(&self) -> Gist {
-        let why = match (self.ruling, reasons(&self.reasons)) {
+        let why = match (self.verdict, reasons(&self.reasons)) {
             (DecisionKind::Granted, _) => String::new(),
             (DecisionKind::Denied(status), reasons) if reasons.is_empty() => status.to_string(),
             (DecisionKind::Denied(_), reasons) => reasons,
@@ -129,7 +127,7 @@ impl DecisionEntry {
         Gist {
             by: decided_by(&self.by),
             why,
-            ..asked(&self.hook, &self.asked)
+            ..request_gist(&self.hook, &self.request)
         }
     }
 }
@@ -195,7 +193,9 @@ fn of_call(call: &CallEntry, module: Option<&str>) -> Gist {
             what: format!("event {}", call.event.code),
             ..Gist::default()
         },
-        CallSubject::Policy(call) => asked(call.request.matter.hook().name(), &call.request),
+        CallSubject::Policy(call) => {
+            request_gist(call.request.subject.hook().name(), &call.request)
+        }
         CallSubject::Log(_) => Gist {
             what: "log".to_owned(),
             ..Gist::default()
@@ -214,17 +214,15 @@ fn of_call(call: &CallEntry, module: Option<&str>) -> Gist {
 }
 
 /// Returns the summary of a request without decider and reason.
-fn asked(hook: &str, request: &PolicyRequest) -> Gist {
-    let mut what = hook.to_owned();
-    if let PolicySubject::Event { code, .. } = request.matter {
-        what.push_str(&format!(" {code}"));
-    }
-    if !request.codes.is_empty() {
-        what.push_str(&format!(
-            " for {}",
-            named(request.codes.iter().map(ToString::to_string).collect())
-        ));
-    }
+fn request_gist(hook: &str, request: &PolicyRequest) -> Gist {
+    let what = match &request.subject {
+        PolicySubject::Event(subject) => format!("{hook} {}", subject.code),
+        PolicySubject::Registration(subject) if !subject.codes.is_empty() => {
+            let codes = subject.codes.iter().map(ToString::to_string).collect();
+            format!("{hook} for {}", named(codes))
+        }
+        _ => hook.to_owned(),
+    };
     let targets = request
         .targets
         .iter()

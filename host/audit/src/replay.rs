@@ -80,7 +80,7 @@ pub enum ReplayDifference {
     /// The call used more or less of a resource.
     Usage {
         /// The resource.
-        what: &'static str,
+        resource: &'static str,
         /// The recorded amount.
         was: u64,
         /// The present amount.
@@ -97,7 +97,7 @@ impl fmt::Display for ReplayDifference {
             ReplayDifference::HostCall { number, was, is } => {
                 write!(f, "host call {number}: {} -> {}", shown(was), shown(is))
             }
-            ReplayDifference::Usage { what, was, is } => write!(f, "{what}: {was} -> {is}"),
+            ReplayDifference::Usage { resource, was, is } => write!(f, "{resource}: {was} -> {is}"),
         }
     }
 }
@@ -336,6 +336,7 @@ impl<'a> Running<'a> {
                 let is_blinded = record.number > next || has_secret(record)?;
                 let trust = if is_blinded { Trust::Blinded } else { trust };
                 let compared = self.compared(record, again, is_itself)?;
+                // A failed call ends its instance, in the server and here.
                 if !matches!(record.end, CallEnd::Failed(_)) {
                     *self = Running::Yes(instance, trust, record.number + 1);
                 }
@@ -398,7 +399,8 @@ fn outcome_differences(
     was: &CallRecord,
     is: &CallRecord,
 ) -> Result<Vec<ReplayDifference>, ReplayError> {
-    let (before, now) = (outcome(&was.end), outcome(&is.end));
+    let before = outcome(&was.end);
+    let now = outcome(&is.end);
     if same_end(was, is)? {
         return Ok(Vec::new());
     }
@@ -420,9 +422,10 @@ fn all_differences(
     let mut differences = outcome_differences(was, is)?;
     let calls = was.host_calls.len().max(is.host_calls.len());
     for at in 0..calls {
-        let (before, now) = (was.host_calls.get(at), is.host_calls.get(at));
+        let before = was.host_calls.get(at);
+        let now = is.host_calls.get(at);
         if !same(&before, &now)? {
-            let shown = |call: Option<&HostCall>| call.map(|call| call.ask.name().to_owned());
+            let shown = |call: Option<&HostCall>| call.map(|call| call.request.name().to_owned());
             differences.push(ReplayDifference::HostCall {
                 number: at + 1,
                 was: shown(before),
@@ -434,9 +437,9 @@ fn all_differences(
     // A call ended by a clock was interrupted after the last count, so its usage cannot be
     // compared.
     if !was_timed_out(was) {
-        let mut used = |what, was: u64, is: u64| {
+        let mut used = |resource, was: u64, is: u64| {
             if was != is {
-                differences.push(ReplayDifference::Usage { what, was, is });
+                differences.push(ReplayDifference::Usage { resource, was, is });
             }
         };
         used(
@@ -456,7 +459,7 @@ fn all_differences(
 }
 
 fn was_timed_out(was: &CallRecord) -> bool {
-    matches!(&was.end, CallEnd::Failed(failure) if matches!(failure.limit, Some(LimitKind::CallTime | LimitKind::HostTime)))
+    matches!(&was.end, CallEnd::Failed(failure) if matches!(failure.limit, Some(LimitKind::CallTime | LimitKind::HostCallTime)))
 }
 
 /// Returns true if both ended in the same way. A call that a clock ended may be ended by fuel in
@@ -465,7 +468,7 @@ fn same_end(was: &CallRecord, is: &CallRecord) -> Result<bool, ReplayError> {
     match (&was.end, &is.end) {
         (CallEnd::Failed(before), CallEnd::Failed(now)) => Ok(match (before.limit, now.limit) {
             (Some(LimitKind::CallTime), Some(LimitKind::Fuel | LimitKind::CallTime)) => true,
-            (Some(LimitKind::HostTime), limit) => limit == Some(LimitKind::HostTime),
+            (Some(LimitKind::HostCallTime), limit) => limit == Some(LimitKind::HostCallTime),
             _ => {
                 before.kind == now.kind && before.limit == now.limit && before.reason == now.reason
             }

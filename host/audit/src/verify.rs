@@ -58,7 +58,7 @@ pub enum Finding {
         /// The sealed record.
         seq: u64,
         /// The kind of seal.
-        what: &'static str,
+        kind: &'static str,
     },
     /// Bytes that records refer to are missing or differ.
     Bytes {
@@ -101,8 +101,8 @@ impl fmt::Display for Finding {
                     after + 1
                 )
             }
-            Finding::Unsealed { seq, what } => {
-                write!(f, "the {what} at record {seq} is not signed by this key")
+            Finding::Unsealed { seq, kind } => {
+                write!(f, "the {kind} at record {seq} is not signed by this key")
             }
             Finding::Bytes { seq, digest } => {
                 write!(
@@ -177,6 +177,7 @@ pub fn verify(
     let anchor = source.seal(SealKind::Anchor)?;
     if let Some(anchor) = &anchor {
         check.expect(anchor.clone());
+        // The server dropped all before the anchor, so the chain begins there.
         check.last = anchor.row();
     }
     let begins = check.last.0;
@@ -186,7 +187,7 @@ pub fn verify(
             Some(range) => check.expect_dropped(range, begins),
             None => check.found(Finding::Unsealed {
                 seq: rows.last,
-                what: "statement of what was dropped",
+                kind: "statement of what was dropped",
             }),
         }
     }
@@ -196,6 +197,7 @@ pub fn verify(
         .for_each(|seal| check.expect(seal));
     elsewhere
         .iter()
+        // A seal of a dropped record has nothing to be compared with.
         .filter(|seal| seal.row().0 > begins)
         .cloned()
         .for_each(|seal| check.expect(seal));
@@ -203,6 +205,7 @@ pub fn verify(
     source.each::<AuditError>(&Filter::default(), |row| {
         check.bytes(source, &row)?;
         waiting.push_back(row);
+        // A displaced record is looked for among the rows that follow, so some are read ahead.
         if waiting.len() > WINDOW {
             check.next(&mut waiting);
         }
@@ -237,7 +240,9 @@ struct TrailCheck<'a> {
 
 impl<'a> TrailCheck<'a> {
     fn new(key: &'a SealPublicKey) -> TrailCheck<'a> {
-        let (expected, dropped, bytes) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let expected = BTreeMap::new();
+        let dropped = BTreeMap::new();
+        let bytes = BTreeSet::new();
         TrailCheck {
             key,
             last: (0, FIRST),
@@ -261,7 +266,7 @@ impl<'a> TrailCheck<'a> {
         } else {
             self.found(Finding::Unsealed {
                 seq,
-                what: seal.what,
+                kind: seal.kind,
             });
         }
     }
@@ -361,6 +366,8 @@ impl<'a> TrailCheck<'a> {
                 .unwrap_or(Finding::Altered { seq: row.seq });
             self.found(finding);
         }
+        // Go on with the hash that is stored: one altered record must not make all later ones seem
+        // altered.
         self.last = (row.seq, row.hash);
         let seals = self.expected.remove(&row.seq).unwrap_or_default();
         if seals.iter().any(|seal| seal.row().1 != row.hash) {
@@ -472,12 +479,12 @@ impl<'a> TrailCheck<'a> {
         match head {
             None if last > 0 => self.found(Finding::Unsealed {
                 seq: last,
-                what: "seal of the last record",
+                kind: "seal of the last record",
             }),
             None => {}
             Some(head) if !head.is_by(self.key) => self.found(Finding::Unsealed {
                 seq: head.row().0,
-                what: head.what,
+                kind: head.kind,
             }),
             Some(head) => match head.row() {
                 (seq, sealed) if seq == last => {

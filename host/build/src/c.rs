@@ -32,6 +32,7 @@ impl Compiler {
         } else {
             command.arg("--target=wasm32-wasi");
         }
+        // A component has no `main`: a reactor exports functions and no `_start`.
         command.arg("-mexec-model=reactor");
         command
     }
@@ -42,6 +43,8 @@ impl Compiler {
             return false;
         };
         let source = scratch.0.join("probe.c");
+        // A clang without the C library of WASI compiles an empty file as well, so the probe needs
+        // `malloc`.
         let text = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
         fs::write(&source, text).is_ok()
             && run_quietly(
@@ -109,6 +112,7 @@ fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
         .map_err(of_file(dir))?;
     let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
+    // The order of a directory differs between machines, and with it the linked bytes.
     files.sort();
     Ok(files)
 }
@@ -130,7 +134,7 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildEr
         }
     }
     Err(BuildError::Missing {
-        what: "clang with wasi-libc".to_owned(),
+        tool: "clang with wasi-libc".to_owned(),
         install: format!(
             "on Debian `apt-get install {}` (`peal module build --install` does that as root), or put zig on PATH, or a WASI SDK at \
              $WASI_SDK_PATH",

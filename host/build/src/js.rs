@@ -29,7 +29,8 @@ pub(crate) fn build(
         .target()
         .canonicalize()
         .map_err(of_file(&project.target()))?;
-    let (file, entry) = (project.dir.join("module.js"), target.join("entry.js"));
+    let file = project.dir.join("module.js");
+    let entry = target.join("entry.js");
     fs::write(
         &entry,
         entry_text(&project.manifest.roles, &relative(&file, &target)),
@@ -120,7 +121,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     // The engine names files relative to the root of modules.
     BuildError::Source {
         file,
-        said: own
+        output: own
             .replace("(/", "(")
             .replace("at /", "at ")
             .trim()
@@ -166,7 +167,7 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildErr
 
 fn missing() -> BuildError {
     BuildError::Missing {
-        what: "componentize-qjs".to_owned(),
+        tool: "componentize-qjs".to_owned(),
         install: format!(
             "run `peal module build --install` (needs npm), or `npm install -g componentize-qjs@{VERSION}` with its directory on PATH"
         ),

@@ -102,7 +102,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     let said = own.replace("\"/0/", "\"").replace("\"/1/", "\"sdk/python/");
     BuildError::Source {
         file,
-        said: said.trim_start_matches('\n').to_owned(),
+        output: said.trim_start_matches('\n').to_owned(),
     }
 }
 
@@ -140,7 +140,7 @@ fn install(into: &Path) -> Result<(), BuildError> {
 
 fn missing() -> BuildError {
     BuildError::Missing {
-        what: "componentize-py".to_owned(),
+        tool: "componentize-py".to_owned(),
         install: format!(
             "run `peal module build --install`, or `pip install componentize-py=={VERSION}` with its directory on PATH"
         ),

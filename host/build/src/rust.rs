@@ -40,6 +40,8 @@ impl Toolchain {
             command
                 .current_dir(dir)
                 .env("RUSTC", "/usr/bin/rustc")
+                // `-Zbuild-std` is for nightly toolchains; this variable lets a stable one accept
+                // it.
                 .env("RUSTC_BOOTSTRAP", "1");
             command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld-19");
         }
@@ -122,6 +124,7 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
         match next(facts) {
             BuildStep::Use(toolchain) => return Ok(toolchain),
             BuildStep::AddTarget => {
+                // Each step is tried once, so the loop ends.
                 facts.rustup = false;
                 facts.active_has_std = add_target() && active_has_std();
             }
@@ -134,7 +137,7 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
             }
             BuildStep::GiveUp => {
                 return Err(BuildError::Missing {
-                    what: format!("a Rust toolchain for {TARGET}"),
+                    tool: format!("a Rust toolchain for {TARGET}"),
                     install: format!(
                         "`rustup target add {TARGET}`, or on Debian `apt-get install {}` (`peal module build --install` does either)",
                         DEBIAN_PACKAGES.join(" ")
@@ -167,6 +170,7 @@ fn add_target() -> bool {
     let mut rustup = Command::new("rustup");
     rustup
         .args(["target", "add", TARGET])
+        // Without a network the next way is tried at once.
         .env("RUSTUP_MAX_RETRIES", "0");
     rustup
         .stdout(Stdio::null())

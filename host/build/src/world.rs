@@ -13,7 +13,7 @@ pub(crate) const WORLD: &str = "peal-module";
 const VERSION: &str = "0.1.0";
 
 /// Interfaces that every module may import without a grant.
-const ALWAYS: [&str; 3] = ["call", "amendment", "exception"];
+const UNGRANTED_INTERFACES: [&str; 3] = ["call", "amendment", "exception"];
 
 /// Returns the world of a component as text. If the compiler removes unused imports, the world has
 /// all capabilities.
@@ -26,7 +26,7 @@ pub fn world(manifest: &Manifest) -> String {
         own
     };
     let mut text = format!("package peal:module;\n\nworld {WORLD} {{\n");
-    for import in ALWAYS.into_iter().chain(asked) {
+    for import in UNGRANTED_INTERFACES.into_iter().chain(asked) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  import peal:pmix/{import}@{VERSION};");
     }

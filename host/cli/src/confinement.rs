@@ -43,11 +43,13 @@ pub fn confine(
     if config.confinement.mode == ConfinementMode::Off {
         return Ok((None, ProcessObserver::default()));
     }
+    // Before the confinement, since a confined process cannot start programs.
     let observer = observer::start()?;
     let raised = needed_access(readable, files, socket)
         .enforce()
         .context("cannot confine the server")?;
-    let (files, calls) = (raised.files, raised.calls);
+    let files = raised.files;
+    let calls = raised.calls;
     match (config.confinement.mode, files, calls) {
         (_, EnforcementLevel::Full, EnforcementLevel::Full) => {}
         (ConfinementMode::Require, ..) => {
@@ -107,6 +109,7 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
             into.insert(path);
         }
         // The directory of the component is read too: it holds the signature and later versions.
+        // A component in the root directory must not open everything.
         read.extend(Some(directory(&module.settings.path)).filter(|dir| dir != Path::new("/")));
     }
     write.extend(writable(config));
@@ -158,7 +161,8 @@ fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
 /// Returns the paths that the server itself writes. Directories that it would create later are
 /// created here, since a rule needs an existing path.
 fn writable(config: &Config) -> Vec<PathBuf> {
-    let (store, audit) = (&config.store.path, &config.audit.path);
+    let store = &config.store.path;
+    let audit = &config.audit.path;
     let records = [
         store,
         audit,
@@ -184,6 +188,7 @@ fn writable(config: &Config) -> Vec<PathBuf> {
         write.push(code);
     }
     if let Some(tools) = config::tool_settings(config, Serves::Session) {
+        // Tools of all users find the server by the files in this directory.
         let _ = DirBuilder::new().mode(0o755).create(&tools.session_dir);
         write.push(tools.session_dir);
         write.extend((tools.serves == Serves::System).then_some(tools.system_dir));
@@ -207,7 +212,12 @@ pub fn blocked_files(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec
 }
 
 fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
-    let at = |key| module.given(key).cloned().unwrap_or(ProblemOrigin::BuiltIn);
+    let at = |key| {
+        module
+            .origin_of(key)
+            .cloned()
+            .unwrap_or(ProblemOrigin::BuiltIn)
+    };
     let shut = |(path, mode): (PathBuf, FilesMode)| {
         let (lets, key) = match mode {
             FilesMode::Read => (raised.can_read(&path), "read_only_paths"),

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Limit of a message's length, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_MESSAGE_BYTES: u64 = 1 << 20;
 /// Exit status if the message was not logged by all channels.
 const NOT_LOGGED: u8 = 1;
 
@@ -28,7 +28,8 @@ struct Outcome {
 /// Sends the log request, and prints the result.
 pub fn run(mut args: Log) -> Result<ExitCode> {
     let message = message(args.message.take())?;
-    let (data, directives) = (data(&args, &message)?, directives(&args));
+    let data = data(&args, &message)?;
+    let directives = directives(&args);
     let Log { server, json, .. } = args;
     let (status, channels) = node::as_tool(async {
         let tool = tool::attach(event::tool_settings(server)?).await?;
@@ -101,11 +102,12 @@ fn message(given: Option<String>) -> Result<String> {
     }
     let mut text = String::new();
     let read = io::stdin()
-        .take(LONGEST + 1)
+        // One byte above the limit shows that the message is too long.
+        .take(MAX_MESSAGE_BYTES + 1)
         .read_to_string(&mut text)
         .context("cannot read the message from standard input")?;
-    if read as u64 > LONGEST {
-        bail!("the message on standard input has more than {LONGEST} bytes");
+    if read as u64 > MAX_MESSAGE_BYTES {
+        bail!("the message on standard input has more than {MAX_MESSAGE_BYTES} bytes");
     }
     Ok(text)
 }
@@ -142,6 +144,7 @@ fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
             ..Info::new((*channel).clone(), value)
         });
     }
+    // A key that names no channel is payload, which a server copies to each available channel.
     if channels.is_empty() {
         data.push(Info::new(key::PMIX_LOG_MSG, Value::string(message)));
         data.extend(
@@ -174,6 +177,7 @@ fn directives(args: &Log) -> Vec<Info> {
     let switches: [(KeyName, bool); 5] = [
         (key::PMIX_LOG_ONCE, args.once),
         (key::PMIX_LOG_TAG_OUTPUT, args.tag),
+        // This one has the channels print a time; the next but one has the client send it.
         (key::PMIX_LOG_TIMESTAMP_OUTPUT, args.timestamp),
         (key::PMIX_LOG_GENERATE_TIMESTAMP, args.timestamp),
         (key::PMIX_LOG_XML_OUTPUT, args.xml),

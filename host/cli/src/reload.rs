@@ -21,11 +21,11 @@ use peal_server::{
 use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
 /// Configuration of a running server, and the parts that a reload can change.
-pub struct Reloading {
+pub struct ReloadableConfig {
     /// Sources of the configuration.
     pub sources: ConfigArgs,
     /// Settings given by command-line options.
-    pub given: Vec<SettingOverride>,
+    pub overrides: Vec<SettingOverride>,
     /// Settings in force; those that need a restart stay as they were at the start.
     pub current: Config,
     /// Endpoint of the metrics.
@@ -46,10 +46,11 @@ pub struct Reloading {
     pub troubles: Troubles,
 }
 
-impl Reloading {
+impl ReloadableConfig {
     /// Reads the configuration again. An invalid one changes nothing.
     pub async fn reload(&mut self, prompt: ReloadTrigger) -> Result<ReloadReport> {
-        let new = config::load(self.sources.clone(), self.given.clone())?;
+        let new = config::load(self.sources.clone(), self.overrides.clone())?;
+        // Only a check: the group in force stays until the next start.
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
         self.looked_at = looked_at(&new);
         let shut_out = self
@@ -117,6 +118,7 @@ impl Reloading {
             self.current.metrics = wanted.metrics;
         }
         self.server.set_defaults(config::defaults(&wanted.policy));
+        // The only setting of this section that needs a restart.
         let max_pending_decisions = self.current.policy.max_pending_decisions;
         self.current.policy = Policy {
             max_pending_decisions,
@@ -147,7 +149,7 @@ impl Reloading {
 
     /// Returns the files of the configuration, and the paths where further ones could be added.
     pub fn files(&self) -> Vec<PathBuf> {
-        named(&self.sources, &self.given)
+        named_files(&self.sources, &self.overrides)
             .into_iter()
             .chain(self.looked_at.iter().cloned())
             .collect()
@@ -160,7 +162,7 @@ impl Reloading {
 }
 
 /// Returns the paths that a configuration is read from, whether they exist or not.
-pub fn named(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathBuf> {
+pub fn named_files(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathBuf> {
     let main = config::sources(sources.clone(), given.to_vec()).main_file();
     let drop_ins = main
         .iter()

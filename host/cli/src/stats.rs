@@ -101,7 +101,8 @@ fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     }
     let widest =
         |of: fn(&(String, String, &str)) -> usize| lines.iter().map(of).max().unwrap_or_default();
-    let (amounts, names) = (widest(|line| line.0.len()), widest(|line| line.1.len()));
+    let amounts = widest(|line| line.0.len());
+    let names = widest(|line| line.1.len());
     lines.iter().try_for_each(|(amount, name, help)| {
         writeln!(out, "{amount:>amounts$}  {name:names$}  {help}")
     })

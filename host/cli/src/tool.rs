@@ -8,11 +8,13 @@ const DIRECTORY: [&str; 4] = ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"];
 
 /// Attaches to the chosen server. Rendezvous files of killed servers are ignored.
 pub async fn attach(settings: ToolSettings) -> Result<Tool> {
-    let (places, client) = (settings.places.clone(), settings.clone());
+    let places = settings.places.clone();
+    let client = settings.clone();
     let error = match Tool::init(settings).await {
         Ok(tool) => return Ok(tool),
         Err(error) => error,
     };
+    // The files of killed servers stay. If only one of the servers runs, that one is meant.
     if let ClientError::SeveralServers { .. } = &error
         && client.attach == AttachTarget::Any
         && let [AvailableServer { uri, .. }] = &alive(&places).await[..]

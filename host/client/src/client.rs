@@ -120,6 +120,8 @@ impl Client {
         let session = Arc::new(session);
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
             let inner = inner.clone();
+            // The event task must not keep the client alive, since the drop of the last clone ends
+            // that task.
             let follow = move |advice| {
                 if let Some(inner) = inner.upgrade() {
                     tokio::spawn(Client { inner, limit: None }.follow(advice));
@@ -178,6 +180,7 @@ impl Client {
             put: taken,
         };
         let put = &uncommitted.put;
+        // The server is not asked for what this proc itself has put.
         self.known().learn(RankData {
             proc: self.me().clone(),
             kvals: put.iter().map(|(_, kval)| kval.clone()).collect(),
@@ -188,6 +191,8 @@ impl Client {
                 .map(|(_, kval)| kval.clone())
                 .collect()
         };
+        // The message knows these two scopes only: a global value is sent under both. Values of
+        // other scopes do not leave the process.
         let pairs = [
             (Scope::Local, of([Scope::Local, Scope::Global])),
             (Scope::Remote, of([Scope::Remote, Scope::Global])),
@@ -251,6 +256,7 @@ impl Client {
         };
         let ranks = match self.ask(get).await? {
             Reply::Data { ranks, .. } => ranks.into_iter().map(SharedData::into_inner).collect(),
+            // A server of the C library answers a missing key with success and no data.
             Reply::Status(_) => Vec::new(),
             _ => {
                 return Err(ClientError::UnfitAnswer {
@@ -258,6 +264,7 @@ impl Client {
                 });
             }
         };
+        // Found in the reply, not in the cache, which may have no room for the value.
         let found = data::find(&ranks, proc, &key, context_id);
         let mut known = self.known();
         ranks.into_iter().for_each(|data| known.learn(data));
@@ -271,6 +278,7 @@ impl Client {
     /// handlers. A handler that runs at this time is not waited for. Clones of this client can make
     /// no more calls.
     pub async fn finalize(self) -> Result<(), ClientError> {
+        // Detached first: servers close these connections, which is no loss.
         let links = self.session().detach_all();
         let mut outcome = Ok(());
         for link in &links {
@@ -282,8 +290,10 @@ impl Client {
                 finalize,
             )
             .await;
+            // The other servers are notified even if one fails.
             outcome = outcome.and(left.map(drop));
         }
+        // Not before the replies: without this task a full queue of events stops the reading.
         self.inner.events.abort();
         self.session().handlers.clear();
         outcome
@@ -309,7 +319,8 @@ impl Client {
         if self.session().presence == ServerPresence::Never {
             return singleton::answer(self.me(), &request);
         }
-        let (command, limit) = (request.command(), self.limit_of(&request));
+        let command = request.command();
+        let limit = self.limit_of(&request);
         let link = self.session().link(command)?;
         self.bounded(command, limit, link.ask(request)).await
     }
@@ -349,6 +360,8 @@ impl Client {
         let asked = infos
             .value_of(key::PMIX_TIMEOUT)
             .and_then(Value::as_u64)
+            // Zero means no limit of the server's (PMIx Standard, `PMIX_TIMEOUT`); that of this
+            // client holds.
             .filter(|seconds| *seconds > 0);
         match (self.limit, asked) {
             (Some(limit), _) => Some(limit),

@@ -76,8 +76,11 @@ impl KnownData {
     pub(crate) fn learn_group(&mut self, group: &Group) {
         self.groups
             .insert(group.name.clone(), group.members.clone());
-        for ((proc, infos), context_id) in
-            group.said.iter().zip(group.context_id.into_iter().cycle())
+        // A group without a context id adds nothing: a get can name a group by that id only.
+        for ((proc, infos), context_id) in group
+            .member_infos
+            .iter()
+            .zip(group.context_id.into_iter().cycle())
         {
             let bytes = infos.iter().map(|info| Size::of_info(info).bytes).sum();
             if let Some(room) = self.remaining_bytes.checked_sub(bytes) {
@@ -103,8 +106,9 @@ impl KnownData {
     pub(crate) fn find(&self, proc: &Proc, key: &Key, context_id: Option<u64>) -> Option<Value> {
         match context_id {
             Some(id) => {
-                let said = self.member_infos.get(&(id, proc.clone()))?;
-                said.iter()
+                let infos = self.member_infos.get(&(id, proc.clone()))?;
+                infos
+                    .iter()
                     .rev()
                     .find(|info| info.key == *key)
                     .map(|info| info.value.clone())
@@ -153,6 +157,7 @@ pub(crate) fn find(
     key: &Key,
     context_id: Option<u64>,
 ) -> Option<Value> {
+    // From the end: of values with the same key, the last one counts, as in the C library's store.
     let of_proc = ranks.iter().rev().filter(|data| data.proc == *proc);
     let mut kvals = of_proc.flat_map(|data| data.kvals.iter().rev());
     match context_id {
@@ -189,7 +194,8 @@ mod tests {
             });
             known.find(&proc, &key.into(), None)
         };
-        let (first, second) = (KeyName("first"), KeyName("second"));
+        let first = KeyName("first");
+        let second = KeyName("second");
         assert_eq!(learn(first, text(3000)), Some(text(3000)));
         assert_eq!(learn(second, text(3000)), None);
         assert_eq!(learn(first, text(10_000)), None);

@@ -157,7 +157,8 @@ impl ClientHandlers {
         let mut state = lock(&self.state);
         let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
-        let (next, end) = (state.recent.first(), state.recent.end());
+        let next = state.recent.first();
+        let end = state.recent.end();
         state.late.push_back(LateHandler { id, next, end });
         state.counted.insert(
             id,
@@ -227,10 +228,8 @@ impl ClientHandlers {
     /// Removes all handlers.
     pub(crate) fn clear(&self) {
         let mut state = lock(&self.state);
-        let (chain, _) = (
-            std::mem::take(&mut state.chain),
-            std::mem::take(&mut state.late),
-        );
+        let chain = std::mem::take(&mut state.chain);
+        let _ = std::mem::take(&mut state.late);
         (state.counted, state.interests, state.own) = Default::default();
         drop(state);
         // The drop of the last reference to a handler may run code of the application, which must
@@ -267,6 +266,7 @@ impl ClientHandlers {
                 ClientChainRun::MayBlock(call, wishes) => {
                     match self.walk_on_thread(call, wishes).await {
                         Some(walked) => walked,
+                        // The closure held the requests of the handlers so far.
                         None => return HandlerRequests::default(),
                     }
                 }
@@ -283,7 +283,7 @@ impl ClientHandlers {
         call: Box<PendingHandler<Handler>>,
         wishes: HandlerRequests,
     ) -> Option<ClientChainRun> {
-        let (tell, told) = oneshot::channel();
+        let (tell, handled) = oneshot::channel();
         let is_queued = self.thread.try_run(move || {
             // The receiver may be gone with the client.
             let _ = tell.send(walk(NextHandler::Call(*call), wishes, Walker::Thread));
@@ -292,7 +292,7 @@ impl ClientHandlers {
             tracing::error!("event not handled: handlers' thread has no room");
             return None;
         }
-        told.await.ok()
+        handled.await.ok()
     }
 
     /// Waits for the outcome of a deferred handler, at most for the limit.
@@ -361,7 +361,10 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
             }
             NextHandler::Done(finished) => {
                 let mut wishes = wishes.into_inner();
+                // One-shot registrations end here. The servers must hear of it, as of any other
+                // end.
                 wishes.deregistered.extend(finished.spent);
+                // A completion ends the chain, so only the last result can be one.
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
                 let end = if is_completed {

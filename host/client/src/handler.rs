@@ -220,7 +220,8 @@ impl Handler {
         let ChainMember {
             id, registration, ..
         } = call.member();
-        let (event, id) = (call.event(), *id);
+        let event = call.event();
+        let id = *id;
         let native_call = || HandlerCall {
             event,
             steps: call.steps(),
@@ -230,6 +231,7 @@ impl Handler {
         };
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
+                // A panic of a handler must not end the task or thread that runs the chain.
                 let answer = catch_unwind(AssertUnwindSafe(|| native(&native_call())));
                 HandlerReturn::Answered(answer.unwrap_or_else(|_| panicked(event)))
             }

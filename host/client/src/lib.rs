@@ -65,6 +65,7 @@ mod open_requests;
 mod posted;
 mod published;
 mod queue;
+mod queued_item;
 mod recent;
 mod rendezvous;
 mod resolved;

@@ -1,5 +1,5 @@
 //! Registration for events, and raising of events.
-use crate::{Client, ClientError, Handler, queue::QueuedItem, session::ClientSession};
+use crate::{Client, ClientError, Handler, queued_item::QueuedItem, session::ClientSession};
 use peal_core::{
     audience,
     registration::{HandlerRegistration, RegistrationId},
@@ -35,15 +35,20 @@ impl Client {
             // The local registration comes first: retained events may follow directly behind the
             // server's reply.
             let (id, for_server) = session.handlers.register(codes, registration, handler)?;
+            // The item wakes the event task, which passes recent events to the new handler even if
+            // no new event comes.
             session.queue.put(QueuedItem::Registered, None);
             let unsettled = Unsettled {
                 session,
                 id: Some(id),
             };
             let answers = session.update_servers(for_server).await?;
+            // The replies may lie behind events whose handling needs the lock.
             drop(turn);
             for (at, answer) in answers.into_iter().enumerate() {
                 match answer.answer().await {
+                    // Calls go to the first server, so that only its refusal fails the
+                    // registration.
                     Err(error) if at == 0 => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "handler not registered with every server")
@@ -76,7 +81,7 @@ impl Client {
     }
 
     /// Registers these codes for the client itself, whether or not handlers exist for them.
-    pub(crate) async fn want(&self, codes: &[Status]) -> Result<(), ClientError> {
+    pub(crate) async fn register_codes(&self, codes: &[Status]) -> Result<(), ClientError> {
         let want = async {
             let turn = self.session().changes.lock().await;
             let answers = self
@@ -112,7 +117,7 @@ impl Client {
         if audience::includes(&event, self.me()) {
             let queue = &self.session().queue;
             let own = QueuedItem::Event(event);
-            let room = async { Ok(queue.room(&own).await) };
+            let room = async { Ok(queue.reserve(&own).await) };
             let room = self
                 .bounded(CommandCode::Notify, self.answer_limit(), room)
                 .await?;

@@ -189,11 +189,9 @@ fn table<T: SettingsTable>(
     );
     for setting in settings {
         let name = setting.key.strip_prefix(without).unwrap_or(setting.key);
-        let (default, meaning, wanted) = (
-            default(setting, &T::default()),
-            setting.meaning(),
-            setting.wanted(),
-        );
+        let default = default(setting, &T::default());
+        let meaning = setting.meaning();
+        let wanted = setting.accepted_values();
         line(
             text,
             &format!(
@@ -227,7 +225,7 @@ fn describe<T: SettingsTable>(text: &mut String, setting: &Setting<T>, of: &T) {
         }
         _ => String::new(),
     };
-    let wanted = setting.wanted();
+    let wanted = setting.accepted_values();
     comment(
         text,
         "",

@@ -38,7 +38,8 @@ impl SettingOverride {
     /// Parses the argument of `--set KEY=VALUE`; `None` without a `=`.
     pub fn set(text: &str) -> Option<SettingOverride> {
         let (key, value) = text.split_once('=')?;
-        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+        let key = key.trim().to_owned();
+        let value = value.trim().to_owned();
         Some(SettingOverride {
             option: format!("--set {key}"),
             key,
@@ -64,7 +65,7 @@ pub struct ConfigSources {
     /// Environment variables.
     pub environment: Vec<(OsString, OsString)>,
     /// Settings of the command line; later ones override earlier ones.
-    pub given: Vec<SettingOverride>,
+    pub overrides: Vec<SettingOverride>,
     /// Names of the capabilities that can be granted.
     pub capabilities: Vec<&'static str>,
     /// Resources that settings must not exceed.
@@ -129,11 +130,11 @@ impl ConfigSources {
     }
 
     fn read(&self, extent: DocumentPart<'_>) -> ConfigCheck {
-        let said = ParsedSettings::default();
+        let parsed = ParsedSettings::default();
         let mut layers = Layers {
             sources: self,
             extent,
-            said,
+            parsed,
             files: Vec::new(),
             problems: Vec::new(),
         };
@@ -143,7 +144,7 @@ impl ConfigSources {
         layers.match_sinks();
         layers.check_shares();
         let Layers {
-            said:
+            parsed:
                 ParsedSettings {
                     config,
                     origins,
@@ -213,7 +214,7 @@ enum Presence {
 struct Layers<'a> {
     sources: &'a ConfigSources,
     extent: DocumentPart<'a>,
-    said: ParsedSettings,
+    parsed: ParsedSettings,
     files: Vec<PathBuf>,
     problems: Vec<Problem>,
 }
@@ -227,8 +228,8 @@ impl Layers<'_> {
         let extent = self.extent;
         match (files::read(&path), presence) {
             (Ok(Some(text)), _) => {
-                self.read_file(&path, &text, |said, text, reading| {
-                    said.take_main(text, extent, reading)
+                self.read_file(&path, &text, |parsed, text, reading| {
+                    parsed.take_main(text, extent, reading)
                 });
             }
             (Ok(None), Presence::Optional) => {}
@@ -276,21 +277,21 @@ impl Layers<'_> {
             problems: &mut self.problems,
             key: "",
         };
-        take(&mut self.said, text, &mut reading);
+        take(&mut self.parsed, text, &mut reading);
     }
 
     /// Checks the shares of users.
     fn check_shares(&mut self) {
         let ParsedSettings {
             config, origins, ..
-        } = &self.said;
+        } = &self.parsed;
         self.problems
             .extend(shares::check(config, origins, self.sources.system));
     }
 
     /// Checks the sinks, and that the sinks named by modules exist.
     fn match_sinks(&mut self) {
-        let ParsedSettings { modules, sinks, .. } = &self.said;
+        let ParsedSettings { modules, sinks, .. } = &self.parsed;
         // Sinks with invalid settings were reported already; a check of the combination would only
         // confuse.
         let sound = sinks.iter().filter(|sink| !sink.is_flawed());
@@ -341,7 +342,7 @@ impl Layers<'_> {
     }
 
     fn read_command_line(&mut self) {
-        for given in &self.sources.given {
+        for given in &self.sources.overrides {
             let source = TextSource::Option(given.option.clone());
             match Setting::<Config>::of(&given.key) {
                 Some(setting) => self.read_value(setting, OsStr::new(&given.value), source),
@@ -361,13 +362,14 @@ impl Layers<'_> {
                 format!(
                     "{} is no UTF-8; it should be {}",
                     setting.key,
-                    setting.wanted()
+                    setting.accepted_values()
                 ),
             ));
             return;
         };
         let mut reading = DocumentParser {
             source,
+            // These layers are in no file, so that relative paths start at the working directory.
             base: std::env::current_dir().unwrap_or_default(),
             capabilities: &self.sources.capabilities,
             problems: &mut self.problems,
@@ -378,8 +380,8 @@ impl Layers<'_> {
             // A string needs no quotes. Text that is no value of TOML is reported as it is.
             _ => Spanned::new(0..text.len(), DeValue::String(Cow::Borrowed(text))),
         };
-        (setting.read)(&mut self.said.config, &value, &mut reading);
-        self.said.origins.insert(setting.key, origin);
+        (setting.read)(&mut self.parsed.config, &value, &mut reading);
+        self.parsed.origins.insert(setting.key, origin);
     }
 }
 
@@ -390,6 +392,7 @@ fn unknown_variable(
     settings: &[(String, &'static Setting<Config>)],
     extent: DocumentPart<'_>,
 ) -> Option<String> {
+    // A setting of a section that is not read is not unknown.
     if extent != DocumentPart::Whole && Config::ALL.iter().any(|setting| setting.variable() == name)
     {
         return None;

@@ -78,7 +78,7 @@ pub(crate) struct DocumentParser<'a> {
 
 impl DocumentParser<'_> {
     /// Notes a problem of a part of the text.
-    pub(crate) fn wrong(&mut self, span: &Range<usize>, message: impl Into<String>) {
+    pub(crate) fn add_problem(&mut self, span: &Range<usize>, message: impl Into<String>) {
         let origin = self.source.origin(span);
         self.problem(Problem::new(origin, message));
     }
@@ -96,7 +96,7 @@ impl DocumentParser<'_> {
             self.key,
             described(value.get_ref())
         );
-        self.wrong(&value.span(), message);
+        self.add_problem(&value.span(), message);
     }
 }
 

@@ -254,7 +254,7 @@ mod tests {
     fn problems(settings: &[&str]) -> Vec<String> {
         let sources = ConfigSources {
             environment: vec![("PEAL_CONFIG".into(), "".into())],
-            given: settings
+            overrides: settings
                 .iter()
                 .filter_map(|text| SettingOverride::set(text))
                 .collect(),

@@ -128,7 +128,7 @@ settings! {
 
 impl NamedTable for Sink {
     const HEAD: &'static str = "sink";
-    const MOST: usize = 64;
+    const MAX_ENTRIES: usize = 64;
 
     fn name(&self) -> &str {
         &self.name
@@ -157,6 +157,7 @@ impl SinkEntry {
         let durability = match durability {
             Some(SinkDurability::Store) => QueueDurability::Store,
             Some(SinkDurability::Memory) => QueueDurability::Memory,
+            // Messages for a machine that is away survive a restart in the store.
             None if is_far => QueueDurability::Store,
             None => QueueDurability::Memory,
         };
@@ -180,7 +181,7 @@ impl SinkEntry {
             ..
         } = self.settings.clone();
         if first_retry_delay > max_retry_delay {
-            return Err(self.wrong(
+            return Err(self.single_problem(
                 "sink.first_retry_delay_ms",
                 "sink.first_retry_delay_ms is more than sink.max_retry_delay_ms",
             ));
@@ -193,7 +194,7 @@ impl SinkEntry {
     }
 
     /// Returns a single problem of a key as the error.
-    fn wrong(&self, key: &str, message: impl Into<String>) -> Problems {
+    fn single_problem(&self, key: &str, message: impl Into<String>) -> Problems {
         Problems(vec![self.problem(key, message)])
     }
 
@@ -207,13 +208,13 @@ impl SinkEntry {
         ];
         let mut given = PLACES
             .iter()
-            .filter(|(_, place)| self.given(place).is_some());
+            .filter(|(_, place)| self.origin_of(place).is_some());
         let wanted = "a sink has one of `syslog.address`, `mail.server` and `file.path`";
         let Some((section, place)) = given.next() else {
-            return Err(self.wrong("sink.name", wanted));
+            return Err(self.single_problem("sink.name", wanted));
         };
         if let Some((_, second)) = given.next() {
-            return Err(self.wrong(
+            return Err(self.single_problem(
                 second,
                 format!("{wanted}; this one has {place} and {second}"),
             ));
@@ -237,7 +238,7 @@ impl SinkEntry {
             (Some(address), ..) => self.syslog(address).map(SinkKind::Syslog),
             (_, Some(server), _) => self.mail(server).map(|mail| SinkKind::Mail(Box::new(mail))),
             (.., Some(path)) => Ok(SinkKind::File(self.file(path))),
-            _ => Err(self.wrong("sink.name", wanted)),
+            _ => Err(self.single_problem("sink.name", wanted)),
         };
         both(kind, of_others).map(|(kind, ())| kind)
     }
@@ -260,17 +261,17 @@ impl SinkEntry {
         let message = |key| format!("{key} is for an address that begins with tls://");
         let in_vain = of_tls
             .iter()
-            .filter(|key| !is_tls && self.given(key).is_some());
+            .filter(|key| !is_tls && self.origin_of(key).is_some());
         let in_vain =
             Problems(in_vain.map(|key| self.problem(key, message(key))).collect()).or_none();
         let identity = match (certificate, key) {
             (Some(certificate), Some(key)) => Ok(Some(TlsIdentity { certificate, key })),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(self.wrong(
+            (Some(_), None) => Err(self.single_problem(
                 "sink.syslog.certificate",
                 "a certificate needs its key: sink.syslog.key",
             )),
-            (None, Some(_)) => Err(self.wrong(
+            (None, Some(_)) => Err(self.single_problem(
                 "sink.syslog.key",
                 "a key needs its certificate: sink.syslog.certificate",
             )),
@@ -294,7 +295,7 @@ impl SinkEntry {
             ..
         } = self.settings.mail.clone();
         let sender = sender.ok_or_else(|| {
-            self.wrong(
+            self.single_problem(
                 "sink.mail.server",
                 "a sink of mail needs `mail.sender`, an address",
             )
@@ -306,11 +307,11 @@ impl SinkEntry {
                 password_file,
             })),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(self.wrong(
+            (Some(_), None) => Err(self.single_problem(
                 "sink.mail.user",
                 "a user needs a password: sink.mail.password_file",
             )),
-            (None, Some(_)) => Err(self.wrong(
+            (None, Some(_)) => Err(self.single_problem(
                 "sink.mail.password_file",
                 "a password needs a user: sink.mail.user",
             )),
@@ -319,7 +320,7 @@ impl SinkEntry {
             Encryption::StartTls => Ok(peal_sinks::Encryption::StartTls),
             Encryption::StartTlsIfOffered => Ok(peal_sinks::Encryption::StartTlsIfOffered),
             Encryption::Tls => Ok(peal_sinks::Encryption::Tls),
-            Encryption::None if has_password => Err(self.wrong(
+            Encryption::None if has_password => Err(self.single_problem(
                 "sink.mail.encryption",
                 "a password needs an encrypted connection",
             )),

@@ -43,7 +43,8 @@ impl Resolved {
         let settings = Config::ALL
             .iter()
             .map(|setting| shown(setting, &self.config, self.origin(setting.key)));
-        let (modules, sinks) = (self.modules.iter().map(entry), self.sinks.iter().map(entry));
+        let modules = self.modules.iter().map(entry);
+        let sinks = self.sinks.iter().map(entry);
         View {
             files: self.files.clone(),
             settings: settings.collect(),
@@ -54,7 +55,11 @@ impl Resolved {
 }
 
 fn entry<T: SettingsTable>(entry: &TableEntry<T>) -> Vec<Shown> {
-    let origin = |setting: &Setting<T>| entry.given(setting.key).unwrap_or(&ProblemOrigin::BuiltIn);
+    let origin = |setting: &Setting<T>| {
+        entry
+            .origin_of(setting.key)
+            .unwrap_or(&ProblemOrigin::BuiltIn)
+    };
     T::ALL
         .iter()
         .map(|setting| shown(setting, &entry.settings, origin(setting)))

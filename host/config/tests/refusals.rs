@@ -493,7 +493,7 @@ fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
         .environment
         .push(("PEAL_RUN_ON_ABORT".into(), "explode".into()));
     sources
-        .given
+        .overrides
         .push(peal_config::SettingOverride::set("log.onec=true").unwrap());
     let problems = sources.load().unwrap_err().0;
     assert_eq!(problems.len(), 7, "{problems:#?}");

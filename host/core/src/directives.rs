@@ -2,8 +2,8 @@
 //! calls take. Values whose type differs from the Standard's are converted by `peal_model`
 //! ([`peal_model::Value::as_u64`] and similar functions).
 use crate::{
-    audience::ProcSet,
     class::ClassFilter,
+    event_targets::ProcSet,
     registration::{
         ChainPlacement, EventCodes, HandlerRegistration, Lifetime, RegistrationError, SourceFilter,
     },
@@ -27,6 +27,8 @@ impl HandlerRegistration {
             EventCodes::of(codes),
         );
         let mut chosen: Option<(&'static str, ChainPlacement)> = None;
+        // All placements are read before one is taken, so that two of them are an error and neither
+        // wins.
         for (key, place) in [
             (key::PMIX_EVENT_HDLR_FIRST, ChainPlacement::First),
             (key::PMIX_EVENT_HDLR_LAST, ChainPlacement::Last),
@@ -75,6 +77,8 @@ impl HandlerRegistration {
                     .extend(value.as_procs().ok_or_else(|| bad_procs(key))?);
             }
         }
+        // `ClassFilter::of` takes values of other types as absent. A registration that has one is
+        // refused.
         for key in [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL] {
             flag(directives, key)?;
         }
@@ -117,7 +121,7 @@ fn sources(
         None => Range::Undef,
         Some(value) => value.as_range().ok_or(RegistrationError::BadDirective {
             key: key::PMIX_RANGE.0,
-            wanted: "PMIX_DATA_RANGE",
+            expected: "PMIX_DATA_RANGE",
         })?,
     };
     let of = |pattern: &dyn Fn(&Proc) -> Proc| {
@@ -142,7 +146,7 @@ fn sources(
 fn bad_procs(key: KeyName) -> RegistrationError {
     RegistrationError::BadDirective {
         key: key.0,
-        wanted: "PMIX_PROC or an array of them",
+        expected: "PMIX_PROC or an array of them",
     }
 }
 
@@ -168,7 +172,7 @@ fn flag(directives: &[Info], key: KeyName) -> Result<bool, RegistrationError> {
         None => Ok(false),
         Some(value) => value.as_bool().ok_or(RegistrationError::BadDirective {
             key: key.0,
-            wanted: "PMIX_BOOL",
+            expected: "PMIX_BOOL",
         }),
     }
 }
@@ -181,7 +185,7 @@ fn text(directives: &[Info], key: KeyName) -> Result<Option<&str>, RegistrationE
             .map(Some)
             .ok_or(RegistrationError::BadDirective {
                 key: key.0,
-                wanted: "PMIX_STRING",
+                expected: "PMIX_STRING",
             }),
     }
 }

@@ -12,7 +12,7 @@ pub struct Share {
     /// The number of raised events that are accepted. Further ones are refused.
     pub number: usize,
     /// The budget of each accepted event.
-    pub each: EventBudget,
+    pub per_event: EventBudget,
 }
 
 impl EventBudget {
@@ -25,13 +25,15 @@ impl EventBudget {
         if number == 0 {
             return Share {
                 number: 0,
-                each: EventBudget(0),
+                per_event: EventBudget(0),
             };
         }
         self.0 = rest;
         Share {
             number: number as usize,
-            each: EventBudget((mine - number) / number),
+            // Each accepted event takes one unit of the share, and the rest is divided among them.
+            // The division rounds down, so together they never exceed the share.
+            per_event: EventBudget((mine - number) / number),
         }
     }
 }
@@ -46,7 +48,7 @@ mod tests {
         let shares: Vec<Share> = (0..owners).map(|_| allowance.share(wanted)).collect();
         let raised = shares.iter().filter(|share| share.number > 0);
         raised
-            .map(|share| share.number * (1 + all_that_follows(share.each, owners, wanted)))
+            .map(|share| share.number * (1 + all_that_follows(share.per_event, owners, wanted)))
             .sum()
     }
 
@@ -54,7 +56,11 @@ mod tests {
     fn a_handler_that_answers_its_own_event_comes_to_an_end() {
         let mut allowance = EventBudget(256);
         let mut row = 0;
-        while let Share { number: 1, each } = allowance.share(1) {
+        while let Share {
+            number: 1,
+            per_event: each,
+        } = allowance.share(1)
+        {
             (allowance, row) = (each, row + 1);
         }
         assert_eq!(row, 8);
@@ -69,7 +75,7 @@ mod tests {
             allowance.share(100),
             Share {
                 number: 5,
-                each: EventBudget(0)
+                per_event: EventBudget(0)
             }
         );
         assert_eq!(allowance, EventBudget(4));

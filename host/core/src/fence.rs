@@ -156,6 +156,7 @@ impl Fences {
         let awaits = |fence: &&Fence| {
             fence.missing.contains(proc) && fence.purpose == purpose && fence.procs == *procs
         };
+        // Ids increase, so the oldest of several fences is found first.
         self.open.values().find(awaits).map(|fence| fence.id)
     }
 
@@ -168,7 +169,9 @@ impl Fences {
         } = participants;
         self.next += 1;
         let id = FenceId(self.next);
-        let (arrived, waiting, collect) = (BTreeSet::new(), Vec::new(), Collect::Nothing);
+        let arrived = BTreeSet::new();
+        let waiting = Vec::new();
+        let collect = Collect::Nothing;
         let missing = expected;
         let fence = Fence {
             id,
@@ -203,6 +206,7 @@ impl Fences {
         if arrival.collect == Collect::Data {
             fence.collect = Collect::Data;
         }
+        // A timeout ends the fence for all participants, so the earliest one counts.
         let deadline = [fence.deadline, arrival.deadline]
             .into_iter()
             .flatten()
@@ -298,6 +302,8 @@ impl Fences {
             .filter(|fence| !fence.waiting.is_empty())
         {
             fence.waiting.retain(|request| request.peer != peer);
+            // A fence that misses no proc is being gathered. It stays, because the values of other
+            // servers are stored only for a fence that exists.
             if fence.waiting.is_empty() && !fence.missing.is_empty() {
                 deserted.push(fence.id);
             }
@@ -333,6 +339,7 @@ impl Fences {
 
     /// Removes the fences that are past their deadline. Returns the waiting requests.
     pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
+        // The sorted deadlines spare a look at every fence at each tick.
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
         }

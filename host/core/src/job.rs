@@ -149,6 +149,7 @@ impl TrackedJob {
     /// Records that a rank was started as a process, for the first time or again.
     pub(crate) fn started(&mut self, rank: Rank, pid: u32) {
         let starts = self.starts.entry(rank).or_default();
+        // `PMIX_REINCARNATION` is the number of restarts, which is 0 at the first start.
         let before = std::mem::replace(starts, starts.saturating_add(1));
         self.set_value(rank, key::PMIX_REINCARNATION, Some(Value::Uint32(before)));
         self.set_value(rank, key::PMIX_PROC_PID, Some(Value::Pid(pid)));
@@ -192,6 +193,7 @@ impl TrackedJob {
 
     /// Sets or removes a value in the data of a rank.
     pub(crate) fn set_value(&mut self, rank: Rank, key: KeyName, value: Option<Value>) {
+        // Copies the job data only while a reply still holds them.
         for entry in &mut Arc::make_mut(&mut self.info).entries {
             if let JobEntry::Rank(of, kvals) = entry
                 && *of == rank

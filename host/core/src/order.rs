@@ -4,9 +4,9 @@
 //! multi-code and default registrations; then LAST. Inside a category: FIRST_IN_CATEGORY, the list,
 //! LAST_IN_CATEGORY.
 use crate::{
-    audience::EventTargets,
     chain::{ChainMember, ChainRun},
     class::EventSummary,
+    event_targets::EventTargets,
     registration::{
         Category, ChainPlacement, HandlerRegistration, Mode, RegistrationError, RegistrationId,
     },
@@ -84,6 +84,7 @@ impl<H> Bucket<H> {
     }
 
     fn insert_at(&mut self, at: usize, entry: RegistrationEntry<H>) {
+        // The end of the list is given as the largest index.
         self.list.insert(at.min(self.list.len()), entry);
     }
 
@@ -111,6 +112,7 @@ impl<H> Bucket<H> {
             return Some(if offset == 0 {
                 Err(beyond("FIRST_IN_CATEGORY"))
             } else {
+                // The list begins right after the first handler of the category.
                 Ok(0)
             });
         }
@@ -144,7 +146,9 @@ pub struct Registrations<H> {
 
 impl<H> Default for Registrations<H> {
     fn default() -> Self {
-        let (single, multi, default) = (Bucket::default(), Bucket::default(), Bucket::default());
+        let single = Bucket::default();
+        let multi = Bucket::default();
+        let default = Bucket::default();
         Registrations {
             first: Slot::default(),
             single,
@@ -182,6 +186,7 @@ impl<H> Registrations<H> {
             registration: Arc::new(registration),
             handler,
         })?;
+        // Only now: a refused registration takes no identifier.
         self.next += 1;
         Ok(id)
     }
@@ -295,12 +300,13 @@ impl<H> Registrations<H> {
                 });
             }
         }
+        // Other categories are searched only to name the obstacle in the error.
         let elsewhere = |category: &Category| self.bucket(*category).beside(name, offset).is_some();
         match Category::ALL.into_iter().find(elsewhere) {
             Some(theirs) => Err(RegistrationError::OtherCategory {
                 name: name.to_owned(),
-                theirs,
-                ours,
+                existing: theirs,
+                requested: ours,
             }),
             None => Err(RegistrationError::NoSuchName {
                 name: name.to_owned(),
@@ -312,6 +318,7 @@ impl<H> Registrations<H> {
 impl<H: Clone> Registrations<H> {
     /// Returns the run of an event through the handlers that it matches.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
+        // Computed once for all registrations, because an event may name thousands of procs.
         let aim = EventTargets::of(&event);
         let head = EventSummary::of(&event, &aim);
         let met = self

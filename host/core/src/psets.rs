@@ -87,6 +87,7 @@ impl Psets {
     /// Returns the sets of a user, by name.
     pub(crate) fn of(&self, uid: u32) -> impl Iterator<Item = &Pset> {
         self.0
+            // The empty text sorts before all names.
             .range((uid, Text::default())..)
             .take_while(move |((whose, _), _)| *whose == uid)
             .map(|(_, pset)| pset)
@@ -95,7 +96,7 @@ impl Psets {
     /// Answers queries about the process sets of the requester's user.
     pub(crate) fn query(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
         let sets: Vec<&Pset> = self.of(identity.uid).collect();
-        let mut told = Vec::new();
+        let mut infos = Vec::new();
         for query in queries {
             let meant = query
                 .qualifiers
@@ -104,14 +105,14 @@ impl Psets {
             for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
                 let is = |key: KeyName| asked == key.0;
                 if is(key::PMIX_QUERY_NUM_PSETS) {
-                    told.push(Info::new(
+                    infos.push(Info::new(
                         key::PMIX_QUERY_NUM_PSETS,
                         Value::Size(sets.len() as u64),
                     ));
                 } else if is(key::PMIX_QUERY_PSET_NAMES) {
                     let names: Vec<&str> =
                         sets.iter().filter_map(|set| set.name.as_str()).collect();
-                    told.push(Info::new(
+                    infos.push(Info::new(
                         key::PMIX_QUERY_PSET_NAMES,
                         Value::string(&names.join(",")),
                     ));
@@ -119,10 +120,10 @@ impl Psets {
                     && let Some(set) = sets.iter().find(|set| set.name.as_str() == meant)
                 {
                     let members = Value::procs(set.members.iter().cloned());
-                    told.push(Info::new(key::PMIX_QUERY_PSET_MEMBERSHIP, members));
+                    infos.push(Info::new(key::PMIX_QUERY_PSET_MEMBERSHIP, members));
                 }
             }
         }
-        told
+        infos
     }
 }

@@ -11,7 +11,7 @@ use peal_core::{
     MonotonicTime,
     job::JobSpec,
     job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
-    policy::{DecidedBy, REASON, Verdict},
+    policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{Action, StateSettings, Upcall},
 };
 use peal_model::{
@@ -91,7 +91,8 @@ impl Stage {
     }
 
     fn complete(&mut self, rank: usize, infos: Vec<Info>) -> Vec<Action> {
-        let (code, range) = (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Range::Rm);
+        let code = code::PMIX_JCTRL_CHECKPOINT_COMPLETE;
+        let range = Range::Rm;
         self.ask(rank, Request::Notify { code, range, infos })
     }
 
@@ -575,7 +576,8 @@ fn kept_requests_are_bounded_and_hidden_from_other_users() {
 #[test]
 fn denied_requests_are_on_record() {
     let mut stage = Stage::new(StateSettings::default());
-    let (nspace, hostname) = (Nspace::new("theirs").unwrap(), "node".to_owned());
+    let nspace = Nspace::new("theirs").unwrap();
+    let hostname = "node".to_owned();
     stage
         .server
         .add_job(JobSpec::new(nspace, 1, hostname, OTHER));
@@ -697,15 +699,13 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         data: None,
         answer: said(),
     };
-    let (by, status) = (
-        DecidedBy::Policy("p".into()),
-        code::PMIX_ERR_OUT_OF_RESOURCE,
-    );
-    let denied = Verdict::Denied {
+    let by = DecidedBy::Policy("p".into());
+    let status = code::PMIX_ERR_OUT_OF_RESOURCE;
+    let denied = Verdict::Denied(DeniedVerdict {
         by,
         status,
         reasons: vec![text(REASON, "all are taken")],
-    };
+    });
     for (verdict, state, status, word) in [
         (
             granted,
@@ -731,12 +731,11 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         let Some(Action::Decide { id, request }) = begun.last() else {
             panic!("{begun:?}")
         };
-        let provision = request.provision.clone().unwrap();
+        let PolicySubject::Provision(provision) = &request.subject else {
+            panic!("{request:?}")
+        };
         assert_eq!(provision.nodes, ["node01", "node02", "node03", "login1"]);
-        assert_eq!(
-            (provision.image.as_deref(), request.matter),
-            (Some("c7"), PolicySubject::Provision)
-        );
+        assert_eq!(provision.image.as_deref(), Some("c7"));
         let over = stage.server.decided(*id, verdict);
         let [event] = ended(&over)[..] else {
             panic!("{over:?}")

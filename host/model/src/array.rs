@@ -5,14 +5,14 @@ use thiserror::Error;
 
 /// Error for an element of another type than its array.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("element {at} is a {found}, expected {wanted}")]
+#[error("element {at} is a {found}, expected {expected}")]
 pub struct MixedArray {
     /// Index of the element, from 0.
     pub at: usize,
     /// Type of the element.
     pub found: DataType,
     /// Type of the array.
-    pub wanted: DataType,
+    pub expected: DataType,
 }
 
 /// An array of values that all have the same type (`pmix_data_array_t`). An empty array has a type,
@@ -49,7 +49,7 @@ impl DataArray {
             Some((at, item)) => Err(MixedArray {
                 at,
                 found: item.data_type(),
-                wanted: element,
+                expected: element,
             }),
             None => Ok(DataArray { element, items }),
         }
@@ -58,6 +58,7 @@ impl DataArray {
     /// Makes an array of procs.
     pub fn procs(procs: impl IntoIterator<Item = Proc>) -> DataArray {
         DataArray {
+            // The elements are made here, so the check of `new` is not needed.
             element: dt::PMIX_PROC,
             items: procs.into_iter().map(Value::Proc).collect(),
         }

@@ -76,6 +76,7 @@ fn show_text(text: &str, f: &mut Formatter<'_>) -> fmt::Result {
     let mut characters = text.chars();
     for character in characters.by_ref().take(MAX_TEXT) {
         match character {
+            // `escape_debug` escapes single quotes, too, which cannot end the text here.
             '\'' => f.write_char(character)?,
             character => write!(f, "{}", character.escape_debug())?,
         }

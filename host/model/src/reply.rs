@@ -137,6 +137,7 @@ impl Reply {
             }
             Reply::Distances { distances, .. } => {
                 let size = |distance: &DeviceDistance| {
+                    // Cloned to share the one function that knows the sizes of compound types.
                     Size::of(&Value::DeviceDistance(distance.clone().into())).bytes
                 };
                 distances.iter().map(size).sum()

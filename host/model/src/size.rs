@@ -22,6 +22,8 @@ impl Size {
     fn around(heap: usize, inner: impl IntoIterator<Item = Size>) -> Size {
         inner
             .into_iter()
+            // A text counts each time it occurs, also where its bytes are shared. The sum is an
+            // upper bound, and saturates where it would wrap.
             .fold(Size::leaf(heap), |outer, inner| Size {
                 bytes: outer.bytes.saturating_add(inner.bytes),
                 depth: outer.depth.max(inner.depth.saturating_add(1)),
@@ -109,6 +111,7 @@ impl Size {
             ),
             Value::Device(device) => Size::leaf(texts([&device.uuid, &device.osname])),
             Value::NodePid(node) => Size::leaf(texts([&node.hostname])),
+            // All other values own no memory on the heap, or a box of fixed size.
             _ => Size::leaf(0),
         }
     }

@@ -70,6 +70,7 @@ impl Status {
 
     /// Returns the Standard's name, or Peal's own, if the code has one.
     pub fn name(self) -> Option<&'static str> {
+        // The generated table is sorted by number.
         if let Ok(at) = STATUS_NAMES.binary_search_by_key(&self.0, |entry| entry.0) {
             return STATUS_NAMES.get(at).map(|entry| entry.1);
         }
@@ -84,6 +85,7 @@ impl Status {
         if let Ok(number) = name.parse::<i32>() {
             return Some(Status(number));
         }
+        // `STATUS_NAMES` has one name for each number. Older names are only in this table.
         let standard = crate::names::STATUS_ALIASES
             .iter()
             .find(|entry| entry.0 == name)

@@ -53,7 +53,8 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
 /// Creates the engine.
 pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     let default = EngineSettings::default();
-    let (max_instances, fuel) = (config.max_instances, limits::fuel(config.fuel));
+    let max_instances = config.max_instances;
+    let fuel = limits::fuel(config.fuel);
     let settings = |cache_dir| EngineSettings {
         cache_dir,
         max_instances,

@@ -1,5 +1,5 @@
 //! Owner of a configured module, and what follows from it: chain, roles and grants.
-use crate::{component::has_grant, limits::tenants_may_have};
+use crate::limits::{has_grant, tenants_may_have};
 use peal_config::{Config, ConfiguredScope, ModuleEntry, Problem, UserRef};
 use peal_core::{owner::Owner, pattern::NspacePattern};
 use peal_model::{Nspace, with_article};
@@ -38,7 +38,7 @@ impl ResolvedScope {
 }
 
 /// Resolves the scope of a module. Blocks for a lookup in the user database.
-pub(crate) fn whose(entry: &ModuleEntry) -> Result<ResolvedScope, Problem> {
+pub(crate) fn resolve_scope(entry: &ModuleEntry) -> Result<ResolvedScope, Problem> {
     if let ConfiguredScope::Namespace(pattern) = &entry.settings.scope
         && pattern.exact().is_none()
     {

@@ -1,7 +1,7 @@
 //! Terms on which a component would run: as each configured module that names it, as a job-supplied
 //! handler, or as a module of another owner.
 use crate::{
-    component, limits,
+    limits,
     signature::{self, Signature, SignatureError},
 };
 use peal_config::{
@@ -126,7 +126,7 @@ pub fn terms(
             };
             of(sample, standing, Some(entry), config)
         });
-    let brought = of(
+    let job_supplied = of(
         sample,
         LoadContext {
             name: None,
@@ -135,7 +135,7 @@ pub fn terms(
         None,
         config,
     );
-    configured.chain([brought]).collect()
+    configured.chain([job_supplied]).collect()
 }
 
 fn owner_of(scope: &ConfiguredScope) -> ModuleOwner {
@@ -202,33 +202,33 @@ fn decide(
     entry: Option<&ModuleEntry>,
     config: &Config,
 ) -> (bool, String) {
-    let said = |yes: bool, rule: &str| (yes, rule.to_owned());
+    let with_rule = |is_granted: bool, rule: &str| (is_granted, rule.to_owned());
     if owner == ModuleOwner::JobSupplied {
         return match limits::job_supplied_grants(config).allows(capability) {
-            true => said(true, "tenant.grants"),
-            false if limits::tenants_may_have(config, capability) => said(
+            true => with_rule(true, "tenant.grants"),
+            false if limits::tenants_may_have(config, capability) => with_rule(
                 false,
                 "state, sinks and files are never granted to job-supplied modules",
             ),
-            false => said(false, "tenant.grants does not have it"),
+            false => with_rule(false, "tenant.grants does not have it"),
         };
     }
     let is_within = owner == ModuleOwner::Site || limits::tenants_may_have(config, capability);
     match entry {
-        Some(entry) if !component::has_grant(entry, capability) => (
+        Some(entry) if !limits::has_grant(entry, capability) => (
             false,
             format!(
                 "module.grants does not have it ({})",
                 entry.at("module.grants")
             ),
         ),
-        _ if !is_within => said(false, "tenant.grants does not have it"),
+        _ if !is_within => with_rule(false, "tenant.grants does not have it"),
         Some(entry) => (
             true,
             format!("module.grants ({})", entry.at("module.grants")),
         ),
-        None if owner == ModuleOwner::Site => said(true, "if module.grants has it"),
-        None => said(true, "if module.grants has it; tenant.grants does"),
+        None if owner == ModuleOwner::Site => with_rule(true, "if module.grants has it"),
+        None => with_rule(true, "if module.grants has it; tenant.grants does"),
     }
 }
 
@@ -243,7 +243,7 @@ fn role_problems(found: &Inspection, owner: ModuleOwner) -> Vec<String> {
         ModuleOwner::Site => Vec::new(),
         ModuleOwner::JobSupplied if found.roles.contains(&Role::EventHandler) => Vec::new(),
         ModuleOwner::JobSupplied => vec![format!(
-            "exports no {}, and a job supplies handlers only",
+            "exports no {}; a job can supply event handlers only",
             Role::EventHandler
         )],
         ModuleOwner::User | ModuleOwner::Namespace => {
@@ -275,12 +275,12 @@ fn limits_of(
     let own = Module::ALL
         .iter()
         .filter_map(|setting| limit(setting, settings, "module.limits."));
-    let brought = Config::ALL
+    let job_supplied = Config::ALL
         .iter()
         .filter_map(|setting| limit(setting, config, "job_supplied."));
     match (owner, entry) {
-        (ModuleOwner::JobSupplied, _) => brought.collect(),
-        (ModuleOwner::User, None) => own.chain(brought).collect(),
+        (ModuleOwner::JobSupplied, _) => job_supplied.collect(),
+        (ModuleOwner::User, None) => own.chain(job_supplied).collect(),
         _ => own.collect(),
     }
 }

@@ -96,10 +96,8 @@ impl log_request::Host for InstanceState {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
                 host.meter.charge(size_of::<DeferredLog>())?;
-                let (data, directives) = (
-                    host.lifter().content(data)?,
-                    host.lifter().content(directives)?,
-                );
+                let data = host.lifter().content(data)?;
+                let directives = host.lifter().content(directives)?;
                 let request = host.next_request()?;
                 host.current.output.reports.push(DeferredLog {
                     request,
@@ -115,10 +113,10 @@ impl log_request::Host for InstanceState {
 impl resource_usage::Host for InstanceState {
     fn query(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::FlatInfos> {
         let procs = self.lift_procs(&procs)?;
-        let ask = || HostCallRequest::Usage {
+        let request = || HostCallRequest::Usage {
             procs: procs.clone(),
         };
-        let used: Result<Vec<Info>, Status> = self.recorded_call(0, ask, |host| {
+        let used: Result<Vec<Info>, Status> = self.recorded_call(0, request, |host| {
             Ok(match host.services.usage.as_deref() {
                 _ if procs.len() > MAX_PROCS => Err(code::PMIX_ERR_BAD_PARAM),
                 Some(usage) => usage.of(&procs),
@@ -143,6 +141,8 @@ impl InstanceState {
     }
 
     fn lift_procs(&mut self, procs: &[types::Proc]) -> Result<Vec<Proc>, CallAbort> {
+        // The guest chooses the length. A list over the bound is refused later, after it was
+        // charged.
         let mut raised = Vec::with_capacity(procs.len().min(MAX_PROCS));
         for proc in procs {
             self.meter.charge(size_of::<Proc>() + proc.nspace.len())?;
@@ -172,6 +172,7 @@ impl InstanceState {
 
     /// Returns the number of a new request.
     pub(crate) fn next_request(&mut self) -> Result<u64, CallAbort> {
+        // The counter is the process's own, so a replay has to return the recorded number.
         self.recorded_answer(|| HostCallRequest::Number, |host| Ok(host.count_request()))
     }
 }

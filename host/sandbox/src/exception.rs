@@ -32,6 +32,7 @@ pub(crate) struct ExceptionReport {
 impl ExceptionReport {
     /// Adds bytes that the guest wrote to its standard error.
     pub(crate) fn print(&mut self, bytes: &[u8]) {
+        // Languages print the exception last, so the end is kept.
         self.printed.extend_from_slice(bytes);
         self.printed
             .drain(..self.printed.len().saturating_sub(MAX_TEXT));

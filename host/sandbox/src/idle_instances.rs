@@ -61,6 +61,8 @@ impl IdleInstances {
                 idle.iter()
                     .rposition(|instance| instance.tenancy == tenancy)
             };
+            // An instance of another tenancy may hold data of that namespace: only an unused one
+            // can stand in.
             let at = of(tenancy.clone()).or_else(|| of(Tenancy::Unused))?;
             Some(idle.remove(at))
         };
@@ -84,6 +86,7 @@ impl IdleInstances {
             }
             Some(_) | None => Some(instance),
         });
+        // Outside of the lock: `lifecycle.stop` runs guest code.
         refused.into_iter().for_each(|instance| instance.stop());
     }
 

@@ -70,6 +70,8 @@ impl Imports {
             }
             Payload::ComponentAliasSection(aliases) => {
                 for alias in aliases.clone() {
+                    // Everything that defines a type takes an index. A missed one would show the
+                    // functions of another interface.
                     match alias? {
                         ComponentAlias::InstanceExport {
                             kind: ComponentExternalKind::Type,
@@ -164,6 +166,7 @@ impl Imports {
     fn define_again(&mut self, index: u32) -> Result<(), FormatError> {
         let room = MAX_FUNCTIONS.saturating_sub(self.functions);
         let mut functions = self.interface(index);
+        // An alias of a few bytes repeats a whole interface, so its functions count again.
         functions.truncate(room);
         self.functions += functions.len();
         self.define(functions)

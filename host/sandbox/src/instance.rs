@@ -21,7 +21,7 @@ use crate::text::{MAX_QUOTED, plain};
 use crate::{CallUsage, ChannelCall, EventCall, LimitKind, PolicyCall, Role};
 use peal_model::{
     ConnectionKind, GroupOperationKind, Info, ModuleRegistration, PolicyOutcome, PolicySubject,
-    Provision, Status,
+    Status,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -115,12 +115,10 @@ impl Instance {
             .map(|tenant| Arc::clone(&tenant.memory))
             .into_iter()
             .chain([Arc::clone(memory)]);
-        let tally = MemoryLimiter::new(limits.memory, shared.collect());
-        let (lines, lent, requests) = (
-            Arc::clone(&blueprint.trace_limiter),
-            Arc::clone(services),
-            engine.requests(),
-        );
+        let tally = MemoryLimiter::new(limits.memory_bytes, shared.collect());
+        let lines = Arc::clone(&blueprint.trace_limiter);
+        let lent = Arc::clone(services);
+        let requests = engine.requests();
         let number = engine.number_instance();
         let host = InstanceState::new(
             lines,
@@ -206,15 +204,14 @@ impl Instance {
     ) -> Result<CompletedCall<WitOutcome>, CallFailure> {
         let subject = CallSubject::Policy(call.clone());
         let request = &call.request;
-        let (targets, infos, previous) = (
-            count(request.targets.len()),
-            count(request.infos.len()),
-            count(call.steps.len()),
-        );
-        match request.matter {
-            PolicySubject::Connection(kind) => {
+        let targets = count(request.targets.len());
+        let infos = count(request.subject.infos().len());
+        let directives = count(request.subject.directives().len());
+        let previous = count(call.steps.len());
+        match &request.subject {
+            PolicySubject::Connection(connection) => {
                 let policy = role_exports(&self.exports.connection_policy, Role::ConnectionPolicy)?;
-                let kind = match kind {
+                let kind = match connection.kind {
                     ConnectionKind::Client => connection_policy::ConnectionKind::Client,
                     ConnectionKind::Tool => connection_policy::ConnectionKind::Tool,
                 };
@@ -228,12 +225,11 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Event { code, range } => {
+            PolicySubject::Event(event) => {
                 let policy = role_exports(&self.exports.event_policy, Role::EventPolicy)?;
-                let (code, range) = (code.0, range.into());
                 let head = event_policy::RequestHead {
-                    code,
-                    range,
+                    code: event.code.0,
+                    range: event.range.into(),
                     targets,
                     infos,
                     previous,
@@ -242,22 +238,20 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Registration => {
+            PolicySubject::Registration(registration) => {
                 let policy = role_exports(&self.exports.event_policy, Role::EventPolicy)?;
-                let codes = request.codes.iter().map(|code| code.0).collect();
                 let head = event_policy::RegistrationHead {
-                    codes,
-                    directives: count(request.directives.len()),
+                    codes: registration.codes.iter().map(|code| code.0).collect(),
+                    directives,
                     previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide_registration(store, &head)
                 })
             }
-            PolicySubject::JobControl => {
+            PolicySubject::JobControl(_) => {
                 let policy =
                     role_exports(&self.exports.job_control_policy, Role::JobControlPolicy)?;
-                let directives = count(request.directives.len());
                 let head = job_control_policy::RequestHead {
                     targets,
                     directives,
@@ -267,9 +261,8 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Monitor => {
+            PolicySubject::Monitor(_) => {
                 let policy = role_exports(&self.exports.monitor_policy, Role::MonitorPolicy)?;
-                let directives = count(request.directives.len());
                 let head = monitor_policy::RequestHead {
                     targets,
                     infos,
@@ -280,13 +273,11 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Provision => {
+            PolicySubject::Provision(provision) => {
                 let policy = role_exports(&self.exports.provision_policy, Role::ProvisionPolicy)?;
-                let Provision { nodes, image } = request.provision.clone().unwrap_or_default();
-                let directives = count(request.directives.len());
                 let head = provision_policy::RequestHead {
-                    nodes,
-                    image,
+                    nodes: provision.nodes.clone(),
+                    image: provision.image.clone(),
                     directives,
                     previous,
                 };
@@ -294,9 +285,8 @@ impl Instance {
                     policy.call_decide(store, &head)
                 })
             }
-            PolicySubject::Log => {
+            PolicySubject::Log(_) => {
                 let policy = role_exports(&self.exports.log_policy, Role::LogPolicy)?;
-                let directives = count(request.directives.len());
                 let head = log_policy::RequestHead {
                     infos,
                     directives,
@@ -306,19 +296,17 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Group(kind) => {
+            PolicySubject::Group(group) => {
                 let policy = role_exports(&self.exports.group_policy, Role::GroupPolicy)?;
-                let kind = match kind {
+                let kind = match group.kind {
                     GroupOperationKind::Construct => group_policy::GroupOperationKind::Construct,
                     GroupOperationKind::Destruct => group_policy::GroupOperationKind::Destruct,
                     GroupOperationKind::Invite => group_policy::GroupOperationKind::Invite,
                     GroupOperationKind::Join => group_policy::GroupOperationKind::Join,
                 };
-                let (name, directives) =
-                    (request.group_name.clone(), count(request.directives.len()));
                 let head = group_policy::RequestHead {
                     kind,
-                    name,
+                    name: group.name.clone(),
                     targets,
                     directives,
                     previous,
@@ -327,16 +315,11 @@ impl Instance {
                     policy.call_decide(store, &head)
                 })
             }
-            PolicySubject::Spawn => {
+            PolicySubject::Spawn(spawn) => {
                 let policy = role_exports(&self.exports.spawn_policy, Role::SpawnPolicy)?;
-                let directives = count(request.directives.len());
-                let applications = request
-                    .applications
-                    .iter()
-                    .map(spawn_policy::Application::from)
-                    .collect();
+                let applications = spawn.applications.iter();
                 let head = spawn_policy::RequestHead {
-                    applications,
+                    applications: applications.map(spawn_policy::Application::from).collect(),
                     targets,
                     directives,
                     previous,
@@ -503,7 +486,7 @@ fn follow(store: &mut Store<InstanceState>, recorded: &CallRecord) {
     let host = store.data_mut();
     host.host_call_log.follow(&recorded.host_calls);
     host.memory_limiter.follow(&recorded.refused_growths);
-    let is_host_time = matches!(&recorded.end, CallEnd::Failed(failure) if failure.limit == Some(LimitKind::HostTime));
+    let is_host_time = matches!(&recorded.end, CallEnd::Failed(failure) if failure.limit == Some(LimitKind::HostCallTime));
     host.meter
         .expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
 }
@@ -524,11 +507,10 @@ fn record_call(
         Ok((answer, output, usage)) => (CallEnd::Returned { answer, output }, usage),
         Err(failure) => (CallEnd::Failed(failure.clone()), failure.usage),
     };
-    let (host_calls, refused_growths) = (
-        host.host_call_log.take(),
-        host.memory_limiter.take_growths(),
-    );
-    let (time, memory) = (started.elapsed(), host.memory_limiter.used() as u64);
+    let host_calls = host.host_call_log.take();
+    let refused_growths = host.memory_limiter.take_growths();
+    let time = started.elapsed();
+    let memory = host.memory_limiter.used() as u64;
     recorder.record(CallRecord {
         instance,
         number,
@@ -559,10 +541,8 @@ fn failed(
     store: &mut Store<InstanceState>,
 ) -> CallFailure {
     let host = store.data_mut();
-    let (refused, exception) = (
-        host.memory_limiter.take_refused(),
-        std::mem::take(&mut host.exception_report).exception(),
-    );
+    let refused = host.memory_limiter.take_refused();
+    let exception = std::mem::take(&mut host.exception_report).exception();
     let mut failure = explain(error, phase, refused, exception, host.meter.limits());
     failure.usage = used(store, fuel);
     failure

@@ -88,10 +88,16 @@ impl InstanceTemplate {
         Ok(InstanceTemplate {
             engine: engine.clone(),
             runtime,
-            trace_limiter: Arc::new(TraceLimiter::new(Arc::from(name), limits.log_lines)),
+            trace_limiter: Arc::new(TraceLimiter::new(
+                Arc::from(name),
+                limits.log_lines_per_second,
+            )),
             limits,
             services: Arc::new(services),
-            memory: Arc::new(Budget::new(LimitKind::MemoryTotal, limits.memory_total)),
+            memory: Arc::new(Budget::new(
+                LimitKind::TotalMemory,
+                limits.total_memory_bytes,
+            )),
             roles: Indices::new(&instance, &inspection.roles).map_err(unfit)?,
             places: engine::places(&component, inspection),
             _component: component,

@@ -179,6 +179,7 @@ impl Lower<'_> {
             Value::Byte(n) => wit::Value::Byte(*n),
             Value::String(Some(text)) => match text.as_str() {
                 Some(text) => wit::Value::Text(text.to_owned()),
+                // Strings of the contract are UTF-8; text of a PMIx client need not be.
                 None => self.opaque(value),
             },
             Value::Size(n) => wit::Value::Size(*n),

@@ -30,7 +30,12 @@ impl Budget {
 
     /// Takes an amount, all of it or nothing.
     fn take(&self, by: usize) -> Result<(), BudgetExceeded> {
-        let more = |used: usize| used.checked_add(by).filter(|wanted| *wanted <= self.most);
+        let more = |used: usize| {
+            used.checked_add(by)
+                .filter(|requested| *requested <= self.most)
+        };
+        // Check and addition are one atomic step: instances that grow at the same time would
+        // otherwise exceed the bound together.
         match self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
@@ -38,7 +43,7 @@ impl Budget {
             Ok(_) => Ok(()),
             Err(used) => Err(BudgetExceeded {
                 limit: self.limit,
-                wanted: used.saturating_add(by),
+                requested: used.saturating_add(by),
                 most: self.most,
             }),
         }
@@ -53,7 +58,7 @@ impl Budget {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BudgetExceeded {
     pub(crate) limit: LimitKind,
-    pub(crate) wanted: usize,
+    pub(crate) requested: usize,
     pub(crate) most: usize,
 }
 
@@ -93,7 +98,7 @@ pub(crate) struct MemoryLimiter {
 #[derive(Debug, Default)]
 struct Growths {
     /// Growths requested so far.
-    wanted: u32,
+    requested: u32,
     /// Indexes of those refused because of other instances.
     refused: Vec<u32>,
     /// Indexes of those to be refused, in a replay.
@@ -125,16 +130,20 @@ impl MemoryLimiter {
     /// Accounts for a growth. Returns false if it is refused. Memories and tables never shrink, so
     /// it is enough to add. A growth that is granted here and then fails stays counted.
     fn grow(&mut self, by: usize) -> bool {
-        let number = self.growths.wanted;
-        self.growths.wanted = number.saturating_add(1);
+        let number = self.growths.requested;
+        self.growths.requested = number.saturating_add(1);
         let granted = if self.growths.script.contains(&number) {
             Err(self.refusal())
         } else {
             self.take(by)
         };
+        // The instance's own bound refuses the same growth in a replay. What other instances have
+        // left of a shared budget is not repeatable, so it is recorded.
         if granted.is_err_and(|refused| refused.limit != LimitKind::Memory) {
             self.growths.refused.push(number);
         }
+        // A granted growth does not erase an earlier refusal, because of which the guest may still
+        // fail.
         self.refused = granted.err().or(self.refused);
         granted.is_ok()
     }
@@ -142,8 +151,8 @@ impl MemoryLimiter {
     /// Returns the refusal for a growth that was refused in the recorded call.
     fn refusal(&self) -> BudgetExceeded {
         BudgetExceeded {
-            limit: LimitKind::MemoryTotal,
-            wanted: self.used,
+            limit: LimitKind::TotalMemory,
+            requested: self.used,
             most: self.most,
         }
     }
@@ -160,11 +169,11 @@ impl MemoryLimiter {
     }
 
     fn take(&mut self, by: usize) -> Result<(), BudgetExceeded> {
-        let wanted = self.used.saturating_add(by);
-        if wanted > self.most {
+        let requested = self.used.saturating_add(by);
+        if requested > self.most {
             return Err(BudgetExceeded {
                 limit: LimitKind::Memory,
-                wanted,
+                requested,
                 most: self.most,
             });
         }
@@ -177,19 +186,22 @@ impl MemoryLimiter {
                 return Err(refused);
             }
         }
-        self.used = wanted;
+        self.used = requested;
         Ok(())
     }
 
     fn failed(&mut self, error: &wasmtime::Error) {
         tracing::debug!(%error, "memory or table not grown");
+        // wasmtime reports a failure directly after it asked for the same growth, so the last
+        // number is the one that failed. Whether the system has memory is not repeatable: a replay
+        // refuses that growth.
         self.growths
             .refused
-            .extend(self.growths.wanted.checked_sub(1));
+            .extend(self.growths.requested.checked_sub(1));
         // The failed growth may have been granted first, so no refusal is known yet.
         self.refused.get_or_insert(BudgetExceeded {
             limit: LimitKind::Memory,
-            wanted: self.used,
+            requested: self.used,
             most: self.most,
         });
     }
@@ -237,6 +249,7 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
+        // The default of wasmtime is 10,000.
         MAX_CORE_INSTANCES as usize
     }
 
@@ -269,7 +282,7 @@ mod tests {
         );
         let refused = BudgetExceeded {
             limit: LimitKind::Memory,
-            wanted: 131_872 + 159_200 - 800 + 800,
+            requested: 131_872 + 159_200 - 800 + 800,
             most: 200_000,
         };
         assert_eq!(tally.take_refused(), Some(refused));
@@ -282,7 +295,7 @@ mod tests {
 
     #[test]
     fn shared_memory_is_taken_from_all_budgets_or_none_and_returned() {
-        let module = Arc::new(Budget::new(LimitKind::MemoryTotal, 150));
+        let module = Arc::new(Budget::new(LimitKind::TotalMemory, 150));
         let tenant = Arc::new(Budget::new(LimitKind::TenantMemory, 120));
         let shared = || vec![module.clone(), tenant.clone()];
         let mut one = MemoryLimiter::new(100, shared());
@@ -291,7 +304,7 @@ mod tests {
         assert!(!two.grow(10));
         let refused = BudgetExceeded {
             limit: LimitKind::TenantMemory,
-            wanted: 130,
+            requested: 130,
             most: 120,
         };
         assert_eq!(two.take_refused(), Some(refused));
@@ -303,7 +316,7 @@ mod tests {
         assert!(!two.grow(31));
         assert_eq!(
             two.take_refused().map(|refused| refused.limit),
-            Some(LimitKind::MemoryTotal)
+            Some(LimitKind::TotalMemory)
         );
         drop(one);
         assert!(two.grow(10));

@@ -60,15 +60,17 @@ impl Module {
     ) -> Result<Module, LoadError> {
         let blueprint =
             InstanceTemplate::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+        // A component whose start fails is refused when it is loaded, not at its first call.
         let first = Instance::start(&blueprint, &Tenancy::Unused, None).map_err(|failure| {
             LoadError::Start {
                 module: name.to_owned(),
                 failure,
             }
         })?;
-        let warm = IdleInstances::new(limits.instances, limits.isolation);
+        let warm = IdleInstances::new(limits.idle_instances, limits.isolation);
         warm.put(Box::new(first));
-        let (quarantine, settings) = (Quarantine::new(limits), OnceLock::new());
+        let quarantine = Quarantine::new(limits);
+        let settings = OnceLock::new();
         Ok(Module {
             inspection,
             template: blueprint,
@@ -111,6 +113,8 @@ impl Module {
     /// Takes over the quarantine of the module that this one replaces, which has the same
     /// component.
     pub fn stay_quarantined(&self, before: &Module) {
+        // A quarantined module is not called, and its idle instances would take memory of shared
+        // budgets.
         if self.quarantine.take_over(&before.quarantine) {
             self.idle.clear();
         }
@@ -200,6 +204,7 @@ impl Module {
         failure: &CallFailure,
         subject: impl FnOnce() -> CallSubject,
     ) {
+        // A call that reached an instance was recorded by the instance, also if it failed.
         let was_called = !matches!(
             failure.kind,
             FailureKind::Unavailable | FailureKind::Quarantined
@@ -231,10 +236,8 @@ impl Module {
         let Some(failures) = self.quarantine.fail(failure) else {
             return;
         };
-        let (module, window) = (
-            Arc::clone(self.template.trace_limiter.module()),
-            self.template.limits.failure_window,
-        );
+        let module = Arc::clone(self.template.trace_limiter.module());
+        let window = self.template.limits.failure_window;
         let quarantined = Quarantined {
             module,
             digest: self.digest(),
@@ -285,6 +288,7 @@ impl Module {
             },
         })?;
         self.settings
+            // Two threads may have passed the check above; the second one fails here.
             .set(settings)
             .map_err(|_| InitError::Repeated { module: module() })?;
         self.put_back(instance);
@@ -341,7 +345,8 @@ impl Module {
     }
 
     fn put_back(&self, instance: Box<Instance>) {
-        if instance.calls() < self.template.limits.max_calls {
+        // A replay begins with the first call of an instance, so no instance may live for ever.
+        if instance.calls() < self.template.limits.calls_per_instance {
             self.idle.put(instance)
         } else {
             instance.stop()

@@ -34,6 +34,7 @@ impl Priority {
     fn take(self) {
         const NICEST: i32 = 19;
         if self == Priority::Lowest
+            // On Linux a nice value belongs to a thread; no id means the calling thread.
             && let Err(error) = rustix::process::setpriority_process(None, NICEST)
         {
             tracing::debug!(%error, "priority of guest thread not lowered");
@@ -89,6 +90,7 @@ impl GuestPool {
         };
         let threads = (0..settings.threads.get())
             .map(start)
+            // If the system refuses a thread, dropping the sender ends those that were started.
             .collect::<io::Result<_>>()?;
         Ok(GuestPool {
             settings,
@@ -105,12 +107,15 @@ impl GuestPool {
         };
         let jobs = self.jobs.as_ref().ok_or(busy)?;
         jobs.try_send(Box::new(job))
+            // The threads hold the receiver until the sender is dropped, so the channel is never
+            // disconnected.
             .map_err(|(TrySendError::Full(_) | TrySendError::Disconnected(_))| busy)
     }
 }
 
 impl Drop for GuestPool {
     fn drop(&mut self) {
+        // Closing the channel ends each thread after the jobs that were accepted.
         self.jobs = None;
         let this_thread = thread::current().id();
         // A job may hold the last reference to the pool, and its thread cannot join itself.

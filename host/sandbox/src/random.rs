@@ -22,6 +22,7 @@ struct System;
 impl Random for System {
     fn fill(&self, mut bytes: &mut [u8]) -> Result<(), Status> {
         while !bytes.is_empty() {
+            // Beyond 256 bytes a signal can interrupt the call or cut its result short.
             match getrandom(&mut *bytes, GetRandomFlags::empty()) {
                 Ok(len) => bytes = bytes.get_mut(len..).unwrap_or_default(),
                 Err(rustix::io::Errno::INTR) => {}

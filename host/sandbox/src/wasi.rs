@@ -175,6 +175,8 @@ fn call(
     let taken = match does {
         // `take_stream` has dropped the stream already.
         StubBehavior::Print(_) => Ok(()),
+        // wasmtime keeps a handle that the host received, owned or borrowed, until the host drops
+        // it.
         _ => given
             .iter()
             .try_for_each(|value| give_back(&mut store, value)),
@@ -198,7 +200,8 @@ fn answer(
         StubBehavior::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
         StubBehavior::OpenStderr => handle(store, STDERR)?,
         StubBehavior::Print(printed) => {
-            let (stream, bytes) = (take_stream(store, given)?, bytes_of(given));
+            let stream = take_stream(store, given)?;
+            let bytes = bytes_of(given);
             let host = store.data_mut();
             if stream == STDERR {
                 host.exception_report.print(&bytes);
@@ -232,6 +235,7 @@ fn answer(
         StubBehavior::Milliseconds => time(0, 1_000_000),
         StubBehavior::Count => {
             let host = store.data_mut();
+            // A clock that stands still would never end a loop that waits for a time to pass.
             host.monotonic_time = host.monotonic_time.saturating_add(1000);
             Val::U64(host.monotonic_time)
         }
@@ -244,6 +248,7 @@ fn answer(
                     None
                 }
             });
+            // The guest chooses the length, so it is checked before a buffer is allocated.
             let len = wanted
                 .filter(|len| *len <= MAX_RANDOM)
                 .and_then(|len| usize::try_from(len).ok());

@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::watch;
 
 /// Bytes that may wait to be written before no new requests are read.
-const BACKLOG: usize = 8 << 20;
+const MAX_BACKLOG_BYTES: usize = 8 << 20;
 
 /// Release of `libpmix` whose format is used on disk. No other process reads the files.
 const FORMAT_RELEASE: &str = "5.0.11";
@@ -68,14 +68,18 @@ pub(crate) struct SpillBacklog(watch::Receiver<usize>);
 impl SpillBacklog {
     /// Returns true if too many bytes wait. Called after every message.
     pub(crate) fn is_long(&self) -> bool {
-        *self.0.borrow() > BACKLOG
+        *self.0.borrow() > MAX_BACKLOG_BYTES
     }
 
     /// Waits until further events may be spilled.
-    pub(crate) async fn breathe(&self) {
+    pub(crate) async fn wait_for_capacity(&self) {
         if self.is_long() {
             // Ignore an error: the sender is dropped only with the server.
-            let _ = self.0.clone().wait_for(|backlog| *backlog <= BACKLOG).await;
+            let _ = self
+                .0
+                .clone()
+                .wait_for(|backlog| *backlog <= MAX_BACKLOG_BYTES)
+                .await;
         }
     }
 }

@@ -22,10 +22,10 @@ pub enum SpillError {
         max: u64,
     },
     /// An error of the operating system.
-    #[error("cannot {what} an unnamed file in {}: {source}", dir.display())]
+    #[error("cannot {operation} an unnamed file in {}: {source}", dir.display())]
     Io {
         /// The operation.
-        what: &'static str,
+        operation: &'static str,
         /// The directory.
         dir: PathBuf,
         /// The error.
@@ -79,10 +79,11 @@ impl Spill {
         }
         let segment = self.open_segment()?;
         let failed = |source| SpillError::Io {
-            what: "write to",
+            operation: "write to",
             dir: self.dir.clone(),
             source,
         };
+        // `open_segment` returns a segment that exists.
         let Some(open) = self.segments.get_mut(&segment) else {
             return Ok(());
         };
@@ -92,6 +93,7 @@ impl Spill {
             offset: open.end,
             len,
         };
+        // Only now: what a failed write left is overwritten by the next one.
         open.end += u64::from(len);
         open.live += 1;
         self.places.insert(number, place);
@@ -108,7 +110,7 @@ impl Spill {
         };
         let mut bytes = vec![0; usize::try_from(place.len).unwrap_or_default()];
         let failed = |source| SpillError::Io {
-            what: "read from",
+            operation: "read from",
             dir: self.dir.clone(),
             source,
         };
@@ -170,7 +172,7 @@ impl Spill {
             return Ok(*number);
         }
         let failed = |source| SpillError::Io {
-            what: "make",
+            operation: "make",
             dir: self.dir.clone(),
             source,
         };

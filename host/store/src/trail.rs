@@ -5,7 +5,7 @@ use crate::{
     DatabaseDurability, StoreError, StoreHealth,
     database::Database,
     layout, read, stored,
-    trail_use::{Which, add_use, row_bytes},
+    trail_use::{RowSelection, add_use, row_bytes},
 };
 use rusqlite::{
     Connection, OptionalExtension, Row, Transaction, params, params_from_iter, types::Value,
@@ -114,7 +114,7 @@ pub struct Filter {
 
 impl Filter {
     /// Returns true if the row matches.
-    pub fn wants(&self, row: &TrailRow) -> bool {
+    pub fn matches(&self, row: &TrailRow) -> bool {
         let is =
             |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let outcome = self.outcome.as_ref().is_none_or(|wanted| {
@@ -138,11 +138,11 @@ impl Filter {
 
 /// Size and maximum size of a trail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct TrailSize {
     /// Used bytes.
     pub used: u64,
     /// Maximum size in bytes.
-    pub most: u64,
+    pub max: u64,
 }
 
 impl SealKind {
@@ -245,7 +245,7 @@ impl Trail {
     pub fn drop_to(&self, anchor: &Seal) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             let last = stored(anchor.seq);
-            self.forget_use(transaction, 0, last, Which::All)?;
+            self.forget_use(transaction, 0, last, RowSelection::All)?;
             transaction.execute("delete from record where seq <= ?1", [last])?;
             transaction.execute("delete from dropped where last <= ?1", [last])?;
             transaction.execute(
@@ -303,22 +303,21 @@ impl Trail {
     }
 
     /// Returns the size and the maximum size.
-    pub fn room(&self) -> Result<Room, StoreError> {
+    pub fn size(&self) -> Result<TrailSize, StoreError> {
         self.database.read(|connection| {
             let number = |name| {
                 connection
                     .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
                     .map(read)
             };
-            let (page, pages, free) = (
-                number("page_size")?,
-                number("page_count")?,
-                number("freelist_count")?,
-            );
+            let page = number("page_size")?;
+            let pages = number("page_count")?;
+            let free = number("freelist_count")?;
             let most = number("max_page_count")?;
-            Ok(Room {
+            Ok(TrailSize {
+                // SQLite uses free pages again before the file grows.
                 used: pages.saturating_sub(free).saturating_mul(page),
-                most: most.saturating_mul(page),
+                max: most.saturating_mul(page),
             })
         })
     }
@@ -331,6 +330,7 @@ fn keep(transaction: &Transaction<'_>, blob: &Blob<'_>) -> rusqlite::Result<()> 
         until,
     } = blob;
     let mut update = transaction.prepare_cached("update blob set last = ?2 where digest = ?1")?;
+    // Most blobs are stored already, and their bytes are large.
     if update.execute(params![digest, stored(*until)])? == 0
         && let Some(bytes) = bytes
     {
@@ -384,7 +384,8 @@ fn rows(
     order: Order,
     most: u32,
 ) -> rusqlite::Result<Vec<TrailRow>> {
-    let (mut wanted, mut values) = (vec!["true".to_owned()], Vec::new());
+    let mut wanted = vec!["true".to_owned()];
+    let mut values = Vec::new();
     let mut only = |condition: &str, value: Value| {
         wanted.push(condition.to_owned());
         values.push(value);

@@ -119,7 +119,8 @@ impl Proc {
     async fn fan(&self, client: &Client, arrivals: Arrivals) -> Result<()> {
         let arrivals = Arc::new(arrivals);
         if client.me().rank != Rank(0) {
-            let (receivers, arrivals) = (size(client)? - 1, arrivals.clone());
+            let receivers = size(client)? - 1;
+            let arrivals = arrivals.clone();
             // If the write fails, rank 0 misses the arrival and waits until it is stopped.
             let arrive = quick(move |_| drop(arrivals.arrive(now(), receivers)));
             client

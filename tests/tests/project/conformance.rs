@@ -241,7 +241,8 @@ fn lose_the_c_server(host: &Path, program: &Path) -> Vec<String> {
 #[needs(prepared, libpmix)]
 #[test]
 fn the_loss_of_its_server_is_an_event_for_a_c_program() {
-    let (host, program) = (c_program("host"), c_program(LOST));
+    let host = c_program("host");
+    let program = c_program(LOST);
     let ours = lose_peal(&program);
     assert_eq!(ours.len(), 12, "{ours:?}");
     compare_lines(LOST, &ours, lose_the_c_server(&host, &program));

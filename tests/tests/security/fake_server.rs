@@ -527,7 +527,8 @@ async fn a_flood_waits_with_the_server_until_the_handlers_have_time() {
     let (gate, go, mut told) = gate();
     register(&client, &mut server, gate).await;
     let frame = large(&server, 16 << 10);
-    let (mut sent, mut at) = (0, 0);
+    let mut sent = 0;
+    let mut at = 0;
     // The client stops reading at its limit. From some time on its system accepts no more bytes.
     while let Ok(ready) = timeout(Duration::from_millis(500), server.stream.writable()).await {
         ready.unwrap();
@@ -585,7 +586,8 @@ async fn a_close_is_noticed_also_while_the_handlers_have_no_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn code_is_deregistered_with_last_handler_also_inside_one() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
-    let (other, more) = (Status(-3302), Status(-3303));
+    let other = Status(-3302);
+    let more = Status(-3303);
     let (tell, mut told) = unbounded_channel();
     let first_id = Arc::new(OnceLock::new());
     let id_of_first = first_id.clone();
@@ -692,7 +694,8 @@ async fn a_registration_that_comes_to_nothing_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn event_of_range_proc_local_is_never_sent() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
-    let (private, public) = (Status(-3304), Status(-3305));
+    let private = Status(-3304);
+    let public = Status(-3305);
     let (tell, mut told) = unbounded_channel();
     let handler = Handler::native(move |call| {
         tell.send(call.event().code).unwrap();

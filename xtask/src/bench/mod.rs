@@ -118,7 +118,7 @@ impl Bench {
         let releases = programs
             .mpi
             .as_ref()
-            .map(|_| Release::here(&programs.peers))
+            .map(|_| Release::available(&programs.test_servers))
             .unwrap_or_default();
         let plan = Plan::new(groups, size, programs.c.is_some(), &releases);
         let rounds = self.rounds.unwrap_or(if self.quick { 2 } else { 5 });

@@ -27,7 +27,7 @@ pub struct Programs {
     /// MPI program of the tests, if there is an Open MPI.
     pub mpi: Option<PathBuf>,
     /// Directory of the releases of Open MPI that are not the system's.
-    pub peers: PathBuf,
+    pub test_servers: PathBuf,
 }
 
 /// Programs that are linked with `libpmix`.
@@ -81,7 +81,7 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
         cache,
         c,
         mpi: mpi::program(root)?,
-        peers: test_servers::directory(root),
+        test_servers: test_servers::directory(root),
     })
 }
 

@@ -53,17 +53,16 @@ pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &ChartParts) {
         length(line.width())
     );
     figure(html, parts.id, parts.title, &says, HEIGHT + ABOVE + BELOW);
-    let (floor, room) = (ABOVE + HEIGHT, WIDTH - LEFT);
+    let floor = ABOVE + HEIGHT;
+    let room = WIDTH - LEFT;
     let count = line.count().max(1);
     for (at, label) in [(ABOVE, highest), (floor, 0)] {
         line_at(html, at);
         label_at(html, LEFT - 6, at + 4, "end", label);
     }
     for (index, (at, [one, other])) in (0..).zip(bars) {
-        let (from, to) = (
-            LEFT + room * index / count,
-            LEFT + room * (index + 1) / count,
-        );
+        let from = LEFT + room * index / count;
+        let to = LEFT + room * (index + 1) / count;
         let width = (to - from).saturating_sub(1).max(1);
         let low = height(one, highest, HEIGHT);
         let high = height(one + other, highest, HEIGHT).max(low);

@@ -156,6 +156,7 @@ pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut spelled = Vec::new();
     while let Some(word) = words.next() {
+        // clap would read this as `-n` with the value `p`.
         if word == "-np" {
             spelled.push("--np".into());
             spelled.extend(words.next());
@@ -288,12 +289,12 @@ mod tests {
             "peal run -np 2 --tag-output -x A=1 ./one -n 7 : -np 3 --wdir /tmp -x B ./two : three",
         )
         .unwrap();
-        let said: Vec<_> = apps
+        let app_args: Vec<_> = apps
             .iter()
             .map(|app| (app.procs, app.program.join(OsStr::new(" "))))
             .collect();
         assert_eq!(
-            said,
+            app_args,
             [
                 (2, "./one -n 7".into()),
                 (3, "./two".into()),

@@ -109,6 +109,7 @@ pub fn end_as(status: ExitStatus) -> ExitCode {
         }
         // The signal did not end this process, since it is handled or ignored.
         return ExitCode::from(
+            // Shells report an end by a signal in this way.
             u8::try_from(number).map_or(u8::MAX, |number| number.saturating_add(128)),
         );
     }

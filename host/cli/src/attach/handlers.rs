@@ -121,7 +121,7 @@ impl AttachHandlers {
                 HandlerRequest::Event(raised) => self.raise(raised).await,
                 HandlerRequest::Control {
                     module,
-                    asked:
+                    control:
                         DeferredControl {
                             targets,
                             directives,
@@ -171,7 +171,9 @@ impl AttachHandlers {
             ..event
         });
         if event.range != Range::ProcLocal {
-            let (code, range, infos) = (event.code, event.range, event.infos.clone());
+            let code = event.code;
+            let range = event.range;
+            let infos = event.infos.clone();
             let what = format!(
                 "event {code} of range {} that a handler raises",
                 range.name()
@@ -191,6 +193,7 @@ impl AttachHandlers {
             }
         }
         if audience::includes(&event, &me) {
+            // In a task: the handlers may request more, and only this loop takes their requests.
             let handlers = self.clone();
             tokio::spawn(async move {
                 if let EventDisposition::Pass(results) =

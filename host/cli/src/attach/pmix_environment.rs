@@ -65,6 +65,7 @@ impl PmixEnvironment {
         let first = uris
             .iter()
             .find(|(name, _)| name == variable::SERVER_URI)
+            // Servers before 4.1 set only the variables of older encodings.
             .or(uris.first());
         let Some((_, server)) = first.cloned() else {
             bail!(

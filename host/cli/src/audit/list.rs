@@ -72,7 +72,8 @@ fn missing(source: &TrailSource, seq: u64) -> String {
 
 /// Formats records as a table.
 fn text(rows: &[TrailRow]) -> String {
-    let (left, right) = (Side::Left, Side::Right);
+    let left = Side::Left;
+    let right = Side::Right;
     let head = [
         ("record", right),
         ("time", left),

@@ -108,6 +108,7 @@ impl ComponentCompiler for CompilerProcesses {
                 "a process that compiles has ended; restart the server".to_owned(),
             )
         };
+        // Not put back after an error: its next reply could be that to this order.
         let mut process = idle().pop().ok_or_else(gone)?;
         let reply = ask(&mut process, target, component).map_err(|error| {
             tracing::error!(%error, "compiler process lost");

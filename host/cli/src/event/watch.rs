@@ -26,7 +26,7 @@ use tokio::{
 };
 
 /// Capacity of the queue of events to print; a full queue makes the source wait.
-const WAITING: usize = 256;
+const MAX_QUEUED_ITEMS: usize = 256;
 
 /// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -58,7 +58,9 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         false if io::stdout().is_terminal() => EventFormat::Colored,
         false => EventFormat::Plain,
     };
-    let (tell, told) = mpsc::channel(WAITING);
+    let (tell, items) = mpsc::channel(MAX_QUEUED_ITEMS);
+    // The admin socket comes first: only there a watcher receives the results of handlers, which
+    // never cross the wire.
     let answers = if is_tool {
         None
     } else {
@@ -76,7 +78,7 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         signal(SignalKind::terminate())?,
     );
     let printed = tokio::select! {
-        printed = print_all(told, count, form) => printed,
+        printed = print_all(items, count, form) => printed,
         _ = signals.0.recv() => Ok(()),
         _ = signals.1.recv() => Ok(()),
     };
@@ -142,15 +144,15 @@ fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) 
 /// Forwards the server's events, until they end or the receiver is gone.
 fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
     loop {
-        let told = match answers.wait() {
+        let item = match answers.wait() {
             Ok(AdminReply::Event(event)) => WatchItem::Event(Box::new(event)),
             Ok(AdminReply::Missed { events }) => WatchItem::Missed(events),
             Ok(AdminReply::Ended) => WatchItem::Over("the server has ended".to_owned()),
             Ok(reply) => WatchItem::Over(format!("the server sent an unexpected reply: {reply:?}")),
             Err(error) => WatchItem::Over(format!("the server is lost: {error}")),
         };
-        let is_last = matches!(told, WatchItem::Over(_));
-        if tell.blocking_send(told).is_err() || is_last {
+        let is_last = matches!(item, WatchItem::Over(_));
+        if tell.blocking_send(item).is_err() || is_last {
             return;
         }
     }
@@ -164,6 +166,7 @@ async fn as_tool(
 ) -> Result<Tool> {
     let tool = tool::attach(settings).await?;
     let lost = tell.clone();
+    // A handler of its own: the codes of the other one may exclude the loss of the server.
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {
             // The receiver may be gone.
@@ -181,6 +184,7 @@ async fn as_tool(
         }
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
+    // By default the client registers for job-specific events only (RFC 0002).
     let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL]
         .map(|key| Info::new(key, Value::Bool(true)));
     tool.register(codes, &both, handler).await?;
@@ -194,14 +198,14 @@ fn is_own(event: &Event) -> bool {
 
 /// Prints items line by line, until the count is reached or the reader closes the pipe.
 async fn print_all(
-    mut told: mpsc::Receiver<WatchItem>,
+    mut items: mpsc::Receiver<WatchItem>,
     count: Option<u64>,
     form: EventFormat,
 ) -> Result<()> {
     let mut out = tokio::io::stdout();
     let mut left = count;
     while left != Some(0) {
-        let event = match told.recv().await.context("no source of events is left")? {
+        let event = match items.recv().await.context("no source of events is left")? {
             WatchItem::Event(event) => event,
             WatchItem::Missed(events) => {
                 crate::print_line(&format!(

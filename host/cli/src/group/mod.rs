@@ -87,6 +87,7 @@ async fn gather(tool: &Tool) -> Result<Vec<ListedGroup>> {
     let asked = key::PMIX_QUERY_GROUP_MEMBERSHIP;
     let query = Query {
         keys: vec![Some(asked.0.into())],
+        // Without the id of a group, Peal's servers return all groups.
         qualifiers: Vec::new(),
     };
     let told = tool.query(&[query]).await?.infos;

@@ -105,6 +105,7 @@ impl AcceptanceRules {
             );
         }
         if self.signed_by.is_some() {
+            // The keys that the site trusts do not count here.
             let signer = signature
                 .clone()
                 .and_then(|signature| signature.signer(bytes, &self.keys));

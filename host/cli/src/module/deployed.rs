@@ -136,6 +136,7 @@ fn row(module: &ModuleStatus) -> [String; 6] {
 fn described(version: &VersionStatus) -> String {
     let age = UNIX_EPOCH
         .checked_add(Duration::from_secs(version.at))
+        // This fails if the clock was set back since.
         .and_then(|at| at.elapsed().ok())
         .map_or(0, |age| age.as_secs());
     let ago = match age {

@@ -22,7 +22,7 @@ const REFUSED: u8 = 1;
 /// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
 /// Capacity of the queue of events to print; a full queue makes the handler wait.
-const WAITING: usize = 256;
+const MAX_QUEUED_EVENTS: usize = 256;
 
 /// Runs the command.
 pub fn run(command: MonitorCommand) -> Result<ExitCode> {
@@ -35,16 +35,16 @@ pub fn run(command: MonitorCommand) -> Result<ExitCode> {
 }
 
 /// Tool, and the events that it receives.
-struct Listening {
+struct EventListener {
     tool: Tool,
-    heard: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<Event>,
 }
 
-impl Listening {
+impl EventListener {
     /// Attaches to a server, and registers for events of this code and for the loss of the server.
-    async fn begin(server: ToolArgs, code: Status) -> Result<Listening> {
+    async fn begin(server: ToolArgs, code: Status) -> Result<EventListener> {
         let tool = tool::attach(event::tool_settings(server)?).await?;
-        let (tell, heard) = mpsc::channel(WAITING);
+        let (tell, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let handler = Handler::native(move |call| {
             // The receiver may be gone.
             let _ = tell.blocking_send(call.event().clone());
@@ -52,7 +52,7 @@ impl Listening {
         });
         tool.register(&[code, code::PMIX_ERR_LOST_CONNECTION], &[], handler)
             .await?;
-        Ok(Listening { tool, heard })
+        Ok(EventListener { tool, events })
     }
 
     /// Prints events until the count is reached, a signal comes, the reader closes the pipe, or the
@@ -69,13 +69,14 @@ impl Listening {
         let mut left = count;
         while left != Some(0) {
             let event = tokio::select! {
-                event = self.heard.recv() => event,
+                event = self.events.recv() => event,
                 _ = signals.0.recv() => return Ok(()),
                 _ = signals.1.recv() => return Ok(()),
             };
             let Some(event) = event else {
                 bail!("no source of events is left")
             };
+            // Only this client itself raises events of this range.
             if event.range == Range::ProcLocal {
                 bail!("the server is lost: it has closed the connection");
             }
@@ -117,6 +118,7 @@ pub async fn written(text: &str) -> io::Result<bool> {
         out.write_all(text.as_bytes()).await?;
         out.flush().await
     };
+    // tokio writes on another thread: without the flush a closed pipe would show at the next write.
     match write.await {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true),

@@ -43,6 +43,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
         let mut missing = Vec::new();
         let show = async {
             let mut turns = interval(every.max(SHORTEST));
+            // After a slow answer the server must not get the missed queries at once.
             turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut left = if watch { count } else { Some(1) };
             let mut is_first = true;
@@ -67,6 +68,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             signal(SignalKind::interrupt())?,
             signal(SignalKind::terminate())?,
         );
+        // A signal ends the loop and not the process: a tool that has not finalized counts as lost.
         tokio::select! {
             shown = show => shown?,
             _ = signals.0.recv() => {}
@@ -76,6 +78,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
         for tool in tools {
             let _ = tool.within(LEAVE).finalize().await;
         }
+        // A watched job may end, or start later, so that its absence is no failure.
         if watch || missing.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }

@@ -45,7 +45,8 @@ fn text(jobs: &[GatheredJob]) -> String {
         return "no jobs run here\n".to_owned();
     }
     let rows: Vec<[String; 8]> = jobs.iter().flat_map(rows).collect();
-    let (left, right) = (Side::Left, Side::Right);
+    let left = Side::Left;
+    let right = Side::Right;
     let head = [
         ("job", left),
         ("user", left),

@@ -51,10 +51,11 @@ pub(super) fn owned_by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
 /// Returns the infos that members gave about themselves.
 pub(super) fn member_infos(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>)> {
     let arrays = infos.iter().filter(|info| info.key == key::PMIX_GROUP_INFO);
-    let said = arrays
+    let infos_by_proc = arrays
         .filter_map(owned)
         .filter(|(proc, _)| is_of(members, proc));
-    said.map(|(proc, infos)| (proc, infos.into_iter().cloned().collect()))
+    infos_by_proc
+        .map(|(proc, infos)| (proc, infos.into_iter().cloned().collect()))
         .collect()
 }
 
@@ -69,6 +70,7 @@ pub(super) fn member_values(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
         .map(|(proc, infos)| {
             let values = infos
                 .into_iter()
+                // This info is about the array, and is no value that the proc put.
                 .filter(|info| info.key != key::PMIX_DATA_SCOPE);
             RankData {
                 proc,

@@ -17,7 +17,7 @@ use std::fmt::Display;
 /// Parses a status, by its name in the Standard or by number.
 pub fn status(text: &str) -> Result<Status, String> {
     Status::from_name(text).ok_or_else(|| {
-        let hint = meant(text, STATUS_ALIASES.iter().map(|entry| entry.0));
+        let hint = suggestion(text, STATUS_ALIASES.iter().map(|entry| entry.0));
         format!(
             "the Standard has no such code{}",
             hint.unwrap_or_else(|| ": give its name or number".to_owned())
@@ -45,7 +45,7 @@ pub fn range(text: &str) -> Result<Range, String> {
         format!(
             "one of {} is wanted{}",
             words.join(", "),
-            meant(text, words).unwrap_or_default()
+            suggestion(text, words).unwrap_or_default()
         )
     })
 }
@@ -60,6 +60,7 @@ pub fn proc(text: &str) -> Result<Proc, String> {
     let wanted =
         || format!("{text:?} is no NSPACE:RANK, as in solver:0, or solver:* for all of a job");
     let (nspace, number) = text
+        // At the last colon, since a namespace may contain colons.
         .rsplit_once(':')
         .filter(|(nspace, _)| !nspace.is_empty())
         .ok_or_else(wanted)?;
@@ -151,7 +152,8 @@ pub fn info(text: &str) -> Result<Info, String> {
         None => (left, None),
         Some((name, of)) => (name, Some(reader(of)?)),
     };
-    let (key, attribute) = (self::key(name)?, attribute(name)?);
+    let key = self::key(name)?;
+    let attribute = attribute(name)?;
     if key.as_str().is_empty() {
         return Err(wanted());
     }
@@ -198,6 +200,7 @@ pub fn type_word(of: DataType) -> Option<&'static str> {
     TYPES
         .iter()
         .map(|row| row.0)
+        // This keyword means an array of procs, and not any array.
         .find(|word| *word != "procs" && data_type(word) == Ok(of))
 }
 
@@ -256,8 +259,9 @@ fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
     let found = ATTRIBUTES
         .iter()
         .find(|attribute| attribute.name == name || attribute.key == name);
+    // An unknown name of this form is taken as misspelt, and not as a key of a site.
     if found.is_none() && name.starts_with("PMIX_") {
-        let hint = meant(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
+        let hint = suggestion(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
         return Err(format!(
             "the Standard has no attribute {name}{}",
             hint.unwrap_or_default()
@@ -287,7 +291,7 @@ fn guessed(text: &str) -> Result<Value, String> {
     Ok(value.unwrap_or_else(|| Value::string(text)))
 }
 
-fn meant<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+fn suggestion<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(text, names).map(|near| format!("; did you mean `{near}`?"))
 }
 

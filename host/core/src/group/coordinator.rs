@@ -25,6 +25,7 @@ impl Groups {
             GroupMessage::Watch(nspace) if self.directory.is_at(&nspace, self.me) => {
                 self.watches.add(nspace, from)
             }
+            // The job was removed while the message was on its way.
             GroupMessage::Watch(_) => {}
             GroupMessage::Lost(proc) => self.report_lost(&[proc]),
             GroupMessage::Upward(upward) => self.coordinate(from, upward, now),
@@ -36,6 +37,7 @@ impl Groups {
                 calls,
                 failure,
             } => {
+                // `after` distinguishes the refused call from a later one of the same proc.
                 let meant = |part: &Participation| {
                     calls
                         .iter()
@@ -60,6 +62,8 @@ impl Groups {
             self.early.push((from, upward));
             return;
         }
+        // The directory changes first, because decisions ask it which procs live. The results are
+        // ignored: for procs of this server it knew before the request was sent.
         match &upward {
             CoordinatorRequest::Ended(proc) => drop(self.directory.end(proc)),
             CoordinatorRequest::Back(proc) => drop(self.directory.mark_running(proc)),

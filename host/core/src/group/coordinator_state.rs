@@ -8,7 +8,7 @@ use super::{
     established::{EstablishedGroup, PendingDestruct},
     forming::{GroupNotification, PendingConstruct},
     message::about,
-    refusal::RecentRefusals,
+    recent_refusals::RecentRefusals,
     sent::SentDecisions,
 };
 use crate::MonotonicTime;
@@ -44,7 +44,7 @@ pub(super) enum CoordinatorAction {
 
 impl CoordinatorAction {
     /// Returns an event about a group with these members.
-    fn news<'a>(
+    fn notification<'a>(
         key: &GroupKey,
         news: GroupNotification,
         members: impl Iterator<Item = &'a Proc>,
@@ -58,7 +58,7 @@ impl CoordinatorAction {
 pub(super) struct CoordinatorState {
     me: ServerId,
     groups: BTreeMap<GroupKey, GroupState>,
-    told: BTreeMap<GroupKey, SentDecisions>,
+    sent_decisions: BTreeMap<GroupKey, SentDecisions>,
     /// Times at which the sent decisions of a group are forgotten, unless more have been sent
     /// since.
     fading: VecDeque<(MonotonicTime, GroupKey)>,
@@ -72,17 +72,16 @@ pub(super) struct CoordinatorState {
 
 impl CoordinatorState {
     pub(super) fn new(me: ServerId) -> CoordinatorState {
-        let (groups, told, fading, due) = (
-            BTreeMap::new(),
-            BTreeMap::new(),
-            VecDeque::new(),
-            Earliest::default(),
-        );
-        let (refused, decided) = (RecentRefusals::default(), Vec::new());
+        let groups = BTreeMap::new();
+        let sent_decisions = BTreeMap::new();
+        let fading = VecDeque::new();
+        let due = Earliest::default();
+        let refused = RecentRefusals::default();
+        let decided = Vec::new();
         CoordinatorState {
             me,
             groups,
-            told,
+            sent_decisions,
             fading,
             due,
             refused,
@@ -92,7 +91,7 @@ impl CoordinatorState {
         }
     }
 
-    fn taken(&mut self) -> Vec<CoordinatorAction> {
+    fn take_actions(&mut self) -> Vec<CoordinatorAction> {
         std::mem::take(&mut self.decided)
     }
 
@@ -118,6 +117,8 @@ impl CoordinatorState {
                 self.refused(from, &key, part, deadline, at);
             }
         }
+        // Checked after the refusals: the decision about a refused call also answers the calls that
+        // count on its caller.
         parts.retain(|part| self.is_open(from, &key, part));
         let destructs: Vec<Participation> = parts
             .extract_if(.., |part| part.construct.is_none())
@@ -130,14 +131,14 @@ impl CoordinatorState {
             self.destruct(from, &key, destructs, deadline);
         }
         self.settle(&key, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Returns true if no decision that the server was sent answers the call.
     fn is_open(&self, from: ServerId, key: &GroupKey, part: &Participation) -> bool {
-        self.told
+        self.sent_decisions
             .get(key)
-            .is_none_or(|told| !told.answers(from, part))
+            .is_none_or(|sent| !sent.answers(from, part))
     }
 
     /// Handles a refused call. The other participants that count on the caller are notified, up to
@@ -153,7 +154,7 @@ impl CoordinatorState {
         let Some(refusal) = part.refusal.clone() else {
             return;
         };
-        let failure = refusal.failure();
+        let failure = GroupFailure::refused(&refusal);
         let is_member = part
             .construct
             .as_ref()
@@ -181,6 +182,7 @@ impl CoordinatorState {
             (Some(_), None | Some(GroupState::Forming(_)))
                 if !is_member && self.refused.one_more(key.uid, at.now) =>
             {
+                // Callers of a pending construct of this name are answered by the same decision.
                 let mut called: BTreeSet<Proc> = [part.proc].into();
                 if let Some(GroupState::Forming(forming)) = self.groups.remove(key) {
                     called.extend(forming.called().cloned());
@@ -234,6 +236,7 @@ impl CoordinatorState {
             .or_insert_with(|| GroupState::forming(deadline))
         {
             GroupState::Forming(forming) => {
+                // The construct fails for all participants once the timeout of one of them is over.
                 forming.deadline = forming.deadline.min(deadline);
                 forming.add_directives(&parts);
                 for part in parts {
@@ -270,6 +273,7 @@ impl CoordinatorState {
                     ..
                 } = standing;
                 let dissolving = dissolving.get_or_insert_with(|| PendingDestruct {
+                    // The clone shares the list of names and copies one bit for each proc.
                     missing: members.clone(),
                     deadline,
                 });
@@ -315,6 +319,8 @@ impl CoordinatorState {
             members,
             context_id,
         } = announced;
+        // A member may have ended while the announcement was on its way. Its end has been handled
+        // already and would not be reported again.
         let living = members
             .into_iter()
             .filter(|member| at.directory.whereabouts(member) == ProcLocation::Lives);
@@ -329,7 +335,7 @@ impl CoordinatorState {
             ..Formed::default()
         };
         self.stand(key, formed, servers, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Establishes a group and notifies these servers.
@@ -364,7 +370,7 @@ impl CoordinatorState {
                 self.settle(&key, at);
             }
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Handles procs that have ended.
@@ -385,7 +391,7 @@ impl CoordinatorState {
             }
             self.settle(&key, at);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes a proc that leaves a group.
@@ -398,7 +404,7 @@ impl CoordinatorState {
     ) -> Vec<CoordinatorAction> {
         self.lose(key, proc, DepartureReason::Left(notified), at);
         self.settle(key, at);
-        self.taken()
+        self.take_actions()
     }
 
     fn lose(
@@ -428,6 +434,7 @@ impl CoordinatorState {
             GroupTransition::Changed(proc.clone(), change),
         );
         match self.groups.get_mut(key) {
+            // A group without members could not be destructed, and its name would stay taken.
             _ if is_empty => drop(self.groups.remove(key)),
             Some(GroupState::Standing(standing)) => standing.instance = instance,
             _ => {}
@@ -446,11 +453,12 @@ impl CoordinatorState {
             forming.resolve_failure(by, saying);
         }
         self.settle(key, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Advances the time.
     pub(super) fn tick(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
+        // All records are kept for the same time, so the first one that was added ends first.
         while let Some((_, key)) = self.fading.pop_front_if(|(until, _)| *until <= at.now) {
             self.fade(key, at.now);
         }
@@ -458,21 +466,23 @@ impl CoordinatorState {
         for key in self.keys() {
             self.settle(&key, at);
         }
+        // Between two ticks `due` is only lowered, so deadlines of operations that have ended go
+        // here.
         self.due = self.groups.values().filter_map(GroupState::due).collect();
-        self.taken()
+        self.take_actions()
     }
 
     /// Forgets the sent decisions of a group, or postpones that.
     fn fade(&mut self, key: GroupKey, now: MonotonicTime) {
-        let Entry::Occupied(mut told) = self.told.entry(key) else {
+        let Entry::Occupied(mut sent) = self.sent_decisions.entry(key) else {
             return;
         };
-        told.get_mut().refusals.retain(|(until, ..)| *until > now);
-        let until = told.get().until;
+        sent.get_mut().refusals.retain(|(until, ..)| *until > now);
+        let until = sent.get().until;
         if until > now {
-            self.fading.push_back((until, told.key().clone()));
+            self.fading.push_back((until, sent.key().clone()));
         } else {
-            told.remove();
+            sent.remove();
         }
     }
 
@@ -496,14 +506,16 @@ impl CoordinatorState {
     fn end_if_settled(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
         match self.groups.get_mut(key) {
             Some(GroupState::Forming(forming)) => {
-                let prospects = if forming.news.is_empty() {
+                // The set has an entry for each proc, so it is made only where an event needs it.
+                let prospects = if forming.notifications.is_empty() {
                     BTreeSet::new()
                 } else {
                     forming.prospects()
                 };
-                let news = std::mem::take(&mut forming.news).into_iter();
-                self.decided
-                    .extend(news.map(|news| CoordinatorAction::news(key, news, prospects.iter())));
+                let news = std::mem::take(&mut forming.notifications).into_iter();
+                self.decided.extend(
+                    news.map(|news| CoordinatorAction::notification(key, news, prospects.iter())),
+                );
                 self.settle_forming(key, at);
             }
             Some(GroupState::Standing(standing)) => {
@@ -521,6 +533,7 @@ impl CoordinatorState {
                     let missing = dissolving
                         .iter()
                         .flat_map(|dissolving| dissolving.missing.iter());
+                    // Groups may have thousands of members; a few names show what is missing.
                     let missing: Vec<String> = missing.take(8).map(Proc::to_string).collect();
                     let reason = format_args!("procs that have not called: {}", missing.join(", "));
                     let failure = GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason);
@@ -548,16 +561,19 @@ impl CoordinatorState {
                 let servers = at.directory.homes(forming.called());
                 let losses = forming.losses(&formed.members).into_iter();
                 let losses: Vec<CoordinatorAction> = losses
-                    .map(|news| CoordinatorAction::news(key, news, formed.members.iter()))
+                    .map(|news| CoordinatorAction::notification(key, news, formed.members.iter()))
                     .collect();
                 if forming.wants_context_id() {
                     formed.context_id = Some(self.context_id());
                 }
                 self.stand(key, formed, servers, at);
+                // After the decision: members know the group before they receive events about lost
+                // procs.
                 self.decided.extend(losses);
             }
             Err(failure) => {
-                let (called, late) = (forming.called().cloned().collect(), forming.late_ones());
+                let called = forming.called().cloned().collect();
+                let late = forming.late_ones();
                 self.groups.remove(key);
                 self.decide(
                     at,
@@ -577,6 +593,8 @@ impl CoordinatorState {
     /// its own.
     pub(super) fn context_id(&mut self) -> u64 {
         self.next_context += 1;
+        // A server transport numbers its servers from 1 on, and a server without one is 0. Both
+        // begin in the lowest range.
         u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context
     }
 
@@ -585,7 +603,7 @@ impl CoordinatorState {
         at: &CoordinatorContext<'_>,
         key: &GroupKey,
         servers: Option<BTreeSet<ServerId>>,
-        what: GroupTransition,
+        transition: GroupTransition,
     ) -> DecisionSeq {
         self.next += 1;
         let instance = DecisionSeq {
@@ -595,7 +613,7 @@ impl CoordinatorState {
         let outcome = GroupDecision {
             key: key.clone(),
             instance,
-            what,
+            transition,
         };
         self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
         self.decided
@@ -614,28 +632,29 @@ impl CoordinatorState {
         let GroupDecision {
             key,
             instance,
-            what,
+            transition,
         } = outcome;
-        if matches!(what, GroupTransition::Changed(..)) {
+        // No call waits for the change of a member, so it answers none.
+        if matches!(transition, GroupTransition::Changed(..)) {
             return;
         }
-        let told = match self.told.get_mut(key) {
-            Some(told) => told,
+        let sent = match self.sent_decisions.get_mut(key) {
+            Some(sent) => sent,
             None => {
                 self.fading.push_back((until, key.clone()));
-                self.told.entry(key.clone()).or_default()
+                self.sent_decisions.entry(key.clone()).or_default()
             }
         };
-        told.until = until;
+        sent.until = until;
         match servers {
-            _ if what.is_refusal() => {
-                told.refusals
+            _ if transition.is_refusal() => {
+                sent.refusals
                     .push((until, servers.cloned(), outcome.clone()))
             }
-            Some(servers) => told
-                .each
+            Some(servers) => sent
+                .by_server
                 .extend(servers.iter().map(|server| (*server, *instance))),
-            None => told.all = *instance,
+            None => sent.all = *instance,
         }
     }
 
@@ -658,7 +677,7 @@ impl CoordinatorState {
             gone.iter()
                 .for_each(|proc| self.lose(&key, proc, DepartureReason::Failed, at));
         }
-        self.taken()
+        self.take_actions()
     }
 
     fn keys(&self) -> Vec<GroupKey> {
@@ -667,7 +686,7 @@ impl CoordinatorState {
 
     /// Returns true if no state is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.groups.is_empty() && self.told.is_empty() && self.refused.is_empty()
+        self.groups.is_empty() && self.sent_decisions.is_empty() && self.refused.is_empty()
     }
 }
 

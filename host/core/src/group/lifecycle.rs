@@ -10,11 +10,12 @@ impl Groups {
         for (nspace, facts) in self.directory.of(self.me) {
             self.send(server, GroupMessage::Job { nspace, facts });
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes another server and its procs. No message of it may follow.
     pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<GroupAction> {
+        // Read before the server is removed: the coordinator is the server with the lowest id.
         let before = self.coordinator();
         if server == self.me || !self.servers.remove(&server) {
             return Vec::new();
@@ -28,19 +29,21 @@ impl Groups {
                 .into_iter()
                 .flatten()
                 .collect();
+            // Before the directory forgets the jobs, which tells their owners.
             self.report_lost(&all);
             self.watches.forget_job(&nspace);
         }
         let procs = self.directory.server_left(server);
         if before == self.me {
             self.remove_terminated(&procs, now);
+            // The takeover may have waited for nothing but the report of this server.
             if self.takeover.is_some() {
                 self.take_over(now);
             }
         } else if before == server {
             self.report(now);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Adds a job of this server.
@@ -51,7 +54,7 @@ impl Groups {
             facts,
         });
         self.knows_job(nspace, self.clock);
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes a job and its procs. Its waiting callers get no answer.
@@ -65,7 +68,7 @@ impl Groups {
         self.broadcast(&GroupMessage::JobGone(nspace.clone()));
         self.remove_terminated(&procs, now);
         self.pass_all_on(now);
-        self.taken()
+        self.take_actions()
     }
 
     /// Marks a proc of this server as ended or finalized. It takes part in nothing any more.
@@ -76,7 +79,7 @@ impl Groups {
             self.up(CoordinatorRequest::Ended(proc.clone()), now);
             self.pass_all_on(now);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Marks an ended proc as running again.
@@ -84,6 +87,6 @@ impl Groups {
         if self.directory.mark_running(proc) {
             self.up(CoordinatorRequest::Back(proc.clone()), self.clock);
         }
-        self.taken()
+        self.take_actions()
     }
 }

@@ -250,6 +250,21 @@ impl GroupFailure {
         }
     }
 
+    /// Returns the failure of an operation whose participant was refused.
+    pub(super) fn refused(refusal: &Arc<GroupRefusal>) -> GroupFailure {
+        let words: Vec<&str> = refusal
+            .reasons
+            .iter()
+            .filter_map(|info| info.value.as_str())
+            .collect();
+        let reason = format!("{} may not take part: {}", refusal.proc, words.join("; "));
+        GroupFailure {
+            status: refusal.status,
+            reason,
+            refusal: Some(refusal.clone()),
+        }
+    }
+
     pub(super) fn exists(key: &GroupKey) -> GroupFailure {
         GroupFailure::new(
             code::PMIX_ERR_EXISTS,
@@ -297,6 +312,46 @@ impl GroupFailure {
     }
 }
 
+impl GroupTransition {
+    /// Returns true if the reason is a refused participant.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            GroupTransition::NotFormed {
+                failure: GroupFailure {
+                    refusal: Some(_),
+                    ..
+                },
+                ..
+            }
+        )
+    }
+
+    /// Returns true if this answers a call that precedes the decision. A refusal does not affect
+    /// callers that form another group of the same name without the refused proc. Callers that name
+    /// no procs are matched by the group's name only.
+    pub(super) fn answers(&self, part: &Participation) -> bool {
+        let GroupTransition::NotFormed {
+            failure:
+                GroupFailure {
+                    refusal: Some(refusal),
+                    ..
+                },
+            late,
+            called,
+        } = self
+        else {
+            return true;
+        };
+        called.contains(&part.proc)
+            || late.as_ref().is_some_and(|late| late.contains(&part.proc))
+            || part
+                .construct
+                .as_ref()
+                .is_some_and(|construct| construct.counts_on(&refusal.proc))
+    }
+}
+
 /// A decision of the coordinator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupDecision {
@@ -305,7 +360,7 @@ pub struct GroupDecision {
     /// The sequence number.
     pub instance: DecisionSeq,
     /// The decided change.
-    pub what: GroupTransition,
+    pub transition: GroupTransition,
 }
 
 /// A decided change of a group.
@@ -367,7 +422,7 @@ pub struct TakeoverReport {
     /// The groups with local members, each with its last decision and former members.
     pub known: BTreeMap<GroupKey, (DecisionSeq, Arc<Formed>, BTreeSet<Proc>)>,
     /// Recent decisions.
-    pub past: Vec<GroupDecision>,
+    pub recent_decisions: Vec<GroupDecision>,
     /// Pending calls of its procs.
     pub open: Vec<Contribution>,
 }

@@ -42,7 +42,8 @@ impl RemainingProcs {
         else {
             return false;
         };
-        let (word, bit) = (place / WORD, place % WORD);
+        let word = place / WORD;
+        let bit = place % WORD;
         if word >= self.ticked.len() {
             self.ticked.resize(word + 1, 0);
         }

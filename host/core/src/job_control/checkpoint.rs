@@ -66,20 +66,25 @@ impl Checkpoint {
         &mut self,
         procs: impl Iterator<Item = (&'a Proc, Option<&'a NotDone>)>,
     ) -> Vec<Trigger> {
-        let mut told: BTreeMap<CheckpointMethod, Vec<Proc>> = BTreeMap::new();
+        let mut procs_by_method: BTreeMap<CheckpointMethod, Vec<Proc>> = BTreeMap::new();
         for (proc, why) in procs {
+            // The proc has reported or ended in the meantime.
             let Some(left) = self.waiting.get_mut(proc) else {
                 continue;
             };
             match left.pop_front() {
-                Some(method) => told.entry(method).or_default().push(proc.clone()),
+                Some(method) => procs_by_method
+                    .entry(method)
+                    .or_default()
+                    .push(proc.clone()),
                 None => {
                     self.waiting.remove(proc);
                     self.failed.extend(why.cloned());
                 }
             }
         }
-        told.into_iter()
+        procs_by_method
+            .into_iter()
             .map(|(method, procs)| Trigger { method, procs })
             .collect()
     }

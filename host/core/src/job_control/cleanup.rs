@@ -74,7 +74,7 @@ impl Cleanup {
                 .is_some_and(|name| self.ignored.contains(name))
         });
         let twice = self.files.intersection(&self.directories).next();
-        let (path, why) = match (ignored, twice) {
+        let (path, contradiction) = match (ignored, twice) {
             (Some(path), _) => (
                 path,
                 "is to be removed, and its name is among those that are ignored",
@@ -84,7 +84,7 @@ impl Cleanup {
         };
         Err(JobControlError::ConflictingCleanup {
             path: path.to_string_lossy().into_owned(),
-            why,
+            contradiction,
         })
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn add_paths(
     value: &Value,
     key: &'static str,
 ) -> Result<(), JobControlError> {
-    let wanted = "absolute paths without .., of at most 4096 bytes each and with commas between them, a PMIX_STRING; \
+    let expected = "absolute paths without .., of at most 4096 bytes each and with commas between them, a PMIX_STRING; \
                   one request registers at most 65536";
     let path = |word: &[u8]| {
         let path = Path::new(OsStr::from_bytes(word));
@@ -106,7 +106,7 @@ pub(super) fn add_paths(
             word.len() <= MAX_PATH && path.is_absolute() && is_plain && path.file_name().is_some();
         fits.then(|| path.to_path_buf())
     };
-    add(paths, value, path).ok_or(JobControlError::BadDirective { key, wanted })
+    add(paths, value, path).ok_or(JobControlError::BadDirective { key, expected })
 }
 
 /// Adds the comma-separated names of a directive to those of earlier directives.
@@ -114,7 +114,7 @@ pub(super) fn add_names(
     names: &mut BTreeSet<OsString>,
     value: &Value,
 ) -> Result<(), JobControlError> {
-    let wanted = "names of files, without a path and with commas between them, a PMIX_STRING; \
+    let expected = "names of files, without a path and with commas between them, a PMIX_STRING; \
                   one request ignores at most 65536";
     let name = |word: &[u8]| {
         let is_name = !word.contains(&b'/') && word != b"." && word != b"..";
@@ -122,7 +122,7 @@ pub(super) fn add_names(
     };
     add(names, value, name).ok_or(JobControlError::BadDirective {
         key: key::PMIX_CLEANUP_IGNORE.0,
-        wanted,
+        expected,
     })
 }
 
@@ -133,8 +133,9 @@ fn add<T: Ord>(
     value: &Value,
     read: impl Fn(&[u8]) -> Option<T>,
 ) -> Option<()> {
-    for word in words(value)? {
+    for word in split_list(value)? {
         known.insert(read(word)?);
+        // Checked for each word, so that a long text takes no more memory than the limit.
         if known.len() > MAX_PATHS {
             return None;
         }
@@ -143,7 +144,7 @@ fn add<T: Ord>(
 }
 
 /// Returns the words of a string, if there are any.
-fn words(value: &Value) -> Option<Vec<&[u8]>> {
+fn split_list(value: &Value) -> Option<Vec<&[u8]>> {
     let Value::String(Some(text)) = value else {
         return None;
     };

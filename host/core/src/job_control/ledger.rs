@@ -159,6 +159,8 @@ impl LedgerEntry {
     fn is_meant(&self, requestor: &Requestor, which: &RequestSelector) -> bool {
         let is_root = *requestor == Requestor::User(Some(0));
         match which {
+            // RFC "Job control and monitoring": without an id, the requests of the requester are
+            // cancelled. That holds for root as well, who would otherwise end those of all users.
             RequestSelector::All => self.requestor == *requestor,
             RequestSelector::Named(name) => {
                 self.name == *name && (is_root || self.requestor == *requestor)
@@ -170,6 +172,7 @@ impl LedgerEntry {
     fn commitment(&self) -> Option<String> {
         match (&self.stage, &self.operation) {
             (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
+            // No upcall takes an action back.
             (RequestStage::Running(PendingWork::Host(_)), operation) => {
                 Some(format!("procs were already told to {operation}"))
             }
@@ -320,6 +323,7 @@ impl JobControlLedger {
             let oldest = self
                 .entries
                 .iter()
+                // Ids increase, so the first request that has ended is the oldest.
                 .find(|(_, entry)| !entry.is_open())
                 .map(|(id, _)| *id);
             oldest.and_then(|id| self.entries.remove(&id));
@@ -338,6 +342,7 @@ impl JobControlLedger {
         change: impl FnOnce(&mut LedgerEntry) -> T,
     ) -> Option<T> {
         let entry = self.entries.get_mut(&id).filter(|entry| entry.is_open())?;
+        // Without a deadline the entry is not in the set, and nothing is removed.
         self.timed
             .remove(&(entry.deadline().unwrap_or_default(), id));
         let changed = change(entry);
@@ -379,9 +384,9 @@ impl JobControlLedger {
             .next_back()
             .ok_or_else(|| JobControlError::UnknownRequest(name.clone()))?;
         match entry.commitment() {
-            Some(why) => Err(JobControlError::NotCancellable {
+            Some(reason) => Err(JobControlError::NotCancellable {
                 name: name.clone(),
-                why,
+                reason,
             }),
             None => Ok(Cancellation {
                 free: vec![*id],
@@ -392,6 +397,7 @@ impl JobControlLedger {
 
     /// Returns the requests that wait for the checkpoint of a proc.
     pub(crate) fn awaiting(&self, proc: &Proc) -> Vec<ControlId> {
+        // Each checkpoint has a deadline, so the requests with one are all that may wait.
         let awaits = |entry: &LedgerEntry| {
             entry
                 .checkpoint()

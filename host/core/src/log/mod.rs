@@ -110,6 +110,7 @@ pub const MAX_CHANNELS: usize = 64;
 /// `PMIX_LOG_`, the key itself, or the part after `pmix.log.` of a channel that only the host
 /// environment knows.
 pub fn channel(name: &str) -> Result<Key, IdentError> {
+    // RFC "Logging extension": an order is read without regard to case.
     let name = name.trim().to_lowercase();
     match CHANNELS.iter().find(|(known, ..)| *known == name) {
         Some((_, key, _)) => Ok(Key::from(*key)),
@@ -270,7 +271,7 @@ pub fn route(
                 [plan((channel.clone(), ChannelRequirement::Optional))].into(),
             ),
             None => {
-                let mut chosen = named(&request.data, &of_modules)?;
+                let mut chosen = required_channels(&request.data, &of_modules)?;
                 if chosen.is_empty() {
                     let order = settings.order.iter().map(|(channel, _)| channel);
                     let is_ordered =
@@ -306,7 +307,8 @@ pub fn route(
                 )
             }
         };
-    let (once, origin) = (once.unwrap_or(settings.once), arrival.origin);
+    let once = once.unwrap_or(settings.once);
+    let origin = arrival.origin;
     Ok(LogRun {
         request,
         of_modules,
@@ -322,8 +324,13 @@ pub fn route(
 
 /// Returns the channels that data name, each once, in order. A channel is required if any of its
 /// infos is flagged so.
-fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, ChannelRequirement)>, Malformed> {
+fn required_channels(
+    data: &[Info],
+    of_modules: &[Key],
+) -> Result<Vec<(Key, ChannelRequirement)>, Malformed> {
     let mut named: Vec<(Key, ChannelRequirement)> = Vec::new();
+    // Positions in `named`. A request may have very many infos, and a search for each would take
+    // quadratic time.
     let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
     for info in data.iter().filter(|info| is_channel(&info.key, of_modules)) {
         if let Some((_, _, takes)) = CHANNELS.iter().find(|(_, key, _)| info.key == *key) {
@@ -415,6 +422,7 @@ impl LogRun {
                     .tried
                     .iter()
                     .any(|(_, outcome)| *outcome == ChannelStatus::Written);
+            // `PMIX_LOG_ONCE` stops optional channels. A required one is tried whatever others did.
             if need != ChannelRequirement::Required && enough {
                 continue;
             }
@@ -467,16 +475,19 @@ impl LogRun {
         let is_short = |(need, outcome): &(ChannelRequirement, ChannelStatus)| {
             *need == ChannelRequirement::Required && *outcome != ChannelStatus::Written
         };
+        // RFC "Logging extension": failure on a required channel is failure of the request.
         if self.tried.iter().any(is_short) {
             code::PMIX_ERR_OPERATION_FAILED
         } else if self
             .tried
             .iter()
+            // Holds without any attempt, too: then no channel was available.
             .all(|(_, outcome)| *outcome == ChannelStatus::Missing)
         {
             code::PMIX_ERR_NOT_AVAILABLE
         } else if good == 0 {
             code::PMIX_ERR_OPERATION_FAILED
+        // With `PMIX_LOG_ONCE`, channels that failed before the one that succeeded do not count.
         } else if self.once || good == self.tried.len() {
             code::PMIX_SUCCESS
         } else {
@@ -509,6 +520,7 @@ impl PendingChannel {
                 || info.key == self.channel
                 || !is_channel(&info.key, of_modules)
         };
+        // In the usual case the request is shared and not copied.
         if self.attempt.channel == self.channel && request.data.iter().all(|info| is_for_it(&info))
         {
             return request.clone();
@@ -532,7 +544,9 @@ impl PendingChannel {
             directives,
             ..
         } = &**request;
-        let (source, identity, timestamp) = (source.clone(), *identity, *timestamp);
+        let source = source.clone();
+        let identity = *identity;
+        let timestamp = *timestamp;
         Arc::new(LogRequest {
             source,
             identity,
@@ -563,6 +577,8 @@ impl PendingChannel {
         } = self;
         let outcome = ChannelStatus::of(attempt.writer, status);
         if outcome == ChannelStatus::Missing && !then.is_empty() {
+            // The next destination of this channel is tried before the next channel, so that the
+            // order of channels holds.
             run.waiting.push_front(Planned {
                 channel,
                 need,

@@ -209,11 +209,14 @@ impl<T> LogQueue<T> {
                 continue;
             };
             lane.pop_front_if(|first| *first == ticket);
+            // Empty lanes go. Otherwise each channel and user would take memory for good.
             let Some(front) = lane.front().copied() else {
                 self.lanes.remove(&place);
                 continue;
             };
             if let Some(request) = self.requests.get_mut(&front) {
+                // Each lane that blocked the request frees it once, so the number cannot fall below
+                // zero.
                 request.blocked = request.blocked.saturating_sub(1);
                 if request.blocked == 0 {
                     self.ready.push_back(front);

@@ -109,10 +109,8 @@ impl LogArrival {
     /// `PMIX_LOG_SYSLOG` is the global syslog if a module, the gateway or the host environment
     /// serves it, and else the local one.
     pub(super) fn attempts(&self, channel: &Key, modules: &[Key]) -> VecDeque<Attempt> {
-        let (global, local) = (
-            Key::from(key::PMIX_LOG_GLOBAL_SYSLOG),
-            Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
-        );
+        let global = Key::from(key::PMIX_LOG_GLOBAL_SYSLOG);
+        let local = Key::from(key::PMIX_LOG_LOCAL_SYSLOG);
         let of = |channel: &Key| self.direct_attempts(channel, modules);
         let attempts = if *channel != key::PMIX_LOG_SYSLOG {
             of(channel)
@@ -147,6 +145,8 @@ impl LogArrival {
     }
 
     fn may_ask_host(&self) -> bool {
+        // RFC "Logging extension": a request that came from the host environment must not be logged
+        // through it again, because that makes an infinite loop.
         matches!(self.origin, LogOrigin::Client | LogOrigin::OtherServer)
     }
 
@@ -168,11 +168,9 @@ mod tests {
             Key::from(key::PMIX_LOG_STDOUT),
             Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
         ];
-        let (module, gateway, host) = (
-            LogDestination::Module,
-            LogDestination::Gateway,
-            LogDestination::Host,
-        );
+        let module = LogDestination::Module;
+        let gateway = LogDestination::Gateway;
+        let host = LogDestination::Host;
         for (origin, elsewhere, stdout, syslog, email) in [
             (Client, NotElsewhere, vec![module], vec![module], vec![host]),
             (

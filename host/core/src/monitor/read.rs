@@ -123,7 +123,7 @@ pub fn read(
     let kind = kind.ok_or_else(|| MonitorError::UnknownKind(monitor.key.clone()))?;
     fits(kind, directives)?;
     let usage = UsageRequest {
-        of: whose(kind, directives, ranks, jobs)?,
+        of: measured_procs(kind, directives, ranks, jobs)?,
         fields: fields(kind, &monitor.value)?,
         nodes: names(directives, key::PMIX_MONITOR_TARGET_NODES)?,
     };
@@ -156,7 +156,7 @@ pub fn read(
 }
 
 /// Returns a liveness monitor. The source of the alert is the silent proc, as in OpenPMIx.
-/// [`crate::audience::BY_SERVER`] makes the proc receive it, too.
+/// [`crate::event_targets::BY_SERVER`] makes the proc receive it, too.
 fn watch(
     requester: &Proc,
     signs: LivenessSource,
@@ -216,6 +216,7 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
     for info in directives {
         let known = DIRECTIVES.iter().find(|(key, _)| info.key == *key);
         let fits = known.map(|(_, kinds)| kinds.contains(&kind));
+        // A cancellation raises no event, so it has neither an id nor a range of its own.
         let common = COMMON.iter().any(|key| info.key == *key) && kind != key::PMIX_MONITOR_CANCEL;
         match (known, fits, common) {
             (Some((key, _)), Some(false), _) => {
@@ -282,7 +283,7 @@ fn heartbeats(value: &Value, directives: &[Info]) -> Result<LivenessSource, Moni
     let time =
         seconds(directives, key::PMIX_MONITOR_HEARTBEAT_TIME)?.ok_or(MonitorError::Missing {
             kind: key::PMIX_MONITOR_HEARTBEAT.0,
-            wanted: "pmix.monitor.btime, the seconds after which a heartbeat is due",
+            directive: "pmix.monitor.btime, the seconds after which a heartbeat is due",
         })?;
     Ok(LivenessSource::Heartbeats {
         time,
@@ -297,6 +298,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
         &[]
     };
     let path = PathBuf::from(OsStr::from_bytes(text));
+    // `Path` ignores a slash at the end, which can only follow the name of a directory.
     let names_a_file = path.is_absolute() && path.file_name().is_some() && !text.ends_with(b"/");
     if !names_a_file || text.len() > LONGEST_PATH {
         return Err(bad(
@@ -309,7 +311,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
     let check =
         seconds(directives, key::PMIX_MONITOR_FILE_CHECK_TIME)?.ok_or(MonitorError::Missing {
             kind,
-            wanted: "pmix.monitor.ftime, the seconds between two looks at it",
+            directive: "pmix.monitor.ftime, the seconds between two looks at it",
         })?;
     let traces = FileChanges {
         size: truth(directives, key::PMIX_MONITOR_FILE_SIZE)?,
@@ -317,8 +319,8 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
         modify: trace(directives, key::PMIX_MONITOR_FILE_MODIFY)?,
     };
     if traces == FileChanges::default() {
-        let wanted = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
-        return Err(MonitorError::Missing { kind, wanted });
+        let directive = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
+        return Err(MonitorError::Missing { kind, directive });
     }
     let drops = number(directives, key::PMIX_MONITOR_FILE_DROPS)?.unwrap_or(0);
     Ok(LivenessSource::File {
@@ -331,6 +333,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
 
 fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
     match value {
+        // RFC "Job control and monitoring": NULL cancels all monitoring for the proc.
         Value::Undef | Value::Pointer | Value::String(None) => Ok(MonitorSelector::All),
         value => match value.as_str() {
             Some(id) => Ok(MonitorSelector::One(id.to_owned())),
@@ -343,7 +346,7 @@ fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
     }
 }
 
-fn whose(
+fn measured_procs(
     kind: KeyName,
     directives: &[Info],
     ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
@@ -364,7 +367,8 @@ fn whose(
             key::PMIX_MONITOR_TARGET_NETS,
         )?));
     }
-    let (mut named, mut pids) = (Vec::new(), BTreeSet::new());
+    let mut named = Vec::new();
+    let mut pids = BTreeSet::new();
     for info in directives {
         if info.key == key::PMIX_MONITOR_TARGET_PROCS {
             let procs = info.value.as_procs();
@@ -501,6 +505,7 @@ fn seconds(directives: &[Info], key: KeyName) -> Result<Option<Duration>, Monito
     let Some(value) = directives.value_of(key) else {
         return Ok(None);
     };
+    // A period of zero would be due at every tick.
     let seconds = value.as_u32().filter(|seconds| *seconds > 0);
     let wrong = || bad(key, value, "a PMIX_UINT32, in seconds, at least 1");
     Ok(Some(Duration::from_secs(u64::from(
@@ -539,10 +544,10 @@ fn trace(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
     }
 }
 
-fn bad(key: KeyName, value: &Value, wanted: &'static str) -> MonitorError {
+fn bad(key: KeyName, value: &Value, expected: &'static str) -> MonitorError {
     MonitorError::BadValue {
         key: key.0,
         found: value.to_string(),
-        wanted,
+        expected,
     }
 }

@@ -87,6 +87,7 @@ impl Published {
     ) -> Result<Vec<FinishedLookup>, Status> {
         let publication = Publication::read(&by.proc, infos)?;
         let shelf = self.shelves.entry(by.uid).or_default();
+        // A refused request leaves an empty entry of its user, which `tidy` removes.
         let ready = shelf.publish(&by.proc, publication, &self.limits);
         self.tidy(by.uid);
         ready
@@ -114,7 +115,8 @@ impl Published {
             }
             None => {
                 self.next_wait += 1;
-                let (id, timeout) = (WaitId(self.next_wait), lookup.timeout);
+                let id = WaitId(self.next_wait);
+                let timeout = lookup.timeout;
                 shelf.wait(id, by.proc.clone(), lookup);
                 Ok(LookupResult::Waits(id, timeout))
             }

@@ -58,7 +58,7 @@ pub(super) struct Lookup {
     pub(super) keys: BTreeSet<Key>,
     pub(super) extent: PublicationScope,
     /// The number of keys that the lookup waits for.
-    pub(super) wanted: usize,
+    pub(super) required_keys: usize,
     pub(super) timeout: Option<Duration>,
 }
 
@@ -70,6 +70,7 @@ impl Lookup {
         }
         let wanted = match infos.value_of(key::PMIX_WAIT) {
             None | Some(Value::Bool(false)) => 0,
+            // Open MPI 5 sends a boolean in place of the number of keys.
             Some(Value::Bool(true)) => keys.len(),
             Some(value) => match value
                 .as_u64()
@@ -83,7 +84,7 @@ impl Lookup {
         Ok(Lookup {
             keys,
             extent: PublicationScope::read(by, infos)?,
-            wanted,
+            required_keys: wanted,
             timeout: timeout(infos)?,
         })
     }

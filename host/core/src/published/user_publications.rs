@@ -60,6 +60,7 @@ impl UserPublications {
             persistence,
             data,
         } = publication;
+        // Keys must also differ within one request.
         let mut new = BTreeSet::new();
         if data
             .iter()
@@ -99,12 +100,14 @@ impl UserPublications {
                 .iter()
                 .position(|item| item.extent.admits(by) && lookup.extent.admits(&item.by))
         };
+        // All keys are found before any value is read. A lookup that must wait would otherwise take
+        // data for the first read and return none.
         let places: Vec<(&Key, usize)> = lookup
             .keys
             .iter()
             .filter_map(|key| Some((key, place(key)?)))
             .collect();
-        if places.len() < lookup.wanted {
+        if places.len() < lookup.required_keys {
             return None;
         }
         Some(

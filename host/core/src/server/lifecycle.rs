@@ -20,14 +20,13 @@ impl ServerState {
     /// Registers a job, whose procs may then connect. Tools that use its name become inactive.
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let mut actions = self.evict(&spec.nspace);
+        // Events retained for former procs of this name are not for the new ones.
         self.events.free_job(&spec.nspace);
-        let (nspace, facts) = (
-            spec.nspace.clone(),
-            JobSummary {
-                size: spec.size(),
-                owner: spec.identity,
-            },
-        );
+        let nspace = spec.nspace.clone();
+        let facts = JobSummary {
+            size: spec.size(),
+            owner: spec.identity,
+        };
         self.clients.add_job(spec);
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.events.with_pending_actions(actions)
@@ -103,6 +102,8 @@ impl ServerState {
         let actions = match before {
             ProcPhase::Expected => vec![Action::Upcall(Upcall::ClientConnected(proc.clone()))],
             ProcPhase::Finalized | ProcPhase::Terminated => {
+                // The coordinator has heard that the proc ended. From now on it may take part in
+                // groups again.
                 self.with_groups(|groups| groups.back(proc))
             }
             ProcPhase::Connected(_) | ProcPhase::Lost => Vec::new(),
@@ -182,9 +183,11 @@ impl ServerState {
         if self.clients.active_peer(to.peer).is_none() {
             return actions;
         }
+        // Before the departure is handled, so that none of its events goes to this connection.
         actions.extend(self.deactivate(to.peer));
         actions.extend(self.tool_left(to.peer));
         if self.clients.leave(&source, ProcPhase::Finalized) {
+            // The result is ignored: connected procs are not notified of an orderly end.
             self.data.leave_assemblages(&source);
             actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
             actions.extend(self.handle_departure(&source, now));
@@ -202,6 +205,8 @@ impl ServerState {
         let mut actions = self.unregister(peer);
         self.data.forget(peer);
         actions.extend(self.tool_left(peer));
+        // An inactive connection does not represent its proc any more: the name may belong to a
+        // later job or process.
         if gone.is_active() && self.clients.leave(&gone.proc, ProcPhase::Lost) {
             actions.extend(self.handle_loss(&gone.proc, now));
             self.drop_values_of_ended(&gone.proc.nspace);
@@ -243,6 +248,8 @@ impl ServerState {
             }
             Some(life @ ProcPhase::Finalized) => {
                 *life = ProcPhase::Terminated;
+                // The departure was handled when the proc finalized. Only fences have waited for it
+                // since.
                 let gathered = self.data.proc_terminated(proc);
                 self.events.with_pending_actions(gathered)
             }

@@ -100,8 +100,10 @@ impl ServerState {
                     .or(about);
             }
         }
+        // A module must not log in the name of a proc of another owner.
         let about = about.filter(|proc| self.is_of(owner, proc));
-        let (source, identity) = (about.or(requester), Some(identity));
+        let source = about.or(requester);
+        let identity = Some(identity);
         self.permit_log(
             answer_to(number),
             LogRequest {
@@ -119,6 +121,7 @@ impl ServerState {
         let identity = match owner {
             Owner::Site => self.clients.server(),
             Owner::User(uid) => {
+                // Modules of a user act with the group of one of the user's jobs.
                 let gid = self.clients.jobs_of(*uid).next()?.spec.identity.gid;
                 UserIdentity { uid: *uid, gid }
             }

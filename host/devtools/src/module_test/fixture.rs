@@ -19,16 +19,16 @@ pub(super) struct FixtureState {
     /// Resource usage of procs by name.
     pub(super) usage: BTreeMap<String, Vec<Info>>,
     /// Trace lines of the module, as `level: text`.
-    pub(super) said: Vec<String>,
+    pub(super) trace_lines: Vec<String>,
     /// Output of the module, by the names of the sinks.
     pub(super) written: BTreeMap<String, Vec<u8>>,
     /// Consumption of its last call.
-    pub(super) taken: Taken,
+    pub(super) usage_of_last_call: Consumption,
 }
 
 /// Consumption of a call.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Consumption {
     /// Fuel, roughly the number of instructions; `None` if the engine does not count it.
     pub(crate) fuel: Option<u64>,
     /// Size of the instance's memories and tables, in bytes.
@@ -60,11 +60,11 @@ impl TestHooks for TestFixture {
 
     fn trace(&self, level: tracing::Level, message: &str) {
         let line = format!("{}: {message}", level.as_str().to_lowercase());
-        self.props().said.push(line);
+        self.props().trace_lines.push(line);
     }
 
     fn used(&self, usage: &CallUsage, memory: usize) {
-        self.props().taken = Taken {
+        self.props().usage_of_last_call = Consumption {
             fuel: usage.fuel,
             memory,
         };

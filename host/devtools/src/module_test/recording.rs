@@ -60,7 +60,9 @@ pub(super) fn is_recording(text: &str) -> bool {
 /// Converts the events of a recording into cases. The result of the handler `module` becomes the
 /// expectation; the results of earlier handlers become the chain results.
 pub(super) fn cases(file: &Path, text: &str, module: &str) -> Result<RecordedCase, CaseError> {
-    let (mut cases, mut left_out, mut offset) = (Vec::new(), Vec::new(), 0);
+    let mut cases = Vec::new();
+    let mut left_out = Vec::new();
+    let mut offset = 0;
     for (at, line) in text.split_inclusive('\n').enumerate() {
         if !line.trim().is_empty() {
             let seen: RecordedNames = serde_json::from_str(line).map_err(|error| {
@@ -210,6 +212,7 @@ fn array(key: &str, items: &[Json]) -> Option<Table> {
     }
     let items: Option<Vec<&str>> = items.iter().map(Json::as_str).collect();
     let items: Vec<String> = items?.into_iter().map(proc_text).collect();
+    // Under the key of a site a text may look like a proc by chance.
     let are_procs = key.starts_with("pmix.") && items.iter().all(|item| words::proc(item).is_ok());
     let of = if are_procs { "proc" } else { "string" };
     let items = items.into_iter().map(text).collect();

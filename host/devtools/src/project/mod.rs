@@ -145,6 +145,7 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
 /// Writes a project into a directory that must not exist or must be empty. No file is ever
 /// overwritten.
 pub fn write(dir: &Path, files: &[File]) -> Result<(), ProjectError> {
+    // A dangling link counts as well: a check that follows links would not see it.
     let occupied = fs::symlink_metadata(dir).is_ok()
         && !fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
     if occupied {

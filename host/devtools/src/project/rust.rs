@@ -121,6 +121,7 @@ fn source(roles: &BTreeSet<Role>) -> String {
         "//! The module MODULE.\n{}\n{code}\n#[cfg(test)]\nmod tests {{\n    use super::*;\n",
         uses(&imports, "")
     );
+    // `use super::*` brings the names that the code imports.
     text += &uses(&tests.difference(&imports).copied().collect(), "    ");
     text + "\n" + &test + "}\n"
 }

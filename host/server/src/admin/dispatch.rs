@@ -242,6 +242,7 @@ impl AdminDispatcher {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
+        // The database blocks.
         let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
     }
 
@@ -323,13 +324,12 @@ impl AdminDispatcher {
             },
         );
         self.parts.host.adopt(&spec);
+        // The modules of the job run before the caller gets the reply and starts the procs.
         self.jobs_changed().await;
         // The command is unknown here: only the external launcher knows it.
-        let (recorded, size, command) = (
-            nspace.clone(),
-            job.size,
-            format!("(registered for user {uid})"),
-        );
+        let recorded = nspace.clone();
+        let size = job.size;
+        let command = format!("(registered for user {uid})");
         self.store(move |store, at| {
             store.job_started(JobStart {
                 nspace: &recorded,

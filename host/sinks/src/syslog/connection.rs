@@ -73,7 +73,11 @@ impl Dial {
             let stream = TcpStream::connect_timeout(&address, self.timeout)?;
             stream.set_write_timeout(Some(self.timeout))?;
             stream.set_read_timeout(Some(self.timeout))?;
+            // Messages are single writes, and none should wait for the acknowledgement of the one
+            // before.
             stream.set_nodelay(true)?;
+            // A server that is gone without closing the connection is noticed between messages,
+            // too.
             sockopt::set_socket_keepalive(&stream, true)?;
             Ok(stream)
         })

@@ -43,10 +43,10 @@ impl Tls {
         settings: &TlsSettings,
         peer: &HostPort,
     ) -> Result<Tls, SinkError> {
-        let wrong = |what: &dyn ToString, why: &dyn ToString| SinkError::Tls {
+        let wrong = |subject: &dyn ToString, reason: &dyn ToString| SinkError::Tls {
             name: name.to_owned(),
-            what: what.to_string(),
-            why: why.to_string(),
+            subject: subject.to_string(),
+            reason: reason.to_string(),
         };
         let server =
             ServerName::try_from(peer.host.clone()).map_err(|error| wrong(&peer.host, &error))?;
@@ -75,18 +75,18 @@ impl Tls {
 }
 
 fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
-    let wrong = |what: String, why: String| SinkError::Tls {
+    let wrong = |subject: String, reason: String| SinkError::Tls {
         name: name.to_owned(),
-        what,
-        why,
+        subject,
+        reason,
     };
     let mut roots = RootCertStore::empty();
     let Some(ca) = ca else {
         let found = rustls_native_certs::load_native_certs();
         let (usable, _) = roots.add_parsable_certificates(found.certs);
         if usable == 0 {
-            let why = "none is usable; name a file of authorities".to_owned();
-            return Err(wrong("the certificates of the system".to_owned(), why));
+            let reason = "none is usable; name a file of authorities".to_owned();
+            return Err(wrong("the certificates of the system".to_owned(), reason));
         }
         return Ok(roots);
     };
@@ -103,10 +103,10 @@ pub(crate) fn certificates(
     name: &str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, SinkError> {
-    let wrong = |why: String| SinkError::Tls {
+    let wrong = |reason: String| SinkError::Tls {
         name: name.to_owned(),
-        what: path.display().to_string(),
-        why,
+        subject: path.display().to_string(),
+        reason,
     };
     let bytes = read(name, "certificate", path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
@@ -117,10 +117,10 @@ pub(crate) fn certificates(
     }
 }
 
-fn read(name: &str, what: &'static str, path: &Path) -> Result<Vec<u8>, SinkError> {
+fn read(name: &str, purpose: &'static str, path: &Path) -> Result<Vec<u8>, SinkError> {
     fs::read(path).map_err(|source| SinkError::Read {
         name: name.to_owned(),
-        what,
+        purpose,
         path: path.to_owned(),
         source,
     })

@@ -44,10 +44,8 @@ impl JobControlRequests {
             |proc| ctx.clients.has_ended(proc),
             deadline,
         );
-        let (to, operation) = (
-            given.by.to,
-            JobControlOperation::Checkpoint(order.checkpoint),
-        );
+        let to = given.by.to;
+        let operation = JobControlOperation::Checkpoint(order.checkpoint);
         let id = self.record_request(
             ctx.clients,
             given,
@@ -58,6 +56,7 @@ impl JobControlRequests {
         )?;
         let mut actions = self.reply_accepted(id, to);
         actions.extend(self.request_checkpoints(ctx, events, id, triggers));
+        // All targets may have ended before, and then no report would continue the request.
         actions.extend(self.advance_control(ctx, events, id));
         Ok(actions)
     }
@@ -86,10 +85,12 @@ impl JobControlRequests {
             methods.filter(|(_, methods)| !methods.is_empty()).collect();
         let unprepared = methods.len() < targets.len();
         let grace = grace.unwrap_or(ctx.settings.preempt_grace);
-        let (name, deadline) = (format!("preempt-{}", given.by.at.0), given.by.at + grace);
+        let name = format!("preempt-{}", given.by.at.0);
+        let deadline = given.by.at + grace;
         let (checkpoint, triggers) =
             Checkpoint::begin(name, methods, |proc| ctx.clients.has_ended(proc), deadline);
-        let (to, operation) = (given.by.to, JobControlOperation::Preempt(action));
+        let to = given.by.to;
+        let operation = JobControlOperation::Preempt(action);
         let work = PendingWork::Grace {
             checkpoint,
             unprepared,
@@ -129,7 +130,8 @@ impl JobControlRequests {
         let Some(entry) = self.ledger.get(id) else {
             return Vec::new();
         };
-        let (source, directives) = (entry.requester.clone(), entry.directives.clone());
+        let source = entry.requester.clone();
+        let directives = entry.directives.clone();
         let Some(name) = entry.checkpoint().map(|checkpoint| checkpoint.name.clone()) else {
             return Vec::new();
         };
@@ -144,7 +146,8 @@ impl JobControlRequests {
                     actions.extend(self.raise_for(ctx, events, id, code, &procs, more));
                 }
                 CheckpointMethod::Signal(number) => {
-                    let (action, directives) = (JobAction::Signal(number), directives.clone());
+                    let action = JobAction::Signal(number);
+                    let directives = directives.clone();
                     let control = JobControl {
                         action,
                         targets: procs,
@@ -169,6 +172,7 @@ impl JobControlRequests {
         proc: &Proc,
         infos: &[Info],
     ) -> Vec<Action> {
+        // A report that names neither is for all checkpoints that wait for the proc.
         let named = [key::PMIX_JOB_CTRL_CHECKPOINT, key::PMIX_JOB_CTRL_ID];
         let names = named.map(|key| infos.value_of(key).and_then(Value::as_str));
         let status = match infos.value_of(STATUS) {

@@ -143,7 +143,8 @@ impl JobControlRequests {
             targets: targets.clone(),
             directives: given.directives.clone(),
         };
-        let (source, to) = (given.by.requester.clone(), given.by.to);
+        let source = given.by.requester.clone();
+        let to = given.by.to;
         let is_long = matches!(action, JobAction::Restart { .. });
         let work = PendingWork::Host((!is_long).then_some(to));
         let id = self.record_request(
@@ -242,6 +243,7 @@ impl JobControlRequests {
             range: Range::Custom,
             infos,
         };
+        // A refused event changes nothing: the request continues, and a query shows its state.
         events
             .notify(ctx, event, ctx.settings.allowance)
             .unwrap_or_default()
@@ -278,6 +280,7 @@ impl JobControlRequests {
                 })
             }
             _ => Ok(entry
+                // The answer is about signals by which a checkpoint was requested.
                 .checkpoint_mut()
                 .map(|checkpoint| checkpoint.try_next_methods(&not_done))
                 .unwrap_or_default()),
@@ -330,6 +333,7 @@ impl JobControlRequests {
         id: ControlId,
         end: JobControlEnd,
     ) -> Vec<Action> {
+        // `change` is for open requests only, so that each request ends once.
         let before = self.ledger.change(id, |entry| {
             std::mem::replace(&mut entry.stage, RequestStage::Ended(end))
         });
@@ -343,8 +347,10 @@ impl JobControlRequests {
                 job_control::status_of(entry.targets.len(), &entry.not_done)
             }
         };
-        let (operation, targets) = (entry.operation.clone(), entry.targets.clone());
-        let (told, requester) = (entry.infos(), entry.requester.clone());
+        let operation = entry.operation.clone();
+        let targets = entry.targets.clone();
+        let request_infos = entry.infos();
+        let requester = entry.requester.clone();
         let mut actions = vec![Action::JobControlEnded {
             requester: requester.clone(),
             operation,
@@ -354,8 +360,13 @@ impl JobControlRequests {
         if let RequestStage::Running(PendingWork::Host(Some(to))) = before {
             let not_done = entry.not_done.iter().map(NotDone::info).collect();
             actions.push(reply_infos(to, status, not_done));
+        // The requester was answered when the request was accepted, so an event reports the end.
         } else if let Some(requester) = requester {
-            let more = [vec![Info::new(STATUS, Value::Status(status))], told].concat();
+            let more = [
+                vec![Info::new(STATUS, Value::Status(status))],
+                request_infos,
+            ]
+            .concat();
             actions.extend(self.raise_for(
                 ctx,
                 events,
@@ -378,13 +389,15 @@ impl JobControlRequests {
             return Vec::new();
         };
         let mut mail = mail.clone();
-        let (state, what) = (entry.state(), entry.operation.to_string());
+        let state = entry.state();
+        let what = entry.operation.to_string();
         let subject = format!("{what}: {state}");
         let lines = entry
             .not_done
             .iter()
             .map(|not_done| format!("{}: {}", not_done.proc, not_done.reason));
         let targets = entry
+            // A mail shows the beginning of long lists; a query has all of them.
             .targets
             .iter()
             .take(32)
@@ -420,7 +433,8 @@ impl JobControlRequests {
             key::PMIX_LOG_EMAIL,
             Value::DataArray(DataArray::infos(mail)),
         )];
-        let (source, identity) = (entry.requester.clone(), entry.identity);
+        let source = entry.requester.clone();
+        let identity = entry.identity;
         let request = LogRequest {
             source,
             identity,
@@ -479,7 +493,7 @@ pub(super) fn operation(
     targets: &[Proc],
     directives: &[Info],
 ) -> Option<JobControlOperation> {
-    match read(clients, by, targets, directives.to_vec()).ok()?.wanted {
+    match read(clients, by, targets, directives.to_vec()).ok()?.action {
         RequestedAction::Act { action, .. } => Some(JobControlOperation::Act(action)),
         RequestedAction::Checkpoint { order, .. } => {
             Some(JobControlOperation::Checkpoint(order.checkpoint))

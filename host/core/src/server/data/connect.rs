@@ -24,6 +24,7 @@ impl DataExchange {
         if procs.is_empty() {
             return vec![reply(to, code::PMIX_ERR_BAD_PARAM)];
         }
+        // A disconnect is not bounded, because it ends an assemblage.
         if purpose == Purpose::Connect && full() {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
@@ -60,6 +61,7 @@ impl DataExchange {
         self.assemblages.connect(procs, arrived);
         let answer = |to: RequestId| {
             let own = clients.proc_of(to.peer).map(|proc| &proc.nspace);
+            // A client received the data of its own job at its start.
             let others = known.iter().filter(|job| Some(&job.nspace) != own);
             Action::Reply {
                 to,

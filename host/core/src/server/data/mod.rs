@@ -124,6 +124,7 @@ impl DataExchange {
     pub(super) fn proc_departed(&mut self, clients: &ClientTable, proc: &Proc) -> Vec<Action> {
         let mut unanswered = self.modex.give_up(proc);
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
+        // A get for any rank goes on waiting while another proc of the job may put the value.
         if !clients.may_put(&anybody) {
             unanswered.extend(self.modex.give_up(&anybody));
         }
@@ -255,6 +256,8 @@ impl DataExchange {
                 reply: found(data),
             }];
         }
+        // Clients of OpenPMIx 5 add `pmix.optional` to gets that they send all the same. They
+        // expect an answer at once.
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
         // Only the host environment sets reserved keys, and it has done so before the procs start.
         let may_come = ctx.clients.may_put(&proc)
@@ -356,6 +359,7 @@ impl DataExchange {
                 .commit(proc, share, vec![commit])
                 .map_err(|_| GroupError::TooMuch)?;
         }
+        // Procs of this server read the values of each other from its store.
         construct.data = if groups.is_alone() {
             None
         } else {
@@ -393,7 +397,8 @@ impl DataExchange {
         procs: NamedProcs,
         arrival: FenceArrival,
     ) -> Vec<Action> {
-        let (source, to) = (&arrival.proc, arrival.request);
+        let source = &arrival.proc;
+        let to = arrival.request;
         if self.fences.is_busy(source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
@@ -427,7 +432,7 @@ impl DataExchange {
                 .collect(),
             Collect::Nothing => Vec::new(),
         };
-        let brought = FenceContribution {
+        let contribution = FenceContribution {
             data,
             attendance: complete.attendance,
         };
@@ -435,7 +440,7 @@ impl DataExchange {
             id: complete.id,
             purpose: complete.purpose,
             procs: complete.procs,
-            brought,
+            contribution,
         }
     }
 
@@ -492,6 +497,7 @@ fn participants(
     let mut expected = BTreeSet::new();
     let mut attendance = Completeness::Full;
     for named in &procs {
+        // The server of these procs waits for them, and `Action::Gather` waits for that server.
         if groups.is_elsewhere(&named.nspace) && groups.meets(source, named) {
             continue;
         }

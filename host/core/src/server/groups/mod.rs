@@ -95,7 +95,7 @@ impl ServerState {
                 name: GroupName::Called(group::name(name)?),
             })
         };
-        let (key, what, timeout) = match request {
+        let (key, construct, timeout) = match request {
             Request::GroupConstruct {
                 group,
                 procs,
@@ -110,6 +110,7 @@ impl ServerState {
                 self.add_contribution(&proc, &mut construct)?;
                 (key, Some(Arc::new(construct)), timeout)
             }
+            // Releases from 4.2.4 on list the members as well, which the server knows.
             Request::GroupDestruct {
                 group, directives, ..
             } => (key(self, group)?, None, group::timeout(&directives)?),
@@ -124,7 +125,7 @@ impl ServerState {
                 to,
                 key,
                 proc,
-                what,
+                construct,
                 timeout,
                 refusal,
             },
@@ -171,6 +172,7 @@ impl ServerState {
                 actions.extend(self.with_groups(|groups| groups.watch(&invited)));
                 return actions;
             }
+            // The event reports failures, too, and then there is no group to record.
             code::PMIX_GROUP_CONSTRUCT_COMPLETE if !is_formed(event) => return Vec::new(),
             code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
                 let context_id = event
@@ -280,7 +282,7 @@ impl ServerState {
         if !procs.iter().any(|named| named.covers(&proc)) {
             return vec![super::reply(to, code::PMIX_ERR_BAD_PARAM)];
         }
-        let what = match purpose {
+        let construct = match purpose {
             Purpose::Connect => {
                 let mut construct = ConstructRequest::of(ConstructRole::Leader(procs.clone()));
                 if let Err(error) = self.add_contribution(&proc, &mut construct) {
@@ -299,7 +301,7 @@ impl ServerState {
                 to,
                 key,
                 proc,
-                what,
+                construct,
                 timeout: timeout(infos),
                 refusal: None,
             },
@@ -318,7 +320,8 @@ impl ServerState {
     }
 
     pub(super) fn carry_out(&mut self, steps: Vec<GroupAction>) -> Vec<Action> {
-        let (mut actions, mut told) = (Vec::new(), None);
+        let mut actions = Vec::new();
+        let mut told = None;
         for step in steps {
             match step {
                 GroupAction::Send { to, message } => {
@@ -328,6 +331,7 @@ impl ServerState {
                     actions.push(reply::group_reply(&self.clients, to, answer, &mut told))
                 }
                 GroupAction::Learn(formed) => {
+                    // Values of local procs are in the store since they were committed.
                     let elsewhere = |data: &&RankData| !self.clients.has_job(&data.proc.nspace);
                     let data: Vec<RankData> =
                         formed.data.iter().filter(elsewhere).cloned().collect();
@@ -360,6 +364,8 @@ impl ServerState {
                         range: Range::Custom,
                         infos,
                     };
+                    // An event that is too large is left out. The decision itself stands without
+                    // it.
                     actions.extend(self.notify(event).unwrap_or_default());
                 }
             }
