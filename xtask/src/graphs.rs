@@ -46,23 +46,25 @@ pub fn check(root: &Path) -> Result<()> {
 }
 
 /// Checks that `peal-client` builds without the WebAssembly engine unless its feature `modules` is
-/// on: programs that link the client must not carry the engine.
+/// on, and `peal-libpmix` always: programs that link either must not carry the engine.
 ///
 /// # Errors
 ///
-/// Names the crates of the engine that the client depends on.
+/// Names the crates of the engine that one of the two depends on.
 pub fn check_client(root: &Path) -> Result<()> {
-    let client = crates(root, &["--edges", "normal", "--package", "peal-client"])?;
-    let engine: Vec<&str> = client
-        .iter()
-        .map(String::as_str)
-        .filter(|name| name.starts_with("peal-sandbox ") || name.starts_with("wasmtime"))
-        .collect();
-    ensure!(
-        engine.is_empty(),
-        "peal-client depends on the engine without its feature `modules`: {}",
-        engine.join(", ")
-    );
+    for package in ["peal-client", "peal-libpmix"] {
+        let built = crates(root, &["--edges", "normal", "--package", package])?;
+        let engine: Vec<&str> = built
+            .iter()
+            .map(String::as_str)
+            .filter(|name| name.starts_with("peal-sandbox ") || name.starts_with("wasmtime"))
+            .collect();
+        ensure!(
+            engine.is_empty(),
+            "{package} depends on the engine without the feature `modules` of peal-client: {}",
+            engine.join(", ")
+        );
+    }
     run(cargo(root).args([
         "clippy",
         "--quiet",

@@ -1,5 +1,5 @@
 //! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`,
-//! `test-servers`, `needs`, `docs`, `deny`, `codegen`.
+//! `libpmix`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
 mod binaries;
@@ -13,6 +13,7 @@ mod graphs;
 mod guests;
 mod ignored;
 mod kernel;
+mod libpmix;
 mod lint;
 mod mpi;
 mod needs;
@@ -69,6 +70,15 @@ enum Task {
     /// Needs the standard library for wasm32-unknown-unknown, and gets it if possible: from rustup,
     /// or as root from Debian's packages.
     Guests,
+    /// Build Peal as the C library, and lay it out in `target/libpmix/lib`
+    ///
+    /// Programs that are linked with libpmix run on it if `LD_LIBRARY_PATH` begins with that
+    /// directory. Prints the size of `libpmix.so.2`.
+    Libpmix {
+        /// Optimize and strip the library
+        #[arg(long)]
+        release: bool,
+    },
     /// Get the servers that sinks are tested against: rsyslog and an SMTP server.
     ///
     /// They go into `target/tools/peers`, and nothing is installed on this machine. With them,
@@ -129,6 +139,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Soak(soak) => soak.run(root),
         Task::Bench(bench) => bench.run(root),
         Task::Guests => guests::build(root).map(drop),
+        Task::Libpmix { release } => libpmix::build(root, release),
         Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),
         Task::Deny { advisories } => deny::run_checks(root, advisories),

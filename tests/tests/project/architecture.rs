@@ -14,7 +14,7 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 17] = [
+const DEPENDENCIES: [(&str, &[&str]); 18] = [
     ("build", &[]),
     ("confinement", &[]),
     ("model", &[]),
@@ -38,6 +38,7 @@ const DEPENDENCIES: [(&str, &[&str]); 17] = [
         &["core", "model", "sandbox", "server", "system", "wire"],
     ),
     ("client", &["core", "model", "sandbox", "wire"]),
+    ("libpmix", &["client", "model", "wire"]),
     (
         "modules",
         &[
