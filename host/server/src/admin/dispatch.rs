@@ -300,7 +300,8 @@ impl AdminDispatcher {
             ));
         }
         let (uid, gid) = runs_as(caller, &job).await?;
-        if self.registered.lock().await.len() >= self.parts.max_jobs {
+        let mut registered = self.registered.lock().await;
+        if registered.len() >= self.parts.max_jobs {
             return Err(format!(
                 "{} jobs are registered, which is the limit (admin.max_jobs)",
                 self.parts.max_jobs
@@ -313,7 +314,6 @@ impl AdminDispatcher {
             hostname,
             UserIdentity { uid, gid },
         );
-        let mut registered = self.registered.lock().await;
         self.parts
             .handle
             .add_job(spec.clone())
@@ -645,5 +645,16 @@ mod tests {
         assert_eq!(*host.0.lock().unwrap(), server.jobs);
         let last = pin!(dispatcher.deregister("job"));
         assert_eq!(server.complete(last).unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn concurrent_registrations_stay_within_max_jobs() {
+        let (dispatcher, _, mut server) = dispatcher(1);
+        let mut one = pin!(dispatcher.register(ME, job("one")));
+        let mut two = pin!(dispatcher.register(ME, job("two")));
+        assert!(poll(one.as_mut()).is_pending() && poll(two.as_mut()).is_pending());
+        server.complete(one).unwrap().unwrap();
+        let reason = server.complete(two).unwrap().unwrap_err();
+        assert!(reason.ends_with("(admin.max_jobs)"), "{reason}");
     }
 }
