@@ -6,7 +6,14 @@ use crate::{
     error::of_file,
     world,
 };
-use std::{env, fs, path::PathBuf, process::Command};
+use std::{
+    env,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::Command,
+};
+use tempfile::TempDir;
 
 /// Debian's packages.
 const DEBIAN_PACKAGES: [&str; 4] = [
@@ -39,10 +46,10 @@ impl Compiler {
 
     /// Returns true if the compiler builds a module with the C library.
     fn works(&self) -> bool {
-        let Ok(scratch) = Scratch::new() else {
+        let Ok(scratch) = probe_dir() else {
             return false;
         };
-        let source = scratch.0.join("probe.c");
+        let source = scratch.path().join("probe.c");
         // A clang without the C library of WASI compiles an empty file as well, so the probe needs
         // `malloc`.
         let text = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
@@ -50,28 +57,19 @@ impl Compiler {
             && run_quietly(
                 self.command()
                     .arg("-o")
-                    .arg(scratch.0.join("probe.wasm"))
+                    .arg(scratch.path().join("probe.wasm"))
                     .arg(&source),
             )
             .is_ok()
     }
 }
 
-/// A temporary directory for the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> std::io::Result<Scratch> {
-        let dir = env::temp_dir().join(format!("peal-build-{}", std::process::id()));
-        fs::create_dir_all(&dir).map(|()| Scratch(dir))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A remaining temporary directory does no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Creates a directory for the test of a compiler, which no other user could prepare or enter.
+fn probe_dir() -> std::io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("peal-build-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
 }
 
 /// Builds a component from the C files of a project.
@@ -141,4 +139,17 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildEr
             DEBIAN_PACKAGES.join(" ")
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probe_directory_is_new_and_private() {
+        let (one, two) = (probe_dir().unwrap(), probe_dir().unwrap());
+        assert_ne!(one.path(), two.path());
+        let mode = one.path().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 }

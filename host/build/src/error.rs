@@ -30,6 +30,9 @@ pub enum BuildError {
         /// The ways to install it.
         install: String,
     },
+    /// The directory of the tools is unknown.
+    #[error("no directory for build tools: set PEAL_TOOLS, or XDG_CACHE_HOME or HOME")]
+    NoToolsDir,
     /// A command could not be started.
     #[error("`{command}` could not be started: {reason}")]
     Unstarted {

@@ -16,8 +16,11 @@ use std::{
     collections::BTreeSet,
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
+
+/// Maximum number of symbolic links in one path, as in the kernel.
+const MAX_LINKS: u32 = 40;
 
 /// Files below `/etc` that the C library reads for users, groups, time zones and host names. The
 /// rest of `/etc` is closed unless the admin opens it.
@@ -81,12 +84,7 @@ fn extent(standing: EnforcementLevel) -> &'static str {
 fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
-    let shut: Vec<PathBuf> = config
-        .confinement
-        .inaccessible_paths
-        .iter()
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
+    let shut = resolve_all(&config.confinement.inaccessible_paths);
     leave_open(Path::new("/"), &shut, &mut read);
     let mut write = BTreeSet::from(["/dev/null".into(), directory(socket)]);
     // Editors replace a file by another one, which a rule for the old file does not cover. The rule
@@ -133,6 +131,40 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
         write,
         remove: config.confinement.cleanup_roots.iter().cloned().collect(),
         connect,
+    }
+}
+
+/// Resolves the symbolic links of paths, which need not exist: a path that is created later must
+/// not be below a directory that was opened whole.
+fn resolve_all(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let resolved = |path: &PathBuf| {
+        let mut at = PathBuf::from("/");
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let mut links = MAX_LINKS;
+        resolve(&mut at, &path, &mut links);
+        at
+    };
+    paths.iter().map(resolved).collect()
+}
+
+/// Moves from one path along another, with up to this number of links.
+fn resolve(at: &mut PathBuf, path: &Path, links: &mut u32) {
+    for part in path.components() {
+        match part {
+            Component::RootDir => *at = PathBuf::from("/"),
+            Component::ParentDir => drop(at.pop()),
+            Component::Normal(name) => {
+                at.push(name);
+                if *links > 0
+                    && let Ok(target) = at.read_link()
+                {
+                    *links -= 1;
+                    at.pop();
+                    resolve(at, &target, links);
+                }
+            }
+            Component::CurDir | Component::Prefix(_) => {}
+        }
     }
 }
 
@@ -242,4 +274,38 @@ fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
         })
     };
     reached(&module.settings).filter_map(shut).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn missing_inaccessible_path_does_not_open_its_parents() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (inner, beside) = (root.join("inner"), root.join("inner/beside"));
+        fs::create_dir_all(&beside).unwrap();
+        fs::create_dir(root.join("other")).unwrap();
+        symlink(&inner, root.join("link")).unwrap();
+        symlink("inner/later", root.join("dangling")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        for path in [
+            "inner/later",
+            "inner/later/below",
+            "inner/later/../later",
+            "link/later",
+            "link/../inner/later",
+            "dangling",
+            "dangling/below",
+        ] {
+            let mut open = BTreeSet::new();
+            leave_open(&root, &resolve_all(&[root.join(path)]), &mut open);
+            assert_eq!(open, [beside.clone(), root.join("other")].into(), "{path}");
+        }
+        let mut open = BTreeSet::new();
+        leave_open(&root, &resolve_all(&[root.join("loop")]), &mut open);
+        assert_eq!(open, [inner, root.join("other")].into());
+    }
 }

@@ -342,6 +342,28 @@ impl RunningJobTask {
             && self.jobs.has_related_jobs(&self.request.nspace)
     }
 
+    /// Returns true if an abort is a consequence of the abnormal end of another proc, because of
+    /// which the job is to end or handlers are asked: MPI programs abort when they learn of it.
+    fn is_abort_secondary(&self, source: &Proc) -> bool {
+        let first = self.end.first_abnormal.as_ref();
+        (self.delayed.is_some() || !self.handler_replies.is_empty())
+            && first.is_some_and(|(first, _)| first != source)
+    }
+
+    /// Processes the ends of procs that are known by now, except that of one rank, which is
+    /// returned.
+    async fn process_ends_except(&mut self, rank: Rank) -> Option<(Rank, ProcExit)> {
+        let mut excepted = None;
+        while let Some(Ok((ended, end))) = self.waits.try_join_next() {
+            if ended == rank {
+                excepted = Some((ended, end));
+            } else {
+                self.proc_ended(ended, end).await;
+            }
+        }
+        excepted
+    }
+
     /// Returns the state of an ended proc in the table of procs.
     fn state_of(&self, proc: &Proc, end: ProcExit, abnormal: Option<Status>) -> ProcState {
         let is_requested =
@@ -441,14 +463,18 @@ impl RunningJobTask {
             } if matches!(self.ending, Ending::Not) => {
                 let text = message.map(|text| text.to_string()).unwrap_or_default();
                 tracing::info!(%source, %status, message = text, "proc aborts its job");
-                // If the job is to end already, the abort is a consequence of that: MPI programs
-                // abort when they learn of the end of another proc.
-                if self.delayed.is_none() {
+                // Other procs whose ends are known ended before the abort, whatever was received
+                // first. The source ended after it.
+                let source_end = self.process_ends_except(source.rank).await;
+                if !self.is_abort_secondary(&source) {
                     // An aborted job has not succeeded, even if the abort names status zero.
                     self.end.exit_status = if status.0 == 0 { 1 } else { status.0 };
                     self.end.abort = Some((source, text));
                 }
                 self.ask_to_end(code::PMIX_ERR_PROC_REQUESTED_ABORT);
+                if let Some((rank, end)) = source_end {
+                    self.proc_ended(rank, end).await;
+                }
             }
             JobCommand::Abort { .. } => {}
             JobCommand::EndWithRelatedJob { because } => {
@@ -508,5 +534,124 @@ impl RunningJobTask {
 
     pub(super) fn proc(&self, rank: Rank) -> Proc {
         Proc::new(self.request.nspace.clone(), rank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AppRequest, EmbeddedHostEnvironment, JobOptions};
+    use peal_core::choice::ControlGroups;
+    use peal_model::Nspace;
+    use peal_sandbox::{GuestPool, PoolSettings};
+    use peal_server::{
+        GuestPools, Hosted, InProcessTransport, ProcessObserver, Server, ServerParts,
+        ServerSettings,
+    };
+
+    /// Status by which Open MPI aborts when it learns of the end of another proc: the code of the
+    /// event. As an exit status of `peal` it is 110.
+    const ABORTED: Status = code::PMIX_ERR_PROC_ABORTED_BY_SIG;
+
+    async fn server() -> Server {
+        let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
+        let parts = ServerParts {
+            me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
+            host: Arc::new(EmbeddedHostEnvironment::new(Notices::default())),
+            fabric: InProcessTransport::new(),
+            hosted: Hosted::default(),
+            pools: GuestPools {
+                site: pool.clone(),
+                tenants: pool.clone(),
+                policies: pool.clone(),
+                channels: pool.clone(),
+                shadows: pool,
+            },
+            notices: Notices::default(),
+            observer: ProcessObserver::default(),
+            audit: None,
+        };
+        Server::start(ServerSettings::default(), parts)
+            .await
+            .unwrap()
+    }
+
+    /// Returns the task of a job of three procs, with process ids that no process has.
+    async fn job_task(server: &Server) -> RunningJobTask {
+        let nspace = Nspace::new("job").unwrap();
+        let mut request = JobRequest::new(nspace, AppRequest::new("app", vec![], 3), "node");
+        request.options = JobOptions {
+            control_groups: ControlGroups::Off,
+            ..JobOptions::default()
+        };
+        let shared = JobContext {
+            reaper: Arc::new(ChildReaper::adopting()),
+            cleanups: Arc::default(),
+            notices: Notices::default(),
+            jobs: Arc::default(),
+            table: Arc::default(),
+            pulls: Arc::default(),
+            outputs: Outputs::default(),
+            inputs: Arc::default(),
+        };
+        let mut task = RunningJobTask::new(server.handle(), "", request, shared);
+        task.server.add_job(task.spec.clone()).await.unwrap();
+        task.running = (0..3).map(|rank| (Rank(rank), 1_000_000_000)).collect();
+        task
+    }
+
+    fn abort(task: &RunningJobTask, rank: u32) -> JobCommand {
+        JobCommand::Abort {
+            source: task.proc(Rank(rank)),
+            status: ABORTED,
+            message: None,
+        }
+    }
+
+    /// Has the end of a proc wait for the task, as if it was noticed while the task was busy.
+    async fn end(task: &mut RunningJobTask, rank: u32, end: ProcExit) {
+        let wait = task.waits.spawn(async move { (Rank(rank), end) });
+        while !wait.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Returns the exit status, and whether the job counts as aborted.
+    fn outcome(task: &RunningJobTask) -> (i32, bool) {
+        assert!(matches!(task.ending, Ending::Asked(_)));
+        (task.end.exit_status, task.end.abort.is_some())
+    }
+
+    #[tokio::test]
+    async fn abort_while_handlers_decide_keeps_first_exit_status() {
+        let server = server().await;
+        let mut task = job_task(&server).await;
+        task.proc_ended(Rank(2), ProcExit::Signalled(9)).await;
+        task.command(abort(&task, 0)).await;
+        assert_eq!(outcome(&task), (137, false));
+    }
+
+    #[tokio::test]
+    async fn abort_after_end_not_yet_processed_keeps_its_status() {
+        let server = server().await;
+        let mut task = job_task(&server).await;
+        end(&mut task, 2, ProcExit::Signalled(9)).await;
+        task.command(abort(&task, 0)).await;
+        assert_eq!(outcome(&task), (137, false));
+    }
+
+    #[tokio::test]
+    async fn abort_by_proc_that_has_ended_since_decides_status() {
+        let server = server().await;
+        let mut processed = job_task(&server).await;
+        processed.proc_ended(Rank(2), ProcExit::Exited(5)).await;
+        processed.command(abort(&processed, 2)).await;
+        assert_eq!(outcome(&processed), (ABORTED.0, true));
+        server.handle().remove_job(processed.request.nspace.clone());
+        let mut waiting = job_task(&server).await;
+        end(&mut waiting, 2, ProcExit::Exited(5)).await;
+        waiting.command(abort(&waiting, 2)).await;
+        assert_eq!(outcome(&waiting), (ABORTED.0, true));
+        assert_eq!(waiting.end.first_abnormal, None);
     }
 }

@@ -78,6 +78,13 @@ impl JobListing {
         self.because.get().copied().unwrap_or(code::PMIX_SUCCESS)
     }
 
+    /// Returns the state of a proc that has ended. The lock is held for this only: a process may
+    /// delay reads of its command line, and the task of the job must not wait for that.
+    fn end_of(&self, rank: Rank) -> ProcState {
+        let ended = self.ends().get(&rank).copied();
+        ended.unwrap_or(ProcState::TERMINATED)
+    }
+
     fn ends(&self) -> MutexGuard<'_, BTreeMap<Rank, ProcState>> {
         // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
@@ -144,7 +151,6 @@ impl JobListing {
             JobOrigin::Launched { apps, .. } => apps.as_slice(),
             JobOrigin::Adopted(_) => &[],
         };
-        let ends = self.ends();
         DataArray::proc_infos((0..self.size).map(|rank| {
             let proc = Proc::new(self.nspace.clone(), Rank(rank));
             let program = job_request::app_of(apps, proc.rank).map(|app| &app.program);
@@ -156,13 +162,7 @@ impl JobListing {
                     // The other launcher did not report which program it started.
                     executable.or_else(|| program_of(pid)),
                 ),
-                ProcProcess::Ended => (
-                    0,
-                    ends.get(&proc.rank)
-                        .copied()
-                        .unwrap_or(ProcState::TERMINATED),
-                    executable,
-                ),
+                ProcProcess::Ended => (0, self.end_of(proc.rank), executable),
                 // Only the other launcher knows the state.
                 ProcProcess::Unknown => (0, ProcState::UNDEF, executable),
             };

@@ -295,31 +295,34 @@ impl RegisteredTargets<'_> {
             return refused;
         }
         // Passed on explicitly, since a process whose parent has ended is no descendant any more.
-        self.kill_with(left)
+        self.kill_with(left, Instant::now() + STOP_TIMEOUT)
     }
 
     /// Kills the processes.
     fn kill(&self) -> BTreeMap<Rank, Refused> {
-        self.kill_with(Vec::new())
+        self.kill_with(Vec::new(), Instant::now() + STOP_TIMEOUT)
     }
 
     /// Kills the processes, and `known` ones that were among them. Each is stopped first, so that
-    /// it starts no others while the rest is searched for.
-    fn kill_with(&self, known: Vec<(Rank, RunningProcess)>) -> BTreeMap<Rank, Refused> {
+    /// it starts no others while the rest is searched for. The search ends at `until`.
+    fn kill_with(
+        &self,
+        known: Vec<(Rank, RunningProcess)>,
+        until: Instant,
+    ) -> BTreeMap<Rank, Refused> {
         // Ignore errors: the kill below reports them.
         let _ = send(known.clone(), Signal::STOP);
         let mut seen: BTreeMap<ProcessId, (Rank, RunningProcess)> = known
             .into_iter()
             .map(|(rank, process)| (process.id, (rank, process)))
             .collect();
-        let until = Instant::now() + STOP_TIMEOUT;
         loop {
             let found = self
                 .members()
                 .into_iter()
                 .filter(|(_, process)| !seen.contains_key(&process.id));
             let found: Vec<(Rank, RunningProcess)> = found.collect();
-            if found.is_empty() || Instant::now() >= until {
+            if found.is_empty() {
                 break;
             }
             // A process that cannot be stopped cannot be killed either, which is reported below.
@@ -329,6 +332,10 @@ impl RegisteredTargets<'_> {
                     .into_iter()
                     .map(|(rank, process)| (process.id, (rank, process))),
             );
+            // Only now, so that the last ones found are killed, too.
+            if Instant::now() >= until {
+                break;
+            }
         }
         let all: Vec<(Rank, RunningProcess)> = seen.into_values().collect();
         let mut refused = send(all.clone(), Signal::KILL);
@@ -465,6 +472,23 @@ mod tests {
         assert_eq!(control(&procs, JobAction::Kill, 1, &procs.ids()), []);
         assert!(!lives(child));
         shell.wait().unwrap();
+    }
+
+    #[test]
+    fn kill_at_its_deadline_includes_processes_just_found() {
+        let procs = RegisteredProcs::default();
+        let (mut shell, child) = family();
+        procs.add(Rank(0), shell.id());
+        let targets = RegisteredTargets {
+            running: procs.running(&[Rank(0)].into()),
+            others: &BTreeSet::new(),
+        };
+        let refused = targets.kill_with(Vec::new(), Instant::now());
+        let left = [shell.id(), child].map(lives);
+        let _ = shell.kill();
+        shell.wait().unwrap();
+        assert!(refused.is_empty(), "{refused:?}");
+        assert_eq!(left, [false, false]);
     }
 
     #[test]

@@ -127,10 +127,13 @@ impl Spiller {
             Some(commands) => Some(commands),
             None => self.start(),
         };
+        let unsent = match &commands {
+            Some(commands) => commands.send(command).err().map(|error| error.0),
+            None => Some(command),
+        };
         // Without a thread, recalled events are returned as lost.
-        match &commands {
-            Some(commands) => drop(commands.send(command)),
-            None => self.drop_command(command),
+        if let Some(command) = unsent {
+            self.drop_command(command);
         }
         self.commands = commands;
     }
@@ -247,5 +250,33 @@ impl SpillThread {
         event
             .inspect_err(|error| tracing::error!(%error, "spilled event not decoded"))
             .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::{ActorInbox, Queues, queues};
+    use peal_model::{Range, code};
+
+    #[test]
+    fn commands_after_end_of_thread_are_completed() {
+        let (Queues { handle, .. }, ActorInbox { mut internal, .. }) = queues();
+        let mut spiller = Spiller::new(SpillSettings::default(), DecodeLimits::default(), handle);
+        let (commands, _) = mpsc::channel();
+        spiller.commands = Some(commands);
+        let event = Event {
+            code: code::PMIX_ERR_PROC_ABORTED,
+            source: None,
+            range: Range::Rm,
+            infos: Vec::new(),
+        };
+        spiller.write(Seq(1), Arc::new(event));
+        assert_eq!(*spiller.backlog.borrow(), 0);
+        spiller.recall(PeerId(7), vec![Seq(1)]);
+        let Ok(ActorMessage::Recalled { peer, events }) = internal.try_recv() else {
+            panic!("the recall should be answered")
+        };
+        assert_eq!((peer, events), (PeerId(7), vec![(Seq(1), None)]));
     }
 }

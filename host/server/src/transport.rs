@@ -195,7 +195,8 @@ impl InProcessTransport {
             reply,
         });
         if gather.is_complete(hosts, &procs) {
-            open.swap_remove(at).conclude();
+            // The others keep their order, by which the next contributions find their exchange.
+            open.remove(at).conclude();
             if open.is_empty() {
                 gathers.remove(&(purpose, procs));
             }
@@ -403,6 +404,27 @@ mod tests {
         assert!(
             fabric.lock().gathers.is_empty(),
             "a completed exchange is kept"
+        );
+    }
+
+    #[test]
+    fn third_gather_after_first_completes_stays_behind_second() {
+        let (fabric, one, two) = of_two();
+        let fence = |server, rank| {
+            fabric.contribute(
+                server,
+                Purpose::Fence,
+                vec![Proc::all(nspace())].into(),
+                brings(&[rank], Completeness::Full),
+            )
+        };
+        let mut ahead = [0, 1, 2].map(|rank| fence(one, rank));
+        for rank in [10, 11, 12] {
+            drop(fence(two, rank));
+        }
+        assert_eq!(
+            ahead.each_mut().map(|others| others.try_recv().ok()),
+            [10, 11, 12].map(|rank| Some(brings(&[rank], Completeness::Full)))
         );
     }
 

@@ -169,12 +169,7 @@ fn take(dir: &Path, pid: u32) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), pid.to_string())?;
     // Read after the move: children that the process starts from now on are in the group already,
     // so none is missed.
-    let children =
-        fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    for child in children
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-    {
+    for child in process::children(pid) {
         // Ignore the error for a child that has ended meanwhile.
         let _ = take(dir, child);
     }

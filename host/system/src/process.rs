@@ -150,6 +150,24 @@ impl RunningProcess {
     }
 }
 
+/// Returns the children of all threads of a process.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut threads: Vec<_> = tasks.into_iter().flatten().flatten().collect();
+    // The first thread takes over the children of one that ends, so it is read last.
+    threads.reverse();
+    let lists = threads
+        .into_iter()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
 /// Returns the name of the control group (cgroup v2) of a process, given by its id or "self".
 /// Returns `None` if there are no such groups.
 pub(super) fn control_group(process: impl Display) -> io::Result<Option<String>> {
@@ -163,6 +181,7 @@ pub(super) fn control_group(process: impl Display) -> io::Result<Option<String>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     fn stat(name: &str, state: &str, threads: u32) -> String {
         format!(
@@ -196,11 +215,30 @@ mod tests {
     }
 
     #[test]
+    fn children_of_all_threads_are_found() {
+        let start = || {
+            let mut cat = Command::new("cat");
+            cat.stdin(Stdio::piped()).spawn().unwrap()
+        };
+        let mut first = start();
+        let (mut second, found) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| (start(), children(std::process::id())));
+            other.join().unwrap()
+        });
+        let ids = [first.id(), second.id()];
+        for child in [&mut first, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(
+            ids.iter().all(|id| found.contains(id)),
+            "{ids:?} are not all in {found:?}"
+        );
+    }
+
+    #[test]
     fn signal_reaches_only_the_process_of_same_identity() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("1000")
-            .spawn()
-            .unwrap();
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let process = RunningProcess::of(child.id()).unwrap();
         let earlier = RunningProcess {
             id: ProcessId {

@@ -12,7 +12,7 @@ pub fn build(args: &Build) -> Result<ExitCode> {
         Install::Allowed
     } else {
         Install::Never
-    });
+    })?;
     let bytes = project.build(&tools, &mut |words| crate::print_line(words))?;
     let inspection = peal_sandbox::inspect(&bytes).context("what was built")?;
     check(&project, &inspection)?;

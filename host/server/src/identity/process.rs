@@ -1,4 +1,5 @@
 //! Data of processes from `/proc`: held sockets, descendants and credentials.
+use peal_system::process::children;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashSet, VecDeque},
@@ -182,23 +183,6 @@ fn tree(root: u32) -> impl Iterator<Item = u32> {
         last = next.pop_front();
         last
     })
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    // Each thread has a list of the children that it started.
-    let lists = tasks
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| {
-            list.split_whitespace()
-                .filter_map(|word| word.parse().ok())
-                .collect::<Vec<_>>()
-        })
-        .collect()
 }
 
 /// Parses the start time in `/proc/PID/stat`. The second field is the program's name in
