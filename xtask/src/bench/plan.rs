@@ -831,8 +831,16 @@ impl Plan {
         // Whatever the spans cost when they are off would be a few nanoseconds of some dozens of
         // microseconds. The bounds are what turns of the same program may differ.
         let levels = [
-            (Side::PealTraceOff, "trace off", Must::RatioAtMost(1.05)),
-            (Side::PealClient, "trace at warn", Must::RatioAtMost(1.1)),
+            (
+                Side::PealTraceOff,
+                "trace off",
+                ResultBound::RatioAtMost(1.05),
+            ),
+            (
+                Side::PealClient,
+                "trace at warn",
+                ResultBound::RatioAtMost(1.1),
+            ),
         ];
         let sides = [Side::PealTraceOff, Side::PealWithoutTrace, Side::PealClient];
         for (what, name, job) in [
@@ -868,7 +876,7 @@ impl Plan {
             metric(&ours, name),
             ("trace off", metric(&peer, name)),
             "KiB",
-            Must::Nothing,
+            ResultBound::Nothing,
         );
     }
 
