@@ -21,6 +21,7 @@ pub fn concerns(event: &Event, nspace: &Nspace) -> bool {
     match event.range {
         Range::Local | Range::Session | Range::Global => true,
         Range::Namespace => jobs_of(event).contains(nspace),
+        // A custom range without targets names no proc. Range RM is for the host environment alone.
         Range::Undef | Range::Rm | Range::Custom | Range::ProcLocal => false,
     }
 }

@@ -134,6 +134,7 @@ impl<H> PendingHandler<H> {
 
     /// Continues as if the handler did not exist.
     pub fn pass_over(self) -> ChainRun<H> {
+        // A one-shot registration is not spent, since its handler was not called.
         self.run
     }
 

@@ -124,6 +124,7 @@ impl EventSummary {
         };
         let class = match event.range {
             Range::Namespace => Class::JobSpecific,
+            // An event that names procs concerns these, whatever its range.
             _ if aim.names_affected() || aim.names_targets() => Class::JobSpecific,
             _ => Class::Environment,
         };

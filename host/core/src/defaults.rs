@@ -147,6 +147,7 @@ impl RuleDenial {
 /// Decides a request by a hook's default.
 pub fn decide(default: HookDefault, case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     match default {
+        // A default of `deny` restricts the raising of events, not the receiving.
         _ if case.rule == BuiltInRule::GrantAlways => Ok(()),
         HookDefault::Grant => Ok(()),
         HookDefault::Deny => Err(RuleDenial::Configured(case.hook)),
@@ -197,6 +198,7 @@ fn own_event(case: &RuleRequest<'_>, claimed: Option<&Value>) -> Result<(), Rule
 /// Grants if all targets and named users belong to the requester's user.
 fn own_only(case: &RuleRequest<'_>, users: &[u32]) -> Result<(), RuleDenial> {
     let uid = uid_of(case)?;
+    // Procs without a known owner pass `none_foreign`, so unknown ones are refused first.
     known_only(case)?;
     none_foreign(case, uid)?;
     match users.iter().find(|user| **user != uid) {
@@ -253,6 +255,7 @@ fn tool(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
         .ok_or_else(|| RuleDenial::Nobody(case.requester.cloned()))?
         .uid;
     let owns = |target: &TargetProc| target.owner.is_some_and(|owner| owner.uid == uid);
+    // Of no targets at all, `all` alone would say that the tool owns them.
     let owns_all = !case.targets.is_empty() && case.targets.iter().all(owns);
     if uid == 0 || uid == case.server.uid || owns_all {
         Ok(())

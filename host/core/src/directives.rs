@@ -125,6 +125,7 @@ fn sources(
         })?,
     };
     let of = |pattern: &dyn Fn(&Proc) -> Proc| {
+        // The site's handlers belong to no job, to which such a range could refer.
         let registrant = registrant.ok_or(RegistrationError::NobodysRange { range })?;
         Ok(SourceFilter::These(ProcSet::of(vec![pattern(registrant)])))
     };
@@ -156,6 +157,7 @@ fn choose(
     place: ChainPlacement,
 ) -> Result<(), RegistrationError> {
     match chosen {
+        // A handler has one position, so two directives contradict each other.
         Some((first, _)) => Err(RegistrationError::TwoPlaces {
             first,
             second: key.0,

@@ -20,8 +20,10 @@ impl EventBudget {
     /// what is left, so that the owners after it get a share, too.
     pub fn share(&mut self, wanted: usize) -> Share {
         let rest = self.0 / 2;
+        // Rounded up, so that a budget of one still allows one event.
         let mine = self.0 - rest;
         let number = u32::try_from(wanted).unwrap_or(u32::MAX).min(mine);
+        // Nothing is taken from the budget, and the division below needs at least one event.
         if number == 0 {
             return Share {
                 number: 0,

@@ -20,6 +20,7 @@ pub(crate) struct EventTargets {
 impl EventTargets {
     /// Returns the targets of an event.
     pub(crate) fn of(event: &Event) -> EventTargets {
+        // Other ranges do not look at the jobs, so the list need not be sorted for them.
         let jobs = if event.range == Range::Namespace {
             jobs_of(event)
         } else {
@@ -140,6 +141,7 @@ pub(crate) fn jobs_of(event: &Event) -> Vec<Nspace> {
                 .into_iter()
                 .map(|proc| proc.nspace)
                 .collect();
+            // Several affected procs may be of one job.
             jobs.sort_unstable();
             jobs.dedup();
             jobs

@@ -167,6 +167,7 @@ impl Fences {
             expected,
             attendance,
         } = participants;
+        // Never reused: a result may still come for a fence that has ended.
         self.next += 1;
         let id = FenceId(self.next);
         let arrived = BTreeSet::new();
@@ -203,6 +204,7 @@ impl Fences {
         fence.missing.remove(&arrival.proc);
         fence.arrived.insert(arrival.proc);
         fence.waiting.push(arrival.request);
+        // Participants may differ here. One that needs the values is enough.
         if arrival.collect == Collect::Data {
             fence.collect = Collect::Data;
         }
@@ -240,6 +242,7 @@ impl Fences {
             .values_mut()
             .filter(|fence| concerned(fence.purpose))
         {
+            // A proc that arrived before its end has contributed, so that fence is not partial.
             if fence.missing.remove(proc) {
                 fence.attendance = Completeness::Partial;
                 complete.extend(fence.complete());
@@ -251,6 +254,7 @@ impl Fences {
     /// Removes a fence that is complete on all servers.
     pub(crate) fn finish(&mut self, id: FenceId) -> Option<CompletedFence> {
         let fence = self.open.remove(&id)?;
+        // Without this, `deadline` would go on returning the time of a fence that is gone.
         fence
             .deadline
             .into_iter()
@@ -282,6 +286,7 @@ impl Fences {
 
     /// Removes the connects that an ended proc takes part in. Returns the waiting requests.
     pub(crate) fn unconnectable(&mut self, proc: &Proc) -> Vec<RequestId> {
+        // Arrived procs count, too: the others would be connected with a proc that has ended.
         let has_part =
             |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
         let connects = self

@@ -152,6 +152,7 @@ impl Modex {
         self.charged
             .replace(uid, committed.bytes, after, max)
             .map_err(|OverShare| PutRefusal::User { uid, max })?;
+        // Nothing below can fail, so a commit is added as a whole or not at all.
         committed.uid = uid;
         committed.local.extend(local);
         committed.remote.extend(remote);
@@ -162,6 +163,7 @@ impl Modex {
     /// Shows a proc's values for other nodes to procs of this node, because it is in a group with
     /// some. Returns the gets that are answered by that.
     pub(crate) fn share(&mut self, proc: &Proc) -> Vec<RequestId> {
+        // Shared before, and the gets were answered then.
         if !self.shared.insert(proc.clone()) {
             return Vec::new();
         }
@@ -253,6 +255,7 @@ impl Modex {
         request: RequestId,
         deadline: MonotonicTime,
     ) {
+        // Counted, because a connection may have only so many (`max_pending_gets`).
         *self.held_by.entry(request.peer).or_default() += 1;
         self.deadlines.add(deadline);
         self.pending_gets

@@ -37,6 +37,7 @@ impl<H> Slot<H> {
         place: &'static str,
         entry: RegistrationEntry<H>,
     ) -> Result<(), RegistrationError> {
+        // Shadow handlers occupy no position, so any number of them fits beside an active one.
         let takes_part = |entry: &&RegistrationEntry<H>| entry.registration.mode == Mode::Active;
         if let (Some(holder), true) = (self.0.iter().find(takes_part), takes_part(&&entry)) {
             return Err(RegistrationError::Taken {
@@ -292,6 +293,7 @@ impl<H> Registrations<H> {
         if let Some(found) = self.bucket(ours).beside(name, offset) {
             return found;
         }
+        // These two positions are outside of all categories, and nothing goes beyond them.
         for (slot, place) in [(&self.first, "FIRST"), (&self.last, "LAST")] {
             if slot.has(name) {
                 return Err(RegistrationError::Beyond {

@@ -35,6 +35,7 @@ impl Owner {
     ) -> bool {
         match self {
             Owner::Site => true,
+            // Events about jobs of other users are hidden, even if the scope includes the user.
             Owner::User(uid) => {
                 reach.includes(Some(*uid))
                     && jobs

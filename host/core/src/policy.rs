@@ -346,6 +346,7 @@ impl<P> PendingPolicy<P> {
                 }));
                 (status, said.infos)
             }
+            // The amendment of a policy that failed is dropped with its answer.
             Err(PolicyFailure {
                 status,
                 reason: why,

@@ -102,6 +102,7 @@ impl Psets {
                 .qualifiers
                 .value_of(key::PMIX_PSET_NAME)
                 .and_then(Value::as_str);
+            // Other keys are answered elsewhere.
             for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
                 let is = |key: KeyName| asked == key.0;
                 if is(key::PMIX_QUERY_NUM_PSETS) {

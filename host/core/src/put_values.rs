@@ -152,6 +152,7 @@ impl PutValues {
 
     /// Returns all values that another set does not have.
     pub(crate) fn kvals_beside(&self, other: &PutValues) -> impl Iterator<Item = Kval> {
+        // Values of global scope are in both sets and must be returned once.
         let plain = self
             .plain
             .iter()

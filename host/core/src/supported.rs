@@ -195,6 +195,7 @@ fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
     let mut infos = Vec::new();
     for (functions, attributes, beside) in levels {
         let mut table: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        // The server and the host environment may name the same call.
         for (call, keys) in SERVER.iter().chain(beside) {
             table
                 .entry(call)

@@ -85,6 +85,8 @@ impl Groups {
                     if part.refusal.is_none() && formed.members.contains(&part.proc) {
                         self.answer(to, GroupCallResult::formed(key, formed.clone()));
                     } else {
+                        // To a caller outside of the group its name is taken, unless the caller was
+                        // refused itself.
                         let failure = part
                             .refusal
                             .as_ref()
@@ -147,6 +149,7 @@ impl Groups {
                 let answered = self
                     .collectives
                     .answered(key, GroupOperation::Destruct, before);
+                // A server without members has no late callers to remember the failure for.
                 if let Some(known) = self.known.get_mut(key) {
                     // Marks the decision as applied, also where no call waited for it.
                     known.instance = *instance;
@@ -199,16 +202,19 @@ impl Groups {
             .collect();
         let telling = match (&key.name, change) {
             (GroupName::Called(_), DepartureReason::Left(_)) => Some(code::PMIX_GROUP_LEFT),
+            // The end of a member is an event only where the construct requested it.
             (GroupName::Called(_), DepartureReason::Failed) => known
                 .formed
                 .notifies
                 .then_some(code::PMIX_GROUP_MEMBER_FAILED),
+            // A connect is no group to its procs, so no group event tells them of it.
             (GroupName::Connected(_), _) => None,
         };
         let infos = about(key, proc, known.members());
         if here.is_empty() {
             self.forget(key);
         } else if let Some(code) = telling {
+            // The event of the member that left has notified these already.
             let hears_otherwise = |member: &Proc| matches!(change, DepartureReason::Left(notified) if notified.contains(member));
             let untold: Vec<Proc> = here
                 .into_iter()
@@ -257,6 +263,7 @@ impl Groups {
         waited: Vec<(RequestId, Participation)>,
         failure: &GroupFailure,
     ) {
+        // Without callers on this server, none of its procs has to hear of the refusal.
         if let (Some(refusal), GroupOperation::Construct, false) =
             (&failure.refusal, operation, waited.is_empty())
         {

@@ -201,6 +201,8 @@ impl CoordinatorState {
             (None, Some(GroupState::Standing(standing)))
                 if standing.members.has(&part.proc) && self.refused.one_more(key.uid, at.now) =>
             {
+                // The members that have called are answered by the decision. The next call starts
+                // anew.
                 standing.destruct = None;
                 let servers = standing.servers(at.directory);
                 self.decide(
@@ -210,6 +212,8 @@ impl CoordinatorState {
                     GroupTransition::NotDissolved(failure),
                 );
             }
+            // No other participant is affected, or the user's limit is reached: only the caller is
+            // answered.
             _ => self.refuse(from, key, vec![part], failure),
         }
     }
@@ -282,6 +286,7 @@ impl CoordinatorState {
                     dissolving.missing.check_off(&part.proc);
                 }
             }
+            // A group that is still being formed cannot be destructed.
             _ => self.refuse(from, key, parts, GroupFailure::unknown(key)),
         }
     }
@@ -293,6 +298,7 @@ impl CoordinatorState {
         parts: Vec<Participation>,
         failure: GroupFailure,
     ) {
+        // Constructs and destructs come in separate lists, so the first part stands for all.
         let operation =
             GroupOperation::of(parts.first().and_then(|part| part.construct.as_deref()));
         let calls = parts
@@ -389,6 +395,7 @@ impl CoordinatorState {
                     None => {}
                 }
             }
+            // After all procs: a construct must not complete with one that ends in the same step.
             self.settle(&key, at);
         }
         self.take_actions()
@@ -449,6 +456,7 @@ impl CoordinatorState {
         saying: FailureResponse,
         at: &CoordinatorContext<'_>,
     ) -> Vec<CoordinatorAction> {
+        // A response that comes after the end of the construct has no effect.
         if let Some(GroupState::Forming(forming)) = self.groups.get_mut(key) {
             forming.resolve_failure(by, saying);
         }
@@ -529,6 +537,7 @@ impl CoordinatorState {
                     self.decide(at, key, servers, GroupTransition::Dissolved);
                 } else if is_late {
                     let servers = Some(standing.servers(at.directory));
+                    // Removed, so that the next call begins a new destruct.
                     let dissolving = standing.destruct.take();
                     let missing = dissolving
                         .iter()
@@ -549,6 +558,7 @@ impl CoordinatorState {
             return;
         };
         if forming.is_deserted() {
+            // All callers have ended, so no decision is needed and the name becomes free.
             self.groups.remove(key);
             return;
         }
@@ -615,6 +625,7 @@ impl CoordinatorState {
             instance,
             transition,
         };
+        // Recorded first: calls that the decision answers may be on their way.
         self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
         self.decided
             .push(CoordinatorAction::Outcome(servers, outcome));
@@ -672,6 +683,7 @@ impl CoordinatorState {
             let Some(GroupState::Standing(standing)) = self.groups.get(&key) else {
                 continue;
             };
+            // All servers have reported their jobs by now, so an unknown job is gone, too.
             let gone = |member: &&Proc| at.directory.whereabouts(member) != ProcLocation::Lives;
             let gone: Vec<Proc> = standing.members.iter().filter(gone).cloned().collect();
             gone.iter()

@@ -67,6 +67,7 @@ impl JobDirectory {
         if let Some(jobs) = self.at.get_mut(&job.at) {
             jobs.remove(nspace);
         }
+        // The list would otherwise grow with each job that ends.
         if self.removed_jobs.len() >= GONE {
             self.removed_jobs.pop_front();
         }
@@ -95,6 +96,7 @@ impl JobDirectory {
         let theirs = self.at.get(&server).into_iter().flatten();
         let known =
             theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.facts)));
+        // Collected, so that callers may change the directory while they iterate.
         known.collect::<Vec<_>>().into_iter()
     }
 

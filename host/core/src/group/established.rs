@@ -31,6 +31,7 @@ impl LocalGroup {
     /// Returns the remaining members in the order of procs.
     pub(super) fn left(&self) -> NamedProcs {
         let named = self.formed.members.named();
+        // Shared and not copied while all members are left.
         if self.former_members.is_empty() {
             return named.clone();
         }

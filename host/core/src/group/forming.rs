@@ -165,6 +165,7 @@ impl PendingConstruct {
 
     /// Returns true if the refusal of a leader affects this construct.
     pub(super) fn concerns(&self, proc: &Proc, construct: &ConstructRequest) -> bool {
+        // Bootstrap leaders count each other without names, so any refused one is missed.
         let is_bootstrap =
             |method: &LeaderDiscovery| matches!(method, LeaderDiscovery::Bootstrap(_));
         let both = self.method.as_ref().is_some_and(is_bootstrap)
@@ -251,7 +252,9 @@ impl PendingConstruct {
             .extract_if(.., |named| named.nspace == *nspace)
             .collect();
         self.await_all(now_known.iter(), at);
+        // Wildcards of the job in the order can be resolved only now.
         self.order = self.order.take().map(|order| each(&order, at.directory));
+        // Ranks of the job were accepted unchecked while its size was unknown.
         let wrong = self
             .missing
             .iter()
@@ -268,6 +271,7 @@ impl PendingConstruct {
         let is_left_to_nobody =
             self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
         if is_left_to_nobody {
+            // Whatever the ended leaders named or requested no longer holds.
             let anew = PendingConstruct::new(self.deadline);
             let joined = std::mem::take(&mut self.joined);
             let refused = std::mem::take(&mut self.refused);
@@ -361,11 +365,13 @@ impl PendingConstruct {
 
     /// Handles a participant's response to a failure.
     pub(super) fn resolve_failure(&mut self, by: &Proc, saying: FailureResponse) {
+        // A proc that waits for no result does not decide about it.
         if !self.joined.contains_key(by) {
             return;
         }
         match (saying, &self.arbiter) {
             (FailureResponse::Abort, Some((FailureArbiter::Anybody, _))) => self.abort(by),
+            // A leader may abort at any time, other participants only if the leader has failed.
             (FailureResponse::Abort, _) if self.leader.as_ref() == Some(by) => self.abort(by),
             (FailureResponse::Continue, Some((FailureArbiter::Leader(leader), _)))
                 if leader == by =>
@@ -373,6 +379,7 @@ impl PendingConstruct {
                 self.arbiter = None
             }
             (FailureResponse::Lead, Some((FailureArbiter::Anybody, _))) => {
+                // A proc that takes the lead decides thereby that the construct continues.
                 (self.arbiter, self.leader) = (None, Some(by.clone()));
                 self.raise(
                     self.joined.keys().cloned().collect(),
@@ -380,6 +387,7 @@ impl PendingConstruct {
                     by,
                 );
             }
+            // Nothing is to be decided, or another participant has decided already.
             _ => {}
         }
     }
@@ -392,6 +400,7 @@ impl PendingConstruct {
     }
 
     fn fail(&mut self, failure: GroupFailure) {
+        // Later failures may follow from the first, which is the one to report.
         self.failure.get_or_insert(failure);
     }
 
@@ -438,6 +447,7 @@ impl PendingConstruct {
             None => false,
             Some(LeaderDiscovery::Collective(_)) => true,
             Some(LeaderDiscovery::Bootstrap(count)) => {
+                // A surplus completes the construct as well: `formed` reports it.
                 self.leading().count() + self.ended_leaders >= *count
             }
         }
@@ -566,6 +576,7 @@ impl PendingConstruct {
 
     /// Returns the procs that have not called, if they are known.
     pub(super) fn late_ones(&self) -> Option<BTreeSet<Proc>> {
+        // Leaders of a bootstrap are known by number only.
         matches!(self.method, Some(LeaderDiscovery::Collective(_))).then(|| self.missing.clone())
     }
 

@@ -20,6 +20,7 @@ impl Groups {
         if server == self.me || !self.servers.remove(&server) {
             return Vec::new();
         }
+        // Its requests are for procs that end below.
         self.early.retain(|(from, _)| *from != server);
         self.watches.forget_server(server);
         for (nspace, _) in self.directory.of(server) {
@@ -41,6 +42,7 @@ impl Groups {
                 self.take_over(now);
             }
         } else if before == server {
+            // The next coordinator needs what this server knows.
             self.report(now);
         }
         self.take_actions()
@@ -74,6 +76,7 @@ impl Groups {
     /// Marks a proc of this server as ended or finalized. It takes part in nothing any more.
     pub fn ended(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = now;
+        // A proc that has finalized ends later, too. It is reported once.
         if self.directory.end(proc) {
             self.collectives.leave(proc);
             self.up(CoordinatorRequest::Ended(proc.clone()), now);

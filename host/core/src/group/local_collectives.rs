@@ -118,6 +118,7 @@ impl LocalCollective {
         if whole {
             self.passed.append(&mut self.waiting);
         } else {
+            // Callers that wait for no other proc are not held up by those that do.
             self.passed.extend(
                 self.waiting
                     .extract_if(.., |held| !held.part.waits_for_others()),
@@ -312,6 +313,7 @@ impl LocalCollectives {
         let answered = passed.chain(party.waiting.extract_if(.., meant));
         let mut answered: Vec<(RequestId, Participation)> =
             answered.map(|held| (held.to, held.part)).collect();
+        // Its list of names and its deadline must not hold for the next operation of this name.
         if party.is_empty() {
             parties.remove(key);
         }
@@ -380,6 +382,8 @@ impl LocalCollectives {
         let Some(late) = self.late.of_mut(operation).get_mut(key) else {
             return Ok(());
         };
+        // `takes` counts the caller as answered, so it must not be asked for a failure that is
+        // over.
         match late
             .iter_mut()
             .find_map(|late| (late.until > now && late.whom.takes(operation, part)).then_some(late))

@@ -213,6 +213,7 @@ impl Formed {
     /// Returns the members as participants named them: a job that was named by the wildcard rank
     /// stays so.
     pub(crate) fn membership(&self) -> Vec<Proc> {
+        // Nobody used the wildcard rank, so the members are as they were named.
         if self.whole_jobs.is_empty() {
             return self.members.iter().cloned().collect();
         }
@@ -252,6 +253,7 @@ impl GroupFailure {
 
     /// Returns the failure of an operation whose participant was refused.
     pub(super) fn refused(refusal: &Arc<GroupRefusal>) -> GroupFailure {
+        // Reasons of a policy may be of any type. The text can quote only those that are texts.
         let words: Vec<&str> = refusal
             .reasons
             .iter()

@@ -280,6 +280,7 @@ impl Groups {
         notified: NamedProcs,
         now: MonotonicTime,
     ) -> Vec<GroupAction> {
+        // The group may have ended, or the proc have left it, in the meantime.
         if self.is_in(key, proc) {
             self.up(
                 CoordinatorRequest::Leave {
@@ -309,6 +310,7 @@ impl Groups {
                 CoordinatorRequest::Leave {
                     key,
                     proc: proc.clone(),
+                    // Connected procs are not notified, so the list of those that know is empty.
                     notified: NamedProcs::default(),
                 },
                 now,
@@ -380,6 +382,7 @@ impl Groups {
         now: MonotonicTime,
     ) -> Vec<GroupAction> {
         self.clock = now;
+        // A server that has left was removed with its procs, and must not bring any back.
         if self.servers.contains(&from) {
             self.take(from, message, now);
         }
@@ -468,6 +471,7 @@ impl Groups {
             // A refused proc learns of the refusal first, whatever else is wrong with the call.
             return Err(refused.unwrap_or_else(|| GroupFailure::duplicate_call(key)));
         }
+        // Before other checks: a late caller gets the result of the others, whatever holds now.
         self.collectives.reject_late(key, operation, part, now)?;
         let known = self.known.get(key);
         if let Some(failure) = refused {
@@ -500,6 +504,7 @@ impl Groups {
             ConstructRole::Bootstrap(_) | ConstructRole::Member => &[],
         };
         for proc in named.iter().chain(&construct.additions) {
+            // The construct would otherwise wait for a proc that can never call.
             if self.directory.is_no_rank(proc) {
                 return Err(GroupFailure::unknown_proc(proc));
             }

@@ -129,6 +129,7 @@ pub fn name(group: Option<peal_model::Text>) -> Result<peal_model::Text, GroupEr
 /// Returns the timeout of a call (`PMIX_TIMEOUT`); none for zero.
 pub fn timeout(directives: &[Info]) -> Result<Option<Duration>, GroupError> {
     let given = directives
+        // The last one counts, as in `read`.
         .iter()
         .rev()
         .find(|info| info.key == key::PMIX_TIMEOUT);
@@ -200,6 +201,7 @@ fn parse_member_infos(source: &Proc, info: &Info) -> Result<Vec<Info>, GroupErro
         return Err(bad());
     };
     let infos = array.as_infos().ok_or_else(bad)?;
+    // Only the caller's own name is dropped. That of another proc is data.
     let whose =
         |info: &&&Info| info.key == key::PMIX_PROCID && info.value == Value::Proc(source.clone());
     let skipped = usize::from(infos.first().filter(whose).is_some());

@@ -24,6 +24,7 @@ impl SentDecisions {
             .copied()
             .unwrap_or_default()
             .max(self.all);
+        // A refusal does not answer all callers of the name, so refusals are searched one by one.
         let by_refusal = self.refusals.iter().any(|(_, servers, outcome)| {
             let was_told = servers
                 .as_ref()

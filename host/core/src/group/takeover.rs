@@ -50,6 +50,7 @@ impl Groups {
                 .collectives
                 .open()
                 .into_iter()
+                // The clocks of servers differ, so durations are sent and no times.
                 .map(|open| open.with_time_left(now))
                 .collect(),
         };
@@ -75,6 +76,7 @@ impl Groups {
         };
         // A server may be lost after its report. Its jobs and calls must not return with it.
         reports.retain(|server, _| self.servers.contains(server));
+        // Decisions of the lost coordinator come from the reports.
         self.state = CoordinatorState::new(self.me);
         for (server, report) in &reports {
             for (nspace, (facts, ended)) in &report.jobs {
@@ -126,6 +128,7 @@ impl Groups {
                 outcome.transition.is_for_all() || concerned.contains(&outcome.key)
             };
             for outcome in past.values().filter(concerns) {
+                // Also where the server has it: the lost coordinator recorded all that it had sent.
                 self.state.tells(
                     outcome,
                     Some(&[*server].into()),
@@ -185,9 +188,11 @@ fn standing(
                     EstablishedGroup::new(*instance, formed.members.named().clone()),
                 );
             }
+            // A construct can fail only where no established group has its name.
             GroupTransition::NotFormed { .. } | GroupTransition::Dissolved => {
                 drop(groups.remove(key))
             }
+            // The group stays as it was, since only its destruct has failed.
             GroupTransition::NotDissolved(_) => {
                 groups
                     .entry(key.clone())
@@ -201,6 +206,7 @@ fn standing(
             }
         }
     }
+    // An empty group could not be destructed, and its name would stay taken.
     groups.retain(|_, standing| !standing.members.is_empty());
     groups
 }

@@ -46,6 +46,7 @@ impl Checkpoint {
             .filter(|proc| has_ended(proc))
             .cloned()
             .collect();
+        // Ended procs fail first, so that nothing is requested from them.
         ended.iter().for_each(|proc| checkpoint.lost(proc));
         let all: Vec<Proc> = checkpoint.waiting.keys().cloned().collect();
         let triggers = checkpoint.next_for(all.iter().map(|proc| (proc, None)));
@@ -78,6 +79,7 @@ impl Checkpoint {
                     .or_default()
                     .push(proc.clone()),
                 None => {
+                    // `begin` has at least one method for each proc, so there is a reason.
                     self.waiting.remove(proc);
                     self.failed.extend(why.cloned());
                 }
@@ -96,6 +98,7 @@ impl Checkpoint {
 
     /// Records a proc's report of success or failure.
     pub(crate) fn record_report(&mut self, proc: &Proc, status: Status, reason: Option<&str>) {
+        // A repeated or late report changes nothing.
         if self.waiting.remove(proc).is_some() && status != code::PMIX_SUCCESS {
             let reason = reason.unwrap_or("the checkpoint failed").to_owned();
             self.failed.push(NotDone {

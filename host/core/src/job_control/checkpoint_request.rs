@@ -28,6 +28,7 @@ pub(super) fn of(
     timeout: Option<Duration>,
 ) -> Result<CheckpointOrder, JobControlError> {
     let key = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0;
+    // Zero means no timeout, as for `PMIX_TIMEOUT`.
     let time = |number: u64| Some(Duration::from_secs(number)).filter(|time| !time.is_zero());
     let one = |number: u64| {
         u8::try_from(number)
@@ -35,6 +36,7 @@ pub(super) fn of(
             // Linux has signals from 1 to 64, with those for real time.
             .filter(|number| (1..=64).contains(number))
     };
+    // `PMIX_TIMEOUT` has one meaning only, so it precedes a number under the shared key.
     let (method, timeout) = match (numbers, event) {
         ([], event) => (event, timeout),
         ([seconds], Some(event)) => (Some(event), timeout.or(time(*seconds))),

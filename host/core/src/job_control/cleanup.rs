@@ -69,6 +69,7 @@ impl Cleanup {
     /// Checks that no path is both removed and ignored, or both a file and a directory.
     pub(super) fn check_consistency(&self) -> Result<(), JobControlError> {
         let all = self.files.iter().chain(&self.directories);
+        // Ignored names have no path, so they are compared with the last component only.
         let ignored = all.into_iter().find(|path| {
             path.file_name()
                 .is_some_and(|name| self.ignored.contains(name))
@@ -99,6 +100,7 @@ pub(super) fn add_paths(
                   one request registers at most 65536";
     let path = |word: &[u8]| {
         let path = Path::new(OsStr::from_bytes(word));
+        // `..` could lead out of the directories below which the site permits removals.
         let is_plain = path
             .components()
             .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
@@ -117,6 +119,7 @@ pub(super) fn add_names(
     let expected = "names of files, without a path and with commas between them, a PMIX_STRING; \
                   one request ignores at most 65536";
     let name = |word: &[u8]| {
+        // No file has such a name.
         let is_name = !word.contains(&b'/') && word != b"." && word != b"..";
         is_name.then(|| OsStr::from_bytes(word).to_os_string())
     };

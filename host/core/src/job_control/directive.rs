@@ -86,6 +86,7 @@ pub(super) fn mail(value: &Value) -> Result<Vec<Info>, JobControlError> {
         .into_iter()
         .cloned()
         .collect();
+    // A mail without recipients could not be sent.
     if infos
         .iter()
         .any(|info| info.key == key::PMIX_LOG_EMAIL_ADDR)

@@ -110,6 +110,7 @@ impl JobControlError {
             JobControlError::UnknownTarget(_) | JobControlError::UnknownRequest(_) => {
                 code::PMIX_ERR_NOT_FOUND
             }
+            // A proc permits its preemption by declaring it.
             JobControlError::NotPreemptible(_) => code::PMIX_ERR_NO_PERMISSIONS,
             JobControlError::NameTaken(_) => code::PMIX_ERR_EXISTS,
             JobControlError::NotCancellable { .. } => code::PMIX_ERR_INVALID_OPERATION,

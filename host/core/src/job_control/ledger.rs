@@ -211,6 +211,7 @@ impl LedgerEntry {
         };
         checkpoint.expire(now);
         let is_late = now >= checkpoint.deadline;
+        // Procs that make no checkpoint have the same time to prepare as those that make one.
         if let RequestStage::Running(PendingWork::Grace { unprepared, .. }) = &mut self.stage {
             *unprepared &= !is_late;
         }
@@ -259,6 +260,7 @@ impl Cancellation {
     /// Returns the status of the cancellation.
     pub(crate) fn status(&self) -> Status {
         match (self.free.is_empty(), self.committed.is_empty()) {
+            // Without an open request there is nothing that could fail.
             (_, true) => code::PMIX_SUCCESS,
             (false, false) => code::PMIX_ERR_PARTIAL_SUCCESS,
             (true, false) => code::PMIX_ERR_INVALID_OPERATION,
@@ -299,6 +301,7 @@ impl JobControlLedger {
     ) -> Result<ControlId, JobControlError> {
         let id = ControlId(self.next + 1);
         let entry = entry(name.unwrap_or_else(|| format!("peal-{}", id.0)));
+        // A denied request has ended already, so it takes no room from open ones.
         if entry.is_open() {
             let open = || self.entries.values().filter(|other| other.is_open());
             if open().any(|other| other.requestor == entry.requestor && other.name == entry.name) {
@@ -306,12 +309,14 @@ impl JobControlLedger {
             }
             let uid = |entry: &LedgerEntry| entry.identity.map(|identity| identity.uid);
             let own = open().filter(|other| uid(other) == uid(&entry)).count();
+            // Rounded up, so that a limit of one leaves each user able to make a request.
             if self.open >= self.max || own >= self.max.div_ceil(2) {
                 return Err(JobControlError::Full { max: self.max });
             }
             self.open += 1;
             self.timed.extend(entry.deadline().map(|at| (at, id)));
         }
+        // A request that is not recorded uses up no id.
         self.next = id.0;
         self.entries.insert(id, entry);
         self.forget_oldest();

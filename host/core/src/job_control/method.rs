@@ -136,6 +136,7 @@ fn method(info: &Info) -> Result<Option<CheckpointMethod>, JobControlError> {
 /// Parses an event method: its code or, in later releases, a boolean.
 pub(super) fn event(value: &Value) -> Result<CheckpointMethod, JobControlError> {
     match value {
+        // An info without a value is true, as the Standard's macros read it.
         Value::Bool(true) | Value::Undef => {
             Ok(CheckpointMethod::Event(code::PMIX_JCTRL_CHECKPOINT))
         }

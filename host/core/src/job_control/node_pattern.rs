@@ -147,6 +147,7 @@ fn characters(class: &Class, most: usize) -> Result<Vec<String>, PatternError> {
     };
     let mut all = Vec::new();
     for character in ranges.into_iter().flat_map(|(first, last)| first..=last) {
+        // Checked as the list grows, before the next name takes memory.
         if all.len() >= most {
             return Err(PatternError::TooMany);
         }

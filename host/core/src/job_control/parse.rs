@@ -94,6 +94,7 @@ pub fn read(
     for info in &directives {
         words.take(info)?;
     }
+    // Resolved only for actions that have targets, so that others do not fail by them.
     let targets = || resolve_targets(caller, targets, &ranks);
     let name = words.name.take();
     let mail = words.mail.take();
@@ -259,6 +260,7 @@ impl DirectiveSet {
                 key::PMIX_REGISTER_CLEANUP_DIR,
             ),
         ];
+        // One request has one reply, so an action and a declaration cannot be combined.
         if let (Some((first, _)), Some((_, second))) =
             (&self.verb, declared.iter().find(|(is_said, _)| *is_said))
         {
@@ -300,6 +302,7 @@ impl DirectiveSet {
             }
         }
         match self.cleanup.how {
+            // These directives apply to directories only.
             Some(key) if self.cleanup.directories.is_empty() => Err(JobControlError::Misplaced {
                 key,
                 requires: "pmix.reg.cleanupdir",
@@ -327,6 +330,7 @@ impl CleanupDirectives {
             )?;
         } else if is(key::PMIX_CLEANUP_IGNORE) {
             add_names(&mut self.ignored, &info.value)?;
+            // Remembered for the check that directories are named, too.
             self.how = Some(key::PMIX_CLEANUP_IGNORE.0);
         } else if is(key::PMIX_CLEANUP_RECURSIVE) {
             if self.says(info, key::PMIX_CLEANUP_RECURSIVE)? {

@@ -47,6 +47,7 @@ impl Directives {
         let mut aggregate = true;
         let mut name = None;
         let mut value = None;
+        // The data come last, so that they take precedence.
         for info in request.directives.iter().chain(&request.data) {
             let is = |key| info.key == key;
             if is(key::PMIX_LOG_ONCE) {

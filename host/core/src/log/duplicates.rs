@@ -184,6 +184,7 @@ impl DuplicateFilter {
 impl LoggedRequest {
     /// Returns the summary for the channels that take a text. Mail is left out.
     fn tell(&mut self, likeness: &DuplicateKey) -> Option<DuplicateSummary> {
+        // The next summary counts from here on.
         let more = std::mem::take(&mut self.duplicates);
         let DuplicateKey {
             identity,
@@ -196,6 +197,7 @@ impl LoggedRequest {
             "{more} more of the same: {} / {}",
             pair.key, pair.value
         ));
+        // Channels that are unknown here are expected to take text.
         let takes_text = |channel: &&Key| {
             !CHANNELS
                 .iter()

@@ -294,6 +294,7 @@ pub fn route(
                         .map(|channel| (channel.clone(), ChannelRequirement::Optional))
                         .collect();
                 }
+                // The site's mark also holds where the request names the channel as optional.
                 for (channel, need) in &mut chosen {
                     if settings.order.iter().any(|(known, mark)| {
                         known == channel && *mark == ChannelRequirement::Required
@@ -388,6 +389,7 @@ impl LogRun {
             .iter()
             .map(|planned| planned.channel.clone())
             .collect();
+        // The same text for other channels, or from another job or user, is no duplicate.
         Some(DuplicateKey {
             job,
             identity: *identity,
@@ -436,6 +438,7 @@ impl LogRun {
                         then,
                     });
                 }
+                // No destination is left for a request of this origin.
                 None => self.record(
                     channel,
                     (need, ChannelStatus::Missing),
@@ -525,6 +528,7 @@ impl PendingChannel {
         {
             return request.clone();
         }
+        // The destination knows the channel by the name in the attempt.
         let seen = |info: &Info| {
             let key = if info.key == self.channel {
                 &self.attempt.channel

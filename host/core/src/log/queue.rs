@@ -148,6 +148,7 @@ impl<T> LogQueue<T> {
         let mut blocked = 0;
         for channel in &channels {
             let lane = self.lanes.entry((user, channel.clone())).or_default();
+            // Only an empty lane shows that no earlier request for the channel is left.
             blocked += usize::from(!lane.is_empty());
             lane.push_back(ticket);
         }

@@ -96,6 +96,7 @@ impl LogArrival {
         } else {
             &[]
         };
+        // A module replaces the host environment for a channel that both serve.
         of_modules.iter().chain(
             of_host
                 .iter()
@@ -152,6 +153,7 @@ impl LogArrival {
 
     fn has_gateway(&self) -> bool {
         self.gateway == GatewayAvailability::Elsewhere
+            // A request of another server goes to no third one.
             && matches!(self.origin, LogOrigin::Client | LogOrigin::Host)
     }
 }

@@ -127,9 +127,11 @@ pub fn read(
         fields: fields(kind, &monitor.value)?,
         nodes: names(directives, key::PMIX_MONITOR_TARGET_NODES)?,
     };
+    // Only the type is checked, because a server measures no node but its own.
     truth(directives, key::PMIX_MONITOR_LOCAL_ONLY)?;
     let id = id(directives)?;
     let (range, mut infos) = range(directives, Range::Custom)?;
+    // Unless the request says otherwise, updates are for the requester alone.
     if range == Range::Custom && infos.is_empty() {
         infos.push(Info::new(
             key::PMIX_EVENT_CUSTOM_RANGE,
@@ -318,6 +320,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
         access: trace(directives, key::PMIX_MONITOR_FILE_ACCESS)?,
         modify: trace(directives, key::PMIX_MONITOR_FILE_MODIFY)?,
     };
+    // Otherwise nothing would be a sign of life, and each check would count as missed.
     if traces == FileChanges::default() {
         let directive = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
         return Err(MonitorError::Missing { kind, directive });
@@ -388,6 +391,7 @@ fn measured_procs(
         named = jobs().into_iter().map(Proc::all).collect();
     }
     let procs = targets::single(&named, ranks)?;
+    // A sample measures each proc, so their number bounds its cost.
     let found = procs.len() + pids.len();
     if found > MOST_PROCS {
         return Err(MonitorError::TooManyProcs {
@@ -406,6 +410,7 @@ fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
         Value::NodePid(process) => Some(process.pid),
         number => number.as_u32(),
     };
+    // A single value is accepted, too.
     let all = if let Value::DataArray(array) = value {
         array.items()
     } else {
@@ -446,6 +451,7 @@ fn names(directives: &[Info], key: KeyName) -> Result<BTreeSet<String>, MonitorE
         .filter(|info| info.key == key)
         .map(|info| &info.value)
     {
+        // A single name is accepted, too.
         let items = if let Value::DataArray(array) = value {
             array.items()
         } else {
@@ -495,6 +501,7 @@ fn range(directives: &[Info], default: Range) -> Result<(Range, Vec<Info>), Moni
             "a PMIX_PROC or an array of them",
         )),
         (Range::Custom, Some(targets)) => Ok((range, vec![targets.clone()])),
+        // The caller of this function adds the requester as the target.
         (Range::Custom, None) if default == Range::Custom => Ok((range, Vec::new())),
         (Range::Custom, None) | (_, Some(_)) => Err(MonitorError::BadRange),
         (_, None) => Ok((range, Vec::new())),

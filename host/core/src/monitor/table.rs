@@ -150,6 +150,7 @@ impl MonitorTable {
             ),
             NewMonitor::Usage(sampling, _) => (sampling.id.clone(), false),
         };
+        // Before the number is taken, so that a refused request uses up none.
         self.admit(requester, uid, id.as_ref(), of_file)?;
         self.next += 1;
         let number = MonitorId(self.next);
@@ -239,8 +240,10 @@ impl MonitorTable {
             total: all,
             files,
         } = self.limits;
+        // A user's share of a total is rounded up, so that a total of one still admits a monitor.
         let bounds = [
             (requester.to_string(), own, each),
+            // Half of all, so that one user leaves room for others.
             (name.clone(), of_user, all.div_ceil(2)),
             ("the server".to_owned(), self.entries.len(), all),
         ];
@@ -258,6 +261,7 @@ impl MonitorTable {
                 return Err(MonitorError::TooMany { holder, max });
             }
         }
+        // The id selects the monitor to cancel, so a proc may use it once.
         match id.filter(|id| self.find_by_name(requester, id).is_some()) {
             Some(id) => Err(MonitorError::IdTaken {
                 requester: requester.clone(),
@@ -361,6 +365,7 @@ impl MonitorTable {
         let at = match &mut entry.kind {
             MonitorKind::Beats(beats) => {
                 beats.since = now;
+                // Earlier heartbeats do not count. The deadline follows from `since`.
                 Some(beats.deadline(None))
             }
             MonitorKind::File(file) => Some(now + file.interval),
@@ -382,6 +387,7 @@ impl MonitorTable {
             MonitorKind::Beats(beats) => {
                 let own = self.procs.get_mut(&entry.requester)?;
                 let deadline = beats.deadline(own.last);
+                // Heartbeats have moved the deadline since, but not the timer.
                 if deadline > now {
                     (Some(deadline), None)
                 } else if let Some(later) = beats.put_off(deadline.max(at), now) {
@@ -441,11 +447,13 @@ impl MonitorTable {
         else {
             return None;
         };
+        // Only the first check has a requester that waits for an answer.
         let FileCheck::First(to) = file.check else {
             return None;
         };
         (file.check, file.last_stat) = (FileCheck::None, seen);
         match seen {
+            // The next tick starts its timer.
             Some(_) => self.fresh.push(watch),
             None => self.end(watch),
         }
@@ -515,6 +523,7 @@ impl MonitorTable {
 
     /// Ends the monitors of a proc that has ended.
     pub(crate) fn end_proc(&mut self, proc: &Proc) {
+        // Cloned, because the end of each monitor changes the set.
         let watches = self
             .procs
             .get(proc)
@@ -570,6 +579,7 @@ impl MonitorTable {
             }
         }
         self.files -= usize::from(of_file);
+        // A request that waits for its first result would otherwise get no reply.
         let waiting = match kind {
             MonitorKind::File(FileMonitor {
                 check: FileCheck::First(to),

@@ -108,6 +108,7 @@ impl Published {
         let lookup = Lookup::read(&by.proc, keys, infos)?;
         let shelf = self.shelves.entry(by.uid).or_default();
         let looked = match shelf.find(&by.proc, &lookup) {
+            // A lookup that waits finds `None` until its data are complete.
             Some(found) if found.is_empty() => Err(code::PMIX_ERR_NOT_FOUND),
             Some(found) => Ok(LookupResult::Found(found)),
             None if shelf.awaited().saturating_add(lookup.keys.len()) > self.limits.waits => {
@@ -185,6 +186,7 @@ impl Published {
     }
 
     fn tidy(&mut self, uid: u32) {
+        // Each user that was ever refused would otherwise keep an entry.
         if self
             .shelves
             .get(&uid)

@@ -73,6 +73,7 @@ impl UserPublications {
         let bytes = data.iter().fold(there, |bytes, info| {
             bytes.saturating_add(Size::of_info(info).bytes)
         });
+        // Checked first, so that a request is published as a whole or not at all.
         if count > limits.items || bytes > limits.bytes {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -150,6 +151,7 @@ impl UserPublications {
     /// Returns the waiting lookups that finish now. The oldest one takes its data first.
     fn ready(&mut self) -> Vec<FinishedLookup> {
         let mut ready = Vec::new();
+        // Taken out, because `find` changes the items; those that still wait are put back.
         for (wait, (by, lookup)) in std::mem::take(&mut self.waiting) {
             match self.find(&by, &lookup) {
                 Some(found) => ready.push(FinishedLookup { wait, found }),
@@ -169,6 +171,7 @@ impl UserPublications {
         };
         if item.persistence == Persistence::FirstRead {
             items.remove(at);
+            // Keys without data must not use memory.
             if items.is_empty() {
                 self.items.remove(key);
             }

@@ -85,6 +85,7 @@ impl UserIndexes {
                 .saturating_add(1);
             needs.events = needs.events.saturating_sub(gone);
         }
+        // A user whose events are all settled takes no memory.
         if needs.events == 0 {
             self.0.remove(&uid);
         }

@@ -18,6 +18,7 @@ impl Intervals {
         if before.is_some_and(|(_, last)| last >= at) {
             return false;
         }
+        // The number may fill the gap between two intervals, which then become one.
         let last = self.0.remove(&at.next()).unwrap_or(at);
         let first = before
             .filter(|(_, last)| last.precedes(at))

@@ -252,6 +252,7 @@ impl Retained {
 
     /// Counts the loss of an event to a proc. The next event about its job reports the number.
     fn count_lost(&mut self, proc: &Proc, code: Status) {
+        // `entry` would clone the proc for each lost event.
         match self.lost_to.get_mut(proc) {
             Some(counts) => counts.count(code),
             None => self
@@ -418,6 +419,7 @@ impl Retained {
             .range(first())
             .map(|(proc, _)| proc)
             .take_while(of_job);
+        // A proc may have lost events without being owed any.
         let lost_to = self
             .lost_to
             .range(first())

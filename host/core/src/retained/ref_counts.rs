@@ -47,6 +47,7 @@ impl RefCounts {
             }
             let before = *count;
             *count = to(before);
+            // A run that was zero before was reported when it became so.
             open = (before > 0 && *count == 0).then_some(*at);
         }
         emptied.extend(open.map(|began| (began, last)));

@@ -279,6 +279,7 @@ impl ClientTable {
                 name: name.clone(),
                 proc: proc.clone(),
             };
+            // An unknown proc has no user to compare.
             self.life(proc).ok_or_else(unknown)?;
             let uid = self.uid_of(proc);
             if *owner.get_or_insert(uid) != uid {
@@ -513,6 +514,7 @@ impl ClientTable {
 
     /// Returns the reply to a request; nothing if the requester has disconnected.
     pub(super) fn answer(&self, to: RequestId, reply: Reply) -> Vec<Action> {
+        // Modules have no connection that could have closed.
         let is_awaited = to.peer == PeerId::MODULES || self.peers.contains_key(&to.peer);
         if is_awaited {
             vec![Action::Reply { to, reply }]
@@ -602,6 +604,7 @@ impl ClientTable {
         node: Option<&Text>,
         nspace: Option<&Nspace>,
     ) -> Vec<Action> {
+        // All procs of a job are on this node, so without a name each job matches.
         let is_there = |job: &&TrackedJob| {
             node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes())
         };
@@ -632,6 +635,7 @@ impl ClientTable {
         source: &Proc,
         nspace: Option<&Nspace>,
     ) -> Vec<Action> {
+        // Jobs of one node share its name, which is returned once.
         let nodes: BTreeSet<&str> = self
             .visible_jobs(source, nspace)
             .map(|job| job.spec.hostname.as_str())

@@ -38,6 +38,7 @@ impl ServerState {
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.events.drop_losses_of(nspace);
         self.controls.drop_job(nspace);
+        // Listed first: the job is gone when the ledger is told of their ends.
         let procs: Vec<Proc> = self
             .clients
             .job(nspace)
@@ -55,6 +56,7 @@ impl ServerState {
             .collect();
         let ended = self.monitors.end_job(&self.clients, nspace);
         self.events.add_pending_actions(ended);
+        // After the parts that still look up the procs.
         self.clients.remove_job(nspace);
         let answers = self.data.drop_job(nspace);
         let theirs = self.clients.connections_of_job(nspace);
@@ -133,6 +135,7 @@ impl ServerState {
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
             .collect();
+        // The job starts without values of the tools.
         self.data.drop_values_of_job(nspace);
         let ended = self.monitors.end_job(&self.clients, nspace);
         self.events.add_pending_actions(ended);
@@ -186,6 +189,7 @@ impl ServerState {
         // Before the departure is handled, so that none of its events goes to this connection.
         actions.extend(self.deactivate(to.peer));
         actions.extend(self.tool_left(to.peer));
+        // Otherwise another connection of the proc remains, and the proc goes on.
         if self.clients.leave(&source, ProcPhase::Finalized) {
             // The result is ignored: connected procs are not notified of an orderly end.
             self.data.leave_assemblages(&source);
@@ -237,6 +241,8 @@ impl ServerState {
         now: MonotonicTime,
     ) -> Vec<Action> {
         let mut actions = match self.clients.life_mut(proc) {
+            // The proc never connected, so no connection is lost: no upcall and no loss event
+            // follow.
             Some(life @ ProcPhase::Expected) => {
                 *life = ProcPhase::Lost;
                 let departed = self.handle_departure(proc, now);
@@ -271,6 +277,7 @@ impl ServerState {
             let spread = self.events.distribute(
                 ServerContext::new(&self.clients, &self.settings),
                 Arc::new(event),
+                // An event of the resource manager may reach all users.
                 UserScope::Everybody,
                 self.settings.allowance,
             );

@@ -85,6 +85,7 @@ impl Monitors {
         error: Status,
         directives: Vec<Info>,
     ) -> Vec<Action> {
+        // The host environment checks such a request itself.
         if ctx.settings.monitoring == Monitoring::Host {
             let request = Request::Monitor {
                 monitor,
@@ -323,6 +324,7 @@ fn carry_out(
             usage,
             requester,
         } => {
+            // The requester has left, and its monitors end with it.
             let identity = ctx.clients.identity(&requester);
             identity
                 .map(|identity| Action::Measure {

@@ -34,6 +34,7 @@ impl JobControlRequests {
             .iter()
             .map(|proc| (proc.clone(), methods_of(proc)))
             .collect();
+        // Such a proc could neither be asked nor ever report.
         if let Some((proc, _)) = methods.iter().find(|(_, methods)| methods.is_empty()) {
             return Err(JobControlError::NoMethod(proc.clone()));
         }
@@ -81,6 +82,7 @@ impl JobControlRequests {
         let methods = targets
             .iter()
             .map(|proc| (proc.clone(), self.declared.methods_of(proc)));
+        // Procs without a method get the alert and the grace period only.
         let methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> =
             methods.filter(|(_, methods)| !methods.is_empty()).collect();
         let unprepared = methods.len() < targets.len();
@@ -115,6 +117,7 @@ impl JobControlRequests {
             more,
         ));
         actions.extend(self.request_checkpoints(ctx, events, id, triggers));
+        // No checkpoint may be possible, and then no report would continue the request.
         actions.extend(self.advance_control(ctx, events, id));
         Ok(actions)
     }
@@ -153,6 +156,8 @@ impl JobControlRequests {
                         targets: procs,
                         directives,
                     };
+                    // `controlled` gets the answer, and moves procs that were not reached to their
+                    // next method.
                     actions.push(Action::Upcall(Upcall::JobControl {
                         id,
                         source: source.clone(),

@@ -72,11 +72,13 @@ impl JobControlRequests {
         let requestor = requestor(ctx.clients, by);
         let cancellation = self.ledger.cancellable(&requestor, which)?;
         let status = cancellation.status();
+        // Only these can end: the host environment was not told to act on them.
         let mut actions: Vec<Action> = cancellation
             .free
             .into_iter()
             .flat_map(|id| self.end(ctx, events, id, JobControlEnd::Cancelled))
             .collect();
+        // Committed requests go on. The reply names them with the reasons.
         actions.push(reply_infos(by.to, status, cancellation.committed));
         Ok(actions)
     }
@@ -116,6 +118,7 @@ impl JobControlRequests {
         by: &ControlRequester,
         declaration: Declaration,
     ) -> Result<(), JobControlError> {
+        // Nothing is declared, so it does not matter whether the requester is a known proc.
         if declaration.is_empty() {
             return Ok(());
         }
@@ -158,6 +161,7 @@ impl JobControlRequests {
         let mut actions = if is_long {
             self.reply_accepted(id, to)
         } else {
+            // The reply comes at the end. The mail reports the beginning as well.
             self.mail(id)
         };
         actions.push(Action::Upcall(Upcall::JobControl {
@@ -410,6 +414,7 @@ impl JobControlRequests {
             entry.targets.len()
         );
         let text = std::iter::once(head)
+            // Long lists are cut here, too.
             .chain(lines.take(100))
             .collect::<Vec<_>>()
             .join("\n");
@@ -443,6 +448,7 @@ impl JobControlRequests {
             directives: Vec::new(),
         };
         vec![Action::Log {
+            // No client waits for the result of the mail.
             to: None,
             request: Arc::new(request),
         }]
@@ -493,6 +499,7 @@ pub(super) fn operation(
     targets: &[Proc],
     directives: &[Info],
 ) -> Option<JobControlOperation> {
+    // An invalid request is refused before it has an operation to record.
     match read(clients, by, targets, directives.to_vec()).ok()?.action {
         RequestedAction::Act { action, .. } => Some(JobControlOperation::Act(action)),
         RequestedAction::Checkpoint { order, .. } => {
@@ -502,6 +509,7 @@ pub(super) fn operation(
         RequestedAction::Provision { nodes, image } => {
             Some(JobControlOperation::Provision { nodes, image })
         }
+        // Both are done at once, so the ledger has nothing to keep.
         RequestedAction::Cancel(_) | RequestedAction::Declare { .. } => None,
     }
 }

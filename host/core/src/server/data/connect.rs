@@ -44,6 +44,7 @@ impl DataExchange {
             waiting,
             ..
         } = finished;
+        // Attendance was partial, so a participant has ended.
         let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
             UNCONNECTABLE
         } else {
@@ -82,6 +83,7 @@ impl DataExchange {
         status: Status,
     ) -> Vec<Action> {
         self.assemblages.disconnect(&finished.procs);
+        // The assemblage ends in any case, so a participant that has ended is no failure.
         let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
             code::PMIX_SUCCESS
         } else {

@@ -179,6 +179,7 @@ impl DataExchange {
         source: &Proc,
         commits: Vec<Commit>,
     ) -> Vec<Action> {
+        // The limit is for all procs of the user together.
         let share = put_share(ctx, source);
         match self.modex.commit(source, share, commits) {
             Err(refusal) => {
@@ -204,6 +205,7 @@ impl DataExchange {
         of: &Proc,
         waiting: Vec<RequestId>,
     ) -> Vec<Action> {
+        // No answer has to be made if nothing waits for it.
         if waiting.is_empty() {
             return Vec::new();
         }
@@ -399,6 +401,7 @@ impl DataExchange {
     ) -> Vec<Action> {
         let source = &arrival.proc;
         let to = arrival.request;
+        // Each call may start a fence of its own, so a proc could start any number.
         if self.fences.is_busy(source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
@@ -410,6 +413,7 @@ impl DataExchange {
                     attendance: Completeness::Partial,
                     ..
                 }) if purpose == Purpose::Connect => {
+                    // Such a connect cannot succeed any more, so it is not started.
                     return vec![reply(to, UNCONNECTABLE)];
                 }
                 Ok(participants) => self.fences.start(purpose, participants),
@@ -430,6 +434,7 @@ impl DataExchange {
                 .iter()
                 .filter_map(|proc| self.modex.for_others(proc))
                 .collect(),
+            // The other servers still learn that all have arrived here.
             Collect::Nothing => Vec::new(),
         };
         let contribution = FenceContribution {
@@ -453,11 +458,13 @@ impl DataExchange {
         outcome: Result<FenceContribution, Status>,
     ) -> Vec<Action> {
         let Some(finished) = self.fences.finish(id) else {
+            // The fence has expired or failed in the meantime.
             return Vec::new();
         };
         let status = match outcome {
             Err(status) => status,
             Ok(FenceContribution { data, attendance }) => {
+                // Stored before the replies, because a get may follow a reply at once.
                 data.into_iter().for_each(|data| self.modex.learn(data));
                 match attendance.and(finished.attendance) {
                     Completeness::Full => code::PMIX_SUCCESS,
@@ -510,6 +517,7 @@ fn participants(
             expected.insert(source.clone());
             continue;
         }
+        // Jobs of other users look like unknown ones.
         let job = clients
             .job(&named.nspace)
             .filter(|_| clients.may_see(source, &named.nspace));
@@ -568,6 +576,7 @@ fn ranks_of(job: &TrackedJob, named: Rank) -> Option<Vec<(Rank, ProcPhase)>> {
             .map(|(rank, life)| (*rank, *life))
             .collect()
     };
+    // All procs of a job are on one node, so these ranks mean the same here.
     match named {
         rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => {
             Some(all())

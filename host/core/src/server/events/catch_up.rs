@@ -117,6 +117,7 @@ impl EventDelivery {
     ) -> Vec<Action> {
         match self.retained.take_waits(peer) {
             Some(Waits::ForContents(asked)) => {
+                // Contents that are missing must be counted, so each requested one has an entry.
                 let mut found: BTreeMap<Seq, Option<Arc<Event>>> =
                     asked.into_iter().map(|at| (at, None)).collect();
                 for (at, content) in contents {
@@ -138,6 +139,7 @@ impl EventDelivery {
         let (Some(peer), Some(cursor)) = (ctx.clients.peer(id), self.retained.cursor(id)) else {
             return Vec::new();
         };
+        // A client that has deregistered everything still moves on to the last event.
         let no_interests = PeerRegistrations::default();
         let events = ctx.settings.event_batch;
         let bytes = ctx.settings.event_batch_bytes;

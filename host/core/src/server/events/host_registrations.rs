@@ -169,6 +169,8 @@ impl HostRegistrations {
                 .filter(|(_, host_registration)| is_answered(host_registration))
             {
                 host_registration.progress = HostRegistrationState::Standing;
+                // All clients that needed the code have left while the host environment registered
+                // it.
                 if host_registration.by.is_empty() {
                     unwanted.push(*demand);
                 }
@@ -177,6 +179,7 @@ impl HostRegistrations {
                 .iter()
                 .for_each(|demand| drop(self.registrations.remove(demand)));
         } else {
+            // Without its entry, the next client asks the host environment again.
             self.registrations
                 .retain(|_, host_registration| !is_answered(host_registration));
         }
@@ -290,6 +293,7 @@ impl HostRegistrations {
         if unwanted.contains(&EventDemand::All) {
             changes.extend(self.ask_for_covered());
         }
+        // An empty list would mean every code.
         let some = Some(codes(unwanted)).filter(|codes| !codes.is_empty());
         let all = unwanted.contains(&EventDemand::All).then(Codes::new);
         changes.extend(some.into_iter().chain(all).map(DemandChange::Deregister));
@@ -309,6 +313,7 @@ impl HostRegistrations {
             host_registration.progress = HostRegistrationState::Asked(id);
             uncovered.push(*demand);
         }
+        // An upcall without codes would register for every code.
         if uncovered.is_empty() {
             return None;
         }

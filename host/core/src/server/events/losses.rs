@@ -129,6 +129,7 @@ fn lost_connections(procs: &[Proc]) -> Event {
     Event {
         code: code::PMIX_ERR_LOST_CONNECTION,
         source,
+        // Without a source, the range means the jobs of the affected procs.
         range: Range::Namespace,
         infos: vec![affected],
     }

@@ -239,6 +239,7 @@ impl EventDelivery {
             affected,
         } = registration;
         let Some(peer) = ctx.clients.active_peer(to.peer) else {
+            // The client has left while the host environment registered.
             return Vec::new();
         };
         let interests = self.interests.entry(to.peer).or_default();
@@ -437,6 +438,7 @@ impl EventDelivery {
             Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(others)),
         ];
         let code = code::PMIX_ERR_PROC_TERM_WO_SYNC;
+        // Not through the chains: modules learn of the end by another event.
         self.deliver_here(
             ctx,
             &Arc::new(Event {
@@ -458,6 +460,7 @@ impl EventDelivery {
     ) -> Vec<Action> {
         let reach = UserScope::of(ctx.clients.identity(leader));
         let mut actions = Vec::new();
+        // The end of a proc that still runs is reported when it comes.
         for proc in invited
             .iter()
             .filter(|proc| {
@@ -545,6 +548,7 @@ impl EventDelivery {
         class: Class,
         event: Arc<Event>,
     ) -> Arc<Event> {
+        // Spares a lookup for each recipient while nothing is lost.
         let is_due = class == Class::JobSpecific && self.retained.has_lost();
         let peer = ctx.clients.proc_of(id).zip(self.interests.get(&id));
         let Some((proc, interests)) = peer.filter(|_| is_due) else {
@@ -576,6 +580,7 @@ pub(super) fn check_targets_exist(
     reach: UserScope,
 ) -> Result<(), Status> {
     let Some(targets) = event.custom_targets() else {
+        // Only a list of targets can name procs that do not exist.
         return Ok(());
     };
     let is_there = |target: &Proc| {

@@ -118,6 +118,7 @@ impl ServerState {
                 let key = key(self, group)?;
                 return Ok(self.groups.leave(to, &key, &proc, now));
             }
+            // Callers pass only the requests above.
             _ => return Ok(Vec::new()),
         };
         Ok(self.groups.call(
@@ -155,6 +156,7 @@ impl ServerState {
         let (Some(source), Some(Value::String(Some(name)))) =
             (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
         else {
+            // Without a source or a name the event is about no group that a server could find.
             return Vec::new();
         };
         let key = GroupKey {
@@ -163,6 +165,7 @@ impl ServerState {
         };
         let steps = match event.code {
             code::PMIX_GROUP_INVITED => {
+                // No group is recorded yet. The invited procs are only watched for their end.
                 let invited = named_in(event);
                 let mut actions = self.events.notify_of_absence(
                     ServerContext::new(&self.clients, &self.settings),
@@ -244,6 +247,7 @@ impl ServerState {
         infos: &[Info],
     ) -> Vec<Action> {
         let procs = NamedProcs::from(procs);
+        // Procs of this server alone need no coordinator.
         if procs
             .iter()
             .any(|proc| self.groups.is_elsewhere(&proc.nspace))
@@ -276,20 +280,24 @@ impl ServerState {
             Some(owner) => owner.uid == uid,
             None => self.clients.may_see(&proc, &named.nspace),
         };
+        // As in a fence, jobs of other users look like unknown ones.
         if !procs.iter().all(may_name) {
             return vec![super::reply(to, code::PMIX_ERR_INVALID_NAMESPACE)];
         }
+        // A proc must not connect others without itself.
         if !procs.iter().any(|named| named.covers(&proc)) {
             return vec![super::reply(to, code::PMIX_ERR_BAD_PARAM)];
         }
         let construct = match purpose {
             Purpose::Connect => {
+                // Each caller names all procs, as the leaders of a group do.
                 let mut construct = ConstructRequest::of(ConstructRole::Leader(procs.clone()));
                 if let Err(error) = self.add_contribution(&proc, &mut construct) {
                     return vec![super::reply(to, error.status())];
                 }
                 Some(Arc::new(construct))
             }
+            // As for a destruct, the coordinator needs no more than the key.
             Purpose::Disconnect | Purpose::Fence => None,
         };
         let key = GroupKey {

@@ -72,6 +72,7 @@ pub(super) struct NotifiedParticipant {
 /// Returns the result of a construct for procs of a job, without the data of their own job.
 fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
     let infos = formed.infos.iter().map(|(proc, said)| {
+        // As in later releases of OpenPMIx, the name of the proc comes first.
         let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
         let all = [vec![whose], said.clone()].concat();
         Info::new(
@@ -89,6 +90,7 @@ fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
 }
 
 fn jobs_for(own: Option<&Nspace>, formed: &Formed) -> Vec<JobInfo> {
+    // A client received the data of its own job at its start.
     formed
         .jobs
         .iter()

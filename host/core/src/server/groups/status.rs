@@ -24,6 +24,7 @@ impl GroupStatus {
                 key::PMIX_GROUP_ID,
                 Value::String(Some(self.name.clone())),
             )),
+            // Root sees the groups of all users, and users may use the same names.
             Some(Info::new(key::PMIX_USERID, Value::Uint32(self.uid))),
             self.context_id
                 .map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))),
@@ -43,6 +44,7 @@ impl GroupStatus {
 pub(in crate::server) fn groups_of_user(groups: &Groups, uid: u32) -> Vec<GroupStatus> {
     let theirs = groups.known().filter(|(key, _)| key.uid == uid || uid == 0);
     let status = |(key, formed): (&GroupKey, &Arc<Formed>)| {
+        // Connected procs form no group that a query could name.
         let name = key.name.called()?.clone();
         let context_id = formed.context_id;
         Some(GroupStatus {
@@ -83,6 +85,7 @@ pub(in crate::server) fn query_groups(
                     key::PMIX_QUERY_GROUP_NAMES,
                     Value::DataArray(names),
                 ));
+            // Without a name, the whole state of each group is meant.
             } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP) && meant.is_none() {
                 let all = groups.iter().map(GroupStatus::to_info);
                 infos.push(Info::new(

@@ -32,6 +32,7 @@ impl ServerState {
         let subject = PolicySubject::Event(EventSubject {
             code: event.code,
             range: event.range,
+            // The subject holds the only copy. A grant returns it, with the amendments.
             infos: mem::take(&mut event.infos),
         });
         let (reply, groups) = match raising {
@@ -84,6 +85,8 @@ impl ServerState {
         match raiser {
             RaisingOwner::Site => self.events.notify(ctx, event, allowance),
             RaisingOwner::Tenant(identity) => {
+                // Checked before the policies are called, so that they see only events that can be
+                // raised.
                 events::check(&mut event, &self.settings)?;
                 self.events.check_host_registered(&event)?;
                 let raising = RaiseRequest::Handler(allowance);
@@ -105,6 +108,7 @@ impl ServerState {
             RaiseRequest::Client(to, at) => {
                 let heard = || {
                     self.events.check_host_registered(&event)?;
+                    // Targets on other servers are unknown here.
                     if self.groups.is_alone() {
                         events::check_targets_exist(&self.clients, &event, reach)
                     } else {
@@ -150,6 +154,7 @@ impl ServerState {
         directives: Vec<Info>,
     ) -> Vec<Action> {
         let hook = Hook::Event;
+        // Without policies every registration is permitted (`BuiltInRule::GrantAlways`).
         if !self.gate.is_policed(hook) {
             let ctx = ServerContext::new(&self.clients, &self.settings);
             return self.events.register(ctx, to, codes, &directives);

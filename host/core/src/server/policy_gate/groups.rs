@@ -95,6 +95,7 @@ impl ServerState {
         identity: Option<UserIdentity>,
     ) -> Vec<Action> {
         let Some(kind) = kind_of(&event) else {
+            // The event forms no group, so the policies of groups are not asked.
             return self.permitted(raising, event, reach);
         };
         let procs = named_in(&event);
@@ -134,6 +135,7 @@ impl ServerState {
                 },
             );
         }
+        // Without policies the default decides, as for a group by construct.
         match self.group_by_default(&recipient, &procs) {
             Ok(()) => self.permitted(raising, event, reach),
             Err(verdict) => self.denied(
@@ -202,6 +204,8 @@ impl ServerState {
                 mut event,
                 reach,
             } => {
+                // The event that replaces the denied one reports the reasons to the other
+                // participants.
                 event.infos.extend(reasons.iter().cloned());
                 let mut actions = deny(recipient, verdict);
                 if let Some(code) = instead_of(event.code) {
@@ -258,6 +262,7 @@ impl ServerState {
                 procs,
                 directives,
             } => {
+                // Added members take part as named ones do, so policies see both.
                 let added = directives
                     .iter()
                     .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);

@@ -212,6 +212,7 @@ impl Gate {
                 .as_ref()
                 .is_some_and(|proc| proc.nspace == *nspace)
         };
+        // Listed first, because `release` changes the map.
         let theirs: Vec<DecisionId> = self
             .held
             .iter()
@@ -243,6 +244,7 @@ impl Gate {
                 idle.push((*id, *to));
             }
         }
+        // Only now, because the loop borrows the map.
         idle.iter().for_each(|(id, _)| drop(self.release(*id)));
         idle.into_iter().map(|(_, to)| to).collect()
     }

@@ -87,6 +87,8 @@ impl ServerState {
                 declaration,
                 cleanup,
             } => {
+                // Before the cleanup is requested, so that an invalid declaration refuses the whole
+                // request.
                 self.controls
                     .declare(&self.clients, &given.by, declaration)?;
                 let ControlRequester {
@@ -102,6 +104,7 @@ impl ServerState {
                         identity,
                         cleanup,
                     }),
+                    // The host environment has nothing to do, so the reply is made here.
                     None => reply_infos(to, code::PMIX_SUCCESS, Vec::new()),
                 }])
             }
@@ -115,6 +118,7 @@ impl ServerState {
         description: String,
         image: Option<String>,
     ) -> Result<Vec<Action>, JobControlError> {
+        // A malformed description is refused before any policy is called.
         let nodes = nodes::expand(&description, MAX_NODES)?;
         let by = given.by.clone();
         let subject = PolicySubject::Provision(ProvisionSubject {

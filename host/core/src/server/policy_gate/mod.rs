@@ -103,6 +103,7 @@ impl ServerState {
         let request = self.policy_request(subject, requester, &about);
         let denial = |verdict| {
             let requester = Some(proc.clone());
+            // The caller refuses the handshake, so no reply is made here.
             let reply = DenialReply::Silent;
             let recipient = DenialRecipient::new(hook, requester, Some(identity), reply);
             AdmissionCheck::Shut(recipient.about(&request.targets).denial(verdict))
@@ -163,6 +164,7 @@ impl ServerState {
     ) -> Vec<Action> {
         let to = by.to;
         let RequestTargets { hook, procs, users } = named;
+        // The replies to these requests have infos, which carry the reasons of a denial.
         let reply = match request {
             Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => {
                 DenialReply::Infos(to)
@@ -172,6 +174,7 @@ impl ServerState {
         let requester = by.requester.clone();
         let identity = by.identity;
         let recipient = DenialRecipient::new(hook, Some(source.clone()), identity, reply);
+        // The other requests here are decided by the defaults alone.
         if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.is_policed(hook) {
             let (subject, operation) = match request {
                 Request::JobControl {
@@ -243,6 +246,7 @@ impl ServerState {
             rule,
         };
         match defaults::decide(self.settings.defaults.of(hook), &case) {
+            // The ledger shows denied requests to their requesters, too.
             Err(refused) => {
                 if let Request::JobControl {
                     targets,
@@ -279,6 +283,7 @@ impl ServerState {
                 Request::Disconnect { procs, infos } => {
                     self.connect(Purpose::Disconnect, by, source, procs, &infos)
                 }
+                // The host environment carries out all others.
                 request => vec![Action::Upcall(Upcall::Request {
                     to,
                     source,
@@ -324,6 +329,7 @@ impl ServerState {
         let hook = Hook::Log;
         let requester = request.source.clone();
         let identity = request.identity;
+        // The subject holds the only copy. A grant returns it, with the amendments.
         let subject = PolicySubject::Log(LogSubject {
             data: mem::take(&mut request.data),
             directives: mem::take(&mut request.directives),
@@ -407,6 +413,7 @@ impl ServerState {
         self.conclude(
             GatedRequest {
                 recipient,
+                // It was never held, so it uses no memory of the gate.
                 bytes: 0,
                 operation,
             },
@@ -422,6 +429,7 @@ impl ServerState {
     ) -> Vec<Action> {
         let bytes = bytes_of(&request);
         let recipient = recipient.about(&request.targets);
+        // A held request uses memory, so requests beyond the limits are denied at once.
         if self.gate.is_full(
             &self.settings,
             recipient.hook,
@@ -443,6 +451,7 @@ impl ServerState {
     /// left in the meantime, as for any other request.
     pub fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
         let Some(held) = self.gate.release(id) else {
+            // The request was withdrawn, or its connection removed, while the policies decided.
             return Vec::new();
         };
         self.conclude(held, verdict)
@@ -523,6 +532,8 @@ impl ServerState {
                     )];
                     return deny(
                         DenialRecipient {
+                            // The policies granted the event, so no decision of theirs is the
+                            // denial.
                             decision: None,
                             ..recipient
                         },
@@ -533,6 +544,7 @@ impl ServerState {
                         },
                     );
                 }
+                // An event that only the built-in rule granted stays with the user of its source.
                 let reach = match (by, self.settings.defaults.of(Hook::Event)) {
                     (DecidedBy::Default, HookDefault::BuiltIn) => UserScope::of(recipient.identity),
                     _ => UserScope::Everybody,
@@ -583,6 +595,7 @@ impl ServerState {
                 self.controls
                     .not_provided(ctx, &mut self.events, *id, *status, reasons)
             }
+            // The ledger has requests of job control only.
             _ => Vec::new(),
         }
     }
