@@ -152,6 +152,7 @@ impl AuditTrail {
     pub fn health(&self) -> AuditHealth {
         let health = *self.0.shared.health();
         AuditHealth {
+            // Entries for which the queue was full are counted apart, without a lock.
             lost: health.lost + self.0.shared.left_out.load(Ordering::Relaxed),
             ..health
         }
@@ -260,6 +261,7 @@ impl AuditTrail {
 impl Drop for Inner {
     /// Writes the queued entries and the `Ended` entry.
     fn drop(&mut self) {
+        // First, so that the thread writes what is queued and ends.
         self.queue.close();
         if let Some(thread) = self
             .thread
@@ -289,6 +291,7 @@ fn recover_journal(
         return Ok(rows);
     };
     let path = journal.path().to_owned();
+    // Without a crash of the machine, or if writes wait for the disk, nothing may be missing.
     if durability == DatabaseDurability::Machine || !has_restarted(trail, boot)? {
         return Err(AuditError::Journal { path, frame, fault });
     }

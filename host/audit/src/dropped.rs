@@ -75,6 +75,7 @@ impl DroppedRange {
                 *range.kinds.entry(row.kind.clone()).or_default() += 1;
                 bytes += row.bytes;
             }
+            // Also for records that stay, because the next run begins after one of them.
             last = hash;
             (range.to, range.end) = (row.seq, hash);
             if bytes >= most_bytes {

@@ -366,6 +366,7 @@ impl DecisionEntry {
         request: Arc<PolicyRequest>,
         verdict: &Verdict,
     ) -> DecisionEntry {
+        // Registrations share the hook of events. The trail tells them apart.
         let hook = match &request.subject {
             PolicySubject::Registration(_) => "registration",
             subject => subject.hook().name(),
@@ -378,6 +379,8 @@ impl DecisionEntry {
                 reasons,
             }) => (DecisionKind::Denied(*status), by, reasons.clone()),
         };
+        // The client of a handshake is not admitted yet, so the trail keeps no content of its
+        // choice.
         let handshake = HandshakeFacts::of(&request);
         let (request, reasons) = match handshake {
             Some(_) => (
@@ -433,6 +436,7 @@ impl DecisionEntry {
 
     /// Turns a grant into a denial, because its record could not be written.
     pub(crate) fn withdraw(&mut self) {
+        // A denial needs no record to take effect.
         if self.verdict == DecisionKind::Granted {
             let DeniedVerdict {
                 by,
@@ -449,6 +453,7 @@ impl DecisionEntry {
 impl AdmissionDenial {
     /// Returns the denial with shortened texts.
     pub(crate) fn bounded(mut self) -> AdmissionDenial {
+        // A client or a module may have chosen these texts and their lengths.
         self.reason = shortened(&self.reason);
         for text in [
             &mut self.job,

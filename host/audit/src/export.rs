@@ -16,6 +16,7 @@ pub fn export(
     filter: &Filter,
     out: &mut impl Write,
 ) -> Result<u64, AuditError> {
+    // The writer has no path that an error could name.
     let path = PathBuf::from("the output");
     let io = |source| ExportError::Io {
         path: path.clone(),
@@ -31,10 +32,12 @@ pub fn export(
     source.each::<AuditError>(filter, |row| {
         count += 1;
         let mut wanted = Vec::new();
+        // Only calls refer to blobs: to the facts of the module, and by these to its component.
         if let Some(call) = call_of(&row)? {
             wanted.push(call.facts);
             wanted.extend(source.facts(&call)?.map(|facts| facts.digest));
         }
+        // A blob is written once, before the first record that refers to it.
         for digest in wanted {
             if known.insert(digest)
                 && let Some(bytes) = source.blob(&digest)?
@@ -70,6 +73,7 @@ pub fn export(
             hash,
         }))
     })?;
+    // Seals are about the trail as a whole, so the filter does not apply to them.
     let seals = [SealKind::Anchor, SealKind::Head].map(|kind| source.seal(kind));
     for seal in seals {
         seal?.map_or(Ok(()), |seal| line(&ExportLine::Seal(seal.to_string())))?;

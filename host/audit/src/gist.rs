@@ -143,6 +143,7 @@ impl AdmissionDenial {
             cause,
             ..
         } = self;
+        // The most specific text comes first: the reason, then the cause, then the status.
         let why = match (shortened(reason), status, cause) {
             (reason, _, Some(cause)) if reason.is_empty() => cause.clone(),
             (reason, Some(status), None) if reason.is_empty() => status.to_string(),
@@ -163,6 +164,7 @@ impl RefusalGroup {
             count, first, last, ..
         } = self;
         let gist = self.example.gist();
+        // Rounded up and at least 1, since denials may come within the same second.
         let seconds = last.saturating_sub(*first).div_ceil(1000).max(1);
         Gist {
             why: format!(

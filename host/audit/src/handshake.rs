@@ -76,6 +76,7 @@ pub(crate) fn kept_reasons(reasons: &[Info]) -> Vec<Info> {
             value: Value::string(&shortened(text)),
             ..info.clone()
         }),
+        // A value that is no text cannot be shortened, so a large one is left out.
         None => (Size::of_info(info).bytes <= REASON_BYTES).then(|| info.clone()),
     };
     reasons.iter().take(REASONS).filter_map(kept).collect()
@@ -89,6 +90,7 @@ pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
     };
     let facts = HandshakeFacts::of(&call.request)?;
     call.request = kept_request(&call.request);
+    // Nothing was left out of the request, so nothing of it can be in the results.
     if facts.is_whole() {
         return Some(facts);
     }
@@ -96,6 +98,7 @@ pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
         infos: Vec::new(),
         ..step.clone()
     };
+    // What the guest returned or requested may repeat the handshake.
     call.steps = Arc::new(call.steps.iter().map(step).collect());
     record.host_calls.clear();
     match &mut record.end {

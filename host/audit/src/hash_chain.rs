@@ -30,6 +30,8 @@ pub fn hash_of(before: &[u8; 32], row: &TrailRow) -> [u8; 32] {
     hasher.update(before);
     hasher.update(seq.to_le_bytes());
     hasher.update(at.to_le_bytes());
+    // Presence and length are hashed, too. Bytes could otherwise move from field to field
+    // unnoticed.
     let mut add = |bytes: Option<&[u8]>| match bytes {
         None => hasher.update([0]),
         Some(bytes) => {

@@ -92,6 +92,8 @@ impl Keys {
     /// Reads a key, or creates one if the file is missing. The public key is written to a file of
     /// the same name with `.pub` appended.
     pub fn open(path: &Path) -> Result<Keys, SealKeyError> {
+        // The creation itself shows whether a key exists, so that two processes never make one
+        // each.
         match OpenOptions::new()
             .write(true)
             .create_new(true)

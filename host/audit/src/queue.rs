@@ -82,6 +82,7 @@ impl EntryQueue {
     pub(crate) fn push_blocking(&self, pending: PendingEntry, by: CommitThread) {
         let mut state = self.lock();
         while state.waiting.len() >= self.most {
+            // A gathering thread would otherwise sleep on although the queue is full.
             self.filled.notify_one();
             state = self
                 .emptied
@@ -142,6 +143,7 @@ impl EntryQueue {
         let count = state.waiting.len().min(most);
         let taken: Vec<PendingEntry> = state.waiting.drain(..count).collect();
         state.awaited -= taken.iter().filter(|pending| pending.is_awaited()).count();
+        // Several callers may wait for room.
         self.emptied.notify_all();
         taken
     }

@@ -36,6 +36,7 @@ impl Cause {
             cause,
             ..
         } = denial.clone();
+        // Without the reason and the job, which a client could vary at will.
         Cause::Known {
             hook,
             by,
@@ -83,6 +84,7 @@ impl GroupedDenials {
     /// Counts a denial, even if it is the first.
     pub(crate) fn count(&self, denial: &AdmissionDenial, at: u64, now: Instant) {
         if self.note(denial, at, now) == DenialTreatment::First {
+            // The first call has only opened the interval.
             self.note(denial, at, now);
         }
     }
@@ -98,8 +100,10 @@ impl GroupedDenials {
         let windows = users.entry(uid).or_default();
         let mut cause = Cause::of(denial);
         if !windows.contains_key(&cause) && windows.len() >= MAX_CAUSES_PER_USER {
+            // For causes a shared entry bounds the memory, too.
             cause = Cause::Others;
         }
+        // The first denial of the interval was recorded by itself, so this one is only counted.
         if let Some(window) = windows.get_mut(&cause) {
             let first = || RefusalGroup {
                 uid,

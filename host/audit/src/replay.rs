@@ -200,6 +200,7 @@ impl<'a> Replayer<'a> {
         self.load(&first.2)?;
         let Some((facts, replay)) = self.modules.get(&first.2.facts).and_then(Option::as_ref)
         else {
+            // Each call is reported, so that none of the selected ones is left out silently.
             for seq in calls {
                 if let Some((seq, _, call)) = self.read(*seq)? {
                     let was = outcome(&call.record.end).into_owned();
@@ -221,6 +222,7 @@ impl<'a> Replayer<'a> {
             };
             let record = &call.record;
             let outcome_was = outcome(&record.end).into_owned();
+            // Instance 0 stands for a call that was not made.
             let done = if number == 0 {
                 ReplayResult::Not("no instance was called")
             } else {
@@ -270,6 +272,7 @@ impl<'a> Replayer<'a> {
                 )?;
                 Some((facts, replay))
             }
+            // Remembered as missing, so that the source is not asked again for each call.
             _ => None,
         };
         self.modules.insert(call.facts, loaded);
@@ -323,6 +326,8 @@ impl<'a> Running<'a> {
             {
                 let again = instance.stop(record, at);
                 let compared = self.compared(record, again, is_itself)?;
+                // Without some of its input an instance may differ for good reason, so only
+                // equality counts.
                 Ok(
                     if trust == Trust::Blinded && compared != ReplayResult::Same {
                         ReplayResult::Not(BLINDED)
@@ -333,6 +338,8 @@ impl<'a> Running<'a> {
             }
             Running::Yes(mut instance, trust, next) => {
                 let again = instance.call(record, at);
+                // A gap in the numbers is a call that is not recorded, so its input is unknown
+                // here.
                 let is_blinded = record.number > next || has_secret(record)?;
                 let trust = if is_blinded { Trust::Blinded } else { trust };
                 let compared = self.compared(record, again, is_itself)?;
@@ -373,6 +380,7 @@ impl<'a> Running<'a> {
         let Some(is) = is else {
             return Ok(ReplayResult::Not("this component has no such role"));
         };
+        // Another component may reach the same result by other host calls and with other usage.
         let differences = if is_itself {
             all_differences(was, &is)?
         } else {
@@ -401,6 +409,7 @@ fn outcome_differences(
 ) -> Result<Vec<ReplayDifference>, ReplayError> {
     let before = outcome(&was.end);
     let now = outcome(&is.end);
+    // Ends are compared in full: the outcome is only their summary.
     if same_end(was, is)? {
         return Ok(Vec::new());
     }
@@ -431,6 +440,7 @@ fn all_differences(
                 was: shown(before),
                 is: shown(now),
             });
+            // One difference shifts all host calls after it, so only the first is reported.
             break;
         }
     }

@@ -64,6 +64,7 @@ pub(crate) enum FreeSpace {
 }
 
 fn is_full(room: TrailSize) -> bool {
+    // Divided first, so that no product overflows.
     room.used / 100 >= room.max / 100 * DROP_FROM_PERCENT / 100
 }
 
@@ -83,6 +84,7 @@ fn used(trail: &Trail, class: RowClass) -> Result<u64, AuditError> {
 impl TrailRetention {
     /// Returns `percent` percent of the maximum size.
     pub(crate) fn share(percent: u32, most: u64) -> u64 {
+        // Divided first, so that the product does not overflow.
         most / 100 * u64::from(percent)
     }
 
@@ -110,6 +112,7 @@ impl TrailRetention {
             return Ok(None);
         }
         let limit = long_ago(self.decision_age);
+        // Decisions beyond their share go before calls and denials do, if they are old enough.
         if used(trail, RowClass::Lasting)? > TrailRetention::share(self.decision_percent, room.max)
             && let Some(gone) = cut.oldest(limit)?
         {
@@ -125,6 +128,8 @@ impl TrailRetention {
     /// Returns whether there is space for records of all users.
     pub(crate) fn supply(self, trail: &Trail) -> Result<FreeSpace, AuditError> {
         let room = trail.size()?;
+        // Nothing can be dropped: few calls and denials are left, and the oldest record is too
+        // young.
         let is_scarce = is_full(room)
             && used(trail, RowClass::Passing)? < room.max / SCARCE_DIVISOR
             && trail
@@ -186,10 +191,12 @@ impl TrailPruning<'_> {
                 .last_dropped()?
                 .map(|rows| DroppedRange::read(&rows))
                 .transpose()?;
+            // The next step goes on where the last one ended.
             let before = self.thinned_to(previous.as_ref())?;
             let rows: Vec<RowSummary> = self.trail.outlines(before.0, MAX_DROPPED_PER_STEP)?;
             let rows: Vec<RowSummary> = rows
                 .into_iter()
+                // The newest record stays: the head seal is about it.
                 .take_while(|row| row.seq < self.newest)
                 .collect();
             let Some(range) = DroppedRange::of(before, &rows, self.most_bytes) else {
@@ -209,6 +216,7 @@ impl TrailPruning<'_> {
                     Some(Successor::Beside(range)) => (range, None),
                     None => (range, None),
                 };
+            // Also without dropped records, so that the next step begins after this range.
             self.trail.thin(from, &range.signed(self.keys)?, replaced)?;
             if gone.is_some() {
                 tracing::debug!(from, to, "audit records of calls and denials dropped");

@@ -73,6 +73,7 @@ impl Scrubber {
     /// Returns the body of an entry without its secrets; `None` if it has none. The time grows with
     /// the size of the entry; call it without holding a lock.
     pub(crate) fn scrubbed(&self, entry: &AuditEntry) -> Option<Result<Vec<u8>, EntryError>> {
+        // Most entries have no secret, and this search spares them the tree.
         self.is_in(entry).then(|| self.body(entry))
     }
 
@@ -123,6 +124,7 @@ impl Scrubber {
                     .host_calls
                     .iter()
                     .filter_map(|call| call.answer.as_ref());
+                // Only infos have keys. Copies in other answers are sought once a secret is known.
                 let answers = answers.filter_map(|answer| {
                     if let HostCallAnswer::Infos(infos) = answer {
                         Some(infos)
@@ -141,6 +143,7 @@ impl Scrubber {
                     || self.any(request.subject.directives())
                     || self.any(reasons)
             }
+            // No other kind of entry holds infos.
             _ => false,
         }
     }
@@ -191,6 +194,7 @@ impl Scrubber {
                 self.secrets.0.contains(data.key.as_str()) || self.value(&data.value)
             }
             Value::App(app) => self.any(&app.infos),
+            // Other values hold no infos.
             _ => false,
         }
     }

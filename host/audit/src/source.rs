@@ -37,6 +37,7 @@ impl TrailSource {
                     path,
                 )?))
             }
+            // Other errors are about a database, so the file is no export.
             Err(error) => Err(error.into()),
         }
     }

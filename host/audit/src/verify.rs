@@ -280,6 +280,7 @@ impl<'a> TrailCheck<'a> {
             runs,
             ..
         } = range;
+        // A range without dropped records only marks what was examined.
         if to > begins && !kinds.is_empty() {
             match self.verified.dropped.last_mut() {
                 Some(before) if before.to + 1 == from => {
@@ -294,6 +295,7 @@ impl<'a> TrailCheck<'a> {
                     .push(DroppedRecords { from, to, kinds }),
             }
         }
+        // Runs before the beginning have gone with the records around them.
         self.dropped.extend(
             runs.into_iter()
                 .filter(|run| run.from > begins)
@@ -306,10 +308,12 @@ impl<'a> TrailCheck<'a> {
     fn cross_dropped(&mut self, seq: u64) {
         while self.last.0 + 1 < seq {
             let wanted = self.last.0 + 1;
+            // A run that reaches beyond this record contradicts it, and is not followed.
             if let Some(run) = self.dropped.remove(&wanted).filter(|run| run.to < seq) {
                 self.cross(&run);
                 continue;
             }
+            // The chain goes on before the next run, whose statement holds that hash.
             let next = self
                 .dropped
                 .range(wanted..seq)
@@ -385,6 +389,7 @@ impl<'a> TrailCheck<'a> {
     /// Finds out whether the row that belongs here is further on.
     fn displaced(&self, row: &TrailRow, waiting: &VecDeque<TrailRow>) -> Option<Finding> {
         let here = |other: &TrailRow| {
+            // The hash covers the number, so the row is tried with the number of this place.
             hash_of(
                 &self.last.1,
                 &TrailRow {
@@ -429,6 +434,7 @@ impl<'a> TrailCheck<'a> {
             .filter(|finding| {
                 !matches!(
                     finding,
+                    // A finding about a range or a seal does not say which record is wrong.
                     Finding::Rewritten { .. } | Finding::Unsealed { .. }
                 )
             })
@@ -446,6 +452,7 @@ impl<'a> TrailCheck<'a> {
         let Ok(Some(call)) = call_of(row) else {
             return Ok(());
         };
+        // The facts of a module are checked once.
         if !self.bytes.insert(call.facts) {
             return Ok(());
         }
@@ -470,6 +477,7 @@ impl<'a> TrailCheck<'a> {
     /// Compares the end of the trail with the head seal.
     fn end(&mut self, head: Option<Statement>) {
         let (last, hash) = self.last;
+        // A seal of a record beyond the end proves that the record existed.
         let missing = self
             .expected
             .keys()
@@ -496,6 +504,8 @@ impl<'a> TrailCheck<'a> {
                         });
                     }
                 }
+                // The server seals the end with each write, so it has not written what follows the
+                // seal.
                 (seq, _) if seq < last => self.found(Finding::Inserted { seq: seq + 1 }),
                 (seq, _) => self.found(Finding::Removed {
                     from: last + 1,

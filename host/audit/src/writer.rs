@@ -162,6 +162,7 @@ impl TrailWriter {
         let (mut entries, without_room): (Vec<PendingEntry>, Vec<PendingEntry>) = group
             .into_iter()
             .partition(|pending| self.has_room(pending));
+        // Only a group that was empty from the beginning is to make room.
         if entries.is_empty() && !without_room.is_empty() {
             without_room
                 .into_iter()
@@ -252,10 +253,12 @@ impl TrailWriter {
                 written => return written,
             }
         }
+        // The last attempt may have made room, too.
         self.write(entries, urgency)
     }
 
     fn write(&mut self, entries: &[PendingEntry], urgency: Urgency) -> Result<(), AuditError> {
+        // Taken before the write, and put back if it fails.
         let left_out = self.shared.left_out.swap(0, Ordering::Relaxed);
         let gap = |calls: u64, reason| {
             (calls > 0).then_some(AuditEntry::Gap {
@@ -263,6 +266,7 @@ impl TrailWriter {
                 reason,
             })
         };
+        // Each of these entries takes room itself, so they come at intervals.
         let is_told = self
             .drops_recorded_at
             .is_none_or(|at| at.elapsed() >= BETWEEN_GONE);
@@ -271,6 +275,7 @@ impl TrailWriter {
         } else {
             None
         };
+        // The missing calls came before these entries.
         let first: Vec<PendingEntry> = gap(left_out, GapReason::Overload)
             .into_iter()
             .chain(gap(self.not_written, GapReason::NotWritten))
@@ -286,6 +291,7 @@ impl TrailWriter {
         let written = self
             .rows(all())
             .and_then(|rows| self.keep(rows, &needed_modules, urgency));
+        // Locked after the write, so that readers of the state do not wait for it.
         let mut health = self.shared.health();
         match written {
             Ok(()) => {
@@ -346,6 +352,7 @@ impl TrailWriter {
         let head = rows.last().map_or(self.head, |row| (row.seq, row.hash));
         let decisions = rows.iter().filter(|row| row.kind == kind::DECISION);
         self.since_drop += rows.iter().map(|row| row.body.len() as u64).sum::<u64>();
+        // Taken before the rows are moved, and counted only after they are written.
         let bytes: Vec<(Option<u32>, u64)> = decisions
             .map(|row| (row.uid, row.body.len() as u64))
             .collect();
@@ -367,6 +374,7 @@ impl TrailWriter {
         let blobs = self.unwritten_blobs(needed_modules, head.0);
         let is_due =
             head.0 - self.sealed.0 >= self.every.0 || self.sealed.1.elapsed() >= self.every.1;
+        // The journal holds rows only, neither blobs nor seals.
         let is_short = urgency == Urgency::Awaited && blobs.is_empty() && !is_due;
         let rows = match if is_short {
             self.journal.add(self.head, rows)
@@ -383,6 +391,7 @@ impl TrailWriter {
             is_due.then(|| Statement::sealed(SealKind::Checkpoint, head, now(), &self.keys));
         self.write_through(&rows, &blobs, head, checkpoint)?;
         self.head = head;
+        // Only now are the blobs certainly in the database.
         self.known
             .extend(blobs.iter().map(|blob| (blob.digest, blob.until)));
         self.drop_at_times();
@@ -523,6 +532,7 @@ impl TrailWriter {
         let Some(gone) = gone else {
             return Dropped::Nothing;
         };
+        // Blobs may have been dropped with their records, so each must be offered again.
         self.known.clear();
         self.unrecorded_drops = DropSummary::both(self.unrecorded_drops.take(), Some(gone));
         Dropped::Some

@@ -110,8 +110,10 @@ pub(crate) fn framed(before: ChainHead, rows: &[TrailRow], keys: &Keys) -> Optio
     }
     let records = records.0;
     let length = u32::try_from(records.len()).ok()?;
+    // Without the second length, a damaged one could look like a truncated end.
     let head = [length.to_le_bytes(), (!length).to_le_bytes()].concat();
     let after = rows.last().map_or(before.1, |row| row.hash);
+    // With the hash of the last record, the code depends on all records before as well.
     let code = keys.code(&[&after, &head, &records]);
     Some([head.as_slice(), &records, &code].concat())
 }
@@ -235,6 +237,7 @@ impl<'a> FrameReader<'a> {
         while !self.0.is_empty() {
             seq = seq.checked_add(1)?;
             let row = self.row(seq)?;
+            // The frame holds neither number nor hash, because both follow from the record before.
             hash = hash_of(&hash, &row);
             rows.push(TrailRow { hash, ..row });
         }
@@ -251,6 +254,7 @@ impl<'a> FrameReader<'a> {
             uid: self.maybe(|uid| uid.bytes()?.try_into().ok().map(u32::from_le_bytes))?,
             outcome: self.maybe(FrameReader::text)?,
             body: self.bytes()?.to_owned(),
+            // The caller sets it, since it knows the hash of the record before.
             hash: [0; 32],
         })
     }

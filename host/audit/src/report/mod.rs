@@ -221,6 +221,7 @@ impl TrailReport {
 
     fn denials(&mut self, row: &TrailRow, gist: &Gist, count: u64) {
         self.timeline.at(row.at).denied += count;
+        // Denials that differ in the name of the requester only would be counted apart.
         let reason = row
             .job
             .as_deref()
@@ -242,6 +243,7 @@ impl TrailReport {
     }
 
     fn change(&mut self, row: &TrailRow, kind: &'static str, lines: Vec<String>) {
+        // The page shows the latest changes, so the oldest one goes.
         if self.changes.len() == MAX_CHANGES {
             self.changes.pop_front();
         }
@@ -284,6 +286,7 @@ fn without_requester(why: &str, job: &str) -> String {
         let rank = behind
             .find(|of: char| !of.is_ascii_digit())
             .unwrap_or(behind.len());
+        // The name may be the end of a longer name, which is not the requester's.
         let is_inside = before.ends_with(|of: char| of.is_alphanumeric() || "-_.".contains(of));
         text.push_str(before);
         let (end, replacement) = if rank > 0 && !is_inside {

@@ -77,6 +77,7 @@ fn sums(html: &mut Html, report: &TrailReport) {
 fn modules(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"modules\">Modules and what they reach</h2>");
     let mut modules: Vec<&ModuleSummary> = report.modules.values().collect();
+    // The table is cut, so modules with failures come first.
     modules.sort_by_key(|module| Reverse((module.failures, module.calls)));
     html.heads(
         "Those that were called, as they were loaded: one whose grants or limits changed stands here twice.",
@@ -126,6 +127,7 @@ fn one_module(html: &mut Html, module: &ModuleSummary) {
         }
         None => {
             html.raw("the facts are missing</td>");
+            // The cells from the owner to the limits.
             for _ in 0..5 {
                 html.cell("?");
             }
@@ -193,6 +195,7 @@ fn denials(html: &mut Html, report: &TrailReport) {
         html.number(times.seq).raw("</tr>");
     }
     html.end();
+    // The table is cut, but the total counts all denials.
     let shown: u64 = most.iter().map(|(_, times)| times.count).sum();
     if report.denials.total() > shown {
         html.raw("<p>")
