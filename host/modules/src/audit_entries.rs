@@ -27,6 +27,7 @@ impl Loader {
             grants,
             limits,
         } = loading;
+        // Made of the opened services, so that the trail shows what the module reaches.
         let facts = ModuleFacts {
             name: name.to_owned(),
             owner: owner.to_string(),

@@ -128,6 +128,7 @@ impl CompileQueue {
     /// that failed is remembered.
     pub(crate) fn fail(&mut self, uid: u32, why: &str, now: Instant) {
         let Some(ended) = self.end(uid) else { return };
+        // The other tasks are for the same modules, which start as a whole or not at all.
         self.enqueue(uid, []);
         let Some(user) = self.users.get_mut(&uid) else {
             return;
@@ -148,6 +149,7 @@ impl CompileQueue {
         let user = self.users.get_mut(&uid)?;
         let ended = user.running.take()?;
         self.running = self.running.saturating_sub(1);
+        // Behind the others, so that users take turns.
         if !user.waiting.is_empty() {
             self.turns.push_back(uid);
         }

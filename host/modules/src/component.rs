@@ -185,6 +185,8 @@ fn fitted<'a>(
                         .err()
                         .map(|error| entry.problem("module.scope", error.to_string())),
                 );
+                // Opened only to report what cannot be used. A module opens its own when it is
+                // loaded.
                 problems.extend(
                     limits::files(entry, entry.settings.mode, &Directories::default()).err(),
                 );
@@ -193,6 +195,7 @@ fn fitted<'a>(
             }
             Err(problem) => {
                 problems.push(problem);
+                // Its placements are unknown, so conflicts that depend on them are not reported.
                 placements.pass_over();
             }
         }
@@ -210,6 +213,7 @@ fn of(entry: &ModuleEntry, home: ModuleOrigin<'_>, config: &Config) -> Result<Co
         }
     };
     let bytes = bytes.map_err(|error| entry.problem("module.path", error.to_string()))?;
+    // Compared first, so that other bytes are not even inspected.
     if let Some(pin) = settings.sha256.map(Digest) {
         let digest = Digest::of(&bytes);
         if pin != digest {
@@ -243,6 +247,7 @@ fn inspected(
             )
         }
     };
+    // Reads imports and exports only, so that errors are reported before any compilation.
     let inspection = inspect(&bytes)
         .map_err(|error| entry.problem("module.path", format!("module {name}: {error}")))?;
     Ok(Component {
@@ -347,6 +352,7 @@ fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Proble
             "cannot keep `state` without a store: set store.path".to_owned(),
         );
     }
+    // Only settings that were given: a default without effect is no mistake.
     for (key, need) in NEEDS
         .iter()
         .filter(|need| entry.origin_of(need.0).is_some())

@@ -59,6 +59,7 @@ pub(crate) fn open(path: &Path) -> Result<File, ReadError> {
         .custom_flags(flags)
         .open(path)
         .map_err(cannot)?;
+    // Asked of the open file, since the path may lead to another one by now.
     if !file.metadata().map_err(cannot)?.is_file() {
         return Err(ReadError::NotAFile {
             path: path.to_owned(),

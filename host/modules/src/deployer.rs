@@ -74,6 +74,7 @@ impl StartupModules {
             handle: handle.clone(),
             metrics: metrics.clone(),
         });
+        // The set of the start counts as configured, so that a touched file deploys nothing.
         let configured = versions
             .latest()
             .map(|version| version.modules.clone())
@@ -206,6 +207,7 @@ impl Deployer {
     /// Ends the quarantine of a module.
     fn reset(&mut self, name: &str) -> Result<Deployed, DeployError> {
         self.find(name)?;
+        // A module may have several owners. Only those where it is quarantined change.
         let quarantined = self
             .running
             .titled(name)
@@ -250,6 +252,7 @@ impl Deployer {
         }
         let overrides = self.overrides.with(
             name,
+            // For this component only: other bytes of that name must be promoted again.
             ModuleOverride::Promoted(component.inspection.digest.0),
         );
         self.with_overrides(overrides, &format!("promote {name}"))
@@ -377,6 +380,7 @@ impl Deployer {
         let known = self.known();
         self.replace_with_users(&modules).await?;
         let changes = self.overridden(&known, changes(&before, &self.standing));
+        // Overrides change what runs and not what is desired, so they make no new version.
         let is_new = self
             .versions
             .latest()
@@ -430,6 +434,7 @@ impl Deployer {
         changes: Vec<ModuleChange>,
     ) -> Vec<ModuleChange> {
         let named = |ModuleChange { name, what }| {
+            // The module is still desired, so an admin disabled it or enabled it again.
             let what = match what {
                 ChangeKind::Removed if self.overrides.disables(&name) => ChangeKind::Disabled,
                 ChangeKind::Added if known.contains(&name) => ChangeKind::Enabled,

@@ -46,6 +46,7 @@ pub(crate) fn of_job_supplied(config: &Config) -> ModuleLimits {
         host_calls: limits.host_calls,
         log_lines_per_second: limits.log_lines_per_second,
         isolation: Isolation::Namespace,
+        // Job-supplied modules have no settings for these.
         ..ModuleLimits::default()
     }
 }
@@ -57,6 +58,7 @@ pub(crate) fn capped(limits: ModuleLimits, config: &Config) -> ModuleLimits {
         memory_bytes: limits.memory_bytes.min(most.memory_bytes),
         call_time: limits.call_time.min(most.call_time),
         host_call_time: limits.host_call_time.min(most.host_call_time),
+        // A limit that only one of them sets holds as well.
         fuel: [limits.fuel, most.fuel].into_iter().flatten().min(),
         output_bytes: limits.output_bytes.min(most.output_bytes),
         raised_events: limits.raised_events.min(most.raised_events),

@@ -279,6 +279,7 @@ impl Loader {
             if let Some(audit) = &audit {
                 audit.mention(quarantine(quarantined));
             }
+            // Until the server runs, only the audit trail is told.
             if let Some(QuarantineListener { handle, metrics }) = server.get() {
                 metrics.counters().modules_quarantined.count();
                 handle.notify(module_events::event(&ModuleEvent::Quarantined(quarantined)));
@@ -501,6 +502,7 @@ impl Loader {
         let settings = &entry.settings;
         let state = StoredState::new(store, &component.title, owner, settings.max_state_bytes);
         let total = self.config.tenant.max_state_bytes;
+        // All modules of a user share one total. The site's modules have only limits of their own.
         Ok(Some(Arc::new(if *owner == Owner::Site {
             state
         } else {

@@ -58,6 +58,7 @@ pub(crate) fn event(news: &ModuleEvent<'_>) -> Event {
             )
         }
     };
+    // A default handler has not asked for events of Peal.
     let mut infos = vec![Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true))];
     infos.extend(extra_infos);
     Event {

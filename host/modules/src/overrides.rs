@@ -87,6 +87,7 @@ fn change(
     (old_entry, old): &DesiredModule,
     (new_entry, new): &DesiredModule,
 ) -> Option<ChangeKind> {
+    // Other bytes tell more than any change of settings.
     if new.inspection.digest != old.inspection.digest {
         return Some(ChangeKind::Replaced);
     }
@@ -95,6 +96,7 @@ fn change(
     if after == before && new.scope == old.scope {
         return None;
     }
+    // A promotion changes nothing but the mode.
     let shadow = Module {
         mode: Mode::Shadow,
         ..after.clone()
@@ -118,6 +120,7 @@ pub(crate) fn changes(old: &[DesiredModule], new: &[DesiredModule]) -> Vec<Modul
             .filter(|title| find(others, title).is_some())
             .collect()
     }
+    // Positions among the modules of both, so that an added one does not move all after it.
     let before = common(old, new);
     let after = common(new, old);
     let moved = |title: &str| {

@@ -36,6 +36,7 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
         threads: CHANNELS,
         ..PoolSettings::default()
     })?;
+    // One thread of low priority, so that shadows take no time from the modules that act.
     let shadows = pool(PoolSettings {
         queue: MAX_SHADOW_CALLS,
         priority: Priority::Lowest,

@@ -54,6 +54,7 @@ fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
         ConfiguredScope::User(UserRef::Id(uid)) => Ok(Owner::User(*uid)),
         ConfiguredScope::User(UserRef::Name(name)) => {
             let wrong = |why: String| entry.problem("module.scope", format!("module.scope: {why}"));
+            // Clients are known by their user ids, so the name is looked up here.
             match nix::unistd::User::from_name(name) {
                 Ok(Some(user)) => Ok(Owner::User(user.uid.as_raw())),
                 Ok(None) => Err(wrong(format!(
@@ -73,6 +74,7 @@ pub fn unfit(
     found: &Inspection,
     config: &Config,
 ) -> Vec<Problem> {
+    // The site may have every role and grant.
     if *owner == Owner::Site {
         return Vec::new();
     }

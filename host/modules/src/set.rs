@@ -209,7 +209,9 @@ fn place_configured(
         .filter(|role| module.has_role(*role))
         .collect();
     if module.has_role(Role::EventHandler) {
+        // Only its start has shown whether the module registers its handlers itself.
         let unused = placement_check::handler_keys(entry, &roles);
+        // These settings place the one handler of a module without registrations.
         if let (Some(first), false) = (unused.first(), member.registrations.is_empty()) {
             let message = format!(
                 "module {name} registers its handlers itself: leave out {}",
@@ -261,6 +263,7 @@ fn place_handler(
     if member.registrations.is_empty() {
         return chains.register(owner.clone(), otherwise, HostedHandler::new(module.clone()));
     }
+    // The site chooses the mode, also of handlers that the module registers itself.
     let mode = otherwise.mode;
     member.registrations.iter().try_for_each(|registration| {
         chains.register_requested(owner.clone(), module, registration, mode)

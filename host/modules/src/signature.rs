@@ -161,6 +161,7 @@ impl Signature {
             file => file.map_err(|error| unreadable(error.to_string()))?,
         };
         let mut text = String::new();
+        // One byte more than allowed shows a file that is too long.
         let read = file.take(MAX_SIGNATURE + 1).read_to_string(&mut text);
         match read.map_err(|error| unreadable(error.to_string()))? as u64 {
             0..=MAX_SIGNATURE => Signature::parse(&text),
@@ -259,6 +260,7 @@ pub(crate) fn lacking(
         _ if rules.keys_of(owner).next().is_none() => {
             "; no key is trusted yet: modules.trusted_keys".to_owned()
         }
+        // The trusted keys explain the error only if the key is not among them.
         _ if !matches!(error, SignatureError::Stranger(_)) => String::new(),
         ModuleOwner::Site => " (modules.trusted_keys)".to_owned(),
         other => format!(" (modules.trusted_keys, {})", Modules::keys_setting(other)),

@@ -43,6 +43,7 @@ impl StartupModules {
             .add_job_handlers(&loader, job)
             .map_err(|problem| Problems(vec![problem]))?;
         let hosted = running.seated(&ChainView::default())?;
+        // A server of one job keeps no versions, because its set ends with the job.
         let versions = Versions::default();
         let overrides = Overrides::default();
         let loader = Arc::new(loader);

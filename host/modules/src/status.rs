@@ -145,6 +145,7 @@ impl Deployer {
         if !running.is_empty() {
             return running;
         }
+        // A module for a pattern of jobs waits until such a job runs.
         let state = if self.overrides.disables(title) {
             ModuleState::Disabled
         } else {
@@ -213,6 +214,7 @@ fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {
         sha256: module.digest().to_string(),
         failures: health.failures,
         failure: health
+            // The last failure stays known when it no longer counts, as after a reset.
             .last
             .filter(|_| health.failures > 0)
             .map(|(_, failure)| failure.reason),

@@ -112,6 +112,7 @@ pub fn terms(
     if let Some(owner) = owner {
         return vec![of(sample, LoadContext { name: None, owner }, None, config)];
     }
+    // The file may be named by another path than in the configuration.
     let same = |path: &Path| match (path.canonicalize(), sample.file.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => path == sample.file,
@@ -160,6 +161,7 @@ fn of(
         .partition(|capability| decided(**capability).0);
     let interfaces = found.imports.iter().map(|import| {
         let (verdict, rule) = match (import.kind, import.capability) {
+            // No setting offers an unknown interface, so no grant is looked up.
             (ImportKind::Unknown, _) => (
                 ImportStatus::NotOffered,
                 "Peal has no such interface in this version".to_owned(),
@@ -227,6 +229,7 @@ fn decide(
             true,
             format!("module.grants ({})", entry.at("module.grants")),
         ),
+        // Without a configuration only a condition can be stated.
         None if owner == ModuleOwner::Site => with_rule(true, "if module.grants has it"),
         None => with_rule(true, "if module.grants has it; tenant.grants does"),
     }
@@ -270,6 +273,7 @@ fn limits_of(
     entry: Option<&ModuleEntry>,
     config: &Config,
 ) -> BTreeMap<String, String> {
+    // Without a configured module the defaults hold.
     let usual = Module::default();
     let settings = entry.map_or(&usual, |entry| &entry.settings);
     let own = Module::ALL
@@ -280,6 +284,7 @@ fn limits_of(
         .filter_map(|setting| limit(setting, config, "job_supplied."));
     match (owner, entry) {
         (ModuleOwner::JobSupplied, _) => job_supplied.collect(),
+        // Later entries replace earlier ones, so the caps of tenants win.
         (ModuleOwner::User, None) => own.chain(job_supplied).collect(),
         _ => own.collect(),
     }

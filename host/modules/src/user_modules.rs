@@ -214,6 +214,7 @@ impl Deployer {
     /// Compares the installed modules of each user with the present ones. A user's modules are
     /// compiled and started as a whole, or the previous ones stay.
     fn take_users(&mut self, installed: Installed) {
+        // A user without a directory has no modules any more.
         self.users
             .modules
             .retain(|uid, _| installed.contains_key(uid));
@@ -241,12 +242,14 @@ impl Deployer {
             let is_known = |known: Option<&Vec<DesiredModule>>| {
                 known.is_some_and(|known| is_same(known, &modules))
             };
+            // What was refused is not tried again until it changes.
             if is_known(self.users.refused.get(&uid).map(|refused| &refused.0)) {
                 self.users.forget_pending(uid);
             } else if is_known(self.users.modules.get(&uid)) {
                 self.users.forget_pending(uid);
                 self.users.refused.remove(&uid);
                 self.users.modules.insert(uid, modules);
+            // If they are pending, the same modules are being prepared already.
             } else if !is_known(self.users.pending.get(&uid)) {
                 self.prepare(uid, modules);
             }

@@ -147,6 +147,7 @@ fn desired(directory: &UserDirectory, config: &Config) -> Result<Vec<DesiredModu
         name.extension()
             .is_some_and(|extension| extension == "toml")
     });
+    // The order of modules must not depend on that of the directory's entries.
     files.sort();
     for name in files {
         let path = directory.path.join(&name);
@@ -182,6 +183,7 @@ fn desired(directory: &UserDirectory, config: &Config) -> Result<Vec<DesiredModu
             ));
         }
     }
+    // Components are large, so they are read only if the rest is valid.
     if !problems.is_empty() {
         return Err(Problems(problems));
     }

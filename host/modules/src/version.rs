@@ -161,6 +161,7 @@ fn keep<'a>(
     let part = |(_, component): &'a DesiredModule| NewPart {
         digest: component.inspection.digest.0,
         bytes: &component.bytes,
+        // A component that ran unsigned is stored without one (`SignatureError::NotKept`).
         signature: component.signature.as_ref().ok().map(Signature::text),
     };
     let components: Vec<NewPart<'_>> = modules.iter().map(part).collect();
@@ -189,6 +190,7 @@ fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<SetVers
     let modules = || -> Result<Vec<DesiredModule>, Problems> {
         let missing = |why: String| Problems(vec![Problem::of_file(format!("{name}: {why}"))]);
         let entries = recalled(&document, Path::new(&name), Path::new("/"), &capabilities)?;
+        // Entries and components belong together by their position.
         if entries.len() != components.len() {
             return Err(missing(format!(
                 "{} modules and {} components",
@@ -221,6 +223,7 @@ fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<SetVers
             modules: modules.into(),
         }),
         Err(problems) => {
+            // A version that cannot be used must not prevent the start of the server.
             tracing::warn!(%problems, "stored module set version unusable");
             None
         }
