@@ -184,6 +184,7 @@ fn value_at<'a>(infos: &'a [Info], path: &[usize]) -> Option<&'a Value> {
     rest.iter()
         .try_fold(&infos.get(*first)?.value, |value, at| match value {
             Value::DataArray(array) => match array.items().get(*at)? {
+                // An info in an array has no step of its own in the path.
                 Value::Info(info) => Some(&info.value),
                 item => Some(item),
             },

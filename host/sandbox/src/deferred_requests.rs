@@ -57,6 +57,7 @@ impl job_control::Host for InstanceState {
         self.host_call(
             || HostCallRequest::Control,
             |host| {
+                // Checked before the values are lifted at the cost of the call.
                 let asked = host.current.output.controls.len();
                 if let Err(status) = host.check_request_count(asked) {
                     return Ok(Err(status.0));
@@ -95,6 +96,7 @@ impl log_request::Host for InstanceState {
                 if data.infos.is_empty() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
+                // The lifter charges the contents only.
                 host.meter.charge(size_of::<DeferredLog>())?;
                 let data = host.lifter().content(data)?;
                 let directives = host.lifter().content(directives)?;
@@ -112,6 +114,7 @@ impl log_request::Host for InstanceState {
 
 impl resource_usage::Host for InstanceState {
     fn query(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::FlatInfos> {
+        // Lifted first, because the record of the host call names the procs.
         let procs = self.lift_procs(&procs)?;
         let request = || HostCallRequest::Usage {
             procs: procs.clone(),
@@ -136,6 +139,7 @@ impl InstanceState {
         match &self.current.subject {
             CallSubject::Event(_) if asked < MAX_REQUESTS => Ok(()),
             CallSubject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
+            // Results of policies and channels carry no requests.
             _ => Err(code::PMIX_ERR_NOT_AVAILABLE),
         }
     }

@@ -144,6 +144,7 @@ impl Expansion {
             Payload::ComponentExportSection(exports) => {
                 for export in exports.clone() {
                     let export = export?;
+                    // An export takes an index of its own.
                     match export.kind {
                         ComponentExternalKind::Component => {
                             self.add_component(self.component(0, export.index))

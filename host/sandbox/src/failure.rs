@@ -172,6 +172,7 @@ pub(crate) fn no_room(refused: BudgetExceeded) -> CallFailure {
     };
     let reason =
         format!("instances of {of} would count as {requested}; the limit is {most} ({limit})");
+    // Others hold the instances, so the module is not at fault.
     CallFailure::new(FailureKind::Unavailable, Some(limit), reason)
 }
 

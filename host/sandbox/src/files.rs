@@ -75,6 +75,7 @@ impl Directories {
     fn used(&self, dir: &Dir) -> io::Result<Arc<Used>> {
         let metadata = dir.dir_metadata()?;
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Directories that no module has open any more are forgotten.
         known.retain(|_, used| used.strong_count() > 0);
         let known = known.entry((metadata.dev(), metadata.ino())).or_default();
         Ok(known.upgrade().unwrap_or_else(|| {
@@ -160,9 +161,12 @@ impl GrantedDirectory {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         }
         let path = checked(path)?;
+        // Locked before the file is looked at, so that no write changes its size in between.
         let mut used = locked(&self.used);
+        // Of a link itself, since that is what is removed.
         let found = self.dir.symlink_metadata(path).map_err(status)?;
         self.dir.remove_file(path).map_err(status)?;
+        // Only files were counted (`size_of_files`).
         *used = used.saturating_sub(if found.is_file() {
             cost(found.len())
         } else {
@@ -214,6 +218,7 @@ fn size_of_files(dir: &Dir, depth: usize) -> io::Result<u64> {
     let mut sum: u64 = 0;
     for entry in dir.entries()? {
         let entry = entry?;
+        // Links are neither followed nor counted.
         let kind = entry.file_type()?;
         if kind.is_file() {
             sum = sum.saturating_add(cost(entry.metadata()?.len()));

@@ -30,6 +30,7 @@ pub(crate) struct ModuleRetired;
 impl IdleInstances {
     /// Makes an empty set of at most `most` instances.
     pub(crate) fn new(most: usize, isolation: Isolation) -> IdleInstances {
+        // No instance is used twice, so none is kept.
         let most = if isolation == Isolation::Call {
             0
         } else {

@@ -116,6 +116,7 @@ impl Imports {
             ComponentTypeRef::Instance(index) => {
                 check_count("imported interfaces", self.found.len(), MAX_INTERFACES)?;
                 let functions = self.interface(index);
+                // WASI is a capability as well, and has a kind of its own.
                 let (kind, capability) = match interface::import(name) {
                     _ if interface::wasi_interface(name).is_some() => {
                         (ImportKind::Wasi, Some(crate::Capability::Wasi))
@@ -147,6 +148,8 @@ impl Imports {
             } => Some(plain(name.name, MAX_NAME)),
             _ => None,
         };
+        // Functions are only shown, so those beyond the limit are left out. Too many interfaces are
+        // an error.
         let room = MAX_FUNCTIONS.saturating_sub(self.functions);
         let functions: Vec<String> = declarations
             .iter()

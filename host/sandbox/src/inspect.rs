@@ -240,6 +240,7 @@ impl Producers {
     }
 
     fn add_fields(&mut self, fields: ProducersSectionReader<'_>) {
+        // Malformed fields are left out: producers are only shown.
         for field in fields.into_iter().flatten() {
             let tools = match field.name {
                 "language" => &mut self.language,

@@ -105,6 +105,7 @@ impl Instance {
             .map(|tenant| InstanceSlot::of(&tenant.instances, 1))
             .transpose()
             .map_err(no_room)?;
+        // If the start fails, dropping these gives the places back.
         let rooms = (
             own,
             engine
@@ -130,11 +131,14 @@ impl Instance {
         );
         let mut store = Store::new(blueprint.runtime.inner(), host);
         store.limiter(|host| &mut host.memory_limiter);
+        // Bounds what wasmtime copies before the host can charge it.
         store.set_hostcall_fuel(limits.copied_per_host_call());
         let tick = engine.tick();
         store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
+        // Without a limit fuel may still be counted, for the record.
         let fuel_per_call = limits.fuel.unwrap_or(u64::MAX);
         let mut fuel = blueprint.runtime.counts_fuel().then_some(fuel_per_call);
+        // The current tick has begun already, so it does not count.
         let ticks = ticks(limits.call_time, tick).saturating_add(1);
         if let Some(recorded) = recorded {
             fuel = fuel.map(|_| fuel_of(recorded, fuel_per_call));
@@ -148,6 +152,7 @@ impl Instance {
             Err(error) => Err(failed(&error, Phase::Start, fuel, &mut store)),
         };
         let (_, output) = store.data_mut().end();
+        // A failed start is recorded, too.
         let ended = exports
             .as_ref()
             .map(|(_, usage)| (Returned::Nothing, output, *usage));
@@ -204,6 +209,7 @@ impl Instance {
     ) -> Result<CompletedCall<WitOutcome>, CallFailure> {
         let subject = CallSubject::Policy(call.clone());
         let request = &call.request;
+        // Only counts and scalars are passed. The guest reads the rest by host calls.
         let targets = count(request.targets.len());
         let infos = count(request.subject.infos().len());
         let directives = count(request.subject.directives().len());
@@ -352,6 +358,7 @@ impl Instance {
         &mut self,
         settings: &Arc<Vec<Info>>,
     ) -> Result<Result<Vec<ModuleRegistration>, StartFailure>, CallFailure> {
+        // Cloned, because `run` borrows the whole instance.
         let Some(lifecycle) = self.exports.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
@@ -361,6 +368,8 @@ impl Instance {
             |store| {
                 let config = store.data_mut().lower_settings(settings);
                 match lifecycle.call_init(&mut *store, &config)? {
+                    // The bounds are checked before the registrations are lifted at the cost of the
+                    // call.
                     Ok(wishes) => match check_registrations(&wishes) {
                         Ok(()) => Ok(Ok(lift_registrations(store.data_mut(), wishes)?)),
                         Err(error) => Ok(Err(StartFailure::RegistrationLimit(error))),
@@ -394,6 +403,7 @@ impl Instance {
             let stopped = self.run(Phase::Stop, CallSubject::None, |store| {
                 lifecycle.call_stop(store)
             });
+            // Failing stops must not flood the trace.
             let lines = &self.store.data().trace_limiter;
             if let Err(failure) = stopped
                 && lines.allow()
@@ -413,6 +423,7 @@ impl Instance {
     where
         for<'a> &'a R: Into<Returned>,
     {
+        // The start is call 0, so the first call is 1.
         self.calls += 1;
         let started = Instant::now();
         self.store.data_mut().begin(started, subject);
@@ -438,6 +449,7 @@ impl Instance {
                 .map_or_else(|failure| &failure.usage, |called| &called.usage);
             stage.used(usage, tally.used());
         }
+        // The output is copied for a record only.
         if self.store.data().host_call_log.is_recorded() {
             let ended = answer
                 .as_ref()
@@ -545,6 +557,7 @@ fn failed(
     let exception = std::mem::take(&mut host.exception_report).exception();
     let mut failure = explain(error, phase, refused, exception, host.meter.limits());
     failure.usage = used(store, fuel);
+    // The usage was read anew, so the limit of the failure is added again.
     failure
         .limit
         .into_iter()

@@ -457,6 +457,7 @@ impl registration::Host for InstanceState {
                 if let Err(status) = host.may_change_registrations() {
                     return Ok(Err(status.0));
                 }
+                // Checked before the registration is lifted at the cost of the call.
                 if check_registrations(std::slice::from_ref(&registration)).is_err() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
@@ -493,6 +494,7 @@ impl InstanceState {
         if let Some(now) = self.current.now {
             return Ok(now);
         }
+        // Recorded, since a replay must return the same time.
         let now = self.recorded_answer(
             || HostCallRequest::Now,
             |host| {

@@ -71,10 +71,12 @@ impl InstanceTemplate {
         limits: ModuleLimits,
         services: Services,
     ) -> Result<InstanceTemplate, LoadError> {
+        // Before the compilation: nothing that is refused reaches the compiler.
         check(name, inspection, grants)?;
         let module = || name.to_owned();
         let unfit = |error: wasmtime::Error| LoadError::Unfit {
             module: module(),
+            // The error may quote text of the component.
             reason: plain(&format!("{error:#}"), MAX_QUOTED),
         };
         let runtime = engine
@@ -94,6 +96,7 @@ impl InstanceTemplate {
             )),
             limits,
             services: Arc::new(services),
+            // All instances of the module share this limit.
             memory: Arc::new(Budget::new(
                 LimitKind::TotalMemory,
                 limits.total_memory_bytes,

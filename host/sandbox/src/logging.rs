@@ -51,6 +51,7 @@ impl InstanceState {
     fn trace(&self, level: Level, message: &str) -> Result<(), Status> {
         macro_rules! write {
             ($level:ident) => {
+                // Tests take each message, whatever its level and the limit.
                 if let Some(hooks) = &self.services.test_hooks {
                     hooks.trace(tracing::Level::$level, &plain(message, MAX_MESSAGE));
                 } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) {

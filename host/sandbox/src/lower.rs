@@ -118,6 +118,7 @@ pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> w
         },
     );
     let steps = steps.iter().enumerate().map(|(at, step)| {
+        // The position of a value begins with its step.
         lower.place.list = InfoList::Step(at);
         wit::ChainResult {
             name: step.name.to_string(),

@@ -179,6 +179,7 @@ impl MemoryLimiter {
         }
         for (at, budget) in self.shared.iter().enumerate() {
             if let Err(refused) = budget.take(by) {
+                // All or nothing: what earlier budgets granted is given back.
                 self.shared
                     .iter()
                     .take(at)

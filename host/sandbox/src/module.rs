@@ -178,10 +178,12 @@ impl Module {
         cause: Option<&Proc>,
         work: impl FnOnce(&mut Instance) -> Result<R, CallFailure>,
     ) -> Result<R, CallFailure> {
+        // A missing role is no failure of the module, so it is not counted.
         if !self.has_role(role) {
             return Err(CallFailure::no_role(role));
         }
         self.quarantine.check()?;
+        // Lines of the trace within the call name the module and the role.
         let span = tracing::info_span!("call", module = self.name(), role = role.name());
         let _entered = span.enter();
         let tenancy = self.idle.tenancy(cause.map(|proc| &proc.nspace));
@@ -256,6 +258,8 @@ impl Module {
         if let Some(tell) = &self.template.services.on_quarantine {
             tell(&quarantined);
         }
+        // A quarantined module is not called, and its idle instances would take memory of shared
+        // budgets.
         self.idle.clear();
     }
 
@@ -329,8 +333,10 @@ impl Module {
     /// Returns an instance whose `lifecycle.init` has run.
     fn ready_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, CallFailure> {
         let mut instance = self.any_instance(tenancy)?;
+        // A fresh instance gets the settings before its first call.
         if instance.wants_settings() {
             let Some(settings) = self.settings.get() else {
+                // The instance is not at fault, so it is kept.
                 self.put_back(instance);
                 return Err(CallFailure::unavailable(
                     "lifecycle.init of the module has not run",

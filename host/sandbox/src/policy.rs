@@ -98,6 +98,7 @@ impl Module {
             }) => {
                 let outcome = PolicyOutcome::from(outcome);
                 let denies = matches!(outcome, PolicyOutcome::Deny(_));
+                // A denied request is not carried out, so an amendment would have no effect.
                 let amendment = if denies {
                     Amendment::default()
                 } else {

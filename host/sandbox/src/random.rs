@@ -36,6 +36,7 @@ impl Random for System {
 impl InstanceState {
     /// Returns random bytes from the module's source.
     pub(crate) fn draw(&mut self, len: usize) -> Result<Result<Vec<u8>, Status>, CallAbort> {
+        // Recorded, since a replay must return the same bytes.
         self.recorded_answer(
             || HostCallRequest::Random { len: len as u64 },
             |host| {

@@ -56,6 +56,7 @@ impl Replay {
             ..limits
         };
         let stand_ins = Arc::<ReplayServices>::default();
+        // Nothing outside is reached: there are no sinks, directories or usage.
         let services = Services {
             state: Some(stand_ins.clone()),
             test_hooks: Some(stand_ins.clone()),

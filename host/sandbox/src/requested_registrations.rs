@@ -86,6 +86,7 @@ pub(crate) fn check_registrations(
                 limit: Key::MAX,
             });
         }
+        // `is_plain` excludes the backslash only because it begins escapes.
         if !name
             .chars()
             .all(|character| character == '\\' || is_plain(character))
@@ -115,6 +116,7 @@ pub(crate) fn lift_registration(
     host: &mut InstanceState,
     registration: Registration,
 ) -> Result<ModuleRegistration, CallAbort> {
+    // A name and codes can be far larger than the struct.
     let heap = registration.name.as_ref().map_or(0, String::len)
         + size_of_val(registration.codes.as_slice());
     host.meter

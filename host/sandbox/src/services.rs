@@ -102,6 +102,7 @@ impl sink::Host for InstanceState {
             port,
         };
         let size = mail.size();
+        // Copied for the record, because the sink takes the mail.
         let asked = mail.clone();
         let request = || HostCallRequest::Submit {
             sink: name.clone(),
@@ -165,6 +166,7 @@ impl InstanceState {
         work: impl FnOnce(&dyn Sink, &LogRequest) -> Result<(), Status>,
     ) -> CapabilityResult<()> {
         let done: Result<(), Status> = self.recorded_call(output, request, |host| {
+            // A sink writes for a log request, which other calls do not have.
             let CallSubject::Log(call) = &host.current.subject else {
                 return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE));
             };

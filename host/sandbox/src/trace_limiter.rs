@@ -81,6 +81,7 @@ impl TokenBucket {
                 .interval
                 .saturating_mul(self.per_second.saturating_mul(BURST))
         {
+            // A line that is left out costs nothing.
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }

@@ -95,12 +95,14 @@ pub(crate) fn link(
         let (Some(interface), ComponentItem::ComponentInstance(instance)) =
             (wasi_interface(name), import.ty)
         else {
+            // Other imports are linked by `instance_template`.
             continue;
         };
         let mut linked = linker.instance(name)?;
         for (export, item) in instance.exports(engine) {
             match item.ty {
                 ComponentItem::Resource(_) => {
+                    // A handle that the guest drops no longer counts.
                     linked.resource(export, ResourceType::host::<Stub>(), |mut store, _| {
                         store.data_mut().handles = store.data().handles.saturating_sub(1);
                         Ok(())
@@ -110,6 +112,7 @@ pub(crate) fn link(
                     let does = behavior_of(interface, export, printed);
                     let function: Arc<str> = format!("{interface}.{export}").into();
                     linked.func_new(export, move |mut store, ty, given, results| {
+                        // The record precedes those of the host calls that this function makes.
                         store
                             .data_mut()
                             .host_call_log
@@ -144,6 +147,7 @@ fn behavior_of(interface: &str, function: &str, printed: PrintTarget) -> StubBeh
         ("io/streams", _) => match method("output-stream.") {
             Some("check-write") => StubBehavior::MayPrint,
             Some("write" | "blocking-write-and-flush") => StubBehavior::Print(printed),
+            // Zeros are no text, so nothing is printed.
             Some(
                 "flush" | "blocking-flush" | "write-zeroes" | "blocking-write-zeroes-and-flush",
             ) => StubBehavior::Succeed,
@@ -203,6 +207,7 @@ fn answer(
             let stream = take_stream(store, given)?;
             let bytes = bytes_of(given);
             let host = store.data_mut();
+            // Language runtimes print an exception to the standard error.
             if stream == STDERR {
                 host.exception_report.print(&bytes);
             }
@@ -222,6 +227,7 @@ fn answer(
                     }
                 })
                 .sum();
+            // All are ready, so that waiting ends at once.
             Val::List((0..).take(number).map(Val::U32).collect())
         }
         StubBehavior::Ready => Val::Bool(true),
@@ -368,6 +374,7 @@ fn empty_value(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> was
                 .transpose()?;
             Val::Variant(name.to_owned(), payload)
         }
+        // Nothing exists here, so a function that can fail does.
         Type::Result(result) => Val::Result(Err(result
             .err()
             .map(|ty| empty_value(store, &ty).map(Box::new))
