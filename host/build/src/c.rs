@@ -118,6 +118,7 @@ fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
 /// Finds a compiler; installs one if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildError> {
     let any = || {
+        // An SDK that the user names precedes the compilers on `PATH`.
         let sdk = env::var_os("WASI_SDK_PATH").map(|sdk| PathBuf::from(sdk).join("bin/clang"));
         let candidates = sdk.into_iter().chain(CANDIDATES.map(PathBuf::from));
         candidates.map(Compiler).find(Compiler::works)
@@ -127,6 +128,7 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildEr
     }
     if tools.may_install() && apt::is_available() {
         apt::install(&DEBIAN_PACKAGES, say)?;
+        // Installed packages are tested like a compiler that was found.
         if let Some(compiler) = any() {
             return Ok(compiler);
         }

@@ -25,6 +25,7 @@ pub(crate) fn build(
     let tool = find(tools, say)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let out = project.target().join("component.wasm");
+    // `relative` needs two paths without links: the directory of the project is resolved, too.
     let target = project
         .target()
         .canonicalize()
@@ -45,6 +46,7 @@ pub(crate) fn build(
     command
         .arg("--js")
         .arg(&entry)
+        // The root has to contain the module, the entry and the SDK that the module imports.
         .arg("--module-root")
         .arg(project.root());
     run_captured(command.arg("--output").arg(&out))?
@@ -131,6 +133,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
 
 /// Finds the tool; installs it if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
+    // The directory of tools precedes `PATH`, because it has the tested release.
     let prefix = tools.dir.join("js");
     let own = prefix.join("node_modules/.bin/componentize-qjs");
     if tools::is_program(&own) {

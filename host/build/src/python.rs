@@ -108,6 +108,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
 
 /// Finds the tool; installs it if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
+    // The directory of tools precedes `PATH`, because it has the tested release.
     let own = tools.dir.join("python/bin/componentize-py");
     if tools::is_program(&own) {
         return Ok(own);

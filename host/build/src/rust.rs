@@ -108,6 +108,7 @@ pub(crate) fn build(
         .args(["build", "--release", "--target", TARGET])
         .args(toolchain.build_args());
     command::run(cargo.arg("--target-dir").arg(project.target()))?;
+    // Cargo writes underscores for the dashes of a package into the name of the file.
     let module = format!("{}.wasm", project.manifest.name.replace('-', "_"));
     encode::encode(&project.target().join(TARGET).join("release").join(module))
 }
@@ -150,6 +151,7 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
 
 /// Returns true if the standard library exists: rustc prints the directory even if it is missing.
 fn active_has_std() -> bool {
+    // Cargo reads this variable, too: the check has to ask the compiler that it will use.
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
     let libdir = command::run_quietly(Command::new(rustc).args([
         "--print",

@@ -43,6 +43,7 @@ impl BuildTools {
 
 fn user_dir(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, BuildError> {
     let named = |name| {
+        // An empty variable counts as unset (XDG Base Directory Specification).
         get(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
@@ -62,6 +63,7 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
 
 pub(crate) fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
+    // A directory has execute permission, too.
     fs::metadata(file).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 

@@ -43,6 +43,7 @@ pub(crate) fn write(
     into: &Path,
 ) -> Result<PathBuf, BuildError> {
     let dir = into.join("wit");
+    // Component tools look in `deps` for the packages that a world uses.
     let deps = dir.join("deps/pmix");
     fs::create_dir_all(&deps).map_err(of_file(&deps))?;
     let entries = fs::read_dir(contract).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());

@@ -42,6 +42,7 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
     let AdminReply::Chains { chains } = reply else {
         return admin::unexpected(&reply);
     };
+    // Jobs tell which owners see an event. Without an event they are not needed.
     let jobs = if event.is_some() {
         jobs(at)?
     } else {

@@ -81,6 +81,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
         resolved,
         mut problems,
     } = sources(args, []).check();
+    // Paths and limits of components are settings, so they are read only if those are valid.
     if problems.is_empty() {
         let components = peal_modules::read_components(&resolved.modules, &resolved.config);
         problems.extend(

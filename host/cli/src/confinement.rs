@@ -115,6 +115,7 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
         .resolved
         .sinks
         .iter()
+        // An invalid sink is reported when it is opened.
         .filter_map(|sink| sink.to_open().ok())
         .collect();
     let ExternalAccess {
@@ -152,13 +153,16 @@ fn resolve(at: &mut PathBuf, path: &Path, links: &mut u32) {
     for part in path.components() {
         match part {
             Component::RootDir => *at = PathBuf::from("/"),
+            // Links before it are resolved, so this is the real parent.
             Component::ParentDir => drop(at.pop()),
             Component::Normal(name) => {
                 at.push(name);
+                // Links may form a circle.
                 if *links > 0
                     && let Ok(target) = at.read_link()
                 {
                     *links -= 1;
+                    // A relative target starts at the directory of the link.
                     at.pop();
                     resolve(at, &target, links);
                 }
@@ -174,6 +178,7 @@ fn leave_open(path: &Path, shut: &[PathBuf], open: &mut BTreeSet<PathBuf>) {
     if shut.iter().all(|shut| !shut.starts_with(path)) {
         open.insert(path.to_owned());
     } else if !shut.iter().any(|shut| shut == path) {
+        // A directory that cannot be listed stays shut.
         let entries = path.read_dir().into_iter().flatten().flatten();
         // The target of a symbolic link is opened or shut by its own path.
         let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
@@ -204,6 +209,7 @@ fn writable(config: &Config) -> Vec<PathBuf> {
     let mut write: Vec<PathBuf> = records
         .into_iter()
         .flatten()
+        // SQLite makes files of its own beside a database.
         .map(|path| directory(path))
         .collect();
     write.push(

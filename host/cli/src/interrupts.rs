@@ -32,6 +32,7 @@ impl Interrupts {
     pub fn new() -> std::io::Result<Interrupts> {
         let ignored = ignored_signals();
         let (tell, wishes) = mpsc::channel(16);
+        // Bit N - 1 of the mask stands for signal N.
         let is_heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
         for kind in END.iter().chain(&FORWARD).copied().filter(is_heard) {
             let mut arrivals = signal(kind)?;

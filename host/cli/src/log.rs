@@ -35,6 +35,7 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
         let tool = tool::attach(event::tool_settings(server)?).await?;
         let became = match tool.log(&data, &directives).await {
             Ok(channels) => (code::PMIX_SUCCESS, channels),
+            // A refusal has the statuses of the channels, too.
             Err(ClientError::Refused { status, infos, .. }) => (status, infos),
             Err(error) => return Err(error.into()),
         };
@@ -162,6 +163,7 @@ fn mail(args: &Log, message: &str) -> Vec<Info> {
     if !args.mail_to.is_empty() {
         mail.push(Info::new(
             key::PMIX_LOG_EMAIL_ADDR,
+            // The value is one text: addresses with commas between them.
             Value::string(&args.mail_to.join(",")),
         ));
     }

@@ -83,12 +83,14 @@ impl Ground {
         cleaning: CleanupSettings,
     ) -> Result<(Ground, Loader)> {
         let config = &resolved.config;
+        // First, so that messages about all later parts pass the configured filter.
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
         let store = store(config)?;
         let audit = audit_trail::open(resolved)?;
         let pools =
             peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
+        // From here on notices pass the recorder, which must not miss the start of a job.
         let (keeper, notices) = match &store {
             Some(store) => {
                 let (keeper, notices) = JobRecorder::start(notices, store.clone(), command)?;

@@ -82,6 +82,7 @@ impl ReloadableConfig {
         let deployed = match self.deployer.configure(new.modules, &config, prompt).await {
             Ok(deployed) => deployed,
             Err(refused) => {
+                // A refused configuration changes nothing, so the old rules apply again.
                 self.deployer.check_by(rules);
                 return Err(refused.into());
             }
@@ -108,10 +109,12 @@ impl ReloadableConfig {
             };
             list.push(key.to_owned());
         }
+        // Sinks are opened at the start only, so any difference needs a restart.
         if !new.sinks.iter().map(|sink| &sink.settings).eq(&self.sinks) {
             reloaded.needs_restart.push("[[sink]]".to_owned());
         }
         if wanted.metrics != self.current.metrics {
+            // Stopped only now: if an earlier step had failed, the old endpoint would stay.
             if let Some(old) = std::mem::replace(&mut self.endpoint, endpoint) {
                 old.stop().await;
             }
@@ -124,6 +127,8 @@ impl ReloadableConfig {
             max_pending_decisions,
             ..wanted.policy
         };
+        // Settings that need a restart keep their old values here, so that the next reload reports
+        // them again.
         self.current.modules = wanted.modules;
         if reloaded.applied.iter().any(|key| key == "trace.filter") {
             self.current.trace = wanted.trace;
@@ -173,6 +178,7 @@ pub fn named_files(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathB
 
 /// Returns the files of a configuration that was read, and of its modules.
 pub fn looked_at(read: &Resolved) -> Vec<PathBuf> {
+    // A replaced component is a change, too.
     let components = read.modules.iter().map(|entry| entry.settings.path.clone());
     components.chain(read.files.iter().cloned()).collect()
 }

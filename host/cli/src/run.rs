@@ -100,6 +100,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
             Err(error) => Err(error),
         };
         let last_words = async {
+            // Each part ends after the parts that still send to it.
             server.shutdown().await;
             node::close_sinks(sinks, config).await;
             host.flush().await;

@@ -107,6 +107,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
+        // Everything listens now, so a program that waits for this line can connect.
         crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         let manager = Manager::new();
         manager.tell(ServiceState::Ready);
@@ -125,6 +126,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             if ending == ServeEnd::Wanted {
                 server.shutdown().await;
             }
+            // After the server, whose log channels write to the sinks until they end.
             node::close_sinks(node.sinks, &config).await;
             node::finish_records(node.keeper).await;
         };
@@ -187,6 +189,7 @@ async fn supervise(
                 // There is no requester that waits for the report.
                 SignalMeaning::Reload => ProcessCommand::Reload(oneshot::channel().0),
             },
+            // A server that drains takes no new modules.
             () = changed(&mut watches.files), if !draining => {
                 // The result was printed to standard error.
                 let _ = reload(&mut reloading, ReloadTrigger::Files, manager, ServiceState::Ready).await;
@@ -282,6 +285,7 @@ async fn reload(
         .reload(prompt)
         .await
         .map_err(|error| crate::error_text(&error));
+    // `peal status` shows a refused configuration until another one is taken.
     reloading.troubles.configured(done.as_ref().err().cloned());
     match &done {
         // A file was touched: nobody asked, and nothing changed.
@@ -306,6 +310,7 @@ async fn reload(
             "the configuration is not taken, the old one holds:\n{problems}"
         )),
     }
+    // Also after a refused configuration: systemd waits for the end of a reload.
     manager.tell(then);
     done
 }

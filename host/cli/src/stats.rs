@@ -84,6 +84,8 @@ fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut lines = Vec::new();
     for family in &snapshot.families {
         let name = family.name.strip_prefix("peal_").unwrap_or(&family.name);
+        // The first sentence of a help text says what is counted. Others would make the line too
+        // long.
         let help = family
             .help
             .split_inclusive(". ")

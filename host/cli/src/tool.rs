@@ -47,6 +47,7 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
         .await
         {
             Ok(tool) => tools.push(tool),
+            // A server that refuses this user must not hide the others.
             Err(error) => crate::print_line(&format!("left out: {error}")),
         }
     }

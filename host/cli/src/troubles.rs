@@ -66,6 +66,7 @@ impl Troubles {
 }
 
 fn audit(audit: &AuditTrail) -> Option<Trouble> {
+    // A failure that has ended is shown for a while, because few look at the right moment.
     let failure = audit
         .failure_within(RECENT, Instant::now())
         .or_else(|| audit.failure())?;

@@ -77,6 +77,7 @@ impl DocumentPart<'_> {
         let DocumentPart::Sections(wanted) = self else {
             return true;
         };
+        // The right name of a section that is not selected is no misspelling of one that is.
         let is_section = Config::SECTIONS.iter().any(|section| section.0 == name);
         wanted.contains(&name) || !is_section && nearest(name, wanted.iter().copied()).is_some()
     }
@@ -115,6 +116,7 @@ impl ParsedSettings {
             .iter()
             .filter(|(name, _)| extent.includes(name.get_ref()));
         read_table(settings, "", &mut self.config, &mut self.origins, reading);
+        // Commands that read single sections open no sinks, so errors there must not stop them.
         if !matches!(extent, DocumentPart::Sections(_)) {
             take_tables(table, &mut self.sinks, reading);
         }
@@ -133,7 +135,9 @@ impl ParsedSettings {
         if table.is_empty() {
             return;
         }
+        // A file with [[sink]] is not a module at top level. The loop below reports the table.
         if !table.contains_key(Module::HEAD) && !table.contains_key(Sink::HEAD) {
+            // The file has no heading: a problem with the whole module points to its start.
             return take_table(table, &(0..0), &mut self.modules, reading);
         }
         for (name, _) in table
@@ -200,6 +204,7 @@ fn take_table<T: NamedTable>(
     let head = T::HEAD;
     let mut settings = T::default();
     let mut origins = Origins::new();
+    // Problems of earlier tables must not make this one flawed.
     let sound = reading.problems.len();
     read_table(table.iter(), head, &mut settings, &mut origins, reading);
     for setting in T::ALL.iter().filter(|setting| setting.is_required()) {
@@ -247,14 +252,17 @@ fn is_of_all_modules(name: &str) -> bool {
 
 /// Parses a document; syntax errors become problems.
 fn parse<'i>(text: &'i str, reading: &mut DocumentParser<'_>) -> Option<Spanned<DeTable<'i>>> {
+    // Recoverable, so that all syntax errors are reported at once.
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
     for error in &errors {
         reading.add_problem(
             &error.span().unwrap_or_default(),
+            // A problem is printed as one line.
             error.message().replace('\n', ", "),
         );
     }
+    // Keys may be missing from a recovered document, and would be reported as missing.
     errors.is_empty().then_some(document)
 }
 
@@ -279,6 +287,7 @@ fn read_table<'t, 'i: 't, T: SettingsTable>(
             origins.insert(setting.key, reading.source.origin(&name.span()));
             reading.key = setting.key;
             (setting.read)(into, value, reading);
+        // A name that begins longer keys is a section or a table in it.
         } else if T::ALL.iter().any(|setting| is_within(setting.key, &key)) {
             match value.get_ref() {
                 DeValue::Table(table) => read_table(table.iter(), &key, into, origins, reading),
@@ -327,9 +336,12 @@ fn unknown<T: SettingsTable>(prefix: &str, name: &str) -> String {
             names.push(first);
         }
     }
+    // Modules and sinks are not in the table of settings.
     if prefix.is_empty() {
         names.extend([Module::HEAD, Sink::HEAD]);
     }
+    // A key that another section has was probably written into the wrong one. A similar name in
+    // this section is more likely.
     let mut elsewhere = keys.filter(|key| key.rsplit('.').next() == Some(name));
     let hint = match (nearest(name, names.iter().copied()), elsewhere.next()) {
         (None, Some(key)) => format!("did you mean `{key}`?"),
@@ -340,6 +352,7 @@ fn unknown<T: SettingsTable>(prefix: &str, name: &str) -> String {
 
 /// Returns the message for an unknown key of the command line.
 pub(crate) fn unknown_key(key: &str) -> String {
+    // `module.KEY` for a key of `modules` is a misspelling and gets the hint below.
     let is_of_all = key.strip_prefix("module.").is_some_and(is_of_all_modules);
     if (key == "module" || is_within(key, "module")) && !is_of_all {
         return format!(

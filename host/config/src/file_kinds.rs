@@ -47,6 +47,7 @@ impl ValueKind<DirectoryGrant> for FilesGrant {
                 }
             }
         }
+        // The values are checked above: an invalid name was reported, but is no missing one.
         if !table.contains_key("name") || !table.contains_key("path") {
             reading.add_problem(
                 &value.span(),

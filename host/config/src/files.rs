@@ -49,6 +49,7 @@ pub struct UnsafePermissions {
 /// Returns the default configuration file: `/etc/peal/peal.toml` for root, one in the user's own
 /// directory otherwise.
 pub(crate) fn usual_place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // Root takes no variable into account: `sudo -E` keeps those of another user.
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from("/etc/peal/peal.toml"));
     }
@@ -77,6 +78,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     let metadata = file.metadata().map_err(cannot)?;
     check_owner(path, &metadata)?;
     let mut text = String::new();
+    // One byte more shows that the file is too long, also for a pipe.
     let len = file
         .take(MAX_FILE + 1)
         .read_to_string(&mut text)
@@ -84,6 +86,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     if len > MAX_FILE {
         return Err(FileError::TooLong {
             path: path.to_owned(),
+            // The length of a pipe is 0 in its metadata.
             len: metadata.len().max(len),
         });
     }
@@ -118,6 +121,7 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
         }
         files.push(path);
     }
+    // Modules are registered in this order, which must not depend on the file system.
     files.sort();
     Ok(files)
 }

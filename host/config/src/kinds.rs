@@ -231,7 +231,9 @@ impl ValueKind<PathBuf> for FilePath {
         reading: &mut DocumentParser<'_>,
     ) -> Option<PathBuf> {
         match value.get_ref().as_str() {
+            // System calls take no path with a NUL.
             Some(path) if !path.is_empty() && path.len() < MAX_TEXT && !path.contains('\0') => {
+                // An absolute path replaces the base.
                 Some(reading.base.join(Path::new(path)))
             }
             _ => {
@@ -297,6 +299,7 @@ pub(crate) struct UnixGroupName;
 
 impl TextKind for UnixGroupName {
     fn fits(&self, text: &str) -> bool {
+        // A colon separates the fields of a line in `/etc/group`.
         let is_part = |c: char| c != ':' && !c.is_whitespace() && !c.is_control();
         !text.is_empty() && text.len() <= 32 && text.chars().all(is_part)
     }
@@ -311,6 +314,7 @@ pub(crate) struct TraceFilter;
 
 impl TextKind for TraceFilter {
     fn fits(&self, text: &str) -> bool {
+        // The parser that reads the filter when the trace starts decides.
         text.len() <= MAX_TEXT && EnvFilter::try_new(text).is_ok()
     }
 
@@ -332,6 +336,7 @@ impl ValueKind<SocketAddr> for Loopback {
             .get_ref()
             .as_str()
             .and_then(|text| text.parse::<SocketAddr>().ok());
+        // The metrics are served to everyone who can connect.
         let address = address.filter(|address| address.ip().is_loopback());
         if address.is_none() {
             reading.refuse(value, &self.accepted_values());
@@ -365,6 +370,7 @@ impl ChannelOrder {
         }
         let mut order: Vec<OrderedChannel> = Vec::new();
         for entry in text.split(',') {
+            // Case does not matter in the parameter `plog_base_order` of OpenPMIx, either.
             let (name, flag) = entry.split_once(':').unwrap_or((entry, ""));
             let name = name.trim().to_lowercase();
             let flag = flag.trim().to_lowercase();

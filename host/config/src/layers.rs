@@ -141,6 +141,7 @@ impl ConfigSources {
         layers.read_files();
         layers.read_environment();
         layers.read_command_line();
+        // These compare settings with each other, so all layers must have been read.
         layers.match_sinks();
         layers.check_shares();
         let Layers {
@@ -222,6 +223,7 @@ struct Layers<'a> {
 impl Layers<'_> {
     /// Reads the files. An unreadable file does not prevent the others from being read.
     fn read_files(&mut self) {
+        // Without a file there is no directory for drop-ins beside it.
         let Some((path, presence)) = self.sources.place() else {
             return;
         };
@@ -268,6 +270,7 @@ impl Layers<'_> {
         take: impl FnOnce(&mut ParsedSettings, &str, &mut DocumentParser<'_>),
     ) {
         self.files.push(path.to_owned());
+        // Paths in a file are absolute also if the file was named by a relative path.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let base = absolute.parent().unwrap_or(Path::new("")).to_owned();
         let mut reading = DocumentParser {
@@ -302,9 +305,11 @@ impl Layers<'_> {
         );
         for module in modules {
             for wanted in &module.settings.sinks {
+                // The other names are built in and need no table.
                 let SinkName::Opened(name) = wanted else {
                     continue;
                 };
+                // A flawed sink exists. Only its own problem is reported.
                 if sinks.iter().all(|sink| sink.settings.name != *name) {
                     let known = SinkName::BUILT_IN
                         .into_iter()
@@ -334,6 +339,7 @@ impl Layers<'_> {
             let source = TextSource::Variable(name.to_owned());
             if let Some((_, setting)) = settings.iter().find(|setting| setting.0 == name) {
                 self.read_value(setting, value, source);
+            // Not every unknown variable is a problem: builds of modules read `PEAL_TOOLS`.
             } else if let Some(message) = unknown_variable(name, &settings, self.extent) {
                 self.problems
                     .push(Problem::new(source.origin(&(0..0)), message));
@@ -342,6 +348,8 @@ impl Layers<'_> {
     }
 
     fn read_command_line(&mut self) {
+        // Also settings of sections that are not read: what was typed for this command is not
+        // ignored.
         for given in &self.sources.overrides {
             let source = TextSource::Option(given.option.clone());
             match Setting::<Config>::of(&given.key) {
@@ -400,6 +408,7 @@ fn unknown_variable(
     let near = nearest(name, settings.iter().map(|setting| setting.0.as_str()));
     let is_wanted = |section: &str| match extent {
         DocumentPart::Sections(wanted) => wanted.contains(&section),
+        // The table as a whole is in the list as a section without a name.
         DocumentPart::Whole | DocumentPart::Settings => !section.is_empty(),
     };
     let mut sections = Config::SECTIONS

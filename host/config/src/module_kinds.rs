@@ -47,6 +47,7 @@ impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
         };
         let mut list = Vec::new();
         let mut is_right = true;
+        // All elements are read, so that all problems are reported at once.
         for element in elements.iter() {
             match self.0.read(element, reading) {
                 Some(item) if list.contains(&item) => {
@@ -89,6 +90,7 @@ impl ValueKind<Status> for StatusCodeKind {
     ) -> Option<Status> {
         match value.get_ref() {
             DeValue::Integer(number) => {
+                // Statuses of a site have a number and no name.
                 let status = i32::from_str_radix(number.as_str(), number.radix())
                     .ok()
                     .map(Status);
@@ -158,6 +160,7 @@ impl ValueKind<ChainPlacement> for Placement {
                 .iter()
                 .find(|place| place.0 == word)
                 .map(|place| place.1.clone()),
+            // A module has one neighbour: `before` and `after` exclude each other.
             DeValue::Table(table) if table.len() == 1 => {
                 let neighbour = |word| {
                     table
@@ -351,6 +354,7 @@ impl ValueKind<[u8; 32]> for Sha256 {
 }
 
 fn digest(text: &str) -> Option<[u8; 32]> {
+    // `from_str_radix` accepts a sign.
     if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
@@ -366,6 +370,7 @@ pub(crate) struct ModuleScope;
 impl ModuleScope {
     fn parse(text: &str) -> Option<ConfiguredScope> {
         let is_plain = |name: &str| !name.is_empty() && !name.contains(char::is_control);
+        // At the first colon, since a namespace may contain colons.
         match text.split_once(':') {
             None => (text == "site").then_some(ConfiguredScope::Site),
             // A name of digits only is a uid.
@@ -471,6 +476,7 @@ impl ValueKind<Vec<Info>> for OwnSettings {
         };
         let mut infos = Vec::new();
         let mut is_right = true;
+        // All settings are read, so that all problems are reported at once.
         for (name, value) in table {
             let content = match value.get_ref() {
                 DeValue::Boolean(truth) => Some(PmixValue::Bool(*truth)),
@@ -498,6 +504,7 @@ impl ValueKind<Vec<Info>> for OwnSettings {
 
     fn write(&self, value: &Vec<Info>) -> Option<Value> {
         let pair = |info: &Info| {
+            // `read` makes only these types.
             let value = match &info.value {
                 PmixValue::Bool(truth) => Value::Boolean(*truth),
                 PmixValue::Int64(number) => Value::Integer(*number),

@@ -51,6 +51,7 @@ impl TextSource {
                 ProblemOrigin::File(TextPosition {
                     file: path.clone(),
                     line,
+                    // Editors count characters and not bytes.
                     column: before.chars().count() + 1,
                 })
             }
@@ -84,6 +85,7 @@ impl DocumentParser<'_> {
     }
 
     pub(crate) fn problem(&mut self, problem: Problem) {
+        // A file that is no configuration could have a problem in each line.
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         }
@@ -116,6 +118,7 @@ pub(crate) fn described(value: &DeValue<'_>) -> String {
 /// Quotes the beginning of a text, with escapes for characters that could end a line or move the
 /// cursor.
 pub(crate) fn quoted(text: &str) -> String {
+    // A text in a file may be of any length.
     match text.char_indices().nth(MAX_QUOTED) {
         Some((at, _)) => format!("{:?}...", text.get(..at).unwrap_or_default()),
         None => format!("{text:?}"),

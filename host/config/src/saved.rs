@@ -16,6 +16,8 @@ pub fn saved<'a>(modules: impl IntoIterator<Item = &'a ModuleEntry>) -> String {
         document.push_str("[[module]]\n");
         for setting in Module::ALL
             .iter()
+            // Settings with their defaults are left out, so that they do not count as given when
+            // they are read.
             .filter(|setting| module.origin_of(setting.key).is_some())
         {
             if let Some(value) = setting.value(&module.settings) {
@@ -45,6 +47,7 @@ pub fn recalled(
         problems: &mut problems,
         key: "",
     };
+    // The document has the form of a drop-in, which holds modules only.
     said.take_drop_in(document, &mut reading);
     if problems.is_empty() {
         Ok(said.modules)

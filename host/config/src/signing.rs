@@ -66,6 +66,7 @@ impl TrustedKey {
         let read = minisign_verify::PublicKey::from_base64(line)
             .ok()
             .zip(KeyId::of_line(line));
+        // The file may be any that was named by mistake, so the error shows only its beginning.
         let error = || SignerKeyError {
             text: line.chars().take(60).collect(),
         };
@@ -102,6 +103,7 @@ impl Modules {
 
     /// Returns the keys that are trusted for modules of this owner.
     pub fn keys_of(&self, owner: ModuleOwner) -> impl Iterator<Item = &TrustedKey> {
+        // The keys of the site are trusted for every owner.
         let more: &[TrustedKey] = match owner {
             ModuleOwner::Site => &[],
             ModuleOwner::User => &self.user_keys,

@@ -180,6 +180,7 @@ impl SinkEntry {
             delivery_timeout,
             ..
         } = self.settings.clone();
+        // peal-sinks checks this as well, but does not know the place in the file.
         if first_retry_delay > max_retry_delay {
             return Err(self.single_problem(
                 "sink.first_retry_delay_ms",
@@ -206,6 +207,7 @@ impl SinkEntry {
             ("sink.mail.", "sink.mail.server"),
             ("sink.file.", "sink.file.path"),
         ];
+        // The origin decides, because the values of all kinds have defaults.
         let mut given = PLACES
             .iter()
             .filter(|(_, place)| self.origin_of(place).is_some());
@@ -219,6 +221,7 @@ impl SinkEntry {
                 format!("{wanted}; this one has {place} and {second}"),
             ));
         }
+        // Otherwise these settings would have no effect, and nothing would say so.
         let is_of_other = |key: &&&str| {
             PLACES
                 .iter()
@@ -238,6 +241,8 @@ impl SinkEntry {
             (Some(address), ..) => self.syslog(address).map(SinkKind::Syslog),
             (_, Some(server), _) => self.mail(server).map(|mail| SinkKind::Mail(Box::new(mail))),
             (.., Some(path)) => Ok(SinkKind::File(self.file(path))),
+            // Not reached: the value of a given key is missing only if it is invalid, and then the
+            // sink is not opened.
             _ => Err(self.single_problem("sink.name", wanted)),
         };
         both(kind, of_others).map(|(kind, ())| kind)
@@ -259,6 +264,8 @@ impl SinkEntry {
             "sink.syslog.key",
         ];
         let message = |key| format!("{key} is for an address that begins with tls://");
+        // Without TLS these files have no effect, and the connection would be taken for a protected
+        // one.
         let in_vain = of_tls
             .iter()
             .filter(|key| !is_tls && self.origin_of(key).is_some());
@@ -300,6 +307,7 @@ impl SinkEntry {
                 "a sink of mail needs `mail.sender`, an address",
             )
         });
+        // Also a user or a password alone, so that all problems are reported at once.
         let has_password = user.is_some() || password_file.is_some();
         let credentials = match (user, password_file) {
             (Some(user), Some(password_file)) => Ok(Some(Credentials {

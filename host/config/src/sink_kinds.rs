@@ -23,6 +23,7 @@ pub(crate) struct NewSink;
 
 impl TextKind for NewSink {
     fn fits(&self, text: &str) -> bool {
+        // A sink with a built-in name could not be reached.
         is_name(text) && matches!(SinkName::of(text), SinkName::Opened(_))
     }
 

@@ -64,6 +64,7 @@ impl<T: SettingsTable> Setting<T> {
 
     /// Returns the environment variable of the setting, as in `PEAL_EVENTS_RING_SIZE`.
     pub fn variable(&self) -> String {
+        // Variables of a shell have neither dots nor dashes in their names.
         format!("PEAL_{}", self.key.replace(['.', '-'], "_").to_uppercase())
     }
 
@@ -146,6 +147,7 @@ macro_rules! settings {
             example: $example,
             doc: &[$($doc),+],
             read: |of, value, reading| {
+                // After an invalid value, which was reported, the default stays.
                 if let Some(value) = <_ as $crate::kinds::ValueKind<$ty>>::read(&$kind, value, reading) {
                     of.$($path)+ = value;
                 }

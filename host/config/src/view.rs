@@ -92,6 +92,7 @@ impl fmt::Display for View {
         }
         let mut section = "";
         for shown in &self.settings {
+            // In the table, the settings of a section follow each other.
             let (name, rest) = shown.key.split_once('.').unwrap_or(("", shown.key));
             if name != section {
                 section = name;
@@ -121,6 +122,7 @@ fn rest<'k>(key: &'k str, head: &str) -> &'k str {
 fn write_line(f: &mut fmt::Formatter<'_>, name: &str, shown: &Shown) -> fmt::Result {
     let line = match &shown.value {
         Some(value) => format!("{name} = {value}"),
+        // TOML has no value for an unset setting.
         None => format!("# {name}: {}", shown.unset.unwrap_or("not set")),
     };
     writeln!(f, "{line:<44}  # {}", shown.origin)

@@ -139,6 +139,7 @@ pub fn measure(
         bytes,
         limits,
     } = component;
+    // Declared here, because it has to outlive the match below, which borrows it.
     let own;
     let cases = match cases {
         Some(cases) => cases,
@@ -155,6 +156,7 @@ pub fn measure(
         sinks: &sinks,
         limits,
     };
+    // The time limit of a site must not stop a call that is slow only because it is counted.
     let limits = ModuleLimits {
         call_time: limits.call_time.saturating_mul(COUNTING),
         ..limits
@@ -190,6 +192,7 @@ pub fn measure(
             count.sweep();
             count.again(case)
         });
+        // A failure is part of the result of `timed`. Here only the number is missing.
         if twice.is_ok() {
             of_case.fuel = count.consumption().fuel;
         }
@@ -257,6 +260,7 @@ fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
 
 /// Returns the time that this percentage of the times does not exceed.
 fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    // The result is a time that was measured, not a mean of two.
     let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(at).copied()
 }

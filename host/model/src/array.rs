@@ -34,6 +34,7 @@ struct Parts {
 impl TryFrom<Parts> for DataArray {
     type Error = MixedArray;
     fn try_from(Parts { element, items }: Parts) -> Result<DataArray, MixedArray> {
+        // A record could hold an array of mixed types, which `new` refuses.
         DataArray::new(element, items)
     }
 }
@@ -130,6 +131,7 @@ impl DataArray {
                 None
             }
         };
+        // The type of the array decides: an empty array of procs names no proc.
         (self.element == dt::PMIX_PROC).then(|| self.items.iter().filter_map(proc).collect())
     }
 

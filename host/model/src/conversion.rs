@@ -61,6 +61,7 @@ impl Value {
     /// Returns the value of a numeric type. Fractions are cut, as by a cast in C. A boolean counts
     /// as a number here, but not as a status, rank, range or persistence.
     fn integer(&self) -> Option<i128> {
+        // 128 bits hold every number of 64 bits, with and without a sign.
         match self {
             Value::Byte(n) | Value::Uint8(n) => Some(i128::from(*n)),
             Value::Uint16(n) => Some(i128::from(*n)),

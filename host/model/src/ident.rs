@@ -54,6 +54,7 @@ pub enum IdentError {
 }
 
 fn checked(kind: &'static str, text: &str, max: usize) -> Result<Arc<str>, IdentError> {
+    // The length comes first, because the other errors contain the text.
     if text.len() > max {
         return Err(IdentError::TooLong {
             kind,
@@ -145,6 +146,7 @@ impl Nspace {
     pub fn of_job(text: &str) -> Result<Nspace, IdentError> {
         match text {
             "" => Err(IdentError::NoJobName),
+            // The name becomes a part of paths, in which these mean other directories.
             "." | ".." => Err(IdentError::NoFileName {
                 text: text.to_owned(),
             }),
@@ -252,6 +254,7 @@ impl Proc {
 
     /// Returns true if some proc is covered by both.
     pub fn overlaps(&self, other: &Proc) -> bool {
+        // A rank means one proc or all. If two overlap, one covers the other.
         self.covers(other) || other.covers(self)
     }
 }
@@ -295,6 +298,7 @@ impl Key {
 
     /// Returns true if the key is reserved for the Standard, so that no proc may put a value of it.
     pub fn is_reserved(&self) -> bool {
+        // Without the dot, as `PMIX_CHECK_RESERVED_KEY` of OpenPMIx compares.
         self.0.starts_with("pmix")
     }
 

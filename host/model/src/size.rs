@@ -46,6 +46,7 @@ impl Size {
         Size {
             bytes: value
                 .bytes
+                // The key is counted here, since a value does not know its key.
                 .saturating_add(size_of::<Info>() + info.key.as_str().len()),
             depth: value.depth,
         }

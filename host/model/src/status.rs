@@ -82,6 +82,7 @@ impl Status {
 
     /// Returns the code of a name: one of the Standard's, one of Peal's own, or a plain number.
     pub fn from_name(name: &str) -> Option<Status> {
+        // Sites use numbers that have no name.
         if let Ok(number) = name.parse::<i32>() {
             return Some(Status(number));
         }

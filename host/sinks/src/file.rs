@@ -146,6 +146,7 @@ impl FileSink {
                 most,
             });
         }
+        // The next message has to begin on a line of its own.
         if !bytes.ends_with(b"\n") {
             bytes.push(b'\n');
         }

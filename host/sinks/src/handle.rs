@@ -68,6 +68,7 @@ impl SinkHandle {
         let done = match (&self.route, message) {
             (SinkRoute::File(file), SinkMessage::Bytes(bytes)) => {
                 let written = file.write(bytes);
+                // A file has no worker that would count.
                 let mut health = self.gauge.lock();
                 match &written {
                     Ok(()) => health.delivered += 1,
@@ -236,6 +237,7 @@ fn prepare(
         })
     };
     let (way, worker) = match kind {
+        // The thread of the sender writes the file, so there is neither queue nor worker.
         SinkKind::File(settings) => (SinkRoute::File(FileSink::open(&name, settings)?), None),
         SinkKind::Syslog(settings) => {
             let queue = queue(&name)?;

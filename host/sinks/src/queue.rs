@@ -262,6 +262,7 @@ impl DeliveryQueue {
         let Some(outbox) = self.outbox() else { return };
         let claimed = match outbox.claim() {
             Ok(claimed) => claimed,
+            // The messages stay in the store, and the worker tries again at its next check.
             Err(error) => {
                 tracing::warn!(sink = self.name, %error, "leftover messages not read from store");
                 return;
@@ -274,6 +275,7 @@ impl DeliveryQueue {
                 "leftover messages taken over for delivery"
             );
         }
+        // Locked only now, because the store may block.
         let mut state = self.lock();
         for message in claimed {
             let parcel = QueuedMessage {
@@ -447,6 +449,7 @@ impl DeliveryQueue {
     /// Waits for the end of the worker. Returns false if it has not ended by `until`.
     pub(crate) fn wait(&self, until: Instant) -> bool {
         let mut state = self.lock();
+        // A condition variable may wake without a signal.
         while !state.is_done {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -145,6 +145,8 @@ impl SinkWorker {
         reason: String,
         back: impl FnOnce(&DeliveryQueue, QueueEntry),
     ) {
+        // Checked only after a failure, so that an old message has an attempt before it is given
+        // up.
         if now().saturating_sub(entry.accepted) >= self.queue.retry().give_up.as_secs() {
             return self.give_up(&entry, &format!("the message is too old, and {reason}"));
         }

@@ -119,6 +119,7 @@ impl SinkWriteError {
             | SinkWriteError::NoLine { .. }
             | SinkWriteError::Mail { .. }
             | SinkWriteError::Kind { .. } => code::PMIX_ERR_BAD_PARAM,
+            // To the requester a full store is the same as a full queue.
             SinkWriteError::Store {
                 source: StoreError::Full { .. } | StoreError::OutboxFull { .. },
                 ..

@@ -170,6 +170,7 @@ pub enum StoreError {
 impl StoreError {
     /// Converts an error of opening a file.
     pub(crate) fn at_opening(path: &Path, source: rusqlite::Error) -> StoreError {
+        // Only an unspecific error becomes `Open`: the messages of the others say what to do.
         match StoreError::later(path, source) {
             StoreError::Sql { path, source } => StoreError::Open { path, source },
             told => told,
@@ -190,6 +191,7 @@ impl StoreError {
             },
             Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { path },
             Some(ErrorCode::DiskFull) => StoreError::Full { path },
+            // Both say that another connection holds the lock, here or in another process.
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
             _ => StoreError::Sql { path, source },
         }

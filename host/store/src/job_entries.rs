@@ -173,6 +173,7 @@ impl Store {
             added.written += 1;
             bytes += entry_bytes(body);
         }
+        // A trigger on this update keeps the size of all entries of the user.
         let update =
             "update job set entries = entries + ?2, entry_bytes = entry_bytes + ?3 where id = ?1";
         transaction.prepare_cached(update)?.execute(params![
@@ -189,6 +190,7 @@ impl Store {
     /// Counts lost notices, some of them perhaps about this job.
     pub fn add_missed_notices(&self, nspace: &Nspace, notices: u64) -> Result<(), StoreError> {
         let update = format!(
+            // The time of the first loss stays: `gaps` gives the entry this time.
             "update job set missed = missed + ?2, missed_at = coalesce(missed_at, ?3) where id = {SELECT_LAST_JOB}"
         );
         let values = params![nspace.as_str(), stored(notices), stored(now())];
@@ -202,6 +204,7 @@ impl Store {
 
     /// Returns entries for the gaps in a job's record.
     fn gaps(&self, nspace: &Nspace) -> Result<Vec<JobRecordEntry>, StoreError> {
+        // Gaps are counts in the row of the job: a full store has no space for further entries.
         let select = format!(
             "select left_out, left_out_at, missed, missed_at from job where id = {SELECT_LAST_JOB}"
         );
@@ -243,6 +246,8 @@ impl Store {
             rows.collect()
         })?;
         entries.extend(gaps);
+        // A stable sort: entries of the same millisecond stay in the order in which they were
+        // added.
         entries.sort_by_key(|entry| entry.at);
         Ok(entries)
     }

@@ -111,6 +111,7 @@ impl Store {
                     size: row.get(1)?,
                     command: row.get(2)?,
                     started: read(row.get(3)?),
+                    // `job_ended` sets both in one statement.
                     ended: ended.map(read).zip(exit_status),
                     procs: Vec::new(),
                 };

@@ -139,6 +139,7 @@ fn options() -> OpenOptions {
 fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
     let start = Instant::now();
     loop {
+        // Tried again and again, because a lock that blocks has no timeout.
         match file.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if start.elapsed() < BUSY => {

@@ -210,6 +210,7 @@ pub(crate) fn migrate(
             .pragma_update(None, "user_version", found + 1)
             .map_err(of)?;
         transaction.commit().map_err(of)?;
+        // A new file takes the same steps, and nothing in it was migrated.
         if found > 0 {
             tracing::info!(store = %path.display(), from = found, to = found + 1, "store migrated");
         }

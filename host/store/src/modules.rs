@@ -100,10 +100,13 @@ impl Store {
             // Drop old versions first, so that the new one can use their space.
             let latest = "select number from module_version order by number desc limit ?1";
             let before = keep.saturating_sub(1);
+            // Their parts go by `on delete cascade`.
             transaction.execute(&format!("delete from module_version where number not in ({latest})"), [before])?;
+            // Components that the new version also uses stay, so that they are not written again.
             let wanted = version.components.iter().map(|part| part.digest.as_slice());
             drop_components(transaction, wanted)?;
             for NewPart { digest, bytes, .. } in version.components {
+                // Versions share components that did not change.
                 let insert = "insert into component (digest, bytes) values (?1, ?2) on conflict do nothing";
                 transaction.execute(insert, params![digest, bytes])?;
             }
@@ -159,6 +162,7 @@ impl Store {
                 let (kind, digest): (String, Option<ComponentDigest>) = (row.get(1)?, row.get(2)?);
                 Ok((row.get(0)?, ModuleOverride::read(&kind, digest)))
             })?;
+            // An override that this Peal does not know must not hide the others.
             let known = overrides.filter_map(|read| {
                 read.map(|(name, module_override)| Some((name, module_override?)))
                     .transpose()
@@ -201,6 +205,7 @@ fn drop_components<'a>(
     let unused: Vec<Vec<u8>> = select
         .query_map([], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
+    // Compared here: SQL has no parameter for a list of any length.
     for digest in unused
         .iter()
         .filter(|digest| !but.contains(&digest.as_slice()))

@@ -227,6 +227,8 @@ impl SinkQueue {
         if ended_holders.is_empty() {
             return Ok(Vec::new());
         }
+        // Another process may have claimed some since the look at the holders. The transaction
+        // takes only messages that still belong to an ended holder.
         let claimed = self
             .all
             .store
@@ -239,6 +241,7 @@ impl SinkQueue {
                 .read(|connection| holds(connection, &holder))?
                 .is_none()
             {
+                // A file that stays does no harm: no message names its holder any more.
                 let _ = fs::remove_file(holder_path(&self.all.store, &holder));
             }
         }

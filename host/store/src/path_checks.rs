@@ -27,11 +27,13 @@ pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
     let name = path
         .file_name()
         .ok_or_else(|| of(io::ErrorKind::InvalidInput.into()))?;
+    // A bare name has an empty parent, which `canonicalize` rejects.
     let dir = path
         .parent()
         .filter(|dir| !dir.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let dir = dir.canonicalize().map_err(of)?;
+    // A user who can rename any directory above could replace the whole path below it.
     for above in dir.ancestors() {
         let found = above.metadata().map_err(of)?;
         // In a sticky directory other users can add files, which `check_files` refuses, but cannot

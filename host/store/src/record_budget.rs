@@ -116,6 +116,7 @@ impl RecordBudget {
 
     /// Takes the space for an entry.
     pub(crate) fn take(&mut self, body: &str) -> Result<(), RecordLimit> {
+        // From the narrowest limit to the widest: the error names the first one that is exceeded.
         let bytes = entry_bytes(body);
         let limit = match () {
             () if body.len() > LONGEST_JOB_ENTRY => Some(RecordLimit::Entry),
@@ -150,6 +151,7 @@ fn drop_oldest(transaction: &Transaction<'_>, job: &RecordedJob) -> rusqlite::Re
     let Some(oldest) = oldest else {
         return Ok(false);
     };
+    // The row of the job stays and counts the entries that go.
     transaction
         .prepare_cached("delete from job_entry where job = ?1")?
         .execute([oldest])?;

@@ -125,6 +125,7 @@ impl Spill {
     pub fn forget(&mut self, first: u64, last: u64) {
         while let Some((number, place)) = self
             .places
+            // `range` panics if the end precedes the start.
             .range(first..=last.max(first))
             .next()
             .map(|(at, place)| (*at, *place))
@@ -167,6 +168,7 @@ impl Spill {
 
     fn open_segment(&mut self) -> Result<u64, SpillError> {
         if let Some((number, segment)) = self.segments.last_key_value()
+            // A file may exceed `SEGMENT` by its last block: blocks are never split.
             && segment.end < SEGMENT
         {
             return Ok(*number);

@@ -104,6 +104,7 @@ impl ModuleStateStore {
                 .used_by_all(transaction)?
                 .saturating_sub(old)
                 .saturating_add(new);
+            // A module that gives back space may do so although others fill the scope.
             if all > self.total && new > old {
                 return Ok(Err(StoreError::Total {
                     scope: self.scope.clone(),

@@ -115,6 +115,7 @@ pub struct Filter {
 impl Filter {
     /// Returns true if the row matches.
     pub fn matches(&self, row: &TrailRow) -> bool {
+        // Has to select the same rows as `rows` does in SQL: exported trails are filtered here.
         let is =
             |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let outcome = self.outcome.as_ref().is_none_or(|wanted| {
@@ -343,6 +344,7 @@ fn keep(transaction: &Transaction<'_>, blob: &Blob<'_>) -> rusqlite::Result<()> 
 }
 
 fn seal(transaction: &Transaction<'_>, kind: SealKind, seal: &Seal) -> rusqlite::Result<()> {
+    // There is one head and one anchor. Checkpoints accumulate.
     if kind != SealKind::Checkpoint {
         transaction
             .prepare_cached("delete from seal where kind = ?1")?
@@ -384,8 +386,10 @@ fn rows(
     order: Order,
     most: u32,
 ) -> rusqlite::Result<Vec<TrailRow>> {
+    // `true` makes a valid clause also of a filter without conditions.
     let mut wanted = vec!["true".to_owned()];
     let mut values = Vec::new();
+    // Values are parameters, because names of jobs and modules may contain quotes.
     let mut only = |condition: &str, value: Value| {
         wanted.push(condition.to_owned());
         values.push(value);

@@ -116,6 +116,7 @@ impl Trail {
             return Ok(());
         }
         self.database.write(|transaction| {
+            // In one transaction with its result: rows that are added in between would be missing.
             let used = self.use_of(transaction, 0, i64::MAX, RowSelection::All)?;
             add_use(transaction, &used)
         })
@@ -190,6 +191,7 @@ impl Trail {
     /// Returns the oldest rows after `after`, at most `most`, without their bodies.
     pub fn outlines(&self, after: u64, most: u32) -> Result<Vec<RowSummary>, StoreError> {
         self.database.read(|connection| {
+            // SQLite knows the length without reading the body.
             let select = "select seq, at, kind, length(body), hash from record where seq > ?1 order by seq limit ?2";
             let mut select = connection.prepare_cached(select)?;
             let rows = select.query_map(params![stored(after), most], |row| {

@@ -257,6 +257,7 @@ const HIGHEST: u8 = 64;
 
 fn signal(text: &str) -> Result<u8, String> {
     let upper = text.to_ascii_uppercase();
+    // Names may be written as `kill` lists them or as signal(7) does.
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let named = SIGNALS
         .iter()

@@ -175,10 +175,12 @@ fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> V
 
 /// Returns true if the value of an option is the next word.
 pub(super) fn takes_next(command: &Command, word: &OsStr) -> bool {
+    // The names of options are ASCII.
     let Some(text) = word.to_str() else {
         return false;
     };
     let is_it = |arg: &&clap::Arg| match text.strip_prefix("--") {
+        // `--option=VALUE` equals no name, and has its value in the same word.
         Some(long) => {
             arg.get_long_and_visible_aliases()
                 .unwrap_or_default()
@@ -186,6 +188,7 @@ pub(super) fn takes_next(command: &Command, word: &OsStr) -> bool {
                 || arg.get_all_aliases().unwrap_or_default().contains(&long)
         }
         None => arg.get_short().is_some_and(|short| {
+            // A short option alone: in `-nVALUE` the value is in the same word.
             text.strip_prefix('-')
                 .is_some_and(|rest| rest.chars().eq([short]))
         }),

@@ -35,6 +35,7 @@ impl AttachedApp {
         program: &[OsString],
         environment: impl Iterator<Item = (&'a str, Option<String>)>,
     ) -> Result<AttachedApp, NotStarted> {
+        // Before the program starts: a signal in between would end this process alone.
         let signals = Interrupts::new()
             .context("cannot listen to signals")
             .map_err(NotStarted::Us)?;

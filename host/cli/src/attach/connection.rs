@@ -196,6 +196,7 @@ impl ProxiedConnection {
     }
 
     fn execute(&mut self, order: ProxyCommand) {
+        // A failed request of a handler must not disturb the program, so errors are only logged.
         match order {
             ProxyCommand::Deliver(event) => {
                 if let Err(error) = self.relay.deliver(event) {

@@ -95,6 +95,7 @@ impl AttachHandlers {
             .flat_map(|all| all.iter())
             .flat_map(|chain| &chain.steps)
             .collect();
+        // A handler that completes an event keeps it from the program.
         if steps
             .iter()
             .any(|step| step.status == code::PMIX_EVENT_ACTION_COMPLETE)
@@ -147,6 +148,7 @@ impl AttachHandlers {
                     ..
                 } => {
                     let request = Request::Log {
+                        // Zero means that there is no timestamp.
                         timestamp: 0,
                         data,
                         directives,
@@ -165,6 +167,7 @@ impl AttachHandlers {
             event, allowance, ..
         } = raised;
         let me = self.first().and_then(|(me, _)| me);
+        // The name of the program is unknown until it connects.
         let me = me.unwrap_or_else(|| Proc::new(self.nspace.clone(), Rank(0)));
         let event = Arc::new(Event {
             source: Some(me.clone()),

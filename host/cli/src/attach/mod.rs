@@ -134,12 +134,16 @@ async fn serve(
     let status = loop {
         tokio::select! {
             status = &mut ended => break status?,
+            // After an error the next `accept` waits for another branch, so errors cannot become a
+            // busy loop.
             Ok((client, _)) = listener.accept() => {
                 connections.spawn(admit(root, client, settings.clone()));
             }
+            // Ended tasks leave the set, which would grow otherwise.
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
     };
+    // The last messages of the program may still be on their way to the server.
     let last_words = async { while connections.join_next().await.is_some() {} };
     if timeout(LAST_WORDS, last_words).await.is_err() {
         connections.shutdown().await;

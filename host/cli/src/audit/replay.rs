@@ -90,6 +90,7 @@ fn why_none(source: &TrailSource, wanted: &Filter) -> Result<String> {
     let mut last = None;
     let mut modules = BTreeSet::new();
     let mut asked = None;
+    // All records, because those that were asked for contain no call.
     source.each::<AuditError>(&Filter::default(), |row| {
         first = first.or(Some(row.seq));
         last = Some(row.seq);
@@ -151,6 +152,7 @@ impl Summary {
             ReplayResult::Same => self.same += 1,
             ReplayResult::Not(why) => *self.not.entry(why).or_default() += 1,
             ReplayResult::Differs(_) => {
+                // A call is counted once, by its first difference.
                 self.differ += 1;
                 *self
                     .changes

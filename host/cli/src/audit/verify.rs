@@ -99,6 +99,7 @@ fn public_key(given: Option<String>, secret: Option<PathBuf>) -> Result<SealPubl
         Ok(text.parse()?)
     };
     match (given, secret) {
+        // A text that is a key counts as one, whatever files there are.
         (Some(given), _) => match given.parse() {
             Ok(key) => Ok(key),
             Err(_) if Path::new(&given).exists() => of_file(Path::new(&given)),

@@ -31,6 +31,8 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
             WaitExtent::No
         }
     };
+    // Pausing to killing is complete with the reply. The server only accepts the others, which then
+    // take their time.
     let (control, act, follow) = match command {
         CtlCommand::Pause(act) => (Control::Pause, act, WaitExtent::Done),
         CtlCommand::Resume(act) => (Control::Resume, act, WaitExtent::Done),

@@ -58,6 +58,7 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
             .as_secs();
         infos.push(Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now)));
     }
+    // Attached only now: wrong arguments are reported without a server.
     let tool = tool::attach(tool_settings(server)?).await?;
     let event = Event {
         code,

@@ -134,6 +134,7 @@ fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) 
             .parse()
             .is_ok_and(|uri: ServerUri| uri.proc.nspace == *nspace),
         AttachTarget::Uri(uri) => is_at(uri),
+        // A tool without a named server attaches to the one of its environment, if there is one.
         _ => settings
             .environment
             .as_ref()
@@ -217,6 +218,7 @@ async fn print_all(
             WatchItem::Over(why) => bail!(why),
         };
         let line = print::whole(&event, form)?;
+        // Flushed after each event, because the reader of a pipe waits for it.
         let written = async {
             out.write_all(line.as_bytes()).await?;
             out.flush().await

@@ -175,5 +175,6 @@ fn summarized(kind: JobEntryKind, body: &Value) -> String {
             (None, None) => None,
         },
     };
+    // An entry without the expected fields is shown whole.
     gist.unwrap_or_else(|| body.to_string())
 }

@@ -47,6 +47,7 @@ impl JobRecorder {
         let listener = notices.listen(is_of_job);
         let (notices, recorded_notices) = notices.recorded();
         let (stop, stopped) = oneshot::channel();
+        // A runtime for one thread of its own, because the store blocks.
         let waiting = runtime::Builder::new_current_thread()
             .build()
             .context("cannot start the keeper of job records")?;

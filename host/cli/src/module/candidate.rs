@@ -28,6 +28,7 @@ impl Tried {
         } else {
             at.to_owned()
         };
+        // Cases lie in `tests` beside the component, whether it belongs to a project or not.
         let project = if at.is_dir() {
             at
         } else {

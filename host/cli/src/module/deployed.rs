@@ -67,6 +67,7 @@ fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
     }
     if deployed.changes.is_empty() {
         writeln!(out, "{nothing}")?;
+    // A reset ends a quarantine, and the version stays.
     } else if deployed
         .changes
         .iter()

@@ -100,6 +100,7 @@ fn signer(
     rules: &Modules,
     more: &[TrustedKey],
 ) -> Result<(Signer, Vec<&'static str>), SignatureError> {
+    // Keys of all owners: the result says for which of them the key is trusted.
     let here = ModuleOwner::ALL
         .iter()
         .copied()

@@ -68,6 +68,7 @@ fn new_password(args: &Keygen) -> Result<String> {
         Some(password) => password,
         None => {
             let password = password::prompt_password("Password of the new key: ")?;
+            // After a typing error nobody could use the key.
             if password::prompt_password("Again: ")? != password {
                 bail!("the two passwords differ");
             }

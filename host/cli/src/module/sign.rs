@@ -55,6 +55,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
         .iter()
         .map(|path| component(path))
         .collect::<Result<Vec<_>>>()?;
+    // Its password is asked for only after all files have proved to be components.
     let key = secret_key(args)?;
     let public = PublicKey::from_secret_key(&key)?;
     let id = KeyId::new(public.keynum())

@@ -60,6 +60,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         }
         all.push((file, reports));
     }
+    // The line of the message must be gone before results are printed.
     drop(waiting);
     let mut out = crate::output::stdout();
     if args.json {
@@ -106,6 +107,7 @@ fn json(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Result
 }
 
 fn table(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Result<()> {
+    // Padded here: a width of `format!` would count the escape sequences.
     let (ok, unchecked, failed) = if io::stdout().is_terminal() {
         (
             "\u{1b}[32mok\u{1b}[0m    ",
@@ -160,6 +162,7 @@ fn differs(difference: &CaseDifference, out: &mut impl Write) -> io::Result<()> 
         expected,
         got,
     } = difference;
+    // One line below the other shows where they differ.
     if let ([expected], [got]) = (expected.as_slice(), got.as_slice()) {
         writeln!(out, "          {field}: expected {}", plain(expected))?;
         return writeln!(

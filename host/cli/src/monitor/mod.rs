@@ -101,6 +101,7 @@ fn refused(error: ClientError) -> Result<ExitCode> {
     };
     let why = reasons(infos);
     let why = match *status {
+        // Reasons that the server states say more than the status.
         _ if !why.is_empty() => crate::plain(&why.join("; ")),
         code::PMIX_ERR_NOT_SUPPORTED => "this server does not monitor".to_owned(),
         code::PMIX_ERR_NO_PERMISSIONS => "it is not allowed".to_owned(),

@@ -41,6 +41,7 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
     wanted.extend(disks.then_some(UsageSubject::Disks));
     wanted.extend(networks.then_some(UsageSubject::Networks));
     wanted.extend((!procs.is_empty()).then_some(UsageSubject::Procs(procs)));
+    // Before the monitors start, so that the first report is not missed.
     let mut listening = EventListener::begin(server, code::PMIX_MONITOR_RESUSAGE_UPDATE).await?;
     let mut usage = Vec::new();
     for of in wanted {

@@ -60,6 +60,7 @@ fn job(infos: &[&Info]) -> Option<GatheredJob> {
             .find(|info| info.key == key)
             .map(|info| &info.value)
     };
+    // Servers send the name as a namespace or as a string.
     let nspace = match value(key::PMIX_NSPACE)? {
         Value::Nspace(nspace) => nspace.clone(),
         value => Nspace::new(value.as_str()?).ok()?,

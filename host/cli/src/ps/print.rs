@@ -83,6 +83,7 @@ fn rows(job: &GatheredJob) -> Vec<[String; 8]> {
     }
     let row = |listed: &GatheredProc| {
         let GatheredProc { info, usage } = listed;
+        // A server reports 0 for a proc without a process.
         let pid = if info.pid == 0 {
             unknown()
         } else {

@@ -145,15 +145,18 @@ pub fn info(text: &str) -> Result<Info, String> {
             .to_owned()
     };
     let (left, value) = text
+        // At the first equals sign, since values may contain more.
         .split_once('=')
         .filter(|(left, _)| !left.is_empty())
         .ok_or_else(wanted)?;
+    // At the last colon, since keys may contain colons.
     let (name, read) = match left.rsplit_once(':') {
         None => (left, None),
         Some((name, of)) => (name, Some(reader(of)?)),
     };
     let key = self::key(name)?;
     let attribute = attribute(name)?;
+    // A type alone, as in `:int=5`, is no key.
     if key.as_str().is_empty() {
         return Err(wanted());
     }
@@ -236,6 +239,7 @@ pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
             None
         }
     };
+    // An odd number of digits leaves a chunk of one, which is no byte.
     let bytes = digits.and_then(|digits| digits.chunks(2).map(pair).collect());
     bytes.ok_or_else(|| "two hexadecimal digits for each byte are wanted, as in 00ff".to_owned())
 }
@@ -245,6 +249,8 @@ fn timeval(text: &str) -> Result<Value, String> {
     let wanted = || "seconds and six digits of microseconds are wanted, as in 5.000001".to_owned();
     let (seconds, microseconds) = text
         .split_once('.')
+        // A client may send a million microseconds or more, which `value_text` writes with seven
+        // digits.
         .filter(|split| split.1.len() >= 6)
         .ok_or_else(wanted)?;
     let number = |text: &str| text.parse::<i64>().map_err(|_| wanted());
@@ -273,6 +279,7 @@ fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
 /// Returns the parser of an attribute's values.
 fn usual(attribute: &Attribute) -> Option<ValueReader> {
     let by_word = |word: &str| TYPES.iter().find(|row| row.0 == word);
+    // The type in C is that of any array, and does not say that the elements are procs.
     let row = if PROC_LISTS.contains(&attribute.name) {
         by_word("procs")
     } else {
@@ -285,6 +292,7 @@ fn usual(attribute: &Attribute) -> Option<ValueReader> {
 fn guessed(text: &str) -> Result<Value, String> {
     let number = text
         .parse()
+        // Only the unsigned type holds the numbers above the range of the other one.
         .map(Value::Int64)
         .or_else(|_| text.parse().map(Value::Uint64));
     let value = text.parse().map(Value::Bool).ok().or(number.ok());

@@ -34,6 +34,7 @@ pub fn targets(text: &str) -> Result<TargetKeywords, String> {
     if ranks == "*" {
         return Ok(TargetKeywords(vec![Proc::all(job)]));
     }
+    // A set, so that each proc is a target once.
     let mut named = BTreeSet::new();
     for part in ranks.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

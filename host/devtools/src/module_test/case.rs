@@ -54,6 +54,7 @@ impl CaseError {
             file: file.to_owned(),
             line,
             column,
+            // An error is printed as one line.
             message: message.trim().replace('\n', "; "),
         }
     }

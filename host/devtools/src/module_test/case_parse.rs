@@ -28,6 +28,7 @@ impl<W: ScalarForm> Visitor<'_> for ReadWord<W> {
     }
 
     fn visit_bool<E: de::Error>(self, truth: bool) -> Result<W, E> {
+        // The functions of the command line read texts, so other scalars become texts again.
         self.visit_str(&truth.to_string())
     }
 
@@ -137,6 +138,7 @@ impl<'de, T, R: Deserialize<'de>> Visitor<'de> for TextOr<T, R> {
     }
 
     fn visit_bool<E: de::Error>(self, truth: bool) -> Result<T, E> {
+        // As in `ReadWord`, the functions of the command line read texts.
         self.visit_str(&truth.to_string())
     }
 
@@ -210,6 +212,7 @@ fn array(
     infos: Option<Vec<InfoWord>>,
 ) -> Result<Value, String> {
     match (of, values, infos) {
+        // Infos are of one type, so none is named.
         (None, None, Some(infos)) => Ok(Value::DataArray(DataArray::infos(
             infos.into_iter().map(|info| info.0),
         ))),
@@ -298,6 +301,7 @@ pub(super) struct CaseSettings(pub(super) Vec<Info>);
 impl<'de> Deserialize<'de> for CaseSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseSettings, D::Error> {
         let setting = |(name, value): (String, toml::Value)| {
+            // The same types as in `config` of a site, so that a module gets the same infos here.
             let value = match value {
                 toml::Value::Boolean(truth) => Value::Bool(truth),
                 toml::Value::Integer(number) => Value::Int64(number),
@@ -337,6 +341,7 @@ impl<'de> Deserialize<'de> for CaseTime {
 fn moment(of: toml::value::Datetime) -> Option<CaseTime> {
     let date = of.date?;
     let time = of.time?;
+    // A time without an offset would depend on the machine.
     let offset = match of.offset? {
         toml::value::Offset::Z => 0,
         toml::value::Offset::Custom { minutes } => i64::from(minutes),
@@ -349,6 +354,7 @@ fn moment(of: toml::value::Datetime) -> Option<CaseTime> {
     let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - offset;
     let milliseconds = (minutes * 60 + i64::from(time.second.unwrap_or(0))) * 1000;
     let milliseconds = milliseconds + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000);
+    // A date before the epoch has a negative number.
     u64::try_from(milliseconds).ok().map(CaseTime)
 }
 

@@ -41,6 +41,7 @@ pub(super) struct TestFixture(Arc<Mutex<FixtureState>>);
 
 impl TestFixture {
     pub(super) fn props(&self) -> MutexGuard<'_, FixtureState> {
+        // The data are plain values, valid even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,6 +79,7 @@ impl StateStore for TestFixture {
 
     fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
         let mut props = self.props();
+        // The old value of the key is replaced, so it does not count.
         let others = props.state.iter().filter(|(other, _)| *other != key);
         let kept: usize = others.map(|(key, value)| key.len() + value.len()).sum();
         if kept + key.len() + value.len() > QUOTA {

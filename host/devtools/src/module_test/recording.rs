@@ -63,6 +63,7 @@ pub(super) fn cases(file: &Path, text: &str, module: &str) -> Result<RecordedCas
     let mut cases = Vec::new();
     let mut left_out = Vec::new();
     let mut offset = 0;
+    // The ends of the lines stay in, so that `offset` is a position in the whole text.
     for (at, line) in text.split_inclusive('\n').enumerate() {
         if !line.trim().is_empty() {
             let seen: RecordedNames = serde_json::from_str(line).map_err(|error| {
@@ -121,11 +122,13 @@ impl Keep<'_> {
         ]);
         let answered = seen.chains.iter().find_map(|chain| {
             let at = chain
+                // A module sees the results of its own chain only.
                 .results
                 .iter()
                 .position(|result| result.handler == module)?;
             chain.results.split_at_checked(at)
         });
+        // An event that the module did not handle becomes a case without an expectation.
         if let Some((before, [own, ..])) = answered {
             let steps = before.iter().map(|result| {
                 let mut step = self.answer(result);
@@ -183,6 +186,7 @@ fn info_value(info: &SeenInfo) -> Option<Value> {
     // A value that cannot be parsed again is left out, rather than changed.
     words::value(word, &value).ok()?;
     let short = format!("{}:{word}={value}", info.key);
+    // A key with a colon or an equals sign would be parsed as another info.
     if words::info(&short).is_ok_and(|read| read.key.as_str() == info.key) {
         return Some(text(short));
     }
@@ -197,6 +201,7 @@ fn info_value(info: &SeenInfo) -> Option<Value> {
 /// other elements: they are taken as procs if all look so, else as strings.
 fn array(key: &str, items: &[Json]) -> Option<Table> {
     if items.is_empty() {
+        // An empty array does not show its type.
         return None;
     }
     let infos: Option<Vec<SeenInfo>> = items
@@ -204,6 +209,7 @@ fn array(key: &str, items: &[Json]) -> Option<Table> {
         .map(|item| SeenInfo::deserialize(item).ok())
         .collect();
     if let Some(infos) = infos {
+        // An array without one of its infos would be another value, so all of it is left out.
         let infos: Option<Vec<Value>> = infos.iter().map(info_value).collect();
         return Some(Table::from_iter([(
             "infos".to_owned(),

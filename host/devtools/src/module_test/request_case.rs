@@ -314,6 +314,7 @@ impl SubjectWords {
     }
 
     fn registration(&mut self) -> Option<PolicySubject> {
+        // A registration without codes is for all codes, so the field may be missing.
         let codes = self.codes.take().into_iter().flatten();
         Some(PolicySubject::Registration(RegistrationSubject {
             codes: codes.map(|code| code.0).collect(),
@@ -322,6 +323,7 @@ impl SubjectWords {
     }
 
     fn monitor(&mut self) -> Option<PolicySubject> {
+        // A further info stays in the list and is refused by `is_empty`.
         let monitor = self.infos.pop()?;
         Some(PolicySubject::Monitor(MonitorSubject {
             monitor,
@@ -347,6 +349,8 @@ impl SubjectWords {
 
     fn spawn(&mut self) -> Option<PolicySubject> {
         let applications = self.applications.take()?.into_iter();
+        // The directives of all applications follow each other in a subject. Each application has
+        // the number of its own.
         let (applications, infos): (Vec<Application>, Vec<Vec<Info>>) =
             applications.map(ApplicationWord::split).unzip();
         Some(PolicySubject::Spawn(SpawnSubject {
@@ -358,6 +362,7 @@ impl SubjectWords {
 
     /// Returns true if no field is left.
     fn is_empty(&self) -> bool {
+        // Without `..`: a new field is an error of the compiler here until it is checked.
         let SubjectWords {
             kind,
             name,

@@ -48,6 +48,7 @@ pub struct CaseDifference {
 /// Returns the word for a kind of failure in cases.
 pub(super) fn failure_word(kind: FailureKind) -> String {
     let mut word = String::new();
+    // Made from the name of the variant, so that a new kind of failure needs no table.
     for character in format!("{kind:?}").chars() {
         if character.is_uppercase() && !word.is_empty() {
             word.push('-');
@@ -123,6 +124,7 @@ fn by_name(bytes: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
 impl CaseResult {
     /// Formats the result in one line.
     pub(super) fn summary(&self) -> String {
+        // The end comes first: after one of these ends nothing was returned.
         if self.is_passed_over {
             return "passed over: its registrations are for other codes".to_owned();
         }
@@ -172,6 +174,8 @@ impl CaseResult {
 
     /// Returns the differences from the expectation.
     pub(super) fn differences(&self, expect: &Expect) -> Vec<CaseDifference> {
+        // Lines are compared instead of values: each difference is visible in what is printed, and
+        // a NaN equals a NaN.
         let mut compare = Comparison::default();
         self.compare_end(expect, &mut compare);
         if let Some(wanted) = &expect.outcome {
@@ -191,6 +195,7 @@ impl CaseResult {
         if let Some(wanted) = &expect.includes {
             let wanted = lines(&infos(wanted.clone()));
             let got = lines(&self.infos);
+            // The whole lists are shown, since the difference has no place in the result.
             if !wanted.iter().all(|line| got.contains(line)) {
                 compare.compare_lists("infos, to be among them", wanted, got);
             }
@@ -201,6 +206,7 @@ impl CaseResult {
         ] {
             if let Some(wanted) = wanted {
                 let got = got
+                    // No amendment is not the same as an amendment to an empty list.
                     .as_deref()
                     .map_or_else(|| vec![format!("not {how}")], lines);
                 compare.compare_lists(how, lines(&infos(wanted.clone())), got);
@@ -269,6 +275,8 @@ impl CaseResult {
 
     /// Compares how the call ended: start, call and failure.
     fn compare_end(&self, expect: &Expect, compare: &mut Comparison) {
+        // A reason is compared in part, because it may contain details that an author does not
+        // choose.
         match (&expect.refused, &self.refused) {
             (None, None) => {}
             (Some(part), Some(reason)) if reason.contains(part.as_str()) => {}

@@ -115,6 +115,7 @@ impl Loaded {
                 match error {
                     InitError::Refused { reason, .. } => refused = Some(reason),
                     InitError::Failed { failure: how, .. } => failure = Some(how),
+                    // Registrations beyond a limit keep a module from starting, too.
                     other => refused = Some(other.to_string()),
                 }
                 Vec::new()
@@ -136,6 +137,7 @@ impl Loaded {
     /// Calls the module with the input of a case.
     fn call(&self, subject: &CaseInput) -> CaseResult {
         match subject {
+            // A server does not call a module that did not start.
             _ if !self.starts() => CaseResult::default(),
             CaseInput::Start => CaseResult::default(),
             CaseInput::Event {
@@ -156,6 +158,7 @@ impl Loaded {
         tag: Option<u32>,
         steps: &Arc<Vec<ChainResult>>,
     ) -> CaseResult {
+        // No codes mean a default registration.
         let is_for = |registration: &ModuleRegistration| {
             registration.codes.is_empty() || registration.codes.contains(&event.code)
         };
@@ -296,10 +299,12 @@ impl<'a> CaseRunner<'a> {
                     ..FixtureState::default()
                 };
             }
+            // In a sequence the clock goes on from the case before.
             props.now = case
                 .time
                 .map_or(props.now, |time| time.0)
                 .saturating_add(case.after);
+            // In a sequence the state stays, but output belongs to one case.
             props.trace_lines.clear();
             props.written.clear();
             props.usage = case.usage.clone();
@@ -308,6 +313,7 @@ impl<'a> CaseRunner<'a> {
             }
         }
         let settings = case.config.as_ref().unwrap_or(&self.cases.config);
+        // Other settings need another init, and so does a module that did not start.
         let kept = self.loaded.take().filter(|loaded| {
             self.cases.sequence && !case.restart && loaded.starts() && loaded.settings == *settings
         });
@@ -320,6 +326,7 @@ impl<'a> CaseRunner<'a> {
 
     /// Runs one case.
     fn run_case(&mut self, case: &Case) -> Result<CaseResult, TrialError> {
+        // A handle of its own, because `loaded` borrows the runner.
         let scene = self.scene.clone();
         let loaded = self.set(case)?;
         loaded.fits(case)?;
@@ -346,6 +353,7 @@ impl<'a> CaseRunner<'a> {
         }
         self.set(case)?.fits(case)?;
         let mut props = self.scene.props();
+        // What init and earlier cases consumed does not count.
         props.usage_of_last_call = Consumption::default();
         self.state = props.state.clone();
         Ok(())

@@ -51,6 +51,7 @@ impl HookSubject for ConnectionSubject {
     }
 
     fn granted(&self) -> &[Info] {
+        // A connection has no directives: its infos are what continues.
         &self.infos
     }
 

@@ -22,6 +22,7 @@ impl HookSubject for EventSubject {
 
     fn rule(&self) -> BuiltInRule<'_> {
         BuiltInRule::OwnSource {
+            // With this key a proc names another source than itself.
             claimed: self.infos.value_of(key::PMIX_EVENT_PROXY),
         }
     }
@@ -35,6 +36,7 @@ impl HookSubject for EventSubject {
     }
 
     fn granted(&self) -> &[Info] {
+        // An event has no directives: its infos are what continues.
         &self.infos
     }
 

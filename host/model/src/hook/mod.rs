@@ -121,6 +121,7 @@ trait HookSubject {
 }
 
 fn bytes_of(infos: &[Info]) -> usize {
+    // Saturating, since a limit is compared with the sum.
     infos
         .iter()
         .map(|info| Size::of_info(info).bytes)

@@ -39,6 +39,7 @@ impl HookSubject for ProvisionSubject {
     fn bytes(&self) -> usize {
         let texts = self.nodes.iter().chain(&self.image);
         texts
+            // Empty texts take memory, too.
             .map(|text| text.len().saturating_add(size_of::<String>()))
             .fold(bytes_of(&self.directives), usize::saturating_add)
     }

@@ -34,6 +34,7 @@ impl HookSubject for RegistrationSubject {
     }
 
     fn bytes(&self) -> usize {
+        // The held request has a copy of the codes beside that of the policies.
         let codes = size_of_val(self.codes.as_slice()).saturating_mul(2);
         bytes_of(&self.directives).saturating_add(codes)
     }

@@ -40,6 +40,7 @@ impl From<&App> for Application {
         };
         Application {
             command: app.program().map(Text::to_string).unwrap_or_default(),
+            // The first argument is the name of the program.
             arguments: all(&mut app.args.iter().skip(1)),
             environment: all(&mut app.env.iter()),
             directory: app.cwd.as_ref().map(Text::to_string),
@@ -57,6 +58,7 @@ impl Application {
             .into_iter()
             .chain(lists)
             .chain(&self.directory)
+            // Empty texts take memory, too.
             .map(|text| text.len().saturating_add(size_of::<String>()))
             .fold(size_of::<Application>(), usize::saturating_add)
     }
@@ -95,6 +97,7 @@ impl HookSubject for SpawnSubject {
         let applications = self.applications.iter().map(Application::bytes);
         let applications = applications.fold(bytes_of(&self.infos), usize::saturating_add);
         applications
+            // The held request has a copy beside that of the policies.
             .saturating_mul(2)
             .saturating_add(bytes_of(&self.directives))
     }

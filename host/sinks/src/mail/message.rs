@@ -121,6 +121,7 @@ impl MailRules {
         port: Option<u16>,
     ) -> Result<SubmitTarget, SinkWriteError> {
         let own = &self.settings.server;
+        // A requester may name a host or a port alone. The resulting pair has to be allowed.
         let wanted = SmtpServer {
             host: host.unwrap_or_else(|| own.host.clone()),
             port: port.unwrap_or(own.port),

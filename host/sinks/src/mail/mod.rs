@@ -88,6 +88,7 @@ impl MailSettings {
             value,
             right,
         };
+        // The functions of sockets reject a timeout of zero.
         if self.timeout.is_zero() || self.data_timeout.is_zero() {
             return Err(invalid(
                 "timeout or data_timeout",

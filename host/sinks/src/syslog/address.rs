@@ -106,6 +106,7 @@ impl FromStr for Address {
             text: text.to_owned(),
             reason,
         };
+        // A path has no `//` after the scheme.
         if let Some(path) = text.strip_prefix("unix:") {
             return unix(path).map_err(malformed);
         }
@@ -126,9 +127,11 @@ impl FromStr for Address {
 const LONGEST_PATH: usize = 107;
 
 fn unix(path: &str) -> Result<Address, &'static str> {
+    // A relative path would depend on the working directory of the server.
     if !Path::new(path).is_absolute() {
         return Err("the path does not begin with /");
     }
+    // `sockaddr_un` has 108 bytes, the last of which is a NUL.
     if path.len() > LONGEST_PATH || path.contains('\0') {
         return Err("the path is longer than 107 bytes, or has a NUL");
     }

@@ -48,6 +48,7 @@ impl SyslogSettings {
             value,
             right,
         };
+        // The functions of sockets reject a timeout of zero.
         if self.timeout.is_zero() {
             return Err(invalid("timeout", "0".to_owned(), "greater than 0"));
         }
@@ -166,6 +167,7 @@ impl SinkTransport for SyslogSink {
             Ok(()) => DeliveryResult::Delivered {
                 refused: Vec::new(),
             },
+            // A message that exceeds a datagram does so at every attempt.
             Err(error) if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) => {
                 DeliveryResult::Never(format!(
                     "{} accepts no datagram of {} bytes",

@@ -50,6 +50,7 @@ impl Tls {
         };
         let server =
             ServerName::try_from(peer.host.clone()).map_err(|error| wrong(&peer.host, &error))?;
+        // Named here: the default of rustls depends on the features of all crates in the program.
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -83,6 +84,7 @@ fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
     let mut roots = RootCertStore::empty();
     let Some(ca) = ca else {
         let found = rustls_native_certs::load_native_certs();
+        // A system may have certificates that rustls cannot read. Others are usable then.
         let (usable, _) = roots.add_parsable_certificates(found.certs);
         if usable == 0 {
             let reason = "none is usable; name a file of authorities".to_owned();
@@ -90,6 +92,7 @@ fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
         }
         return Ok(roots);
     };
+    // All of a file that the admin names must be valid.
     for certificate in certificates(name, ca)? {
         roots
             .add(certificate)
@@ -111,6 +114,7 @@ pub(crate) fn certificates(
     let bytes = read(name, "certificate", path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
+        // A file without PEM is no error of the parser.
         Ok(found) if found.is_empty() => Err(wrong("the file has no certificate (PEM)".to_owned())),
         Ok(found) => Ok(found),
         Err(error) => Err(wrong(error.to_string())),
