@@ -373,15 +373,15 @@ impl ModuleScope {
         // At the first colon, since a namespace may contain colons.
         match text.split_once(':') {
             None => (text == "site").then_some(ConfiguredScope::Site),
-            // A name of digits only is a uid.
-            Some(("user", name)) => match name.parse() {
-                Ok(id) => Some(ConfiguredScope::User(UserRef::Id(id))),
-                Err(_) => {
-                    let is_name =
-                        is_plain(name) && name.len() <= 32 && !name.contains([':', '/', ' ']);
-                    is_name.then(|| ConfiguredScope::User(UserRef::Name(name.to_owned())))
-                }
-            },
+            // A name of digits only is a uid. `parse` would accept a sign before them.
+            Some(("user", name)) if name.bytes().all(|byte| byte.is_ascii_digit()) => name
+                .parse()
+                .ok()
+                .map(|id| ConfiguredScope::User(UserRef::Id(id))),
+            Some(("user", name)) => {
+                let is_name = is_plain(name) && name.len() <= 32 && !name.contains([':', '/', ' ']);
+                is_name.then(|| ConfiguredScope::User(UserRef::Name(name.to_owned())))
+            }
             Some(("namespace", name)) => NspacePattern::new(name)
                 .ok()
                 .filter(|_| is_plain(name))

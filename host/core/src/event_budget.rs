@@ -16,8 +16,8 @@ pub struct Share {
 }
 
 impl EventBudget {
-    /// Takes the share of an owner whose handlers raise this many events. It is at most half of
-    /// what is left, so that the owners after it get a share, too.
+    /// Takes the share of an owner whose handlers raise this many events. It is half of what is
+    /// left, rounded up, so that the owners after it get a share, too.
     pub fn share(&mut self, wanted: usize) -> Share {
         let rest = self.0 / 2;
         // Rounded up, so that a budget of one still allows one event.

@@ -116,7 +116,7 @@ impl JobSpec {
                 leader,
                 app,
             };
-            leader += app.size;
+            leader = app.size.saturating_add(leader);
             place
         })
     }
@@ -168,7 +168,7 @@ struct AppRanks<'a> {
 
 impl<'a> AppRanks<'a> {
     fn ranks(self) -> impl Iterator<Item = (AppRanks<'a>, Rank)> {
-        (self.leader..self.leader + self.app.size).map(move |rank| (self, Rank(rank)))
+        (self.leader..self.leader.saturating_add(self.app.size)).map(move |rank| (self, Rank(rank)))
     }
 
     fn values(&self) -> Vec<Info> {

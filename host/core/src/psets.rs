@@ -118,7 +118,9 @@ impl Psets {
                         Value::string(&names.join(",")),
                     ));
                 } else if is(key::PMIX_QUERY_PSET_MEMBERSHIP)
-                    && let Some(set) = sets.iter().find(|set| set.name.as_str() == meant)
+                    // A name that is not UTF-8 must not match a query that names no set.
+                    && let Some(meant) = meant
+                    && let Some(set) = sets.iter().find(|set| set.name.as_str() == Some(meant))
                 {
                     let members = Value::procs(set.members.iter().cloned());
                     infos.push(Info::new(key::PMIX_QUERY_PSET_MEMBERSHIP, members));
@@ -126,5 +128,30 @@ impl Psets {
             }
         }
         infos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::Rank;
+
+    #[test]
+    fn query_without_a_name_matches_no_unprintable_set() {
+        let mut psets = Psets::default();
+        let pset = Pset {
+            name: Text::from_bytes(b"\xff"),
+            members: vec![Proc::new(Nspace::new("job").unwrap(), Rank(0))],
+        };
+        psets.define(1000, pset).unwrap();
+        let query = Query {
+            keys: vec![Some(key::PMIX_QUERY_PSET_MEMBERSHIP.0.into())],
+            qualifiers: Vec::new(),
+        };
+        let identity = UserIdentity {
+            uid: 1000,
+            gid: 100,
+        };
+        assert_eq!(psets.query(identity, &[query]), Vec::new());
     }
 }

@@ -10,6 +10,10 @@ use std::{
 /// Limit of a module's state in bytes, the default of `module.max_state_bytes`.
 const QUOTA: usize = 1024 * 1024;
 
+/// Bytes that a server charges for an entry beside its key and value (`ENTRY_BYTES` of peal-store,
+/// on which this crate does not depend).
+const ENTRY_BYTES: usize = 64;
+
 /// Contents of the environment.
 #[derive(Clone, Default)]
 pub(super) struct FixtureState {
@@ -72,6 +76,11 @@ impl TestHooks for TestFixture {
     }
 }
 
+/// Returns the bytes that an entry is charged with.
+fn entry(key: &str, value: &[u8]) -> usize {
+    key.len() + value.len() + ENTRY_BYTES
+}
+
 impl StateStore for TestFixture {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
         Ok(self.props().state.get(key).cloned())
@@ -81,8 +90,8 @@ impl StateStore for TestFixture {
         let mut props = self.props();
         // The old value of the key is replaced, so it does not count.
         let others = props.state.iter().filter(|(other, _)| *other != key);
-        let kept: usize = others.map(|(key, value)| key.len() + value.len()).sum();
-        if kept + key.len() + value.len() > QUOTA {
+        let kept: usize = others.map(|(key, value)| entry(key, value)).sum();
+        if kept + entry(key, value) > QUOTA {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         props.state.insert(key.to_owned(), value.to_owned());
