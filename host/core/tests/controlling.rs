@@ -447,6 +447,24 @@ fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
 }
 
 #[test]
+fn chosen_name_of_generated_form_refuses_no_later_request() {
+    let mut stage = Stage::new(StateSettings::default());
+    // The second request would be named so.
+    stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE), named("peal-2")]);
+    for _ in 0..2 {
+        let begun = stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE)]);
+        assert_eq!(asked_of_host(&begun).len(), 1, "{begun:?}");
+    }
+    let mut names: Vec<String> = stage
+        .states(OWNER)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["peal-2", "peal-3", "peal-4"]);
+}
+
+#[test]
 fn own_requests_can_be_cancelled_before_they_go_too_far() {
     let mut stage = Stage::new(StateSettings::default());
     stage.control(0, &[], &[methods(&[by_event(-3500)])]);
