@@ -447,6 +447,28 @@ fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
 }
 
 #[test]
+fn preemptions_of_one_moment_have_checkpoints_of_their_own() {
+    let mut stage = Stage::new(StateSettings::default());
+    let mut names = BTreeSet::new();
+    for rank in 1..=2 {
+        let methods = methods(&[by_event(-3500)]);
+        stage.control(rank, &[], &[yes(key::PMIX_JOB_CTRL_PREEMPTIBLE), methods]);
+        let targets = [proc(u32::try_from(rank).unwrap())];
+        let begun = stage.control(0, &targets, &[text(PREEMPT, "terminate")]);
+        let name = |action: &Action| match action {
+            Action::Chain { event, .. } => event
+                .infos
+                .value_of(key::PMIX_JOB_CTRL_CHECKPOINT)
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            _ => None,
+        };
+        names.extend(begun.iter().find_map(name));
+    }
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
 fn chosen_name_of_generated_form_refuses_no_later_request() {
     let mut stage = Stage::new(StateSettings::default());
     // The second request would be named so.
