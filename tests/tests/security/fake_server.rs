@@ -767,3 +767,27 @@ async fn join_after_refused_registration_registers_again() {
         assert_eq!(heard, CommandCode::RegisterEvents);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn join_that_times_out_says_so_though_decline_is_refused() {
+    let (client, mut server) = deceived(ClientSettings::default()).await;
+    let client = client.within(Duration::from_secs(1));
+    let invited = invited();
+    let join = client.group_join(&invited, Join::new());
+    let serve = async {
+        let registered = server.grant().await.command();
+        let accepted = server.grant().await.command();
+        assert_eq!(
+            [registered, accepted],
+            [CommandCode::RegisterEvents, CommandCode::Notify]
+        );
+        let (tag, decline) = server.hear().await;
+        let refusal = Reply::Status(code::PMIX_ERR_NO_PERMISSIONS);
+        server.answer(tag, decline.command(), &refusal).await;
+        decline.command()
+    };
+    let (joined, declined) = soon("the join ends", async { tokio::join!(join, serve) }).await;
+    assert_eq!(declined, CommandCode::Notify);
+    let error = joined.unwrap_err();
+    assert!(matches!(error, ClientError::NotJoined { .. }), "{error}");
+}
