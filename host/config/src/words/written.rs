@@ -27,7 +27,8 @@ pub fn value_text(of: &Value) -> Option<(&'static str, String)> {
         Value::Time(n) => ("time", n.to_string()),
         Value::Timeval {
             seconds,
-            microseconds,
+            // A value of a C program may have any number here.
+            microseconds: microseconds @ 0..1_000_000,
         } => ("timeval", format!("{seconds}.{microseconds:06}")),
         Value::Status(status) => ("status", status_text(*status)),
         Value::Proc(proc) => ("proc", proc_text(proc)?),
