@@ -72,6 +72,8 @@ pub(crate) struct DocumentParser<'a> {
     /// Names of the capabilities that can be granted.
     pub(crate) capabilities: &'a [&'static str],
     pub(crate) problems: &'a mut Vec<Problem>,
+    /// Number of problems of this text, with those beyond the limit of reported ones.
+    pub(crate) found: usize,
     /// Key of the setting that is being read.
     pub(crate) key: &'static str,
 }
@@ -84,6 +86,7 @@ impl DocumentParser<'_> {
     }
 
     pub(crate) fn problem(&mut self, problem: Problem) {
+        self.found += 1;
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         }

@@ -43,6 +43,7 @@ pub fn recalled(
         base: base.to_owned(),
         capabilities,
         problems: &mut problems,
+        found: 0,
         key: "",
     };
     said.take_drop_in(document, &mut reading);
