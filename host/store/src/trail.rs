@@ -459,3 +459,34 @@ fn rows(
     })?;
     rows.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn settings() -> TrailSettings {
+        TrailSettings {
+            max_bytes: 1 << 24,
+            durability: DatabaseDurability::Process,
+            lasting: &[],
+        }
+    }
+
+    #[test]
+    fn trail_below_linked_directory_opens_to_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        std::fs::create_dir(&real).unwrap();
+        let link = dir.path().join("link");
+        symlink(&real, &link).unwrap();
+        let path = link.join("audit.db");
+        drop(Trail::open(&path, settings()).unwrap());
+        let trail = Trail::open_to_read(&path).unwrap();
+        assert_eq!(trail.path(), real.canonicalize().unwrap().join("audit.db"));
+        // As in a server, the file itself may not be a link.
+        let linked = dir.path().join("linked.db");
+        symlink(real.join("audit.db"), &linked).unwrap();
+        Trail::open_to_read(&linked).unwrap_err();
+    }
+}
