@@ -420,11 +420,13 @@ fn rows(
         .into_iter()
         .for_each(|uid| only("uid = ?", number(uid.into())));
     if let Some(outcome) = &filter.outcome {
+        // Not by `like`, which ignores case and knows wildcards.
         only(
-            "(outcome = ? or outcome like ?)",
+            "(outcome = ? or substr(outcome, 1, length(?)) = ?)",
             Value::Text(outcome.clone()),
         );
-        values.push(Value::Text(format!("{outcome}:%")));
+        let beginning = Value::Text(format!("{outcome}:"));
+        values.extend([beginning.clone(), beginning]);
     }
     if !filter.kinds.is_empty() {
         wanted.push(format!(
@@ -488,5 +490,45 @@ mod tests {
         let linked = dir.path().join("linked.db");
         symlink(real.join("audit.db"), &linked).unwrap();
         Trail::open_to_read(&linked).unwrap_err();
+    }
+
+    #[test]
+    fn rows_by_outcome_equal_those_that_the_filter_matches() {
+        let dir = tempfile::tempdir().unwrap();
+        let trail = Trail::open(&dir.path().join("audit.db"), settings()).unwrap();
+        let row = |(seq, outcome): (u64, &str)| TrailRow {
+            seq,
+            at: 0,
+            kind: "call".to_owned(),
+            module: None,
+            job: None,
+            uid: None,
+            outcome: Some(outcome.to_owned()),
+            body: Vec::new(),
+            hash: [0; 32],
+        };
+        let outcomes = [
+            "deny", "deny:x", "Deny:x", "de_y:x", "d%", "d%:x", "denied", "\u{fc}:x",
+        ];
+        let rows: Vec<TrailRow> = (1..).zip(outcomes).map(row).collect();
+        let head = Seal {
+            seq: 8,
+            at: 0,
+            hash: [0; 32],
+            signature: Vec::new(),
+        };
+        trail.append(&rows, &[], &head, None).unwrap();
+        for outcome in ["deny", "Deny", "DENY", "de_y", "d%", "%", "\u{fc}"] {
+            let filter = Filter {
+                outcome: Some(outcome.to_owned()),
+                ..Filter::default()
+            };
+            let matching: Vec<TrailRow> = rows
+                .iter()
+                .filter(|row| filter.matches(row))
+                .cloned()
+                .collect();
+            assert_eq!(trail.rows(&filter, 10).unwrap(), matching, "{outcome}");
+        }
     }
 }
