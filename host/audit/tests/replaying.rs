@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use support::{Place, component, engine, event, job_control, limits, recorded};
+use support::{Place, component, edited, engine, event, job_control, limits, recorded};
 
 #[derive(Default)]
 struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
@@ -243,4 +243,26 @@ fn call_or_range_is_replayed_from_first_call_of_its_instance() {
         .execute("delete from blob where length(bytes) > 1000", [])
         .unwrap();
     assert!(matches!(one(12, 12)[0].outcome, ReplayResult::Not(_)));
+}
+
+#[test]
+fn growths_above_declared_maximum_replay_alike() {
+    let place = Place::new();
+    let audit = place.audit();
+    let bounded = edited("moody", |text| {
+        let memory = "(memory (export \"memory\") 1)";
+        let function = "(func $grow";
+        assert!(text.contains(memory) && text.contains(function));
+        text.replace(memory, "(memory (export \"memory\") 1 20)")
+            .replace(
+                function,
+                "(table $few 1 2 funcref) (func $grow (drop (table.grow $few (ref.null func) (i32.const 9)))",
+            )
+    });
+    let module = recorded(&audit, "moody", &bounded, limits(), Services::default());
+    handle(&module, [-6, 0, -3, -6, 0], &[]);
+    drop((module, audit));
+    let all = replayed(&place, &Filter::default(), None);
+    assert!(all.len() > 5, "{}", all.len());
+    assert_eq!(different(&all), Vec::<&Replayed>::new());
 }

@@ -33,14 +33,14 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
     let Log { server, json, .. } = args;
     let (status, channels) = node::as_tool(async {
         let tool = tool::attach(event::tool_settings(server)?).await?;
-        let became = match tool.log(&data, &directives).await {
-            Ok(channels) => (code::PMIX_SUCCESS, channels),
+        let answer = tool.log(&data, &directives).await;
+        tool::leave(&tool).await;
+        match answer {
+            Ok(channels) => Ok((code::PMIX_SUCCESS, channels)),
             // A refusal has the statuses of the channels, too.
-            Err(ClientError::Refused { status, infos, .. }) => (status, infos),
-            Err(error) => return Err(error.into()),
-        };
-        tool.finalize().await?;
-        Ok(became)
+            Err(ClientError::Refused { status, infos, .. }) => Ok((status, infos)),
+            Err(error) => Err(error.into()),
+        }
     })?;
     let channels: Vec<(&Key, Status)> = channels
         .iter()

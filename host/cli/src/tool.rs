@@ -1,7 +1,10 @@
 //! Attachment to a server as a tool, with hints after a failure.
 use anyhow::{Error, Result, anyhow};
 use peal_client::{AttachTarget, AvailableServer, ClientError, Places, Tool, ToolSettings};
-use std::{fmt::Write, path::Path};
+use std::{fmt::Write, path::Path, time::Duration};
+
+/// Time limit of the disconnect at the end.
+const LEAVE: Duration = Duration::from_secs(2);
 
 /// Variables that name the directory of the rendezvous files; the first that is set applies.
 const DIRECTORY: [&str; 4] = ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"];
@@ -56,6 +59,12 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
     } else {
         Ok(tools)
     }
+}
+
+/// Finalizes, after errors too: a tool that has not finalized counts as lost. Errors are ignored,
+/// since the server may be lost.
+pub async fn leave(tool: &Tool) {
+    let _ = tool.within(LEAVE).finalize().await;
 }
 
 /// Returns the servers whose process exists. If none exists, returns all, since they may be those

@@ -61,7 +61,7 @@ struct ChainState {
     /// Codes and classes under which each registration is counted.
     counted: BTreeMap<RegistrationId, Counted>,
     interests: EventRegistrations,
-    /// Codes that the client itself needs, until it finalizes.
+    /// Codes that the client itself needs, until it finalizes, and that the server has confirmed.
     own: BTreeSet<Status>,
 }
 
@@ -178,19 +178,36 @@ impl ClientHandlers {
         Some(state.interests.remove(&codes, levels))
     }
 
-    /// Registers these codes for the client itself, for as long as it exists. If the client
-    /// deregistered them, the server would keep such events for it.
-    pub(crate) fn register_own(&self, codes: &[Status]) -> ServerUpdate {
+    /// Counts those of these codes that the server has not confirmed for the client itself, and
+    /// returns them. [`ClientHandlers::confirm_own`] or [`ClientHandlers::revoke_own`] must follow.
+    pub(crate) fn count_own(&self, codes: &[Status]) -> Vec<Status> {
         let mut state = lock(&self.state);
-        let new: Vec<Status> = codes
-            .iter()
-            .copied()
-            .filter(|code| state.own.insert(*code))
-            .collect();
-        if new.is_empty() {
-            ServerUpdate::Nothing
-        } else {
-            state.interests.add(&new, ClassFilter::Both)
+        let mut new = codes.to_vec();
+        new.retain(|code| !state.own.contains(code));
+        if !new.is_empty() {
+            // The caller sends all of them: what handlers registered need not be confirmed either.
+            let _ = state.interests.add(&new, ClassFilter::Both);
+        }
+        new
+    }
+
+    /// Keeps these codes for as long as the client exists. If the client deregistered them, the
+    /// server would keep such events for it.
+    pub(crate) fn confirm_own(&self, codes: &[Status]) {
+        let mut state = lock(&self.state);
+        for code in codes {
+            // Two calls at once may both have counted the code.
+            if !state.own.insert(*code) {
+                let _ = state.interests.remove(&[*code], ClassFilter::Both);
+            }
+        }
+    }
+
+    /// Takes back the count of codes whose registration the server has not confirmed. The server is
+    /// not told: events that it sends all the same are ignored.
+    pub(crate) fn revoke_own(&self, codes: &[Status]) {
+        if !codes.is_empty() {
+            let _ = lock(&self.state).interests.remove(codes, ClassFilter::Both);
         }
     }
 

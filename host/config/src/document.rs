@@ -205,7 +205,7 @@ fn take_table<T: NamedTable>(
     let mut settings = T::default();
     let mut origins = Origins::new();
     // Problems of earlier tables must not make this one flawed.
-    let sound = reading.problems.len();
+    let before = reading.found;
     read_table(table.iter(), head, &mut settings, &mut origins, reading);
     for setting in T::ALL.iter().filter(|setting| setting.is_required()) {
         let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
@@ -217,7 +217,7 @@ fn take_table<T: NamedTable>(
             );
         }
     }
-    let is_flawed = reading.problems.len() > sound;
+    let is_flawed = reading.found > before;
     let entry = TableEntry {
         table: reading.source.origin(span),
         settings,

@@ -278,6 +278,7 @@ impl Layers<'_> {
             base,
             capabilities: &self.sources.capabilities,
             problems: &mut self.problems,
+            found: 0,
             key: "",
         };
         take(&mut self.parsed, text, &mut reading);
@@ -381,6 +382,7 @@ impl Layers<'_> {
             base: std::env::current_dir().unwrap_or_default(),
             capabilities: &self.sources.capabilities,
             problems: &mut self.problems,
+            found: 0,
             key: setting.key,
         };
         let value = match DeValue::parse(text) {

@@ -73,6 +73,8 @@ pub(crate) struct DocumentParser<'a> {
     /// Names of the capabilities that can be granted.
     pub(crate) capabilities: &'a [&'static str],
     pub(crate) problems: &'a mut Vec<Problem>,
+    /// Number of problems of this text, with those beyond the limit of reported ones.
+    pub(crate) found: usize,
     /// Key of the setting that is being read.
     pub(crate) key: &'static str,
 }
@@ -85,6 +87,7 @@ impl DocumentParser<'_> {
     }
 
     pub(crate) fn problem(&mut self, problem: Problem) {
+        self.found += 1;
         // A file that is no configuration could have a problem in each line.
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);

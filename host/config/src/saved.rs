@@ -45,6 +45,7 @@ pub fn recalled(
         base: base.to_owned(),
         capabilities,
         problems: &mut problems,
+        found: 0,
         key: "",
     };
     // The document has the form of a drop-in, which holds modules only.

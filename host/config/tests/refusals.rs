@@ -528,6 +528,24 @@ fn invalid_toml_is_refused_with_its_position() {
 }
 
 #[test]
+fn module_behind_the_last_reported_problem_is_flawed() {
+    let many = "unknown = 1\n";
+    let text: String = (0..100).map(|at| format!("a{at}{many}")).collect();
+    let site = support::Site::new(&format!(
+        "{text}[[module]]\nname = \"flawed\"\npath = 5\n[[module]]\nname = \"sound\"\npath = \"sound.wasm\"\n"
+    ));
+    let check = site.sources().check();
+    assert_eq!(check.problems.len(), 100);
+    let flawed: Vec<(&str, bool)> = check
+        .resolved
+        .modules
+        .iter()
+        .map(|module| (module.settings.name.as_str(), module.is_flawed()))
+        .collect();
+    assert_eq!(flawed, [("flawed", true), ("sound", false)]);
+}
+
+#[test]
 fn every_setting_that_stands_beside_a_c_name_exists() {
     let rows: BTreeSet<&str> = C_NAMES.iter().map(|name| name.c).collect();
     assert_eq!(rows.len(), C_NAMES.len(), "a name stands there twice");

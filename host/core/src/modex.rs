@@ -111,11 +111,6 @@ impl Modex {
         share: PutShare,
         commits: Vec<Commit>,
     ) -> Result<Vec<RequestId>, PutRefusal> {
-        let committed = self.committed.entry(proc.clone()).or_default();
-        if self.shared.contains(proc) {
-            // The proc may have joined a group before it committed anything.
-            committed.audience = PutVisibility::Group;
-        }
         let mut local = PutValues::default();
         let mut remote = PutValues::default();
         for Commit { scope, kvals } in commits {
@@ -131,8 +126,11 @@ impl Modex {
                 .try_for_each(|kval| values.insert(kval))
                 .map_err(|_| PutRefusal::Qualified)?;
         }
-        let mut after = committed.bytes;
-        for (new, old) in [(&local, &committed.local), (&remote, &committed.remote)] {
+        // A refused commit must not leave an entry: the proc would count as one that has committed.
+        let none = Committed::default();
+        let before = self.committed.get(proc).unwrap_or(&none);
+        let mut after = before.bytes;
+        for (new, old) in [(&local, &before.local), (&remote, &before.remote)] {
             if !old.has_room_for(new) {
                 return Err(PutRefusal::Qualified);
             }
@@ -150,9 +148,14 @@ impl Modex {
             max_bytes: max,
         } = share;
         self.charged
-            .replace(uid, committed.bytes, after, max)
+            .replace(uid, before.bytes, after, max)
             .map_err(|OverShare| PutRefusal::User { uid, max })?;
         // Nothing below can fail, so a commit is added as a whole or not at all.
+        let committed = self.committed.entry(proc.clone()).or_default();
+        if self.shared.contains(proc) {
+            // The proc may have joined a group before it committed anything.
+            committed.audience = PutVisibility::Group;
+        }
         committed.uid = uid;
         committed.local.extend(local);
         committed.remote.extend(remote);

@@ -447,6 +447,46 @@ fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
 }
 
 #[test]
+fn preemptions_of_one_moment_have_checkpoints_of_their_own() {
+    let mut stage = Stage::new(StateSettings::default());
+    let mut names = BTreeSet::new();
+    for rank in 1..=2 {
+        let methods = methods(&[by_event(-3500)]);
+        stage.control(rank, &[], &[yes(key::PMIX_JOB_CTRL_PREEMPTIBLE), methods]);
+        let targets = [proc(u32::try_from(rank).unwrap())];
+        let begun = stage.control(0, &targets, &[text(PREEMPT, "terminate")]);
+        let name = |action: &Action| match action {
+            Action::Chain { event, .. } => event
+                .infos
+                .value_of(key::PMIX_JOB_CTRL_CHECKPOINT)
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            _ => None,
+        };
+        names.extend(begun.iter().find_map(name));
+    }
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn chosen_name_of_generated_form_refuses_no_later_request() {
+    let mut stage = Stage::new(StateSettings::default());
+    // The second request would be named so.
+    stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE), named("peal-2")]);
+    for _ in 0..2 {
+        let begun = stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE)]);
+        assert_eq!(asked_of_host(&begun).len(), 1, "{begun:?}");
+    }
+    let mut names: Vec<String> = stage
+        .states(OWNER)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["peal-2", "peal-3", "peal-4"]);
+}
+
+#[test]
 fn own_requests_can_be_cancelled_before_they_go_too_far() {
     let mut stage = Stage::new(StateSettings::default());
     stage.control(0, &[], &[methods(&[by_event(-3500)])]);

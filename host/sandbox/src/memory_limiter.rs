@@ -99,10 +99,23 @@ pub(crate) struct MemoryLimiter {
 struct Growths {
     /// Growths requested so far.
     requested: u32,
-    /// Indexes of those refused because of other instances.
+    /// Indexes of those that a replay might grant: refused because of other instances or of the
+    /// system, or above their maximum.
     refused: Vec<u32>,
     /// Indexes of those to be refused, in a replay.
     script: Vec<u32>,
+    /// Bytes of the last one, if it was granted.
+    granted: usize,
+}
+
+impl Growths {
+    /// Returns the index of the next growth.
+    fn number(&mut self) -> u32 {
+        let number = self.requested;
+        self.requested = number.saturating_add(1);
+        self.granted = 0;
+        number
+    }
 }
 
 impl MemoryLimiter {
@@ -128,10 +141,9 @@ impl MemoryLimiter {
     }
 
     /// Accounts for a growth. Returns false if it is refused. Memories and tables never shrink, so
-    /// it is enough to add. A growth that is granted here and then fails stays counted.
+    /// it is enough to add, and to take back a growth that fails.
     fn grow(&mut self, by: usize) -> bool {
-        let number = self.growths.requested;
-        self.growths.requested = number.saturating_add(1);
+        let number = self.growths.number();
         let granted = if self.growths.script.contains(&number) {
             Err(self.refusal())
         } else {
@@ -145,7 +157,25 @@ impl MemoryLimiter {
         // A granted growth does not erase an earlier refusal, because of which the guest may still
         // fail.
         self.refused = granted.err().or(self.refused);
+        if granted.is_ok() {
+            self.growths.granted = by;
+        }
         granted.is_ok()
+    }
+
+    /// Accounts for a growth to this size of a memory or table with this maximum. wasmtime would let
+    /// a growth above the maximum fail after it was granted.
+    fn grow_to(&mut self, by: usize, size: usize, maximum: Option<usize>) -> bool {
+        // The own bound comes first: a memory that declares no maximum has one of 4 GiB.
+        let is_within_bound = self.used.saturating_add(by) <= self.most;
+        if is_within_bound && maximum.is_some_and(|maximum| size > maximum) {
+            // The maximum of a table may be that of the engine's pool, and a replay may have no
+            // pool.
+            let number = self.growths.number();
+            self.growths.refused.push(number);
+            return false;
+        }
+        self.grow(by)
     }
 
     /// Returns the refusal for a growth that was refused in the recorded call.
@@ -162,8 +192,7 @@ impl MemoryLimiter {
         self.growths.script = refused.to_vec();
     }
 
-    /// Takes the indexes of the growths that were refused because of other instances in the call
-    /// that ended.
+    /// Takes the indexes of the growths that a replay of the call that ended has to refuse.
     pub(crate) fn take_growths(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.growths).refused
     }
@@ -199,6 +228,11 @@ impl MemoryLimiter {
         self.growths
             .refused
             .extend(self.growths.requested.checked_sub(1));
+        let granted = std::mem::take(&mut self.growths.granted);
+        self.used = self.used.saturating_sub(granted);
+        self.shared
+            .iter()
+            .for_each(|budget| budget.give_back(granted));
         // The failed growth may have been granted first, so no refusal is known yet.
         self.refused.get_or_insert(BudgetExceeded {
             limit: LimitKind::Memory,
@@ -221,9 +255,9 @@ impl ResourceLimiter for MemoryLimiter {
         &mut self,
         current: usize,
         desired: usize,
-        _: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(self.grow(desired.saturating_sub(current)))
+        Ok(self.grow_to(desired.saturating_sub(current), desired, maximum))
     }
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -235,13 +269,12 @@ impl ResourceLimiter for MemoryLimiter {
         &mut self,
         current: usize,
         desired: usize,
-        _: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(self.grow(
-            desired
-                .saturating_sub(current)
-                .saturating_mul(size_of::<usize>()),
-        ))
+        let by = desired
+            .saturating_sub(current)
+            .saturating_mul(size_of::<usize>());
+        Ok(self.grow_to(by, desired, maximum))
     }
 
     fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -323,5 +356,25 @@ mod tests {
         assert!(two.grow(10));
         drop(two);
         assert_eq!((module.used(), tenant.used()), (0, 0));
+    }
+
+    #[test]
+    fn failed_growths_are_not_counted_but_recorded() {
+        let module = Arc::new(Budget::new(LimitKind::TotalMemory, 1000));
+        let mut tally = MemoryLimiter::new(1000, vec![module.clone()]);
+        assert!(tally.memory_growing(0, 100, Some(300)).unwrap());
+        assert!(!tally.memory_growing(100, 301, Some(300)).unwrap());
+        assert!(!tally.table_growing(0, 2, Some(1)).unwrap());
+        assert_eq!(tally.take_refused(), None, "no limit was exceeded");
+        assert!(!tally.memory_growing(100, 2000, Some(300)).unwrap());
+        assert!(tally.take_refused().is_some());
+        assert!(tally.memory_growing(100, 300, Some(300)).unwrap());
+        let failure = || wasmtime::Error::msg("no memory is left");
+        tally.memory_grow_failed(failure()).unwrap();
+        assert_eq!((tally.used(), module.used()), (100, 100));
+        assert_eq!(tally.take_growths(), [1, 2, 4]);
+        assert!(tally.take_refused().is_some());
+        drop(tally);
+        assert_eq!(module.used(), 0);
     }
 }

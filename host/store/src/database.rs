@@ -139,10 +139,7 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let path = &std::path::absolute(path).map_err(|source| StoreError::Create {
-            path: path.to_owned(),
-            source,
-        })?;
+        let path = &path_checks::resolved_path(path)?;
         let connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
         layout::check(&connection, path, required)?;

@@ -20,6 +20,25 @@ const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", AUDIT_JOURNAL_SUFFIX];
 
 /// Returns the resolved path of a store, if no other user can replace a directory above it.
 pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
+    let resolved = resolved_path(path)?;
+    // A user who can rename any directory above could replace the whole path below it.
+    for above in resolved.ancestors().skip(1) {
+        let found = above.metadata().map_err(|source| StoreError::Create {
+            path: path.to_owned(),
+            source,
+        })?;
+        // In a sticky directory other users can add files, which `check_files` refuses, but cannot
+        // replace those of the store.
+        let closed = found.mode() & WRITE_BY_OTHERS == 0 || found.mode() & STICKY != 0;
+        if !is_trusted(&found) || !closed {
+            return Err(exposed(path, above, &found));
+        }
+    }
+    Ok(resolved)
+}
+
+/// Returns the path of a file with its directory resolved. SQLite refuses links in the whole path.
+pub(crate) fn resolved_path(path: &Path) -> Result<PathBuf, StoreError> {
     let of = |source| StoreError::Create {
         path: path.to_owned(),
         source,
@@ -32,18 +51,7 @@ pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
         .parent()
         .filter(|dir| !dir.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let dir = dir.canonicalize().map_err(of)?;
-    // A user who can rename any directory above could replace the whole path below it.
-    for above in dir.ancestors() {
-        let found = above.metadata().map_err(of)?;
-        // In a sticky directory other users can add files, which `check_files` refuses, but cannot
-        // replace those of the store.
-        let closed = found.mode() & WRITE_BY_OTHERS == 0 || found.mode() & STICKY != 0;
-        if !is_trusted(&found) || !closed {
-            return Err(exposed(path, above, &found));
-        }
-    }
-    Ok(dir.join(name))
+    Ok(dir.canonicalize().map_err(of)?.join(name))
 }
 
 /// Refuses files of a store that another user made or can write, and paths that are not files.

@@ -424,11 +424,13 @@ fn rows(
         .into_iter()
         .for_each(|uid| only("uid = ?", number(uid.into())));
     if let Some(outcome) = &filter.outcome {
+        // Not by `like`, which ignores case and knows wildcards.
         only(
-            "(outcome = ? or outcome like ?)",
+            "(outcome = ? or substr(outcome, 1, length(?)) = ?)",
             Value::Text(outcome.clone()),
         );
-        values.push(Value::Text(format!("{outcome}:%")));
+        let beginning = Value::Text(format!("{outcome}:"));
+        values.extend([beginning.clone(), beginning]);
     }
     if !filter.kinds.is_empty() {
         wanted.push(format!(
@@ -462,4 +464,75 @@ fn rows(
         })
     })?;
     rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn settings() -> TrailSettings {
+        TrailSettings {
+            max_bytes: 1 << 24,
+            durability: DatabaseDurability::Process,
+            lasting: &[],
+        }
+    }
+
+    #[test]
+    fn trail_below_linked_directory_opens_to_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        std::fs::create_dir(&real).unwrap();
+        let link = dir.path().join("link");
+        symlink(&real, &link).unwrap();
+        let path = link.join("audit.db");
+        drop(Trail::open(&path, settings()).unwrap());
+        let trail = Trail::open_to_read(&path).unwrap();
+        assert_eq!(trail.path(), real.canonicalize().unwrap().join("audit.db"));
+        // As in a server, the file itself may not be a link.
+        let linked = dir.path().join("linked.db");
+        symlink(real.join("audit.db"), &linked).unwrap();
+        Trail::open_to_read(&linked).unwrap_err();
+    }
+
+    #[test]
+    fn rows_by_outcome_equal_those_that_the_filter_matches() {
+        let dir = tempfile::tempdir().unwrap();
+        let trail = Trail::open(&dir.path().join("audit.db"), settings()).unwrap();
+        let row = |(seq, outcome): (u64, &str)| TrailRow {
+            seq,
+            at: 0,
+            kind: "call".to_owned(),
+            module: None,
+            job: None,
+            uid: None,
+            outcome: Some(outcome.to_owned()),
+            body: Vec::new(),
+            hash: [0; 32],
+        };
+        let outcomes = [
+            "deny", "deny:x", "Deny:x", "de_y:x", "d%", "d%:x", "denied", "\u{fc}:x",
+        ];
+        let rows: Vec<TrailRow> = (1..).zip(outcomes).map(row).collect();
+        let head = Seal {
+            seq: 8,
+            at: 0,
+            hash: [0; 32],
+            signature: Vec::new(),
+        };
+        trail.append(&rows, &[], &head, None).unwrap();
+        for outcome in ["deny", "Deny", "DENY", "de_y", "d%", "%", "\u{fc}"] {
+            let filter = Filter {
+                outcome: Some(outcome.to_owned()),
+                ..Filter::default()
+            };
+            let matching: Vec<TrailRow> = rows
+                .iter()
+                .filter(|row| filter.matches(row))
+                .cloned()
+                .collect();
+            assert_eq!(trail.rows(&filter, 10).unwrap(), matching, "{outcome}");
+        }
+    }
 }

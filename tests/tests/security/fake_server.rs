@@ -1,10 +1,12 @@
 //! Invalid input to Peal's client. A server refuses, sends invalid, late or no answers, floods, or
 //! disconnects. The client loses at most the request or the connection, and raises an internal
 //! event if no request is concerned.
-use peal_client::{Call, Client, ClientError, ClientSettings, Handler, HandlerOutcome};
+use peal_client::{
+    Call, Client, ClientError, ClientSettings, Handler, HandlerOutcome, Invited, Join,
+};
 use peal_model::{
-    CommandCode, Event, Info, KeyName, Proc, Query, Range, RankData, Reply, Request, Scope, Status,
-    Value, code, key,
+    CommandCode, Event, Info, KeyName, Nspace, Proc, Query, Range, Rank, RankData, Reply, Request,
+    Scope, Status, Value, code, key,
 };
 use peal_tests::{
     fake_server::{FakeServer, deceived, granted, listen},
@@ -737,4 +739,55 @@ async fn clones_are_one_client() {
     let error = clone.get(&me, KeyName("test.key"), &[]).await.unwrap_err();
     assert!(matches!(error, ClientError::NoConnection { .. }), "{error}");
     assert_eq!(soon("the connection is closed", server.next()).await, None);
+}
+
+fn invited() -> Invited {
+    Invited {
+        group: "crew".to_owned(),
+        leader: Proc::new(Nspace::new("leader").unwrap(), Rank(0)),
+        leader_infos: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn join_after_refused_registration_registers_again() {
+    let (client, mut server) = deceived(ClientSettings::default()).await;
+    let invited = invited();
+    for _ in 0..2 {
+        let join = client.group_join(&invited, Join::new());
+        let serve = async {
+            let (tag, request) = server.hear().await;
+            let refusal = Reply::Status(code::PMIX_ERR_OUT_OF_RESOURCE);
+            server.answer(tag, request.command(), &refusal).await;
+            request.command()
+        };
+        let (joined, heard) = soon("it is refused", async { tokio::join!(join, serve) }).await;
+        let error = joined.unwrap_err();
+        assert_eq!(error.status(), code::PMIX_ERR_OUT_OF_RESOURCE, "{error}");
+        assert_eq!(heard, CommandCode::RegisterEvents);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn join_that_times_out_says_so_though_decline_is_refused() {
+    let (client, mut server) = deceived(ClientSettings::default()).await;
+    let client = client.within(Duration::from_secs(1));
+    let invited = invited();
+    let join = client.group_join(&invited, Join::new());
+    let serve = async {
+        let registered = server.grant().await.command();
+        let accepted = server.grant().await.command();
+        assert_eq!(
+            [registered, accepted],
+            [CommandCode::RegisterEvents, CommandCode::Notify]
+        );
+        let (tag, decline) = server.hear().await;
+        let refusal = Reply::Status(code::PMIX_ERR_NO_PERMISSIONS);
+        server.answer(tag, decline.command(), &refusal).await;
+        decline.command()
+    };
+    let (joined, declined) = soon("the join ends", async { tokio::join!(join, serve) }).await;
+    assert_eq!(declined, CommandCode::Notify);
+    let error = joined.unwrap_err();
+    assert!(matches!(error, ClientError::NotJoined { .. }), "{error}");
 }

@@ -19,8 +19,6 @@ use std::{process::ExitCode, time::Duration};
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for requests without a limit.
 const NO_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
-/// Time limit of the disconnect at the end.
-const LEAVE: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub fn run(command: CtlCommand) -> Result<ExitCode> {
@@ -142,9 +140,9 @@ async fn act_on(control: Control, act: CtlAct, follow: WaitExtent) -> Result<Exi
     let outcome = asking
         .wait(&progress, work)
         .await
-        .unwrap_or_else(|| Ok(CtlResult::late()))?;
+        .unwrap_or_else(|| Ok(CtlResult::late()));
     asking.leave().await;
-    outcome.print(what, id.as_deref(), json)
+    outcome?.print(what, id.as_deref(), json)
 }
 
 async fn cancel(args: CtlCancel) -> Result<ExitCode> {
@@ -156,6 +154,16 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
     };
     let json = options.json;
     let asking = ToolRequest::begin(options, WaitExtent::Done).await?;
+    let ended = cancel_each(&asking, which, json).await;
+    asking.leave().await;
+    ended
+}
+
+async fn cancel_each(
+    asking: &ToolRequest,
+    which: Vec<RequestSelector>,
+    json: bool,
+) -> Result<ExitCode> {
     let progress = Progress::default();
     let mut ended = ExitCode::SUCCESS;
     for which in which {
@@ -177,7 +185,6 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
         // A later success must not hide an earlier failure.
         ended = if one == ExitCode::SUCCESS { ended } else { one };
     }
-    asking.leave().await;
     Ok(ended)
 }
 
@@ -232,8 +239,7 @@ impl ToolRequest {
             .ok()
     }
 
-    /// Disconnects. Errors are ignored, since the request has its answer or its time-out.
     async fn leave(self) {
-        let _ = self.tool.within(LEAVE).finalize().await;
+        tool::leave(&self.tool).await;
     }
 }

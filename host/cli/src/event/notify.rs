@@ -66,10 +66,9 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         range,
         infos,
     };
-    tool.notify(code, range, event.infos.clone())
-        .await
-        .or_else(refused)?;
-    tool.finalize().await?;
+    let notified = tool.notify(code, range, event.infos.clone()).await;
+    tool::leave(&tool).await;
+    notified.or_else(refused)?;
     let seen = WatchedEvent::of(&event);
     let form = if json {
         EventFormat::Json

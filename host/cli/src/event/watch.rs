@@ -17,7 +17,6 @@ use peal_wire::ServerUri;
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
-    time::Duration,
 };
 use tokio::{
     io::AsyncWriteExt,
@@ -27,9 +26,6 @@ use tokio::{
 
 /// Capacity of the queue of events to print; a full queue makes the source wait.
 const MAX_QUEUED_ITEMS: usize = 256;
-
-/// Time limit of the disconnect at the end.
-const LEAVE: Duration = Duration::from_secs(2);
 
 /// Item of the queue to print.
 enum WatchItem {
@@ -82,9 +78,8 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         _ = signals.0.recv() => Ok(()),
         _ = signals.1.recv() => Ok(()),
     };
-    if let (Some(tool), Ok(())) = (tool, &printed) {
-        // Errors are ignored here: the server may be lost.
-        let _ = tool.within(LEAVE).finalize().await;
+    if let Some(tool) = tool {
+        tool::leave(&tool).await;
     }
     printed.map(|()| ExitCode::SUCCESS)
 }
@@ -177,8 +172,6 @@ async fn as_tool(
         }
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
-    tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server)
-        .await?;
     let handler = Handler::native(move |call| {
         if !is_own(call.event()) {
             let _ = tell.blocking_send(WatchItem::Event(Box::new(WatchedEvent::of(call.event()))));
@@ -188,7 +181,15 @@ async fn as_tool(
     // By default the client registers for job-specific events only (RFC 0002).
     let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL]
         .map(|key| Info::new(key, Value::Bool(true)));
-    tool.register(codes, &both, handler).await?;
+    let registered = async {
+        tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server)
+            .await?;
+        tool.register(codes, &both, handler).await
+    };
+    if let Err(error) = registered.await {
+        tool::leave(&tool).await;
+        return Err(error.into());
+    }
     Ok(tool)
 }
 

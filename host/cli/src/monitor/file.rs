@@ -40,18 +40,16 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
     };
     // The handler is registered before the monitoring starts: an alert may come at once.
     let mut listening = EventListener::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
-    if let Err(error) = listening
-        .tool
-        .watch(MonitorRequest::file(&path, sign, time, drops))
-        .await
-    {
-        return refused(error);
-    }
-    listening
-        .print(Some(count), |event| {
-            Ok(print::whole(&WatchedEvent::of(event), form)?)
-        })
-        .await?;
+    let request = MonitorRequest::file(&path, sign, time, drops);
+    let ended = match listening.tool.watch(request).await {
+        Ok(_) => listening
+            .print(Some(count), |event| {
+                Ok(print::whole(&WatchedEvent::of(event), form)?)
+            })
+            .await
+            .map(|()| ExitCode::SUCCESS),
+        Err(error) => refused(error),
+    };
     listening.leave().await;
-    Ok(ExitCode::SUCCESS)
+    ended
 }

@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Result, bail};
 use peal_client::{ClientError, Handler, HandlerOutcome, Tool, reasons};
 use peal_model::{Event, Range, Status, code};
-use std::{io, process::ExitCode, time::Duration};
+use std::{io, process::ExitCode};
 use tokio::{
     io::AsyncWriteExt,
     signal::unix::{SignalKind, signal},
@@ -19,8 +19,6 @@ use tokio::{
 
 /// Exit status if the server refuses.
 const REFUSED: u8 = 1;
-/// Time limit of the disconnect at the end.
-const LEAVE: Duration = Duration::from_secs(2);
 /// Capacity of the queue of events to print; a full queue makes the handler wait.
 const MAX_QUEUED_EVENTS: usize = 256;
 
@@ -50,8 +48,11 @@ impl EventListener {
             let _ = tell.blocking_send(call.event().clone());
             HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
-        tool.register(&[code, code::PMIX_ERR_LOST_CONNECTION], &[], handler)
-            .await?;
+        let codes = [code, code::PMIX_ERR_LOST_CONNECTION];
+        if let Err(error) = tool.register(&codes, &[], handler).await {
+            tool::leave(&tool).await;
+            return Err(error.into());
+        }
         Ok(EventListener { tool, events })
     }
 
@@ -88,9 +89,9 @@ impl EventListener {
         Ok(())
     }
 
-    /// Disconnects, which ends the monitoring. Errors are ignored, since the server may be lost.
+    /// Disconnects, which ends the monitoring.
     async fn leave(self) {
-        let _ = self.tool.within(LEAVE).finalize().await;
+        tool::leave(&self.tool).await;
     }
 }
 

@@ -43,24 +43,28 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
     wanted.extend((!procs.is_empty()).then_some(UsageSubject::Procs(procs)));
     // Before the monitors start, so that the first report is not missed.
     let mut listening = EventListener::begin(server, code::PMIX_MONITOR_RESUSAGE_UPDATE).await?;
-    let mut usage = Vec::new();
-    for of in wanted {
-        let watch = MonitorRequest::usage(of);
-        let watch = rate.map_or_else(|| watch.clone(), |rate| watch.clone().at_rate(rate));
-        match listening.tool.watch(watch).await {
-            Ok(infos) => usage.extend(infos),
-            Err(error) => return refused(error),
+    let printed = async {
+        let mut usage = Vec::new();
+        for of in wanted {
+            let watch = MonitorRequest::usage(of);
+            let watch = rate.map_or_else(|| watch.clone(), |rate| watch.clone().at_rate(rate));
+            match listening.tool.watch(watch).await {
+                Ok(infos) => usage.extend(infos),
+                Err(error) => return refused(error),
+            }
         }
-    }
-    if rate.is_some() {
-        listening
-            .print(count, |event| shown(&event.infos, json))
-            .await?;
-    } else {
-        written(&shown(&usage, json)?).await?;
-    }
+        if rate.is_some() {
+            listening
+                .print(count, |event| shown(&event.infos, json))
+                .await?;
+        } else {
+            written(&shown(&usage, json)?).await?;
+        }
+        Ok(ExitCode::SUCCESS)
+    };
+    let ended = printed.await;
     listening.leave().await;
-    Ok(ExitCode::SUCCESS)
+    ended
 }
 
 /// Formats the infos, with the last line end.

@@ -153,7 +153,9 @@ impl Client {
             }
             if timeout_at(deadline, joining.changed()).await.is_err() {
                 // The leader must not form the group with a member that no longer waits.
-                self.group_decline(invited).await?;
+                if let Err(error) = self.group_decline(invited).await {
+                    tracing::warn!(%error, "leader not told that the invitation is declined");
+                }
                 return Err(ClientError::NotJoined {
                     group,
                     leader: invited.leader.clone(),

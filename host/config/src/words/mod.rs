@@ -249,9 +249,9 @@ fn timeval(text: &str) -> Result<Value, String> {
     let wanted = || "seconds and six digits of microseconds are wanted, as in 5.000001".to_owned();
     let (seconds, microseconds) = text
         .split_once('.')
-        // A client may send a million microseconds or more, which `value_text` writes with seven
-        // digits.
-        .filter(|split| split.1.len() >= 6)
+        .filter(|(_, digits)| {
+            digits.len() == 6 && digits.bytes().all(|digit| digit.is_ascii_digit())
+        })
         .ok_or_else(wanted)?;
     let number = |text: &str| text.parse::<i64>().map_err(|_| wanted());
     Ok(Value::Timeval {
@@ -345,6 +345,21 @@ mod tests {
         for wrong in ["a", ":1", "a:", "a:x", "a:-1", "a:4294967295"] {
             assert!(proc(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn timeval_has_six_digits_of_microseconds() {
+        let read = |text: &str| value("timeval", text);
+        let timeval = |seconds, microseconds| Value::Timeval {
+            seconds,
+            microseconds,
+        };
+        assert_eq!(read("5.000001"), Ok(timeval(5, 1)));
+        assert_eq!(read("-5.123456"), Ok(timeval(-5, 123_456)));
+        for wrong in ["5", "5.", "5.1", "5.1234567", "5.-00001", "5.+00001"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(value_text(&timeval(5, 1_234_567)), None);
     }
 
     #[test]

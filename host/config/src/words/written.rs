@@ -28,7 +28,8 @@ pub fn value_text(of: &Value) -> Option<(&'static str, String)> {
         // With leading zeros: `timeval` reads the digits as a number of microseconds.
         Value::Timeval {
             seconds,
-            microseconds,
+            // A value of a C program may have any number here.
+            microseconds: microseconds @ 0..1_000_000,
         } => ("timeval", format!("{seconds}.{microseconds:06}")),
         Value::Status(status) => ("status", status_text(*status)),
         Value::Proc(proc) => ("proc", proc_text(proc)?),

@@ -91,6 +91,15 @@ impl CoordinatorState {
         }
     }
 
+    /// Forgets everything but the count of context ids, before a takeover. Procs may have ids that
+    /// this server assigned when it was not the coordinator.
+    pub(super) fn reset(&mut self) {
+        *self = CoordinatorState {
+            next_context: self.next_context,
+            ..CoordinatorState::new(self.me)
+        };
+    }
+
     fn take_actions(&mut self) -> Vec<CoordinatorAction> {
         std::mem::take(&mut self.decided)
     }

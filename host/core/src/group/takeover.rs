@@ -77,7 +77,7 @@ impl Groups {
         // A server may be lost after its report. Its jobs and calls must not return with it.
         reports.retain(|server, _| self.servers.contains(server));
         // Decisions of the lost coordinator come from the reports.
-        self.state = CoordinatorState::new(self.me);
+        self.state.reset();
         for (server, report) in &reports {
             for (nspace, (facts, ended)) in &report.jobs {
                 self.directory.add(nspace.clone(), *server, *facts);

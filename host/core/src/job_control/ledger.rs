@@ -299,8 +299,11 @@ impl JobControlLedger {
         name: Option<String>,
         entry: impl FnOnce(String) -> LedgerEntry,
     ) -> Result<ControlId, JobControlError> {
-        let id = ControlId(self.next + 1);
-        let entry = entry(name.unwrap_or_else(|| format!("peal-{}", id.0)));
+        let (id, name) = match name {
+            Some(name) => (self.next_id(), name),
+            None => self.generate_name(),
+        };
+        let entry = entry(name);
         // A denied request has ended already, so it takes no room from open ones.
         if entry.is_open() {
             let open = || self.entries.values().filter(|other| other.is_open());
@@ -321,6 +324,29 @@ impl JobControlLedger {
         self.entries.insert(id, entry);
         self.forget_oldest();
         Ok(id)
+    }
+
+    /// Returns an id that no request has had. Later requests have this id or higher ones.
+    pub(crate) fn next_id(&self) -> ControlId {
+        ControlId(self.next + 1)
+    }
+
+    /// Returns the next id whose generated name no known request has: a requester may have chosen a
+    /// name of the same form.
+    fn generate_name(&self) -> (ControlId, String) {
+        let known: BTreeSet<&str> = self
+            .entries
+            .values()
+            .map(|entry| entry.name.as_str())
+            .collect();
+        let mut id = self.next_id();
+        loop {
+            let name = format!("peal-{}", id.0);
+            if !known.contains(name.as_str()) {
+                return (id, name);
+            }
+            id.0 += 1;
+        }
     }
 
     fn forget_oldest(&mut self) {

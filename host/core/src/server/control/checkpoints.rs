@@ -87,7 +87,8 @@ impl JobControlRequests {
             methods.filter(|(_, methods)| !methods.is_empty()).collect();
         let unprepared = methods.len() < targets.len();
         let grace = grace.unwrap_or(ctx.settings.preempt_grace);
-        let name = format!("preempt-{}", given.by.at.0);
+        // The time alone is the same for two preemptions within one millisecond.
+        let name = format!("preempt-{}-{}", given.by.at.0, self.ledger.next_id().0);
         let deadline = given.by.at + grace;
         let (checkpoint, triggers) =
             Checkpoint::begin(name, methods, |proc| ctx.clients.has_ended(proc), deadline);
