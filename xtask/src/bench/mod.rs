@@ -95,7 +95,7 @@ pub enum Group {
     Monitor,
     /// The memory of the server per connected client
     Memory,
-    /// What the trace costs, beside a server without it
+    /// Cost of the trace, beside a server without it
     Trace,
     /// The work of a user while another one attacks the server; only as root
     Attack,
