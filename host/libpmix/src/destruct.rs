@@ -4,7 +4,8 @@ use crate::{
     abi::{
         CApp, CByteObject, CCoord, CCpuset, CDataArray, CDataBuffer, CDevice, CDeviceDistance,
         CDiskStats, CEndpoint, CEnvar, CFabric, CGeometry, CInfo, CNetStats, CNodePid, CNodeStats,
-        CPdata, CProc, CProcInfo, CProcStats, CQuery, CRegattr, CResourceUnit, CTopology, CValue,
+        CPdata, CProc, CProcInfo, CProcStats, CQuery, CRegattr, CRegex2, CResourceUnit, CTopology,
+        CValue,
     },
     convert::element::{self, Storage},
     hwloc, memory,
@@ -141,6 +142,7 @@ destructors! {
     CApp { pointer(cmd), argv(argv), argv(env), pointer(cwd), array(info, ninfo) }
     CQuery { argv(keys), array(qualifiers, nqual) }
     CRegattr { pointer(name), argv(description) }
+    CRegex2 { pointer(r#type), pointer(bytes) }
     CFabric { pointer(name), array(info, ninfo) }
     CCoord { array(coord, dims) }
     CGeometry { pointer(uuid), pointer(osname), array(coordinates, ncoords) }
@@ -284,7 +286,7 @@ unsafe impl Destruct for CDataArray {
 ///
 /// `at` points to an element of the data type, as it lies in an array, and is as
 /// [`Destruct::destruct`] demands.
-unsafe fn destruct_element(data_type: DataType, at: *mut c_void) {
+pub(crate) unsafe fn destruct_element(data_type: DataType, at: *mut c_void) {
     macro_rules! destruct {
         ($type:ty) => {
             // SAFETY: the caller guarantees that an element of the data type, which is this C type,
@@ -321,6 +323,7 @@ unsafe fn destruct_element(data_type: DataType, at: *mut c_void) {
         dt::PMIX_DATA_BUFFER => destruct!(CDataBuffer),
         dt::PMIX_DEVICE => destruct!(CDevice),
         dt::PMIX_NODE_PID => destruct!(CNodePid),
+        dt::PMIX_REGEX2 => destruct!(CRegex2),
         // The others are numbers, or structures of numbers.
         _ => {}
     }

@@ -35,10 +35,12 @@ struct Support {
 #[derive(Debug)]
 pub(crate) struct HwlocLibrary {
     bitmap_alloc: unsafe extern "C" fn() -> *mut c_void,
+    bitmap_dup: unsafe extern "C" fn(*const c_void) -> *mut c_void,
     bitmap_free: unsafe extern "C" fn(*mut c_void),
     bitmap_list_asprintf: unsafe extern "C" fn(*mut *mut c_char, *const c_void) -> c_int,
     bitmap_list_sscanf: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
     topology_init: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
+    topology_dup: unsafe extern "C" fn(*mut *mut c_void, *mut c_void) -> c_int,
     topology_destroy: unsafe extern "C" fn(*mut c_void),
     topology_load: unsafe extern "C" fn(*mut c_void) -> c_int,
     topology_set_flags: unsafe extern "C" fn(*mut c_void, c_ulong) -> c_int,
@@ -83,10 +85,12 @@ fn load() -> Option<HwlocLibrary> {
     }
     Some(functions!(
         bitmap_alloc,
+        bitmap_dup,
         bitmap_free,
         bitmap_list_asprintf,
         bitmap_list_sscanf,
         topology_init,
+        topology_dup,
         topology_destroy,
         topology_load,
         topology_set_flags,
@@ -140,6 +144,46 @@ impl HwlocLibrary {
             // SAFETY: the caller guarantees a topology.
             unsafe { (self.topology_destroy)(topology) };
         }
+    }
+
+    /// Copies a bitmap; null for null.
+    ///
+    /// # Safety
+    ///
+    /// `bitmap` is null or a bitmap of hwloc.
+    pub(crate) unsafe fn copy_bitmap(
+        &self,
+        bitmap: *const c_void,
+    ) -> Result<*mut c_void, ConvertError> {
+        if bitmap.is_null() {
+            return Ok(ptr::null_mut());
+        }
+        // SAFETY: the caller guarantees a bitmap.
+        let copy = unsafe { (self.bitmap_dup)(bitmap) };
+        if copy.is_null() {
+            return Err(ConvertError::Hwloc { what: "cpuset" });
+        }
+        Ok(copy)
+    }
+
+    /// Copies a topology; null for null.
+    ///
+    /// # Safety
+    ///
+    /// `topology` is null or a loaded topology of hwloc.
+    pub(crate) unsafe fn copy_topology(
+        &self,
+        topology: *mut c_void,
+    ) -> Result<*mut c_void, ConvertError> {
+        if topology.is_null() {
+            return Ok(ptr::null_mut());
+        }
+        let mut copy = ptr::null_mut();
+        // SAFETY: the caller guarantees a topology; hwloc writes another one to the pointer.
+        if unsafe { (self.topology_dup)(&mut copy, topology) } != 0 {
+            return Err(ConvertError::Hwloc { what: "topology" });
+        }
+        Ok(copy)
     }
 
     /// Returns the list form of a bitmap, such as `0-3,8`.

@@ -11,6 +11,7 @@
 //! | [`border`] | runs the body of every exported function: panics and results become statuses |
 //! | [`convert`] | C values to the model and back, bounded and copied |
 //! | [`destruct`] | destructors of the C structures |
+//! | [`duplicate`] | copies of C structures with all that they own |
 //! | [`heap_array`] | arrays in the C heap that free themselves unless a caller gets them |
 //! | [`memory`] | `malloc`, `free` and copies in the C heap |
 //! | `hwloc` | hwloc's library, loaded when a cpuset or topology needs it |
@@ -51,6 +52,7 @@ pub mod border;
 pub mod client;
 pub mod convert;
 pub mod destruct;
+pub mod duplicate;
 pub mod heap_array;
 mod hwloc;
 pub mod memory;

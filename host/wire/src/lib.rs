@@ -46,6 +46,7 @@
 mod codec;
 mod dialect;
 mod error;
+mod field;
 mod flex;
 mod frame;
 #[cfg(feature = "fuzz")]
@@ -73,6 +74,7 @@ pub use dialect::{
     UntypedArray,
 };
 pub use error::WireError;
+pub use field::PackedField;
 pub use frame::{Frame, FrameDecoder, Header, Tag};
 pub use handshake::{Hello, HelloDecoder};
 pub use limits::DecodeLimits;

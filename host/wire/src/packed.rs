@@ -75,9 +75,7 @@ impl<'a> MessageReader<'a> {
         expected: DataType,
         expected_count: u64,
     ) -> Result<(), WireError> {
-        self.described(dt::PMIX_INT32)?;
-        let count: i32 = self.signed("count of a field")?;
-        self.described(expected)?;
+        let count = self.open_header(expected)?;
         // A negative count equals no expected number, so it is refused here, too.
         if u64::try_from(count) != Ok(expected_count) {
             return Err(WireError::Count {
@@ -87,6 +85,14 @@ impl<'a> MessageReader<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Reads the count of a field, whatever it is, and the type in a described buffer.
+    pub(crate) fn open_header(&mut self, expected: DataType) -> Result<i32, WireError> {
+        self.described(dt::PMIX_INT32)?;
+        let count = self.signed("count of a field")?;
+        self.described(expected)?;
+        Ok(count)
     }
 
     fn described(&mut self, expected: DataType) -> Result<(), WireError> {

@@ -84,6 +84,11 @@ impl<'a> MessageReader<'a> {
         self.data.is_empty()
     }
 
+    /// Returns the number of bytes that were not read.
+    pub(crate) fn left(&self) -> usize {
+        self.data.len()
+    }
+
     /// Returns an error unless everything was read.
     pub(crate) fn finish(&self, part: &'static str) -> Result<(), WireError> {
         match self.data.len() {

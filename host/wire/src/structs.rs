@@ -81,8 +81,14 @@ fn empty(r: &mut MessageReader<'_>, part: &'static str) -> Result<(), WireError>
 
 /// Reads a process id. Among the numbers of the operating system it alone is preceded by its type.
 pub(crate) fn pid(r: &mut MessageReader<'_>) -> Result<u32, WireError> {
+    pid_type(r)?;
+    r.unsigned("process id")
+}
+
+/// Reads the type before a process id, or before all of an array.
+pub(crate) fn pid_type(r: &mut MessageReader<'_>) -> Result<(), WireError> {
     match r.type_code()? {
-        dt::PMIX_UINT32 => r.unsigned("process id"),
+        dt::PMIX_UINT32 => Ok(()),
         found => Err(WireError::TypeMismatch {
             found,
             expected: dt::PMIX_UINT32,

@@ -73,15 +73,66 @@ fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
             limit: 0,
         });
     }
-    let read = |r: &mut MessageReader<'_>| untyped(r, element);
     let items = match element {
         // The count includes elements that the library does not write after one without a type.
         dt::PMIX_DATA_ARRAY if type_alone => {
+            let read = |r: &mut MessageReader<'_>| untyped(r, element);
             r.list_up_to("elements of an array", count, read, is_untyped)?
         }
-        _ => r.list("elements of an array", count, read)?,
+        // An empty array has not even what precedes all elements.
+        _ if count == 0 => Vec::new(),
+        _ => items(r, element, count)?,
     };
     Ok(DataArray::new(element, items)?)
+}
+
+/// Reads values of one type, as they follow each other in an array or field.
+///
+/// Process ids are preceded by their type once, and pointers are one byte, however many they are.
+pub(crate) fn items(
+    r: &mut MessageReader<'_>,
+    element: DataType,
+    count: u64,
+) -> Result<Vec<Value>, WireError> {
+    const WHAT: &str = "elements of an array";
+    r.codec().dialect.check_type(element)?;
+    match element {
+        dt::PMIX_PID => {
+            structs::pid_type(r)?;
+            r.list(WHAT, count, |r| r.unsigned("process id").map(Value::Pid))
+        }
+        dt::PMIX_POINTER => {
+            r.byte("pointer")?;
+            r.list_up_to(WHAT, count, |_| Ok(Value::Pointer), |_| true)
+        }
+        _ => r.list(WHAT, count, |r| untyped(r, element)),
+    }
+}
+
+/// Writes what [`items`] reads.
+pub(crate) fn put_items(
+    w: &mut MessageWriter<'_>,
+    element: DataType,
+    items: &[Value],
+) -> Result<(), WireError> {
+    w.codec().dialect.check_type(element)?;
+    match element {
+        dt::PMIX_PID => {
+            w.type_code(dt::PMIX_UINT32);
+            for item in items {
+                if let Value::Pid(pid) = item {
+                    w.unsigned(*pid);
+                }
+            }
+            Ok(())
+        }
+        dt::PMIX_POINTER => {
+            w.byte(1);
+            let left_out = items.len().saturating_sub(1) as u64;
+            w.codec().limits.check(LEFT_OUT, left_out, MOST_LEFT_OUT)
+        }
+        _ => items.iter().try_for_each(|item| put_untyped(w, item)),
+    }
 }
 
 /// Returns true if a value is an array of elements without a type.
@@ -115,10 +166,10 @@ fn put_array(w: &mut MessageWriter<'_>, array: &DataArray) -> Result<(), WireErr
     w.codec()
         .limits
         .check(LEFT_OUT, (items.len() - written) as u64, MOST_LEFT_OUT)?;
-    items
-        .iter()
-        .take(written)
-        .try_for_each(|item| put_untyped(w, item))
+    match items.get(..written) {
+        None | Some([]) => Ok(()),
+        Some(sent) => put_items(w, element, sent),
+    }
 }
 
 /// Reads a value of a given type.
@@ -146,7 +197,8 @@ fn read(r: &mut MessageReader<'_>, data_type: DataType) -> Result<Value, WireErr
         dt::PMIX_INT16 => Value::Int16(r.signed("PMIX_INT16")?),
         dt::PMIX_INT32 => Value::Int32(r.signed("PMIX_INT32")?),
         dt::PMIX_INT64 => Value::Int64(r.signed("PMIX_INT64")?),
-        dt::PMIX_UINT => Value::Uint(r.unsigned("PMIX_UINT")?),
+        // The C library sends it as it sends a PMIX_INT.
+        dt::PMIX_UINT => Value::Uint(r.signed::<i32>("PMIX_UINT")?.cast_unsigned()),
         dt::PMIX_UINT8 => Value::Uint8(r.byte("PMIX_UINT8")?),
         dt::PMIX_UINT16 => Value::Uint16(r.unsigned("PMIX_UINT16")?),
         dt::PMIX_UINT32 => Value::Uint32(r.unsigned("PMIX_UINT32")?),
@@ -241,7 +293,8 @@ fn write(w: &mut MessageWriter<'_>, value: &Value) -> Result<(), WireError> {
         Value::Int(n) | Value::Int32(n) => w.signed(*n),
         Value::Int64(n) => w.signed(*n),
         Value::Uint16(n) | Value::Locality(n) | Value::StorageAccessType(n) => w.unsigned(*n),
-        Value::Uint(n) | Value::Uint32(n) | Value::InfoDirectives(n) => w.unsigned(*n),
+        Value::Uint(n) => w.signed(n.cast_signed()),
+        Value::Uint32(n) | Value::InfoDirectives(n) => w.unsigned(*n),
         Value::Size(n)
         | Value::Uint64(n)
         | Value::Time(n)

@@ -19,6 +19,15 @@ pub struct CByteObject {
     pub size: usize,
 }
 
+/// `pmix_regex2_t`, since 7.0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CRegex2 {
+    pub r#type: *mut c_char,
+    pub bytes: *mut u8,
+    pub len: usize,
+}
+
 /// `pmix_envar_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

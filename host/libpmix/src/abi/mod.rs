@@ -26,7 +26,7 @@ pub use callbacks::{
 };
 pub use compound::{
     CApp, CByteObject, CDataArray, CDataBuffer, CEnvar, CFabric, CInfo, CPdata, CProc, CProcInfo,
-    CQuery, CRegattr,
+    CQuery, CRegattr, CRegex2,
 };
 pub use devices::{
     CCoord, CCpuset, CDevice, CDeviceDistance, CEndpoint, CGeometry, CNodePid, CResourceUnit,

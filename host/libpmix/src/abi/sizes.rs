@@ -3,7 +3,7 @@
 use super::{
     CApp, CByteObject, CCoord, CCpuset, CDataArray, CDataBuffer, CDevice, CDeviceDistance,
     CDiskStats, CEndpoint, CEnvar, CFabric, CGeometry, CInfo, CNetStats, CNodePid, CNodeStats,
-    CPdata, CProc, CProcInfo, CProcStats, CQuery, CRegattr, CResourceUnit, CServerModule,
+    CPdata, CProc, CProcInfo, CProcStats, CQuery, CRegattr, CRegex2, CResourceUnit, CServerModule,
     CServerModule61, CTopology, CValue,
 };
 
@@ -34,6 +34,7 @@ const _: () = {
     assert!(size_of::<CDevice>() == 24);
     assert!(size_of::<CResourceUnit>() == 16);
     assert!(size_of::<CNodePid>() == 16);
+    assert!(size_of::<CRegex2>() == 24);
     assert!(size_of::<CServerModule>() == 224);
     assert!(size_of::<CServerModule61>() == 256);
 };

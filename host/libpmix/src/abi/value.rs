@@ -3,8 +3,8 @@ use super::{
     CAllocDirective, CBool, CByteObject, CCoord, CCpuset, CDataArray, CDataBuffer, CDataRange,
     CDataType, CDevice, CDeviceDistance, CDeviceType, CDiskStats, CEndpoint, CEnvar, CGeometry,
     CJobState, CLinkState, CLocality, CNetStats, CNodePid, CNodeStats, CNspace, CPersistence,
-    CProc, CProcInfo, CProcState, CProcStats, CRank, CResourceBlockDirective, CResourceUnit,
-    CScope, CStatus, CTimeval, CTopology,
+    CProc, CProcInfo, CProcState, CProcStats, CRank, CRegex2, CResourceBlockDirective,
+    CResourceUnit, CScope, CStatus, CTimeval, CTopology,
 };
 use std::{
     ffi::{c_char, c_int, c_uint, c_void},
@@ -74,6 +74,7 @@ pub union CValueData {
     pub dbuf: *mut CDataBuffer,
     pub resunit: *mut CResourceUnit,
     pub nodepid: *mut CNodePid,
+    pub regex2: *mut CRegex2,
     pub pstats: *mut CProcStats,
     pub dkstats: *mut CDiskStats,
     pub netstats: *mut CNetStats,

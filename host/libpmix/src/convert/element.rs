@@ -2,8 +2,8 @@
 use crate::abi::{
     CApp, CByteObject, CCoord, CCpuset, CDataArray, CDataBuffer, CDevice, CDeviceDistance,
     CDiskStats, CEndpoint, CEnvar, CGeometry, CInfo, CNetStats, CNodePid, CNodeStats, CNspace,
-    CPdata, CProc, CProcInfo, CProcStats, CQuery, CRegattr, CResourceUnit, CTimeval, CTopology,
-    CValue,
+    CPdata, CProc, CProcInfo, CProcStats, CQuery, CRegattr, CRegex2, CResourceUnit, CTimeval,
+    CTopology, CValue,
 };
 use peal_model::{DataType, data_type as dt, number};
 use std::ffi::{c_char, c_void};
@@ -115,6 +115,7 @@ pub fn layout(data_type: DataType) -> Option<ElementLayout> {
         dt::PMIX_DEVICE => layouts!(Pointer CDevice),
         dt::PMIX_RESOURCE_UNIT => layouts!(Pointer CResourceUnit),
         dt::PMIX_NODE_PID => layouts!(Pointer CNodePid),
+        dt::PMIX_REGEX2 => layouts!(Pointer CRegex2),
         dt::PMIX_VALUE => layouts!(ArrayOnly CValue),
         dt::PMIX_APP => layouts!(ArrayOnly CApp),
         dt::PMIX_INFO => layouts!(ArrayOnly CInfo),

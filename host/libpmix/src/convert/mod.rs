@@ -22,8 +22,9 @@
 //! **What is lost.** `exit_code` of a proc info, disks and interfaces of node statistics, and the
 //! pointer of a `PMIX_POINTER` have no place in the model. `PMIX_REGEX` becomes a string, or a byte
 //! object if it is compressed. `PMIX_INFO_PERSISTENT` concerns the caller's memory and is dropped.
-//! `PMIX_PROC_STATS` and `PMIX_KVAL` are refused with `PMIX_ERR_NOT_SUPPORTED`: the model has no
-//! statistics of procs, and the C library keeps the structure of pairs private.
+//! `PMIX_PROC_STATS`, `PMIX_REGEX2` and `PMIX_KVAL` are refused with `PMIX_ERR_NOT_SUPPORTED`: the
+//! model has no statistics of procs and no expressions, and the C library keeps the structure of
+//! pairs private.
 
 mod bounds;
 mod devices;
@@ -40,10 +41,12 @@ pub use bounds::ReadBounds;
 pub use devices::CpusetList;
 pub use error::ConvertError;
 pub use structs::BufferBytes;
+pub(crate) use text::fill_characters;
 pub use text::{
     key_array, key_from_argument, key_from_array, nspace_array, nspace_from_argument,
     nspace_from_array, text_to_c,
 };
+pub(crate) use write::element as write_element;
 
 #[cfg(doc)]
 use crate::heap_array::HeapArray;
@@ -227,6 +230,6 @@ pub(crate) fn fill_list<M: ToC>(
 }
 
 #[cfg(test)]
-mod round_trip;
+pub(crate) mod round_trip;
 #[cfg(test)]
 mod stock;

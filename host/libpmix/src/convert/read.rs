@@ -93,7 +93,7 @@ impl FromC for DataArray {
 /// Returns the layout of a type that the model has.
 fn known(data_type: DataType) -> Result<element::ElementLayout, ConvertError> {
     match element::layout(data_type) {
-        Some(layout) if data_type != PROC_STATS => Ok(layout),
+        Some(layout) if data_type != PROC_STATS && data_type != dt::PMIX_REGEX2 => Ok(layout),
         None if data_type != dt::PMIX_KVAL => Err(ConvertError::UnknownType(data_type)),
         _ => Err(ConvertError::UnsupportedType {
             data_type,

@@ -59,10 +59,10 @@ fn coord() -> impl Strategy<Value = Coord> {
 }
 
 /// Number of the kinds of `plain`.
-pub(super) const KINDS: usize = 58;
+pub(crate) const KINDS: usize = 58;
 
 /// Returns values of one type without nested values, by the number of the type.
-pub(super) fn plain(kind: usize) -> BoxedStrategy<Value> {
+pub(crate) fn plain(kind: usize) -> BoxedStrategy<Value> {
     let named = || (maybe(), maybe(), any::<u64>());
     match kind {
         0 => Just(Value::Undef).boxed(),
@@ -281,7 +281,7 @@ fn array(items: Vec<Value>) -> DataArray {
     DataArray::new(element, items).unwrap()
 }
 
-pub(super) fn info(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Info> {
+pub(crate) fn info(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Info> {
     // Whether a value is freed is no matter of the model.
     (key(), any::<u32>(), value).prop_map(|(key, flags, value)| Info {
         key,
@@ -291,7 +291,7 @@ pub(super) fn info(value: impl Strategy<Value = Value>) -> impl Strategy<Value =
 }
 
 /// Values that a `pmix_value_t` can hold, with nested ones in arrays.
-fn value() -> impl Strategy<Value = Value> {
+pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = (0..=KINDS).prop_flat_map(plain);
     leaf.prop_recursive(4, 40, 4, |inner| {
         let nested = move || inner.clone();

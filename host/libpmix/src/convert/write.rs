@@ -70,7 +70,7 @@ impl ToC for DataArray {
 /// # Safety
 ///
 /// `at` points to zeroed memory for an element of the value's type, aligned.
-unsafe fn element(value: &Value, at: *mut c_void) -> Result<(), ConvertError> {
+pub(crate) unsafe fn element(value: &Value, at: *mut c_void) -> Result<(), ConvertError> {
     macro_rules! number {
         ($type:ty, $number:expr) => {
             // SAFETY: the caller guarantees memory for an element of the data type, which is this C

@@ -1,6 +1,11 @@
 //! C programs: compiled with the headers of libpmix-dev, and run on the library that cargo built
 //! beside this test.
-use std::{env, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
 use tempfile::TempDir;
 
 /// A C program in a directory of its own.
@@ -47,7 +52,18 @@ impl CProgram {
 
     /// Runs the program and returns its standard output.
     pub fn run(&self) -> String {
+        self.run_on(self.dir.path())
+    }
+
+    /// Runs the program on the C library and returns its standard output.
+    pub fn run_on_stock(&self) -> String {
+        let dir = output(Command::new("pkg-config").args(["--variable=libdir", "pmix"]));
+        self.run_on(Path::new(dir.trim()))
+    }
+
+    /// Runs the program on the library in a directory.
+    fn run_on(&self, dir: &Path) -> String {
         let mut program = Command::new(self.dir.path().join("program"));
-        output(program.env("LD_LIBRARY_PATH", self.dir.path()))
+        output(program.env("LD_LIBRARY_PATH", dir))
     }
 }
