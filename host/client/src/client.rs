@@ -267,6 +267,26 @@ impl Client {
         })
     }
 
+    /// Keeps a value for gets of this process alone (`PMIx_Store_internal`).
+    pub fn store(&self, proc: Proc, key: Key, value: Value) {
+        self.known().learn(RankData {
+            proc,
+            kvals: vec![Kval { key, value }],
+        });
+    }
+
+    /// Returns all values of a proc, or of a job for its wildcard rank, that are known without a
+    /// request, sorted by key.
+    pub fn known_values(&self, proc: &Proc) -> Vec<Kval> {
+        self.known().all_of(proc)
+    }
+
+    /// Sends a request for which there is no method, and waits for the reply. An error status is
+    /// returned as an error.
+    pub async fn send_request(&self, request: Request) -> Result<Reply, ClientError> {
+        self.ask(request).await
+    }
+
     /// Finalizes the client (`PMIx_Finalize`): notifies every connected server and drops the
     /// handlers. A handler that runs at this time is not waited for. Clones of this client can make
     /// no more calls.

@@ -113,6 +113,17 @@ impl KnownData {
         }
     }
 
+    /// Returns all values of a proc, sorted by key.
+    pub(crate) fn all_of(&self, proc: &Proc) -> Vec<Kval> {
+        let values = self.values.get(proc).into_iter().flatten();
+        values
+            .map(|(key, value)| Kval {
+                key: key.clone(),
+                value: value.clone(),
+            })
+            .collect()
+    }
+
     /// Returns the number of procs in the job.
     pub(crate) fn job_size(&self, me: &Proc) -> Option<u32> {
         let job = Proc::new(me.nspace.clone(), rank::PMIX_RANK_WILDCARD);
