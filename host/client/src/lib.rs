@@ -62,6 +62,7 @@ mod monitor;
 mod notices;
 mod observers;
 mod open_requests;
+mod output;
 mod posted;
 mod published;
 mod queue;
@@ -97,6 +98,7 @@ pub use peal_core::{
     },
     registration::RegistrationId,
 };
+pub use peal_wire::IofOutput;
 pub use rendezvous::{AttachTarget, Places};
 pub use server::ServerInfo;
 pub use services::Findings;

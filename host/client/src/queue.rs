@@ -1,6 +1,6 @@
 //! Queue of events to the handlers, for events of servers and for those that the client raises
 //! itself.
-use crate::{observers::Observers, server_connection::LossDetection};
+use crate::{observers::Observers, output::OutputPulls, server_connection::LossDetection};
 use peal_model::{Event, Size};
 use peal_wire::{ServerUri, WireError};
 use std::{sync::Arc, time::Duration};
@@ -33,6 +33,8 @@ pub(crate) struct EventQueue {
     bytes: u32,
     /// Observers of the items, called before the handlers.
     pub(crate) observers: Observers,
+    /// Receivers of output, which does not go through the queue.
+    pub(crate) outputs: OutputPulls,
 }
 
 impl EventQueue {
@@ -46,6 +48,7 @@ impl EventQueue {
                 room: Arc::new(Semaphore::new(bytes as usize)),
                 bytes,
                 observers: Observers::default(),
+                outputs: OutputPulls::default(),
             },
             Arrivals {
                 queue: arrivals,
