@@ -66,6 +66,7 @@ mod output;
 mod posted;
 mod published;
 mod queue;
+mod realms;
 mod recent;
 mod rendezvous;
 mod resolved;
