@@ -10,12 +10,14 @@
 //! | `init`, `tool` | begin and end of a client and of a tool |
 //! | [`data`], [`get`], [`fence`] | put, commit and store; get; fences |
 //! | [`events`] | registration of handlers, and events of the program |
-//! | `spawn`, `connect`, `abort` | begin, connection and end of jobs |
+//! | [`publish`], [`resolve`] | published data; procs and nodes of jobs |
+//! | [`spawn`], [`connect`], [`abort`] | begin, connection and end of jobs |
 //!
 //! A blocking function that is called from a callback, that is on the progress thread, returns
 //! `PMIX_ERR_WOULD_BLOCK` and logs its name; the C library hangs there.
 
 pub mod abort;
+pub mod connect;
 pub mod data;
 pub mod events;
 pub mod fence;
@@ -25,4 +27,7 @@ pub mod init;
 mod library;
 mod operations;
 mod progress;
+pub mod publish;
+pub mod resolve;
+pub mod spawn;
 mod tokens;
