@@ -12,22 +12,28 @@
 //! | [`events`] | registration of handlers, and events of the program |
 //! | [`publish`], [`resolve`] | published data; procs and nodes of jobs |
 //! | [`spawn`], [`connect`], [`abort`] | begin, connection and end of jobs |
+//! | [`groups`], [`invitations`] | groups of a collective and by invitation |
+//! | [`query`], [`control`] | queries and logs; job control, monitoring and allocation |
 //!
 //! A blocking function that is called from a callback, that is on the progress thread, returns
 //! `PMIX_ERR_WOULD_BLOCK` and logs its name; the C library hangs there.
 
 pub mod abort;
 pub mod connect;
+pub mod control;
 pub mod data;
 pub mod events;
 pub mod fence;
 pub mod get;
+pub mod groups;
 mod handler;
 pub mod init;
+pub mod invitations;
 mod library;
 mod operations;
 mod progress;
 pub mod publish;
+pub mod query;
 pub mod resolve;
 pub mod spawn;
 mod tokens;
