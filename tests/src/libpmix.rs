@@ -1,6 +1,6 @@
 //! Releases of `libpmix` with which C programs are run: the one that they were linked with, and
-//! that of Open MPI 5.
-use crate::{provided, test_servers};
+//! that of Open MPI 5; and Peal's own library.
+use crate::{provided, root, test_servers};
 use std::{path::PathBuf, process::Command};
 
 /// Release of `libpmix`.
@@ -24,6 +24,17 @@ impl Release {
         Release {
             name: "the system's",
             libraries: None,
+        }
+    }
+
+    /// Returns Peal's own library, for tests with `#[needs(prepared)]`.
+    #[track_caller]
+    pub fn peal() -> Release {
+        let libraries = root().join("target/libpmix/lib");
+        provided(libraries.join("libpmix.so.2"));
+        Release {
+            name: "Peal's",
+            libraries: Some(libraries),
         }
     }
 

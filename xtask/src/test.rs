@@ -4,7 +4,7 @@ use crate::{
     command::{self, cargo, step},
     graphs, guests,
     ignored::Ignored,
-    needs, test_servers,
+    libpmix, needs, test_servers,
 };
 use anyhow::{Result, ensure};
 use std::{ffi::OsString, path::Path, process::Command, time::Instant};
@@ -40,6 +40,7 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
     ];
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
     step("programs", || graphs::build_programs(root))?;
+    step("Peal as the C library", || libpmix::build(root, false))?;
     // This precedes the compilation of tests: the record decides which tests are ignored.
     step("needs of the tests", || needs::record(root))?;
     Ok(variables)

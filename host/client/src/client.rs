@@ -7,14 +7,15 @@ use crate::{
     lock,
     posted::Posted,
     queue::{Arrivals, EventQueue},
+    realms::RealmSelector,
     recent::RecentEvents,
     server_connection::{ConnectTarget, Connected, ServerConnection},
     session::{ClientSession, ServerPresence, handle_events},
     singleton,
 };
 use peal_model::{
-    CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, SharedData,
-    Value, key,
+    CommandCode, Commit, Info, InfoFlags, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope,
+    SharedData, Value, key, rank,
 };
 use peal_wire::PeerKind;
 use std::{
@@ -117,7 +118,8 @@ impl Client {
     }
 
     fn of(session: ClientSession, arrivals: Arrivals, known: KnownData) -> Client {
-        let session = Arc::new(session);
+        let (session, mut known) = (Arc::new(session), known);
+        known.set_me(session.me.clone());
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
             let inner = inner.clone();
             // The event task must not keep the client alive, since the drop of the last clone ends
@@ -156,6 +158,11 @@ impl Client {
     /// Returns the server that calls go to; `None` if the connection to it is lost.
     pub fn server(&self) -> Option<Proc> {
         self.session().server()
+    }
+
+    /// Returns true if there was a server, and the connection to it is lost.
+    pub fn has_lost_server(&self) -> bool {
+        self.session().presence == ServerPresence::Servers && self.server().is_none()
     }
 
     /// Returns the other procs of this proc's job.
@@ -226,7 +233,9 @@ impl Client {
     /// asked for a value that is not known yet, unless `PMIX_OPTIONAL` is set. With
     /// `PMIX_GET_REFRESH_CACHE` it is asked for a known value too, which may have changed. With
     /// [`crate::Group::qualifier`], the value is the one that a member gave about itself in that
-    /// group.
+    /// group; with other qualifiers, the one that was put with exactly these
+    /// (`PMIX_QUALIFIED_VALUE`). `PMIX_NODE_INFO`, `PMIX_APP_INFO` and `PMIX_SESSION_INFO` choose
+    /// the value of a node, application or session.
     pub async fn get(
         &self,
         proc: &Proc,
@@ -235,10 +244,24 @@ impl Client {
     ) -> Result<Value, ClientError> {
         let key = key.into();
         let optional = infos.is_true(key::PMIX_OPTIONAL);
+        let realm = RealmSelector::of(infos);
+        if let Some(realm) = &realm
+            && !infos.is_true(key::PMIX_GET_REFRESH_CACHE)
+            && let Some(value) = self.known().find_in_realm(proc, realm, &key)
+        {
+            return Ok(value);
+        }
         let context_id = infos
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64);
-        if (optional || !infos.is_true(key::PMIX_GET_REFRESH_CACHE))
+        let is_qualifier = |info: &&Info| info.flags.contains(InfoFlags::QUALIFIER);
+        let mut qualifiers: Vec<&Info> = infos.iter().filter(is_qualifier).collect();
+        if context_id.is_some() {
+            qualifiers.clear();
+        }
+        if realm.is_none()
+            && qualifiers.is_empty()
+            && (optional || !infos.is_true(key::PMIX_GET_REFRESH_CACHE))
             && let Some(value) = self.known().find(proc, &key, context_id)
         {
             return Ok(value);
@@ -265,13 +288,45 @@ impl Client {
             }
         };
         // Found in the reply, not in the cache, which may have no room for the value.
-        let found = data::find(&ranks, proc, &key, context_id);
+        let found = if qualifiers.is_empty() {
+            data::find(&ranks, proc, &key, context_id)
+        } else {
+            data::find_qualified(&ranks, proc, &key, &qualifiers)
+        };
         let mut known = self.known();
-        ranks.into_iter().for_each(|data| known.learn(data));
-        found.ok_or_else(|| ClientError::NotFound {
-            proc: proc.clone(),
-            key,
-        })
+        ranks.into_iter().for_each(|data| known.learn_reply(data));
+        // A value of a node, application or session may be in an array of the job.
+        let in_array = || match &realm {
+            Some(realm) => known.find_in_realm(proc, realm, &key),
+            None if proc.rank == rank::PMIX_RANK_WILDCARD => known.find(proc, &key, context_id),
+            None => None,
+        };
+        found
+            .or_else(in_array)
+            .ok_or_else(|| ClientError::NotFound {
+                proc: proc.clone(),
+                key,
+            })
+    }
+
+    /// Keeps a value for gets of this process alone (`PMIx_Store_internal`).
+    pub fn store(&self, proc: Proc, key: Key, value: Value) {
+        self.known().learn(RankData {
+            proc,
+            kvals: vec![Kval { key, value }],
+        });
+    }
+
+    /// Returns all values of a proc, or of a job for its wildcard rank, that are known without a
+    /// request, sorted by key.
+    pub fn known_values(&self, proc: &Proc) -> Vec<Kval> {
+        self.known().all_of(proc)
+    }
+
+    /// Sends a request for which there is no method, and waits for the reply. An error status is
+    /// returned as an error.
+    pub async fn send_request(&self, request: Request) -> Result<Reply, ClientError> {
+        self.ask(request).await
     }
 
     /// Finalizes the client (`PMIx_Finalize`): notifies every connected server and drops the

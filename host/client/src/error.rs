@@ -208,6 +208,12 @@ pub enum ClientError {
         /// Id of the registration.
         id: RegistrationId,
     },
+    /// There is no such pull of output, or it has ended.
+    #[error("no output is pulled under number {id}")]
+    NoSuchPull {
+        /// Id of the pull.
+        id: u64,
+    },
     /// The tool is not attached to that server.
     #[error("this tool is not attached to {server}; it is attached to {}", listed(.attached))]
     NotAttached {
@@ -270,6 +276,7 @@ impl ClientError {
             ClientError::Refused { status, .. } => *status,
             ClientError::NotFound { .. }
             | ClientError::NotRegistered { .. }
+            | ClientError::NoSuchPull { .. }
             | ClientError::NotAttached { .. } => PMIX_ERR_NOT_FOUND,
             ClientError::Registration(error) => error.status(),
             ClientError::Thread(_) => PMIX_ERR_OUT_OF_RESOURCE,

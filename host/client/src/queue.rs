@@ -1,6 +1,6 @@
 //! Queue of events to the handlers, for events of servers and for those that the client raises
 //! itself.
-use crate::{observers::Observers, queued_item::QueuedItem};
+use crate::{observers::Observers, output::OutputPulls, queued_item::QueuedItem};
 use peal_model::Size;
 use peal_wire::ServerUri;
 use std::{sync::Arc, time::Duration};
@@ -20,6 +20,8 @@ pub(crate) struct EventQueue {
     bytes: u32,
     /// Observers of the items, called before the handlers.
     pub(crate) observers: Observers,
+    /// Receivers of output, which does not go through the queue.
+    pub(crate) outputs: OutputPulls,
 }
 
 impl EventQueue {
@@ -34,6 +36,7 @@ impl EventQueue {
                 byte_permits: Arc::new(Semaphore::new(bytes as usize)),
                 bytes,
                 observers: Observers::default(),
+                outputs: OutputPulls::default(),
             },
             Arrivals {
                 queue: arrivals,

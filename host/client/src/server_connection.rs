@@ -471,6 +471,15 @@ impl Inbound {
             let event = self.codec.decode_event(&frame.payload);
             return Some(event.map_or_else(|error| self.garbled(error), QueuedItem::Event));
         }
+        if frame.tag == Tag::IOF {
+            return match self.codec.decode_output(&frame.payload) {
+                Ok(output) => {
+                    self.queue.outputs.deliver(&output);
+                    None
+                }
+                Err(error) => Some(self.garbled(error)),
+            };
+        }
         // A reply to no open request, or a second one, is ignored.
         let (command, asker) = self.open.answered(frame.tag)?;
         let reply = self.codec.decode_reply(command, &frame.payload);

@@ -122,3 +122,22 @@ pub(crate) fn qualified(kval: &Kval, wanted: &Key, context_id: u64) -> Option<Va
         .find(|info| info.key == *wanted)
         .map(|info| info.value.clone())
 }
+
+/// Returns the value of a qualified value (`PMIX_QUALIFIED_VALUE`) if it has this key and exactly
+/// these qualifiers.
+pub(crate) fn has_qualifiers(kval: &Kval, wanted: &Key, qualifiers: &[&Info]) -> Option<Value> {
+    let Value::DataArray(array) = &kval.value else {
+        return None;
+    };
+    if kval.key != key::PMIX_QUALIFIED_VALUE {
+        return None;
+    }
+    let mut infos = array.as_infos()?.into_iter();
+    let value = infos.next().filter(|info| info.key == *wanted)?;
+    let own: Vec<&Info> = infos.collect();
+    let is_own = |qualifier: &&Info| {
+        own.iter()
+            .any(|info| info.key == qualifier.key && info.value == qualifier.value)
+    };
+    (own.len() == qualifiers.len() && qualifiers.iter().all(is_own)).then(|| value.value.clone())
+}

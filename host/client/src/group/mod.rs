@@ -15,7 +15,7 @@ mod invite;
 mod join;
 
 pub use construct::ConstructOptions;
-pub(crate) use contribution::qualified;
+pub(crate) use contribution::{has_qualifiers, qualified};
 pub(crate) use ended::EndedInvitations;
 pub use events::{AbsenceDecision, Invited};
 pub use failure::{Absence, NotFormed};
