@@ -15,7 +15,7 @@ const IDLE: &str = "env | grep ^PMIX_; echo ready; exec cat";
 /// Running server. It is killed when it is dropped.
 pub struct CServer {
     child: Child,
-    said: Lines<BufReader<ChildStderr>>,
+    stderr_lines: Lines<BufReader<ChildStderr>>,
     variables: HashMap<String, String>,
     directory: TempDir,
 }
@@ -47,7 +47,7 @@ impl CServer {
         let said = BufReader::new(child.stderr.take().unwrap()).lines();
         CServer {
             child,
-            said,
+            stderr_lines: said,
             variables,
             directory,
         }
@@ -79,7 +79,7 @@ impl CServer {
     /// Waits until the host environment prints this line.
     pub async fn says(&mut self, wanted: &str) {
         let said = async {
-            while let Some(line) = self.said.next_line().await.unwrap() {
+            while let Some(line) = self.stderr_lines.next_line().await.unwrap() {
                 if line == format!("host: {wanted}") {
                     return;
                 }

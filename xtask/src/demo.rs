@@ -4,22 +4,22 @@ use anyhow::{Context, Result, ensure};
 use std::{path::Path, process::Command};
 
 /// Scene of the demo.
-struct Scene<'a> {
+struct DemoCommand<'a> {
     /// Text before the scene.
     intro: &'a str,
     /// Arguments of `peal`, as typed at the root of the repository.
-    words: String,
+    arguments: String,
     /// Expected exit status.
     status: i32,
 }
 
-impl Scene<'_> {
+impl DemoCommand<'_> {
     fn play(&self, root: &Path) -> Result<()> {
-        println!("\n{}\n\n$ peal {}", self.intro, self.words);
+        println!("\n{}\n\n$ peal {}", self.intro, self.arguments);
         let mut peal = Command::new(root.join("target/debug/peal"));
         let status = peal
             .current_dir(root)
-            .args(self.words.split(' '))
+            .args(self.arguments.split(' '))
             .status()
             .context("starting peal")?;
         ensure!(
@@ -50,31 +50,33 @@ pub fn run(root: &Path) -> Result<()> {
 
     let wasm = "target/guests";
     let scenes = [
-        Scene {
+        DemoCommand {
             intro: "Four processes start under Peal, exchange data and raise events. Each event passes a chain of two\n\
                     sandboxed handlers: `report` logs it, then `complete` ends the chain.",
-            words: format!(
+            arguments: format!(
                 "run -n 4 --events --handler {wasm}/report.wasm --handler {wasm}/complete.wasm -- {job}"
             ),
             status: 0,
         },
-        Scene {
+        DemoCommand {
             intro: "The same with a handler that fails. The failure is recorded, the chain goes on, and the job is not affected.",
-            words: format!(
+            arguments: format!(
                 "run -n 2 --events --handler {wasm}/trap.wasm --handler {wasm}/complete.wasm -- {job}"
             ),
             status: 0,
         },
-        Scene {
+        DemoCommand {
             intro: "A program logs a line and requests the end of another job. docs/demo.toml loads two components:\n\
                     `stdio` writes log requests, and `same-user` decides about job control and gives the reason of a denial.",
-            words: "run -n 1 --config docs/demo.toml -- target/debug/peal-test-requests".to_owned(),
+            arguments: "run -n 1 --config docs/demo.toml -- target/debug/peal-test-requests"
+                .to_owned(),
             status: 0,
         },
-        Scene {
+        DemoCommand {
             intro: "One of three processes is killed. The site's component `restart` starts it again from its checkpoint\n\
                     (docs/demo-restart.toml). Meanwhile the others go on, and the job succeeds.",
-            words: "run -n 3 --config docs/demo-restart.toml -- sh docs/demo-restart.sh".to_owned(),
+            arguments: "run -n 3 --config docs/demo-restart.toml -- sh docs/demo-restart.sh"
+                .to_owned(),
             status: 0,
         },
     ];
@@ -91,21 +93,22 @@ pub fn run(root: &Path) -> Result<()> {
 }
 
 /// Returns the scenes of an MPI job of which a rank dies.
-fn mpi_scenes() -> [Scene<'static>; 2] {
+fn mpi_scenes() -> [DemoCommand<'static>; 2] {
     let attach =
         "target/debug/peal attach --handler target/guests/complete.wasm -- target/c/mpi die";
     [
-        Scene {
+        DemoCommand {
             intro: "An MPI job of four ranks, of which one is killed. The site's component `log-abort` receives that event, logs it by\n\
                     the channel `stdio`, and requests that the job continues (docs/demo-continue.toml): the others work for another second.\n\
                     Open MPI 4.1 itself aborts at such an event, so the handler `complete` before each rank withholds it.",
-            words: format!("run -n 4 --config docs/demo-continue.toml -- {attach} 1"),
+            arguments: format!("run -n 4 --config docs/demo-continue.toml -- {attach} 1"),
+            // 128 + 9: the rank was killed by SIGKILL.
             status: 137,
         },
-        Scene {
+        DemoCommand {
             intro: "The same, but `log-abort` requests the end of the job (docs/demo-terminate.toml). `--on-abort continue` would let\n\
                     the others go on, but the site's handler decides: all ranks are ended.",
-            words: format!(
+            arguments: format!(
                 "run -n 4 --on-abort continue --config docs/demo-terminate.toml -- {attach} 60"
             ),
             status: 137,

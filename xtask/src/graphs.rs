@@ -32,6 +32,7 @@ pub fn check(root: &Path) -> Result<()> {
         ("the demo", demo.as_slice()),
         ("cargo xtask", &["--package", "xtask"]),
     ] {
+        // These programs are built without the dependencies of tests.
         let built = crates(root, &[&["--edges", "no-dev"], selection].concat())?;
         let twice: Vec<&str> = built.difference(&tests).map(String::as_str).collect();
         ensure!(

@@ -72,7 +72,8 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     let work = root.join("target/guests-other").join(name(dir));
     let project = Project::open(dir)?.with_target(work.clone());
     let component = components.join(format!("{}.wasm", project.manifest.name));
-    let (built, stamp) = (work.join("built.wasm"), work.join("stamp"));
+    let built = work.join("built.wasm");
+    let stamp = work.join("stamp");
     let now = fingerprint(&[
         dir,
         &root.join("sdk").join(project.manifest.language.name()),
@@ -90,6 +91,7 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     match project.build(&tools(root), &mut |words| println!("{words}")) {
         Ok(bytes) => {
             fs::write(&built, &bytes).with_context(|| format!("writing {}", built.display()))?;
+            // Last, so that an interrupted build is done again.
             fs::write(&stamp, now).with_context(|| format!("writing {}", stamp.display()))?;
             write_if_changed(&component, &bytes)
         }

@@ -24,9 +24,11 @@ impl Ignored {
             .spawn()
             .with_context(|| format!("running {tests:?}"))?;
         let mut output = BufReader::new(child.stdout.take().context("the output is piped")?);
-        let (mut ignored, mut line, mut printed) =
-            (Ignored::default(), Vec::new(), std::io::stdout().lock());
+        let mut ignored = Ignored::default();
+        let mut line = Vec::new();
+        let mut printed = std::io::stdout().lock();
         while output
+            // By bytes, since tests may print text that is not UTF-8.
             .read_until(b'\n', &mut line)
             .context("cannot read the output of the tests")?
             > 0

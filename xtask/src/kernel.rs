@@ -11,6 +11,7 @@ use std::{
 /// Returns true if the kernel supports the whole confinement of a server (`host/confinement`):
 /// Landlock and seccomp.
 pub fn confines() -> bool {
+    // Otherwise the crate drops the rules that the kernel does not support, without an error.
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.handle_access(AccessFs::from_all(ABI::V5));
     let rules = rules

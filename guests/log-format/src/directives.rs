@@ -25,9 +25,9 @@ impl LogDirectives {
     /// unknown directive that is required.
     pub fn of(request: &LogRequest, data: &[Info]) -> Result<LogDirectives, i32> {
         let mut directives = LogDirectives::default();
-        let mut asked = [false; 2];
+        let mut requested = [false; 2];
         for info in request.directives() {
-            let is_known = directives.take(&info.key, &info.value, &mut asked)?;
+            let is_known = directives.take(&info.key, &info.value, &mut requested)?;
             let must_be =
                 info.key.starts_with(RESERVED) || info.flags.contains(InfoFlags::REQUIRED);
             if must_be && !is_known {
@@ -35,9 +35,9 @@ impl LogDirectives {
             }
         }
         for info in data {
-            directives.take(&info.key, &info.value, &mut asked)?;
+            directives.take(&info.key, &info.value, &mut requested)?;
         }
-        directives.dated = asked.contains(&true);
+        directives.dated = requested.contains(&true);
         directives.timestamp = request.timestamp().or(directives.timestamp);
         Ok(directives)
     }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn wishes_are_taken_from_data_and_directives_and_data_win() {
-        let asked = request()
+        let requested = request()
             .with_directive(key::PMIX_LOG_TAG_OUTPUT, true)
             .with_directive(key::PMIX_LOG_XML_OUTPUT, true)
             .with_directive(key::PMIX_LOG_GENERATE_TIMESTAMP, Value::Undef)
@@ -132,9 +132,9 @@ mod tests {
             xml: false,
             timestamp: Some(5),
         };
-        assert_eq!(directives(&asked), Ok(wanted));
+        assert_eq!(directives(&requested), Ok(wanted));
         assert_eq!(
-            directives(&asked.with_timestamp(7)),
+            directives(&requested.with_timestamp(7)),
             Ok(LogDirectives {
                 timestamp: Some(7),
                 ..wanted

@@ -4,7 +4,7 @@
 //! This crate is no component: `cargo xtask guests` makes components of the crates two directories
 //! down.
 mod directives;
-mod dress;
+mod line_prefix;
 mod name;
 mod readable;
 mod sinks;
@@ -13,7 +13,7 @@ mod time;
 mod visible;
 
 pub use directives::LogDirectives;
-pub use dress::{Dress, lines};
+pub use line_prefix::{LinePrefix, lines};
 pub use name::channel_name;
 pub use readable::readable;
 pub use sinks::opened;

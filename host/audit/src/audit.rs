@@ -1,27 +1,24 @@
 //! The audit trail as seen by the code that records.
 use crate::{
-    AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, DecisionEntry, GapReason,
-    Keys, WriteFailure,
+    AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, CommitResult,
+    DecisionEntry, GapReason, Keys, WriteFailure,
     entry::kind,
     hash_chain::{ChainHead, FIRST},
     journal::{Journal, RecoveredJournal, boot, has_restarted},
     now,
-    pending::PendingEntry,
+    pending::{Done, PendingEntry},
     queue::{CommitThread, EntryQueue, EntryQueueFull},
-    refusals::{DenialTreatment, GroupedDenials},
+    refusals::DenialTreatment,
     secret::Scrubber,
+    shared_trail::SharedTrail,
     trail_database::TrailDatabase,
     writer::TrailWriter,
     writer_thread::run_writer,
 };
-use peal_core::choice::RecordFailurePolicy;
 use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
 use std::{
     num::NonZeroU32,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, TryLockError, atomic::Ordering},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -37,38 +34,6 @@ struct Inner {
     writer: Arc<Mutex<TrailWriter>>,
     shared: Arc<SharedTrail>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// State that can be read while the trail is written.
-pub(crate) struct SharedTrail {
-    run: u64,
-    handlers: NonZeroU32,
-    /// Calls left out for lack of room since the last `Gap` entry.
-    pub(crate) left_out: AtomicU64,
-    health: Mutex<AuditHealth>,
-    /// The last failed write, kept after later writes succeed.
-    failed: Mutex<Option<FailedWrite>>,
-    on_failure: RecordFailurePolicy,
-    pub(crate) refusals: GroupedDenials,
-}
-
-/// A failed write.
-#[derive(Clone)]
-struct FailedWrite {
-    error: String,
-    at: Instant,
-}
-
-/// Callback that receives the result of a commit.
-pub(crate) type Done = Box<dyn FnOnce(CommitResult) + Send>;
-
-/// Permission to carry out a recorded grant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CommitResult {
-    /// The decision is recorded, or need not be.
-    Yes,
-    /// The decision is not recorded; the grant must not be carried out.
-    No,
 }
 
 impl AuditTrail {
@@ -121,27 +86,23 @@ impl AuditTrail {
         let crashed = rows
             .last()
             .or(last.as_ref())
+            // A run that ended in good order wrote this kind last.
             .filter(|row| row.kind != kind::ENDED)
             .map(|_| AuditEntry::Gap {
                 calls: None,
                 reason: GapReason::Crash,
             });
-        let (server, key) = (settings.server.clone(), keys.public().to_string());
+        let server = settings.server.clone();
+        let key = keys.public().to_string();
         let began = AuditEntry::Began {
             server,
             key,
             handlers: settings.handlers,
             boot,
         };
-        let shared = Arc::new(SharedTrail {
-            run: head.0 + 1 + u64::from(crashed.is_some()),
-            handlers: settings.handlers,
-            left_out: AtomicU64::new(0),
-            health: Mutex::default(),
-            failed: Mutex::default(),
-            on_failure: settings.on_failure,
-            refusals: GroupedDenials::new(settings.refusal_interval),
-        });
+        // A run has the number of its `Began` record, which a `Gap` may precede.
+        let run = head.0 + 1 + u64::from(crashed.is_some());
+        let shared = Arc::new(SharedTrail::new(run, &settings));
         let scrubber = Scrubber::new(settings.secrets.clone(), keys.clone());
         let ledger = Arc::new(Mutex::new(TrailDatabase::new(trail, keys.clone(), rows)));
         let mut writer = TrailWriter::new(
@@ -152,6 +113,7 @@ impl AuditTrail {
             head,
         );
         // The entries recovered from the journal precede these.
+        // Before the thread starts: a trail that cannot be written fails the open.
         writer.group(
             crashed
                 .into_iter()
@@ -159,14 +121,10 @@ impl AuditTrail {
                 .map(PendingEntry::new)
                 .collect(),
         )?;
-        let (writer, queue) = (
-            Arc::new(Mutex::new(writer)),
-            Arc::new(EntryQueue::new(settings.queue.max(1))),
-        );
-        let (theirs, patience) = (
-            (writer.clone(), ledger, queue.clone()),
-            settings.checkpoint_time,
-        );
+        let writer = Arc::new(Mutex::new(writer));
+        let queue = Arc::new(EntryQueue::new(settings.queue.max(1)));
+        let theirs = (writer.clone(), ledger, queue.clone());
+        let patience = settings.checkpoint_time;
         let started = thread::Builder::new()
             .name("peal-audit".into())
             .spawn(move || run_writer(&theirs.0, &theirs.1, &theirs.2, patience));
@@ -194,6 +152,7 @@ impl AuditTrail {
     pub fn health(&self) -> AuditHealth {
         let health = *self.0.shared.health();
         AuditHealth {
+            // Entries for which the queue was full are counted apart, without a lock.
             lost: health.lost + self.0.shared.left_out.load(Ordering::Relaxed),
             ..health
         }
@@ -262,6 +221,8 @@ impl AuditTrail {
             .refused_connection()
             .is_some_and(|denial| self.count_denial(&denial.bounded()))
         {
+            // The denial is counted and recorded in a group. It grants nothing that would have to
+            // wait for that.
             return done(CommitResult::Yes);
         }
         let done: Option<Done> = Some(Box::new(done));
@@ -300,6 +261,7 @@ impl AuditTrail {
 impl Drop for Inner {
     /// Writes the queued entries and the `Ended` entry.
     fn drop(&mut self) {
+        // First, so that the thread writes what is queued and ends.
         self.queue.close();
         if let Some(thread) = self
             .thread
@@ -309,32 +271,6 @@ impl Drop for Inner {
         {
             // A panic of the thread was already reported by its own failure handling.
             drop(thread.join());
-        }
-    }
-}
-
-impl SharedTrail {
-    pub(crate) fn health(&self) -> MutexGuard<'_, AuditHealth> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Stores the last failed write.
-    pub(crate) fn set_last_failure(&self, error: String, at: Instant) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(FailedWrite { error, at });
-    }
-
-    fn last_failure(&self) -> Option<FailedWrite> {
-        self.failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn failure(&self, last: FailedWrite) -> WriteFailure {
-        WriteFailure {
-            error: last.error,
-            on_failure: self.on_failure,
         }
     }
 }
@@ -355,6 +291,7 @@ fn recover_journal(
         return Ok(rows);
     };
     let path = journal.path().to_owned();
+    // Without a crash of the machine, or if writes wait for the disk, nothing may be missing.
     if durability == DatabaseDurability::Machine || !has_restarted(trail, boot)? {
         return Err(AuditError::Journal { path, frame, fault });
     }
@@ -393,7 +330,8 @@ mod tests {
     #[test]
     fn journal_loses_earlier_records_only_after_machine_crash() {
         let dir = tempfile::tempdir().unwrap();
-        let (path, keys) = (dir.path().join("audit.db"), Arc::new(Keys::of(&[7; 32])));
+        let path = dir.path().join("audit.db");
+        let keys = Arc::new(Keys::of(&[7; 32]));
         let settings = TrailSettings {
             max_bytes: 1 << 30,
             durability: DatabaseDurability::Process,
@@ -432,10 +370,7 @@ mod tests {
             (DatabaseDurability::Machine, Some("now")),
         ] {
             let error = left(durability, boot).unwrap_err();
-            let wanted = FrameError::Elsewhere {
-                wanted: 1,
-                found: 2,
-            };
+            let wanted = FrameError::Elsewhere { last: 1, found: 2 };
             assert!(
                 matches!(&error, AuditError::Journal { frame: 1, fault, .. } if *fault == wanted),
                 "{error}"

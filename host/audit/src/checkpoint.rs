@@ -49,6 +49,7 @@ impl Destinations {
 }
 
 fn append(path: &Path, checkpoint: &Statement) -> std::io::Result<()> {
+    // A link in place of the file must not redirect the checkpoints.
     let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
     let mut file = OpenOptions::new()
         .append(true)

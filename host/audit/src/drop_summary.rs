@@ -1,5 +1,5 @@
 //! Summary of records that were dropped to free room or because of their age.
-use peal_store::Outline;
+use peal_store::RowSummary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct DropSummary {
 
 impl DropSummary {
     /// Adds a record that is dropped.
-    pub(crate) fn add(summary: &mut Option<DropSummary>, row: &Outline) {
+    pub(crate) fn add(summary: &mut Option<DropSummary>, row: &RowSummary) {
         let first = || DropSummary {
             from: row.seq,
             to: row.seq,
@@ -29,6 +29,7 @@ impl DropSummary {
             kinds: BTreeMap::new(),
         };
         let summary = summary.get_or_insert_with(first);
+        // Records are added in their order, so the latest one ends the summary.
         (summary.to, summary.until) = (row.seq, row.at);
         *summary.kinds.entry(row.kind.clone()).or_default() += 1;
     }
@@ -43,6 +44,7 @@ impl DropSummary {
                 for (kind, count) in other.kinds {
                     *one.kinds.entry(kind).or_default() += count;
                 }
+                // The ranges may overlap, so neither has to begin or end the whole.
                 (one.from, one.to) = (one.from.min(other.from), one.to.max(other.to));
                 (one.since, one.until) = (one.since.min(other.since), one.until.max(other.until));
                 Some(one)

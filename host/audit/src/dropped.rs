@@ -10,7 +10,7 @@ use crate::{
     hash_chain::ChainHead,
 };
 use peal_sandbox::Digest;
-use peal_store::{DroppedRows, Outline, RowClass};
+use peal_store::{DroppedRows, RowClass, RowSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -46,8 +46,13 @@ pub(crate) struct DroppedRun {
 impl DroppedRange {
     /// Builds the range of `rows`, which follow `before`, up to the row at which `most_bytes` bytes
     /// are dropped; `None` without rows.
-    pub(crate) fn of(before: ChainHead, rows: &[Outline], most_bytes: u64) -> Option<DroppedRange> {
-        let (mut last, mut bytes) = (Digest(before.1), 0);
+    pub(crate) fn of(
+        before: ChainHead,
+        rows: &[RowSummary],
+        most_bytes: u64,
+    ) -> Option<DroppedRange> {
+        let mut last = Digest(before.1);
+        let mut bytes = 0;
         let mut range = DroppedRange {
             from: rows.first()?.seq,
             to: before.0,
@@ -70,6 +75,7 @@ impl DroppedRange {
                 *range.kinds.entry(row.kind.clone()).or_default() += 1;
                 bytes += row.bytes;
             }
+            // Also for records that stay, because the next run begins after one of them.
             last = hash;
             (range.to, range.end) = (row.seq, hash);
             if bytes >= most_bytes {
@@ -151,8 +157,8 @@ fn text(last: u64, body: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn rows(classes: &str, first: u64) -> Vec<Outline> {
-        let row = |(seq, class)| Outline {
+    fn rows(classes: &str, first: u64) -> Vec<RowSummary> {
+        let row = |(seq, class)| RowSummary {
             seq,
             at: 0,
             kind: "call".to_owned(),

@@ -1,11 +1,11 @@
 //! Entries of the trail, serialized in CBOR (RFC 8949), and the columns for searches.
 use crate::{
-    DropSummary, HandshakeFacts, RefusalGroup,
+    DropSummary, HandshakeFacts,
     gist::{reasons, shortened},
     handshake,
     outcome::outcome,
 };
-use peal_core::policy::{DecidedBy, Verdict};
+use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
 use peal_model::{Info, PolicyRequest, PolicySubject, Proc, Status};
 use peal_sandbox::{CallFailure, CallRecord, CallSubject, Digest, Grants, ModuleLimits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -122,13 +122,13 @@ pub struct ModuleFacts {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DecisionEntry {
     /// The number of the request in its server.
-    pub request: u64,
+    pub request_number: u64,
     /// The hook.
     pub hook: String,
     /// The request.
-    pub asked: Arc<PolicyRequest>,
+    pub request: Arc<PolicyRequest>,
     /// The decision.
-    pub ruling: DecisionKind,
+    pub verdict: DecisionKind,
     /// The decider, as text.
     pub by: String,
     /// The policy that decided; `None` if a built-in rule did.
@@ -179,6 +179,21 @@ pub struct AdmissionDenial {
     /// The cause in a few words, equal for all denials with that cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+}
+
+/// Denials of one user for one cause.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RefusalGroup {
+    /// The uid as given by the kernel; `None` if unknown or if there were too many users.
+    pub uid: Option<u32>,
+    /// The number of denials.
+    pub count: u64,
+    /// The time of the first denial, in milliseconds since the epoch.
+    pub first: u64,
+    /// The time of the last denial, in milliseconds since the epoch.
+    pub last: u64,
+    /// The first denial.
+    pub example: AdmissionDenial,
 }
 
 /// Cause of a gap.
@@ -298,17 +313,17 @@ impl AuditEntry {
                 }
             }
             AuditEntry::Decision(DecisionEntry {
-                asked,
-                ruling,
+                request,
+                verdict: ruling,
                 policy,
                 ..
             }) => Columns {
                 module: policy.clone(),
-                job: asked
+                job: request
                     .requester
                     .as_ref()
                     .map(|proc| proc.nspace.as_str().to_owned()),
-                uid: asked.identity.map(|identity| identity.uid),
+                uid: request.identity.map(|identity| identity.uid),
                 outcome: Some(match ruling {
                     DecisionKind::Granted => "granted".to_owned(),
                     DecisionKind::Denied(status) => format!("denied:{status}"),
@@ -346,26 +361,33 @@ impl AuditEntry {
 
 impl DecisionEntry {
     /// Builds the entry of a verdict on this request.
-    pub fn new(request: u64, asked: Arc<PolicyRequest>, verdict: &Verdict) -> DecisionEntry {
-        let hook = match asked.matter {
-            PolicySubject::Registration => "registration",
-            matter => matter.hook().name(),
+    pub fn new(
+        request_number: u64,
+        request: Arc<PolicyRequest>,
+        verdict: &Verdict,
+    ) -> DecisionEntry {
+        // Registrations share the hook of events. The trail tells them apart.
+        let hook = match &request.subject {
+            PolicySubject::Registration(_) => "registration",
+            subject => subject.hook().name(),
         };
-        let (ruling, by, reasons) = match verdict {
+        let (verdict, by, reasons) = match verdict {
             Verdict::Granted { by, .. } => (DecisionKind::Granted, by, Vec::new()),
-            Verdict::Denied {
+            Verdict::Denied(DeniedVerdict {
                 by,
                 status,
                 reasons,
-            } => (DecisionKind::Denied(*status), by, reasons.clone()),
+            }) => (DecisionKind::Denied(*status), by, reasons.clone()),
         };
-        let handshake = HandshakeFacts::of(&asked);
-        let (asked, reasons) = match handshake {
+        // The client of a handshake is not admitted yet, so the trail keeps no content of its
+        // choice.
+        let handshake = HandshakeFacts::of(&request);
+        let (request, reasons) = match handshake {
             Some(_) => (
-                handshake::kept_request(&asked),
+                handshake::kept_request(&request),
                 handshake::kept_reasons(&reasons),
             ),
-            None => (asked, reasons),
+            None => (request, reasons),
         };
         let policy = if let DecidedBy::Policy(name) = by {
             Some(name.clone())
@@ -373,10 +395,10 @@ impl DecisionEntry {
             None
         };
         DecisionEntry {
-            request,
+            request_number,
             hook: hook.to_owned(),
-            asked,
-            ruling,
+            request,
+            verdict,
             by: by.to_string(),
             policy,
             reasons,
@@ -386,7 +408,7 @@ impl DecisionEntry {
 
     /// Returns the denial if a connection was refused.
     pub(crate) fn refused_connection(&self) -> Option<AdmissionDenial> {
-        let (true, DecisionKind::Denied(status)) = (self.handshake.is_some(), self.ruling) else {
+        let (true, DecisionKind::Denied(status)) = (self.handshake.is_some(), self.verdict) else {
             return None;
         };
         let reason = reasons(&self.reasons);
@@ -401,9 +423,9 @@ impl DecisionEntry {
     /// Returns a denial of the request, without reasons.
     pub(crate) fn as_denial(&self) -> AdmissionDenial {
         AdmissionDenial {
-            uid: self.asked.identity.map(|identity| identity.uid),
+            uid: self.request.identity.map(|identity| identity.uid),
             job: self
-                .asked
+                .request
                 .requester
                 .as_ref()
                 .map(|proc| proc.nspace.as_str().to_owned()),
@@ -414,16 +436,14 @@ impl DecisionEntry {
 
     /// Turns a grant into a denial, because its record could not be written.
     pub(crate) fn withdraw(&mut self) {
-        if self.ruling == DecisionKind::Granted {
-            let Verdict::Denied {
+        // A denial needs no record to take effect.
+        if self.verdict == DecisionKind::Granted {
+            let DeniedVerdict {
                 by,
                 status,
                 reasons,
-            } = Verdict::unrecorded()
-            else {
-                return;
-            };
-            (self.ruling, self.by, self.policy) =
+            } = DeniedVerdict::unrecorded();
+            (self.verdict, self.by, self.policy) =
                 (DecisionKind::Denied(status), by.to_string(), None);
             self.reasons = reasons;
         }
@@ -433,6 +453,7 @@ impl DecisionEntry {
 impl AdmissionDenial {
     /// Returns the denial with shortened texts.
     pub(crate) fn bounded(mut self) -> AdmissionDenial {
+        // A client or a module may have chosen these texts and their lengths.
         self.reason = shortened(&self.reason);
         for text in [
             &mut self.job,

@@ -12,12 +12,12 @@ pub enum AuditError {
     Store(#[from] StoreError),
     /// The trail is full and no record may be dropped.
     #[error(
-        "the audit trail: {full}; no record may be dropped, since decisions stay for {} (audit.decision_days): increase audit.max_bytes",
+        "the audit trail: {database_error}; no record may be dropped, since decisions stay for {} (audit.decision_days): increase audit.max_bytes",
         humantime::format_duration(*.age)
     )]
     NothingToDrop {
         /// The error of the database.
-        full: StoreError,
+        database_error: StoreError,
         /// The age below which decisions stay.
         age: Duration,
     },

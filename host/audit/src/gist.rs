@@ -79,10 +79,8 @@ impl AuditEntry {
                 cause,
                 changes,
             } => {
-                let (what, why) = (
-                    shortened(&format!("version {version}, {cause}")),
-                    joined(changes),
-                );
+                let what = shortened(&format!("version {version}, {cause}"));
+                let why = joined(changes);
                 Gist {
                     what,
                     why,
@@ -121,7 +119,7 @@ impl AuditEntry {
 
 impl DecisionEntry {
     pub(crate) fn gist(&self) -> Gist {
-        let why = match (self.ruling, reasons(&self.reasons)) {
+        let why = match (self.verdict, reasons(&self.reasons)) {
             (DecisionKind::Granted, _) => String::new(),
             (DecisionKind::Denied(status), reasons) if reasons.is_empty() => status.to_string(),
             (DecisionKind::Denied(_), reasons) => reasons,
@@ -129,7 +127,7 @@ impl DecisionEntry {
         Gist {
             by: decided_by(&self.by),
             why,
-            ..asked(&self.hook, &self.asked)
+            ..request_gist(&self.hook, &self.request)
         }
     }
 }
@@ -145,6 +143,7 @@ impl AdmissionDenial {
             cause,
             ..
         } = self;
+        // The most specific text comes first: the reason, then the cause, then the status.
         let why = match (shortened(reason), status, cause) {
             (reason, _, Some(cause)) if reason.is_empty() => cause.clone(),
             (reason, Some(status), None) if reason.is_empty() => status.to_string(),
@@ -165,6 +164,7 @@ impl RefusalGroup {
             count, first, last, ..
         } = self;
         let gist = self.example.gist();
+        // Rounded up and at least 1, since denials may come within the same second.
         let seconds = last.saturating_sub(*first).div_ceil(1000).max(1);
         Gist {
             why: format!(
@@ -195,7 +195,9 @@ fn of_call(call: &CallEntry, module: Option<&str>) -> Gist {
             what: format!("event {}", call.event.code),
             ..Gist::default()
         },
-        CallSubject::Policy(call) => asked(call.request.matter.hook().name(), &call.request),
+        CallSubject::Policy(call) => {
+            request_gist(call.request.subject.hook().name(), &call.request)
+        }
         CallSubject::Log(_) => Gist {
             what: "log".to_owned(),
             ..Gist::default()
@@ -214,17 +216,15 @@ fn of_call(call: &CallEntry, module: Option<&str>) -> Gist {
 }
 
 /// Returns the summary of a request without decider and reason.
-fn asked(hook: &str, request: &PolicyRequest) -> Gist {
-    let mut what = hook.to_owned();
-    if let PolicySubject::Event { code, .. } = request.matter {
-        what.push_str(&format!(" {code}"));
-    }
-    if !request.codes.is_empty() {
-        what.push_str(&format!(
-            " for {}",
-            named(request.codes.iter().map(ToString::to_string).collect())
-        ));
-    }
+fn request_gist(hook: &str, request: &PolicyRequest) -> Gist {
+    let what = match &request.subject {
+        PolicySubject::Event(subject) => format!("{hook} {}", subject.code),
+        PolicySubject::Registration(subject) if !subject.codes.is_empty() => {
+            let codes = subject.codes.iter().map(ToString::to_string).collect();
+            format!("{hook} for {}", named(codes))
+        }
+        _ => hook.to_owned(),
+    };
     let targets = request
         .targets
         .iter()

@@ -1,7 +1,7 @@
 //! The part of a handshake that is kept: no values, only the keys and sizes of its infos. The
 //! client of such a handshake has not been admitted yet.
 use crate::gist::shortened;
-use peal_model::{ChainResult, Info, PeerInfo, PolicyRequest, PolicySubject, Size, Status, Value};
+use peal_model::{ChainResult, Info, PolicyRequest, PolicySubject, Size, Status, Value};
 use peal_sandbox::{CallEnd, CallOutput, CallRecord, CallSubject};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -36,17 +36,17 @@ pub struct InfoFacts {
 impl HandshakeFacts {
     /// Returns the facts of a request about a connection; `None` for other requests.
     pub(crate) fn of(request: &PolicyRequest) -> Option<HandshakeFacts> {
-        let PolicySubject::Connection(_) = request.matter else {
+        let PolicySubject::Connection(subject) = &request.subject else {
             return None;
         };
         let facts = |info: &Info| InfoFacts {
             key: info.key.as_str().chars().take(CHARACTERS).collect(),
             bytes: Size::of_info(info).bytes as u64,
         };
-        let infos = request.infos.iter().chain(&request.directives);
-        let others = infos.clone().count().saturating_sub(INFOS) as u64;
+        let infos = &subject.infos;
+        let others = infos.len().saturating_sub(INFOS) as u64;
         Some(HandshakeFacts {
-            infos: infos.take(INFOS).map(facts).collect(),
+            infos: infos.iter().take(INFOS).map(facts).collect(),
             others,
         })
     }
@@ -57,33 +57,15 @@ impl HandshakeFacts {
     }
 }
 
-/// Returns a request about a connection as kept in the trail.
+/// Returns a request as kept in the trail: one about a connection without its infos.
 pub(crate) fn kept_request(request: &PolicyRequest) -> Arc<PolicyRequest> {
-    let PolicyRequest {
-        matter,
-        server,
-        identity,
-        ..
-    } = *request;
-    let peer = |peer: &PeerInfo| PeerInfo {
-        pid: peer.pid,
-        release: peer.release.chars().take(CHARACTERS).collect(),
-    };
-    Arc::new(PolicyRequest {
-        matter,
-        requester: request.requester.clone(),
-        identity,
-        groups: request.groups.clone(),
-        server,
-        peer: request.peer.as_ref().map(peer),
-        targets: request.targets.clone(),
-        codes: Vec::new(),
-        provision: None,
-        group_name: None,
-        applications: Vec::new(),
-        infos: Vec::new(),
-        directives: Vec::new(),
-    })
+    let mut kept = request.clone();
+    if let PolicySubject::Connection(subject) = &mut kept.subject {
+        let release = &mut subject.peer.release;
+        *release = release.chars().take(CHARACTERS).collect();
+        subject.infos.clear();
+    }
+    Arc::new(kept)
 }
 
 /// Returns the reasons of a policy as kept in the trail. They are bounded because a policy may
@@ -94,6 +76,7 @@ pub(crate) fn kept_reasons(reasons: &[Info]) -> Vec<Info> {
             value: Value::string(&shortened(text)),
             ..info.clone()
         }),
+        // A value that is no text cannot be shortened, so a large one is left out.
         None => (Size::of_info(info).bytes <= REASON_BYTES).then(|| info.clone()),
     };
     reasons.iter().take(REASONS).filter_map(kept).collect()
@@ -107,6 +90,7 @@ pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
     };
     let facts = HandshakeFacts::of(&call.request)?;
     call.request = kept_request(&call.request);
+    // Nothing was left out of the request, so nothing of it can be in the results.
     if facts.is_whole() {
         return Some(facts);
     }
@@ -114,6 +98,7 @@ pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
         infos: Vec::new(),
         ..step.clone()
     };
+    // What the guest returned or requested may repeat the handshake.
     call.steps = Arc::new(call.steps.iter().map(step).collect());
     record.host_calls.clear();
     match &mut record.end {
@@ -129,7 +114,7 @@ pub(crate) fn refusal(record: &CallRecord) -> Option<Status> {
     let CallSubject::Policy(call) = &record.subject else {
         return None;
     };
-    let PolicySubject::Connection(_) = call.request.matter else {
+    let PolicySubject::Connection(_) = call.request.subject else {
         return None;
     };
     match &record.end {

@@ -30,6 +30,8 @@ pub fn hash_of(before: &[u8; 32], row: &TrailRow) -> [u8; 32] {
     hasher.update(before);
     hasher.update(seq.to_le_bytes());
     hasher.update(at.to_le_bytes());
+    // Presence and length are hashed, too. Bytes could otherwise move from field to field
+    // unnoticed.
     let mut add = |bytes: Option<&[u8]>| match bytes {
         None => hasher.update([0]),
         Some(bytes) => {
@@ -51,7 +53,7 @@ pub fn hash_of(before: &[u8; 32], row: &TrailRow) -> [u8; 32] {
 /// A seal as a line of text, for use outside of the trail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statement {
-    pub(crate) what: &'static str,
+    pub(crate) kind: &'static str,
     pub(crate) seal: Seal,
 }
 
@@ -71,14 +73,14 @@ impl Statement {
     /// Builds the statement of a seal of this kind.
     pub fn of(kind: SealKind, seal: Seal) -> Statement {
         Statement {
-            what: word(kind),
+            kind: word(kind),
             seal,
         }
     }
 
     /// Reports whether the seal is of this kind.
     pub(crate) fn is_of(&self, kind: SealKind) -> bool {
-        self.what == word(kind)
+        self.kind == word(kind)
     }
 
     /// Returns the number and the hash of the sealed row.
@@ -88,7 +90,7 @@ impl Statement {
 
     /// Reports whether `key` signed the seal.
     pub fn is_by(&self, key: &SealPublicKey) -> bool {
-        key.has_signed(&text(self.what, &self.seal), &self.seal.signature)
+        key.has_signed(&text(self.kind, &self.seal), &self.seal.signature)
     }
 }
 
@@ -97,7 +99,7 @@ impl fmt::Display for Statement {
         write!(
             f,
             "{} {}",
-            text(self.what, &self.seal),
+            text(self.kind, &self.seal),
             STANDARD.encode(&self.seal.signature)
         )
     }
@@ -113,22 +115,23 @@ impl FromStr for Statement {
             .unwrap_or_default()
             .split_ascii_whitespace()
             .skip(2);
-        let what = words.next().ok_or(())?;
-        let what = [SealKind::Head, SealKind::Anchor, SealKind::Checkpoint]
+        let kind = words.next().ok_or(())?;
+        let kind = [SealKind::Head, SealKind::Anchor, SealKind::Checkpoint]
             .map(word)
             .into_iter()
-            .find(|known| *known == what);
+            .find(|known| *known == kind);
         let mut number = || {
             words
                 .next()
                 .and_then(|number| number.parse().ok())
                 .ok_or(())
         };
-        let (seq, at) = (number()?, number()?);
+        let seq = number()?;
+        let at = number()?;
         let hash: peal_sandbox::Digest = words.next().ok_or(())?.parse().map_err(drop)?;
         let signature = STANDARD.decode(words.next().ok_or(())?).map_err(drop)?;
         Ok(Statement {
-            what: what.ok_or(())?,
+            kind: kind.ok_or(())?,
             seal: Seal {
                 seq,
                 at,
@@ -148,9 +151,9 @@ fn word(kind: SealKind) -> &'static str {
 }
 
 /// Returns the signed text.
-fn text(what: &str, Seal { seq, at, hash, .. }: &Seal) -> String {
+fn text(kind: &str, Seal { seq, at, hash, .. }: &Seal) -> String {
     format!(
-        "peal-audit 1 {what} {seq} {at} {}",
+        "peal-audit 1 {kind} {seq} {at} {}",
         peal_sandbox::Digest(*hash)
     )
 }

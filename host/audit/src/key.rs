@@ -44,10 +44,12 @@ pub enum SealKeyError {
         mode: u32,
     },
     /// The text is not a key.
-    #[error("{what} is not a key of an audit trail: a key is \"{begins}\" and 32 bytes in base64")]
+    #[error(
+        "{origin} is not a key of an audit trail: a key is \"{begins}\" and 32 bytes in base64"
+    )]
     Malformed {
         /// The source of the text.
-        what: String,
+        origin: String,
         /// The expected prefix.
         begins: &'static str,
     },
@@ -90,6 +92,8 @@ impl Keys {
     /// Reads a key, or creates one if the file is missing. The public key is written to a file of
     /// the same name with `.pub` appended.
     pub fn open(path: &Path) -> Result<Keys, SealKeyError> {
+        // The creation itself shows whether a key exists, so that two processes never make one
+        // each.
         match OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -114,6 +118,7 @@ impl Keys {
             |source| SealKeyError::Io { path, source }
         };
         writeln!(file, "{SECRET}{}", STANDARD.encode(seed))
+            // Seals made with a key that a crash removes could never be verified.
             .and_then(|()| file.sync_all())
             .map_err(io(path))?;
         let beside = path.with_added_extension("pub");
@@ -133,8 +138,10 @@ impl Keys {
             .custom_flags(options)
             .open(path)
             .map_err(io)?;
+        // Ask the open file: the path may lead to another one by now.
         let found = file.metadata().map_err(io)?;
-        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let owner = found.uid();
+        let mode = found.mode() & 0o7777;
         let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
         if !is_ours || mode & 0o077 != 0 {
             return Err(SealKeyError::Exposed {
@@ -144,9 +151,10 @@ impl Keys {
             });
         }
         let mut text = String::new();
+        // A key has fewer bytes. A wrong path must not read a large file.
         file.take(1024).read_to_string(&mut text).map_err(io)?;
         let malformed = || SealKeyError::Malformed {
-            what: format!("{path:?}"),
+            origin: format!("{path:?}"),
             begins: SECRET,
         };
         Ok(Keys::of(&decoded(&text, SECRET).ok_or_else(malformed)?))
@@ -154,6 +162,7 @@ impl Keys {
 
     /// Derives the keys from a seed.
     pub fn of(seed: &[u8; 32]) -> Keys {
+        // Each use has a key of its own, so that no output of one helps against another.
         let digests = Sha256::new()
             .chain_update(b"peal audit digests")
             .chain_update(seed)
@@ -197,6 +206,7 @@ impl Keys {
 
     /// Reports whether `code` is the code over these bytes.
     pub(crate) fn has_coded(&self, parts: &[&[u8]], code: &[u8]) -> bool {
+        // Compares in constant time.
         self.coded(parts).verify_slice(code).is_ok()
     }
 
@@ -239,7 +249,7 @@ impl FromStr for SealPublicKey {
         let shown = || text.chars().take(80).collect::<String>();
         key.map(SealPublicKey)
             .ok_or_else(|| SealKeyError::Malformed {
-                what: format!("{:?}", shown()),
+                origin: format!("{:?}", shown()),
                 begins: PUBLIC,
             })
     }
@@ -269,7 +279,8 @@ mod tests {
     #[test]
     fn public_key_is_not_written_through_a_link() {
         let dir = tempfile::tempdir().unwrap();
-        let (key, target) = (dir.path().join("audit.key"), dir.path().join("target"));
+        let key = dir.path().join("audit.key");
+        let target = dir.path().join("target");
         fs::write(&target, "theirs").unwrap();
         std::os::unix::fs::symlink(&target, dir.path().join("audit.key.pub")).unwrap();
         let keys = Keys::open(&key).unwrap();

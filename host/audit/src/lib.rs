@@ -12,7 +12,7 @@
 //!   hash_chain each row's hash covers it and all rows before it; seals are signed with a key (key.rs)
 //! retention  the records to drop when the trail is full; dropped  signed statements about them
 //! verify     finds the first row that was altered, removed, reordered or inserted
-//! export     the trail as lines of JSON; reads them too
+//! export     the trail as lines of JSON; exported reads them
 //! report     a summary of the trail, also as an HTML page
 //! replay     repeats recorded calls with components and reports differences
 //! ```
@@ -21,17 +21,19 @@
 
 mod audit;
 mod checkpoint;
-mod decision_room;
+mod decision_budget;
 mod drop_summary;
 mod dropped;
 mod entry;
 mod error;
 mod export;
+mod exported;
 mod gist;
 mod handshake;
 mod hash_chain;
 mod journal;
 mod key;
+mod module_record;
 mod outcome;
 mod pending;
 mod queue;
@@ -43,30 +45,32 @@ mod report;
 mod retention;
 mod secret;
 mod settings;
+mod shared_trail;
 mod source;
 mod trail_database;
 mod verify;
 mod writer;
 mod writer_thread;
 
-pub use audit::{AuditTrail, CommitResult};
+pub use audit::AuditTrail;
 pub use checkpoint::{CheckpointSyslog, Destinations};
 pub use drop_summary::DropSummary;
 pub use entry::{
     AdmissionDenial, AuditEntry, CallEntry, DecisionEntry, DecisionKind, EntryError, GapReason,
-    ModuleFacts, kind,
+    ModuleFacts, RefusalGroup, kind,
 };
 pub use error::AuditError;
-pub use export::{ExportError, Exported, export};
+pub use export::export;
+pub use exported::{ExportError, Exported};
 pub use gist::{Gist, reasons};
 pub use handshake::{HandshakeFacts, InfoFacts};
 pub use hash_chain::{Statement, hash_of};
 pub use journal::{FrameError, RecoveredRecords};
 pub use key::{Keys, SealKeyError, SealPublicKey};
 pub use outcome::OUTCOMES;
+pub use pending::CommitResult;
 pub use queue::CommitThread;
 pub use readable::{readable, shown_time};
-pub use refusals::RefusalGroup;
 pub use replay::{ReplayDifference, ReplayError, ReplayResult, Replayed, Replayer};
 pub use report::{Counts, ModuleSummary, Timeline, TrailReport, page};
 pub use retention::TrailRetention;

@@ -1,6 +1,18 @@
 //! Entries that are queued for the trail.
-use crate::{AuditEntry, EntryError, audit::Done, entry::to_cbor, now, recorder::ModuleRecord};
+use crate::{AuditEntry, EntryError, entry::to_cbor, module_record::ModuleRecord, now};
 use std::sync::Arc;
+
+/// Callback that receives the result of a commit.
+pub(crate) type Done = Box<dyn FnOnce(CommitResult) + Send>;
+
+/// Permission to carry out a recorded grant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommitResult {
+    /// The decision is recorded, or need not be.
+    Yes,
+    /// The decision is not recorded; the grant must not be carried out.
+    No,
+}
 
 /// An entry that is to be written.
 pub(crate) struct PendingEntry {
@@ -8,7 +20,7 @@ pub(crate) struct PendingEntry {
     pub(crate) entry: AuditEntry,
     /// The body without secrets; `None` if the entry has none.
     pub(crate) scrubbed: Option<Result<Vec<u8>, EntryError>>,
-    pub(crate) held: Option<Arc<ModuleRecord>>,
+    pub(crate) module_record: Option<Arc<ModuleRecord>>,
     pub(crate) done: Option<Done>,
 }
 
@@ -19,7 +31,7 @@ impl PendingEntry {
             at: now(),
             entry,
             scrubbed: None,
-            held: None,
+            module_record: None,
             done: None,
         }
     }
@@ -29,9 +41,9 @@ impl PendingEntry {
         self.done.is_some()
     }
 
-    pub(crate) fn about(self, held: Arc<ModuleRecord>) -> PendingEntry {
+    pub(crate) fn about(self, module_record: Arc<ModuleRecord>) -> PendingEntry {
         PendingEntry {
-            held: Some(held),
+            module_record: Some(module_record),
             ..self
         }
     }
@@ -43,6 +55,8 @@ impl PendingEntry {
         };
         decision.withdraw();
         if let Some(Ok(body)) = &self.scrubbed {
+            // Secrets are out of this body and may not come back, so it is changed instead of being
+            // made anew.
             self.scrubbed = Some(AuditEntry::read(body).and_then(|mut entry| {
                 if let AuditEntry::Decision(decision) = &mut entry {
                     decision.withdraw();

@@ -8,7 +8,7 @@ use std::{
 
 /// Time for which an entry that no caller waits for is held back to be written with later ones, and
 /// maximum time until journalled records are moved.
-pub(crate) const GATHER: Duration = Duration::from_millis(20);
+pub(crate) const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// Bounded queue of entries.
 pub(crate) struct EntryQueue {
@@ -82,6 +82,7 @@ impl EntryQueue {
     pub(crate) fn push_blocking(&self, pending: PendingEntry, by: CommitThread) {
         let mut state = self.lock();
         while state.waiting.len() >= self.most {
+            // A gathering thread would otherwise sleep on although the queue is full.
             self.filled.notify_one();
             state = self
                 .emptied
@@ -106,6 +107,8 @@ impl EntryQueue {
     fn put(&self, state: &mut EntryQueueState, pending: PendingEntry, by: CommitThread) {
         let is_urgent = pending.is_awaited() && by == CommitThread::Thread;
         let wakes = match state.thread {
+            // A busy thread looks at the queue before it sleeps. An idle one need not be woken for
+            // an entry that the caller writes itself.
             Thread::Busy => false,
             Thread::Idle => by == CommitThread::Thread,
             Thread::Gathering => is_urgent,
@@ -127,7 +130,7 @@ impl EntryQueue {
         let mut state = self.lock();
         if state.due.is_none() {
             state.due = Some(Instant::now() + within);
-            // A gathering thread wakes up by itself, at the latest after `GATHER`.
+            // A gathering thread wakes up by itself, at the latest after `GATHER_TIME`.
             if state.thread == Thread::Idle {
                 self.filled.notify_one();
             }
@@ -140,15 +143,17 @@ impl EntryQueue {
         let count = state.waiting.len().min(most);
         let taken: Vec<PendingEntry> = state.waiting.drain(..count).collect();
         state.awaited -= taken.iter().filter(|pending| pending.is_awaited()).count();
+        // Several callers may wait for room.
         self.emptied.notify_all();
         taken
     }
 
-    /// Waits for work. Entries that no caller waits for are held back up to [`GATHER`], or until
+    /// Waits for work. Entries that no caller waits for are held back up to [`GATHER_TIME`], or until
     /// there are `enough` of them.
     pub(crate) fn wait(&self, patience: Duration, enough: usize) -> WriterWork {
         let mut state = self.lock();
         let idle_until = Instant::now() + patience;
+        // Before the entries: a queue that is never empty must not delay the journal.
         if state.is_due() {
             return WriterWork::Journal;
         }
@@ -162,13 +167,14 @@ impl EntryQueue {
                 (false, false) => state = self.sleep(state, Thread::Idle, left),
             }
         }
-        let later = Instant::now() + GATHER;
+        let later = Instant::now() + GATHER_TIME;
         let gathered = state.due.map_or(later, |due| due.min(later));
         loop {
             let left = gathered.saturating_duration_since(Instant::now());
             let is_ripe = state.is_closed
                 || left.is_zero()
                 || state.waiting.len() >= enough.min(self.most)
+                // A caller waits, so the group does not grow any further.
                 || state.awaited > 0;
             if is_ripe {
                 return WriterWork::Entries;

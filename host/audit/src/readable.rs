@@ -32,6 +32,7 @@ pub fn readable(body: &[u8]) -> Result<Json, AuditError> {
 fn json(tree: Cbor) -> Json {
     match tree {
         Cbor::Integer(number) => {
+            // `serde_json` has integers of at most 64 bits.
             let number = i128::from(number);
             u64::try_from(number)
                 .map(Json::from)
@@ -42,6 +43,7 @@ fn json(tree: Cbor) -> Json {
             Ok(text) => Json::String(text),
             Err(error) => Json::String(format!("base64:{}", STANDARD.encode(error.as_bytes()))),
         },
+        // JSON has neither infinities nor NaN.
         Cbor::Float(number) => serde_json::Number::from_f64(number)
             .map_or_else(|| Json::String(number.to_string()), Json::Number),
         Cbor::Text(text) => Json::String(text),

@@ -1,10 +1,10 @@
 //! Recorder of the calls of one module.
 use crate::{
-    AdmissionDenial, AuditEntry, AuditTrail, CallEntry, EntryError, ModuleFacts, entry::to_cbor,
-    handshake,
+    AdmissionDenial, AuditEntry, AuditTrail, CallEntry, EntryError, ModuleFacts, handshake,
+    module_record::ModuleRecord,
 };
 use peal_model::Hook;
-use peal_sandbox::{CallRecord, CallSubject, Digest, Recorder};
+use peal_sandbox::{CallRecord, CallSubject, Recorder};
 use std::sync::Arc;
 
 /// The golden ratio as a fraction of 2^64. Multiples of it are spread evenly.
@@ -14,42 +14,9 @@ const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// well.
 const CALL: &str = "call of a policy";
 
-/// Data that are stored once for all calls of a module.
-pub(crate) struct ModuleRecord {
-    /// The name of the module.
-    pub(crate) name: String,
-    /// The digest of the module's facts.
-    pub(crate) digest: Digest,
-    /// The module's facts in CBOR.
-    pub(crate) facts: Vec<u8>,
-    /// The module's component and its digest.
-    pub(crate) component: (Digest, Arc<[u8]>),
-}
-
-impl ModuleRecord {
-    /// Returns the blobs that the records refer to.
-    pub(crate) fn blobs(&self) -> [([u8; 32], &[u8]); 2] {
-        [
-            (self.digest.0, &self.facts),
-            (self.component.0.0, &self.component.1),
-        ]
-    }
-
-    fn new(facts: &ModuleFacts, component: Arc<[u8]>) -> Result<ModuleRecord, EntryError> {
-        let bytes = to_cbor(facts)?;
-        let component = (facts.digest, component);
-        Ok(ModuleRecord {
-            name: facts.name.clone(),
-            digest: Digest::of(&bytes),
-            facts: bytes,
-            component,
-        })
-    }
-}
-
 struct ModuleRecorder {
     audit: AuditTrail,
-    held: Arc<ModuleRecord>,
+    module_record: Arc<ModuleRecord>,
 }
 
 impl AuditTrail {
@@ -61,7 +28,7 @@ impl AuditTrail {
     ) -> Result<Arc<dyn Recorder>, EntryError> {
         Ok(Arc::new(ModuleRecorder {
             audit: self.clone(),
-            held: Arc::new(ModuleRecord::new(facts, component)?),
+            module_record: Arc::new(ModuleRecord::new(facts, component)?),
         }))
     }
 }
@@ -78,7 +45,7 @@ impl ModuleRecorder {
         self.audit.count_denial(&AdmissionDenial {
             uid: call.request.identity.map(|identity| identity.uid),
             hook: Some(Hook::Connection.name().to_owned()),
-            by: Some(self.held.name.clone()),
+            by: Some(self.module_record.name.clone()),
             status: Some(status),
             cause: Some(CALL.to_owned()),
             ..AdmissionDenial::default()
@@ -104,11 +71,11 @@ impl Recorder for ModuleRecorder {
         let handshake = handshake::abridge(&mut record);
         let entry = AuditEntry::Call(Box::new(CallEntry {
             run: self.audit.run(),
-            facts: self.held.digest,
+            facts: self.module_record.digest,
             record,
             handshake,
         }));
-        let pending = self.audit.pending(entry).about(self.held.clone());
+        let pending = self.audit.pending(entry).about(self.module_record.clone());
         if is_policy {
             self.audit.record_blocking(pending)
         } else {

@@ -1,9 +1,8 @@
 //! Grouping of denials, since any user can cause any number of them. The first denial of a user for
 //! a cause is recorded by itself. Later ones are counted and recorded as one group per interval,
 //! user and cause.
-use crate::{AdmissionDenial, AuditEntry};
+use crate::{AdmissionDenial, AuditEntry, RefusalGroup};
 use peal_model::Status;
-use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -11,24 +10,9 @@ use std::{
 };
 
 /// Maximum number of distinct causes per user.
-const CAUSES: usize = 16;
+const MAX_CAUSES_PER_USER: usize = 16;
 /// Maximum number of distinct users.
-const USERS: usize = 256;
-
-/// Denials of one user for one cause.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct RefusalGroup {
-    /// The uid as given by the kernel; `None` if unknown or if there were too many users.
-    pub uid: Option<u32>,
-    /// The number of denials.
-    pub count: u64,
-    /// The time of the first denial, in milliseconds since the epoch.
-    pub first: u64,
-    /// The time of the last denial, in milliseconds since the epoch.
-    pub last: u64,
-    /// The first denial.
-    pub example: AdmissionDenial,
-}
+const MAX_USERS: usize = 256;
 
 /// The cause of a denial. Its parts come from the server and its admins, not from clients.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -52,6 +36,7 @@ impl Cause {
             cause,
             ..
         } = denial.clone();
+        // Without the reason and the job, which a client could vary at will.
         Cause::Known {
             hook,
             by,
@@ -99,6 +84,7 @@ impl GroupedDenials {
     /// Counts a denial, even if it is the first.
     pub(crate) fn count(&self, denial: &AdmissionDenial, at: u64, now: Instant) {
         if self.note(denial, at, now) == DenialTreatment::First {
+            // The first call has only opened the interval.
             self.note(denial, at, now);
         }
     }
@@ -107,14 +93,17 @@ impl GroupedDenials {
     pub(crate) fn note(&self, denial: &AdmissionDenial, at: u64, now: Instant) -> DenialTreatment {
         let mut users = self.lock();
         let mut uid = denial.uid;
-        if !users.contains_key(&uid) && users.len() >= USERS {
+        if !users.contains_key(&uid) && users.len() >= MAX_USERS {
+            // Users beyond the bound share one entry, so that their number does not take memory.
             uid = None;
         }
         let windows = users.entry(uid).or_default();
         let mut cause = Cause::of(denial);
-        if !windows.contains_key(&cause) && windows.len() >= CAUSES {
+        if !windows.contains_key(&cause) && windows.len() >= MAX_CAUSES_PER_USER {
+            // For causes a shared entry bounds the memory, too.
             cause = Cause::Others;
         }
+        // The first denial of the interval was recorded by itself, so this one is only counted.
         if let Some(window) = windows.get_mut(&cause) {
             let first = || RefusalGroup {
                 uid,
@@ -197,7 +186,8 @@ mod tests {
 
     #[test]
     fn flood_costs_one_record_for_each_user_and_interval() {
-        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
+        let refusals = GroupedDenials::new(SECOND);
+        let start = Instant::now();
         let mut entries = Vec::new();
         let mut alone = 0;
         for tick in 0..60_000_u32 {
@@ -222,7 +212,8 @@ mod tests {
 
     #[test]
     fn refusal_after_a_quiet_interval_is_recorded_by_itself() {
-        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
+        let refusals = GroupedDenials::new(SECOND);
+        let start = Instant::now();
         assert_eq!(
             refusals.note(&denial(1, "malformed"), 0, start),
             DenialTreatment::First
@@ -259,7 +250,8 @@ mod tests {
 
     #[test]
     fn users_and_causes_are_bounded() {
-        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
+        let refusals = GroupedDenials::new(SECOND);
+        let start = Instant::now();
         for uid in 0..1000 {
             for cause in 0..100 {
                 refusals.note(&denial(uid, &cause.to_string()), 0, start);
@@ -267,9 +259,12 @@ mod tests {
         }
         let users = refusals.lock();
         assert!(
-            users.len() <= USERS + 1 && users.values().all(|windows| windows.len() <= CAUSES + 1)
+            users.len() <= MAX_USERS + 1
+                && users
+                    .values()
+                    .all(|windows| windows.len() <= MAX_CAUSES_PER_USER + 1)
         );
         drop(users);
-        assert!(refusals.rest().len() <= (USERS + 1) * (CAUSES + 1));
+        assert!(refusals.rest().len() <= (MAX_USERS + 1) * (MAX_CAUSES_PER_USER + 1));
     }
 }

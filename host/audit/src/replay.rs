@@ -80,7 +80,7 @@ pub enum ReplayDifference {
     /// The call used more or less of a resource.
     Usage {
         /// The resource.
-        what: &'static str,
+        resource: &'static str,
         /// The recorded amount.
         was: u64,
         /// The present amount.
@@ -97,7 +97,7 @@ impl fmt::Display for ReplayDifference {
             ReplayDifference::HostCall { number, was, is } => {
                 write!(f, "host call {number}: {} -> {}", shown(was), shown(is))
             }
-            ReplayDifference::Usage { what, was, is } => write!(f, "{what}: {was} -> {is}"),
+            ReplayDifference::Usage { resource, was, is } => write!(f, "{resource}: {was} -> {is}"),
         }
     }
 }
@@ -200,6 +200,7 @@ impl<'a> Replayer<'a> {
         self.load(&first.2)?;
         let Some((facts, replay)) = self.modules.get(&first.2.facts).and_then(Option::as_ref)
         else {
+            // Each call is reported, so that none of the selected ones is left out silently.
             for seq in calls {
                 if let Some((seq, _, call)) = self.read(*seq)? {
                     let was = outcome(&call.record.end).into_owned();
@@ -221,6 +222,7 @@ impl<'a> Replayer<'a> {
             };
             let record = &call.record;
             let outcome_was = outcome(&record.end).into_owned();
+            // Instance 0 stands for a call that was not made.
             let done = if number == 0 {
                 ReplayResult::Not("no instance was called")
             } else {
@@ -270,6 +272,7 @@ impl<'a> Replayer<'a> {
                 )?;
                 Some((facts, replay))
             }
+            // Remembered as missing, so that the source is not asked again for each call.
             _ => None,
         };
         self.modules.insert(call.facts, loaded);
@@ -323,6 +326,8 @@ impl<'a> Running<'a> {
             {
                 let again = instance.stop(record, at);
                 let compared = self.compared(record, again, is_itself)?;
+                // Without some of its input an instance may differ for good reason, so only
+                // equality counts.
                 Ok(
                     if trust == Trust::Blinded && compared != ReplayResult::Same {
                         ReplayResult::Not(BLINDED)
@@ -333,9 +338,12 @@ impl<'a> Running<'a> {
             }
             Running::Yes(mut instance, trust, next) => {
                 let again = instance.call(record, at);
+                // A gap in the numbers is a call that is not recorded, so its input is unknown
+                // here.
                 let is_blinded = record.number > next || has_secret(record)?;
                 let trust = if is_blinded { Trust::Blinded } else { trust };
                 let compared = self.compared(record, again, is_itself)?;
+                // A failed call ends its instance, in the server and here.
                 if !matches!(record.end, CallEnd::Failed(_)) {
                     *self = Running::Yes(instance, trust, record.number + 1);
                 }
@@ -372,6 +380,7 @@ impl<'a> Running<'a> {
         let Some(is) = is else {
             return Ok(ReplayResult::Not("this component has no such role"));
         };
+        // Another component may reach the same result by other host calls and with other usage.
         let differences = if is_itself {
             all_differences(was, &is)?
         } else {
@@ -398,7 +407,9 @@ fn outcome_differences(
     was: &CallRecord,
     is: &CallRecord,
 ) -> Result<Vec<ReplayDifference>, ReplayError> {
-    let (before, now) = (outcome(&was.end), outcome(&is.end));
+    let before = outcome(&was.end);
+    let now = outcome(&is.end);
+    // Ends are compared in full: the outcome is only their summary.
     if same_end(was, is)? {
         return Ok(Vec::new());
     }
@@ -420,23 +431,25 @@ fn all_differences(
     let mut differences = outcome_differences(was, is)?;
     let calls = was.host_calls.len().max(is.host_calls.len());
     for at in 0..calls {
-        let (before, now) = (was.host_calls.get(at), is.host_calls.get(at));
+        let before = was.host_calls.get(at);
+        let now = is.host_calls.get(at);
         if !same(&before, &now)? {
-            let shown = |call: Option<&HostCall>| call.map(|call| call.ask.name().to_owned());
+            let shown = |call: Option<&HostCall>| call.map(|call| call.request.name().to_owned());
             differences.push(ReplayDifference::HostCall {
                 number: at + 1,
                 was: shown(before),
                 is: shown(now),
             });
+            // One difference shifts all host calls after it, so only the first is reported.
             break;
         }
     }
     // A call ended by a clock was interrupted after the last count, so its usage cannot be
     // compared.
     if !was_timed_out(was) {
-        let mut used = |what, was: u64, is: u64| {
+        let mut used = |resource, was: u64, is: u64| {
             if was != is {
-                differences.push(ReplayDifference::Usage { what, was, is });
+                differences.push(ReplayDifference::Usage { resource, was, is });
             }
         };
         used(
@@ -456,7 +469,7 @@ fn all_differences(
 }
 
 fn was_timed_out(was: &CallRecord) -> bool {
-    matches!(&was.end, CallEnd::Failed(failure) if matches!(failure.limit, Some(LimitKind::CallTime | LimitKind::HostTime)))
+    matches!(&was.end, CallEnd::Failed(failure) if matches!(failure.limit, Some(LimitKind::CallTime | LimitKind::HostCallTime)))
 }
 
 /// Returns true if both ended in the same way. A call that a clock ended may be ended by fuel in
@@ -465,7 +478,7 @@ fn same_end(was: &CallRecord, is: &CallRecord) -> Result<bool, ReplayError> {
     match (&was.end, &is.end) {
         (CallEnd::Failed(before), CallEnd::Failed(now)) => Ok(match (before.limit, now.limit) {
             (Some(LimitKind::CallTime), Some(LimitKind::Fuel | LimitKind::CallTime)) => true,
-            (Some(LimitKind::HostTime), limit) => limit == Some(LimitKind::HostTime),
+            (Some(LimitKind::HostCallTime), limit) => limit == Some(LimitKind::HostCallTime),
             _ => {
                 before.kind == now.kind && before.limit == now.limit && before.reason == now.reason
             }

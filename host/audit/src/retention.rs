@@ -6,19 +6,19 @@ use crate::{
     hash_chain::{ChainHead, FIRST},
     now,
 };
-use peal_store::{Outline, Room, RowClass, SealKind, Trail};
+use peal_store::{RowClass, RowSummary, SealKind, Trail, TrailSize};
 use std::time::Duration;
 
 /// Percentage of the maximum size from which records are dropped.
-const FULL: u64 = 90;
+const DROP_FROM_PERCENT: u64 = 90;
 /// Maximum number of records dropped in one step, since writes wait meanwhile.
-const AT_ONCE: u32 = 2000;
+const MAX_DROPPED_PER_STEP: u32 = 2000;
 /// A step drops about the maximum size divided by this number.
-const PARTS: u64 = 10;
+const DROP_STEP_DIVISOR: u64 = 10;
 /// Space is scarce if calls and denials take less than the maximum size divided by this number.
-const SCARCE_PARTS: u64 = 20;
+const SCARCE_DIVISOR: u64 = 20;
 /// Maximum number of ranges without droppable records that are examined in one step.
-const RANGES: usize = 16;
+const MAX_EXAMINED_RANGES: usize = 16;
 
 /// Rules for keeping records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ impl Default for TrailRetention {
 
 /// Reason for dropping records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Need {
+pub(crate) enum DropReason {
     /// Keep some space free.
     Usual,
     /// There is no space for the records to write.
@@ -56,15 +56,16 @@ pub(crate) enum Need {
 
 /// Space for records of all users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Supply {
+pub(crate) enum FreeSpace {
     /// There is space, or records can be dropped.
     Ample,
     /// The trail is full of records that stay.
     Scarce,
 }
 
-fn is_full(room: Room) -> bool {
-    room.used / 100 >= room.most / 100 * FULL / 100
+fn is_full(room: TrailSize) -> bool {
+    // Divided first, so that no product overflows.
+    room.used / 100 >= room.max / 100 * DROP_FROM_PERCENT / 100
 }
 
 fn long_ago(age: Duration) -> u64 {
@@ -83,6 +84,7 @@ fn used(trail: &Trail, class: RowClass) -> Result<u64, AuditError> {
 impl TrailRetention {
     /// Returns `percent` percent of the maximum size.
     pub(crate) fn share(percent: u32, most: u64) -> u64 {
+        // Divided first, so that the product does not overflow.
         most / 100 * u64::from(percent)
     }
 
@@ -91,30 +93,32 @@ impl TrailRetention {
         self,
         trail: &Trail,
         keys: &Keys,
-        need: Need,
+        need: DropReason,
     ) -> Result<Option<DropSummary>, AuditError> {
-        let room = trail.room()?;
+        let room = trail.size()?;
         let newest = trail.seal(SealKind::Head)?.map_or(0, |head| head.seq);
         let cut = TrailPruning {
             trail,
             keys,
             newest,
-            most_bytes: room.most / PARTS,
+            most_bytes: room.max / DROP_STEP_DIVISOR,
         };
         if let Some(limit) = self.keep.map(long_ago)
             && let Some(gone) = cut.oldest(limit)?
         {
             return Ok(Some(gone));
         }
-        if need == Need::Usual && !is_full(room) {
+        if need == DropReason::Usual && !is_full(room) {
             return Ok(None);
         }
         let limit = long_ago(self.decision_age);
-        if used(trail, RowClass::Lasting)? > TrailRetention::share(self.decision_percent, room.most)
+        // Decisions beyond their share go before calls and denials do, if they are old enough.
+        if used(trail, RowClass::Lasting)? > TrailRetention::share(self.decision_percent, room.max)
             && let Some(gone) = cut.oldest(limit)?
         {
             return Ok(Some(gone));
         }
+        // Decisions go only when neither calls nor denials are left to drop.
         match cut.passing()? {
             None => cut.oldest(limit),
             gone => Ok(gone),
@@ -122,18 +126,20 @@ impl TrailRetention {
     }
 
     /// Returns whether there is space for records of all users.
-    pub(crate) fn supply(self, trail: &Trail) -> Result<Supply, AuditError> {
-        let room = trail.room()?;
+    pub(crate) fn supply(self, trail: &Trail) -> Result<FreeSpace, AuditError> {
+        let room = trail.size()?;
+        // Nothing can be dropped: few calls and denials are left, and the oldest record is too
+        // young.
         let is_scarce = is_full(room)
-            && used(trail, RowClass::Passing)? < room.most / SCARCE_PARTS
+            && used(trail, RowClass::Passing)? < room.max / SCARCE_DIVISOR
             && trail
                 .outlines(0, 1)?
                 .iter()
                 .all(|oldest| oldest.at >= long_ago(self.decision_age));
         Ok(if is_scarce {
-            Supply::Scarce
+            FreeSpace::Scarce
         } else {
-            Supply::Ample
+            FreeSpace::Ample
         })
     }
 }
@@ -155,10 +161,13 @@ impl TrailPruning<'_> {
         if !self.trail.outlines(0, 1)?.iter().any(|row| row.at < limit) {
             return Ok(None);
         }
-        let rows = self.trail.outlines(0, AT_ONCE)?;
-        let (mut gone, mut bytes, mut last) = (None, 0, None);
+        let rows = self.trail.outlines(0, MAX_DROPPED_PER_STEP)?;
+        let mut gone = None;
+        let mut bytes = 0;
+        let mut last = None;
         for row in rows
             .iter()
+            // The newest record stays: the head seal is about it.
             .take_while(|row| row.at < limit && row.seq < self.newest)
         {
             DropSummary::add(&mut gone, row);
@@ -176,22 +185,25 @@ impl TrailPruning<'_> {
 
     /// Drops the oldest calls and denials between records that stay.
     fn passing(&self) -> Result<Option<DropSummary>, AuditError> {
-        for _ in 0..RANGES {
+        for _ in 0..MAX_EXAMINED_RANGES {
             let previous = self
                 .trail
                 .last_dropped()?
                 .map(|rows| DroppedRange::read(&rows))
                 .transpose()?;
+            // The next step goes on where the last one ended.
             let before = self.thinned_to(previous.as_ref())?;
-            let rows: Vec<Outline> = self.trail.outlines(before.0, AT_ONCE)?;
-            let rows: Vec<Outline> = rows
+            let rows: Vec<RowSummary> = self.trail.outlines(before.0, MAX_DROPPED_PER_STEP)?;
+            let rows: Vec<RowSummary> = rows
                 .into_iter()
+                // The newest record stays: the head seal is about it.
                 .take_while(|row| row.seq < self.newest)
                 .collect();
             let Some(range) = DroppedRange::of(before, &rows, self.most_bytes) else {
                 return Ok(None);
             };
-            let (from, to) = (range.from, range.to);
+            let from = range.from;
+            let to = range.to;
             let mut gone = None;
             let passing = rows
                 .iter()
@@ -204,6 +216,7 @@ impl TrailPruning<'_> {
                     Some(Successor::Beside(range)) => (range, None),
                     None => (range, None),
                 };
+            // Also without dropped records, so that the next step begins after this range.
             self.trail.thin(from, &range.signed(self.keys)?, replaced)?;
             if gone.is_some() {
                 tracing::debug!(from, to, "audit records of calls and denials dropped");

@@ -73,6 +73,7 @@ impl Scrubber {
     /// Returns the body of an entry without its secrets; `None` if it has none. The time grows with
     /// the size of the entry; call it without holding a lock.
     pub(crate) fn scrubbed(&self, entry: &AuditEntry) -> Option<Result<Vec<u8>, EntryError>> {
+        // Most entries have no secret, and this search spares them the tree.
         self.is_in(entry).then(|| self.body(entry))
     }
 
@@ -83,6 +84,8 @@ impl Scrubber {
         self.replace_values(&mut tree, &mut sought);
         if !sought.is_empty() {
             let search = AhoCorasick::builder()
+                // The search is built for one record. A DFA, the usual choice for few patterns,
+                // takes longer to build.
                 .kind(Some(AhoCorasickKind::ContiguousNFA))
                 .build(&sought);
             let search = search.map_err(|error| unwritable(error.to_string()))?;
@@ -107,8 +110,8 @@ impl Scrubber {
                         self.any(&call.event.infos) || self.steps(&call.steps)
                     }
                     CallSubject::Policy(call) => {
-                        self.any(&call.request.infos)
-                            || self.any(&call.request.directives)
+                        self.any(call.request.subject.infos())
+                            || self.any(call.request.subject.directives())
                             || self.steps(&call.steps)
                     }
                     CallSubject::Log(call) => {
@@ -117,11 +120,12 @@ impl Scrubber {
                             || self.steps(&call.steps)
                     }
                 };
-                let told = record
+                let answers = record
                     .host_calls
                     .iter()
                     .filter_map(|call| call.answer.as_ref());
-                let told = told.filter_map(|answer| {
+                // Only infos have keys. Copies in other answers are sought once a secret is known.
+                let answers = answers.filter_map(|answer| {
                     if let HostCallAnswer::Infos(infos) = answer {
                         Some(infos)
                     } else {
@@ -129,12 +133,17 @@ impl Scrubber {
                     }
                 });
                 subject
-                    || told.into_iter().any(|infos| self.any(infos))
+                    || answers.into_iter().any(|infos| self.any(infos))
                     || matches!(&record.end, CallEnd::Returned { output, .. } if self.output(output))
             }
-            AuditEntry::Decision(DecisionEntry { asked, reasons, .. }) => {
-                self.any(&asked.infos) || self.any(&asked.directives) || self.any(reasons)
+            AuditEntry::Decision(DecisionEntry {
+                request, reasons, ..
+            }) => {
+                self.any(request.subject.infos())
+                    || self.any(request.subject.directives())
+                    || self.any(reasons)
             }
+            // No other kind of entry holds infos.
             _ => false,
         }
     }
@@ -154,7 +163,7 @@ impl Scrubber {
             || output
                 .controls
                 .iter()
-                .any(|asked| self.any(&asked.directives))
+                .any(|control| self.any(&control.directives))
             || output
                 .reports
                 .iter()
@@ -185,6 +194,7 @@ impl Scrubber {
                 self.secrets.0.contains(data.key.as_str()) || self.value(&data.value)
             }
             Value::App(app) => self.any(&app.infos),
+            // Other values hold no infos.
             _ => false,
         }
     }

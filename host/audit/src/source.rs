@@ -8,7 +8,7 @@ use peal_store::{DroppedRows, Filter, SealKind, StoreError, Trail, TrailRow};
 use std::{io::BufReader, path::Path};
 
 /// Number of rows read in one query.
-const PAGE: u32 = 200;
+const PAGE_ROWS: u32 = 200;
 
 /// Source of records.
 pub enum TrailSource {
@@ -24,7 +24,7 @@ impl TrailSource {
         match Trail::open_to_read(path) {
             Ok(trail) => Ok(TrailSource::Trail(Box::new(trail))),
             Err(StoreError::Foreign {
-                what: "not a database of SQLite",
+                found: "not a database of SQLite",
                 ..
             }) => {
                 let io = |source| ExportError::Io {
@@ -37,6 +37,7 @@ impl TrailSource {
                     path,
                 )?))
             }
+            // Other errors are about a database, so the file is no export.
             Err(error) => Err(error.into()),
         }
     }
@@ -52,15 +53,17 @@ impl TrailSource {
             TrailSource::Trail(trail) => {
                 let mut filter = filter.clone();
                 loop {
-                    let page = trail.rows(&filter, PAGE).map_err(AuditError::from)?;
+                    let page = trail.rows(&filter, PAGE_ROWS).map_err(AuditError::from)?;
                     let Some(last) = page.last().map(|row| row.seq) else {
                         return Ok(());
                     };
-                    let is_last = page.len() < PAGE as usize;
+                    let is_last = page.len() < PAGE_ROWS as usize;
                     page.into_iter().try_for_each(&mut work)?;
                     if is_last {
                         return Ok(());
                     }
+                    // By number, not by offset: SQLite would walk through all rows before an
+                    // offset.
                     filter.from = Some(last + 1);
                 }
             }

@@ -1,7 +1,7 @@
 //! The database of the trail, and the journalled records that it does not have yet.
 use crate::{
-    AuditError, DropSummary, Keys, Statement, TrailRetention, decision_room::DecisionRoom,
-    hash_chain::ChainHead, now, retention::Need,
+    AuditError, DropSummary, Keys, Statement, TrailRetention, decision_budget::DecisionBudget,
+    hash_chain::ChainHead, now, retention::DropReason,
 };
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, Trail, TrailRow};
 use std::{
@@ -75,16 +75,20 @@ impl TrailDatabase {
     }
 
     /// Drops records that are due and returns a summary of them.
-    pub(crate) fn drop_old(&self, retention: TrailRetention, need: Need) -> Option<DropSummary> {
+    pub(crate) fn drop_old(
+        &self,
+        retention: TrailRetention,
+        need: DropReason,
+    ) -> Option<DropSummary> {
         self.log_failure(retention.apply(&self.trail, &self.keys, need))
             .flatten()
     }
 
     /// Updates the users' shares and the supply of space.
-    pub(crate) fn measure(&self, retention: TrailRetention, room: &mut DecisionRoom) {
+    pub(crate) fn measure(&self, retention: TrailRetention, budget: &mut DecisionBudget) {
         let measured = || Ok((self.trail.used()?, retention.supply(&self.trail)?));
         if let Some((used, supply)) = self.log_failure(measured()) {
-            room.set(&used, supply);
+            budget.set(&used, supply);
         }
     }
 

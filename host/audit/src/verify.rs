@@ -58,7 +58,7 @@ pub enum Finding {
         /// The sealed record.
         seq: u64,
         /// The kind of seal.
-        what: &'static str,
+        kind: &'static str,
     },
     /// Bytes that records refer to are missing or differ.
     Bytes {
@@ -101,8 +101,8 @@ impl fmt::Display for Finding {
                     after + 1
                 )
             }
-            Finding::Unsealed { seq, what } => {
-                write!(f, "the {what} at record {seq} is not signed by this key")
+            Finding::Unsealed { seq, kind } => {
+                write!(f, "the {kind} at record {seq} is not signed by this key")
             }
             Finding::Bytes { seq, digest } => {
                 write!(
@@ -177,6 +177,7 @@ pub fn verify(
     let anchor = source.seal(SealKind::Anchor)?;
     if let Some(anchor) = &anchor {
         check.expect(anchor.clone());
+        // The server dropped all before the anchor, so the chain begins there.
         check.last = anchor.row();
     }
     let begins = check.last.0;
@@ -186,7 +187,7 @@ pub fn verify(
             Some(range) => check.expect_dropped(range, begins),
             None => check.found(Finding::Unsealed {
                 seq: rows.last,
-                what: "statement of what was dropped",
+                kind: "statement of what was dropped",
             }),
         }
     }
@@ -196,6 +197,7 @@ pub fn verify(
         .for_each(|seal| check.expect(seal));
     elsewhere
         .iter()
+        // A seal of a dropped record has nothing to be compared with.
         .filter(|seal| seal.row().0 > begins)
         .cloned()
         .for_each(|seal| check.expect(seal));
@@ -203,6 +205,7 @@ pub fn verify(
     source.each::<AuditError>(&Filter::default(), |row| {
         check.bytes(source, &row)?;
         waiting.push_back(row);
+        // A displaced record is looked for among the rows that follow, so some are read ahead.
         if waiting.len() > WINDOW {
             check.next(&mut waiting);
         }
@@ -237,7 +240,9 @@ struct TrailCheck<'a> {
 
 impl<'a> TrailCheck<'a> {
     fn new(key: &'a SealPublicKey) -> TrailCheck<'a> {
-        let (expected, dropped, bytes) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let expected = BTreeMap::new();
+        let dropped = BTreeMap::new();
+        let bytes = BTreeSet::new();
         TrailCheck {
             key,
             last: (0, FIRST),
@@ -261,7 +266,7 @@ impl<'a> TrailCheck<'a> {
         } else {
             self.found(Finding::Unsealed {
                 seq,
-                what: seal.what,
+                kind: seal.kind,
             });
         }
     }
@@ -275,6 +280,7 @@ impl<'a> TrailCheck<'a> {
             runs,
             ..
         } = range;
+        // A range without dropped records only marks what was examined.
         if to > begins && !kinds.is_empty() {
             match self.verified.dropped.last_mut() {
                 Some(before) if before.to + 1 == from => {
@@ -289,6 +295,7 @@ impl<'a> TrailCheck<'a> {
                     .push(DroppedRecords { from, to, kinds }),
             }
         }
+        // Runs before the beginning have gone with the records around them.
         self.dropped.extend(
             runs.into_iter()
                 .filter(|run| run.from > begins)
@@ -301,10 +308,12 @@ impl<'a> TrailCheck<'a> {
     fn cross_dropped(&mut self, seq: u64) {
         while self.last.0 + 1 < seq {
             let wanted = self.last.0 + 1;
+            // A run that reaches beyond this record contradicts it, and is not followed.
             if let Some(run) = self.dropped.remove(&wanted).filter(|run| run.to < seq) {
                 self.cross(&run);
                 continue;
             }
+            // The chain goes on before the next run, whose statement holds that hash.
             let next = self
                 .dropped
                 .range(wanted..seq)
@@ -361,6 +370,8 @@ impl<'a> TrailCheck<'a> {
                 .unwrap_or(Finding::Altered { seq: row.seq });
             self.found(finding);
         }
+        // Go on with the hash that is stored: one altered record must not make all later ones seem
+        // altered.
         self.last = (row.seq, row.hash);
         let seals = self.expected.remove(&row.seq).unwrap_or_default();
         if seals.iter().any(|seal| seal.row().1 != row.hash) {
@@ -378,6 +389,7 @@ impl<'a> TrailCheck<'a> {
     /// Finds out whether the row that belongs here is further on.
     fn displaced(&self, row: &TrailRow, waiting: &VecDeque<TrailRow>) -> Option<Finding> {
         let here = |other: &TrailRow| {
+            // The hash covers the number, so the row is tried with the number of this place.
             hash_of(
                 &self.last.1,
                 &TrailRow {
@@ -422,6 +434,7 @@ impl<'a> TrailCheck<'a> {
             .filter(|finding| {
                 !matches!(
                     finding,
+                    // A finding about a range or a seal does not say which record is wrong.
                     Finding::Rewritten { .. } | Finding::Unsealed { .. }
                 )
             })
@@ -439,6 +452,7 @@ impl<'a> TrailCheck<'a> {
         let Ok(Some(call)) = call_of(row) else {
             return Ok(());
         };
+        // The facts of a module are checked once.
         if !self.bytes.insert(call.facts) {
             return Ok(());
         }
@@ -463,6 +477,7 @@ impl<'a> TrailCheck<'a> {
     /// Compares the end of the trail with the head seal.
     fn end(&mut self, head: Option<Statement>) {
         let (last, hash) = self.last;
+        // A seal of a record beyond the end proves that the record existed.
         let missing = self
             .expected
             .keys()
@@ -472,12 +487,12 @@ impl<'a> TrailCheck<'a> {
         match head {
             None if last > 0 => self.found(Finding::Unsealed {
                 seq: last,
-                what: "seal of the last record",
+                kind: "seal of the last record",
             }),
             None => {}
             Some(head) if !head.is_by(self.key) => self.found(Finding::Unsealed {
                 seq: head.row().0,
-                what: head.what,
+                kind: head.kind,
             }),
             Some(head) => match head.row() {
                 (seq, sealed) if seq == last => {
@@ -489,6 +504,8 @@ impl<'a> TrailCheck<'a> {
                         });
                     }
                 }
+                // The server seals the end with each write, so it has not written what follows the
+                // seal.
                 (seq, _) if seq < last => self.found(Finding::Inserted { seq: seq + 1 }),
                 (seq, _) => self.found(Finding::Removed {
                     from: last + 1,

@@ -9,17 +9,17 @@
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
     Keys, Statement, TrailRetention,
-    audit::SharedTrail,
     checkpoint::Destinations,
-    decision_room::DecisionRoom,
+    decision_budget::DecisionBudget,
     entry::kind,
     hash_chain::{ChainHead, hash_of},
     journal::Journal,
+    module_record::ModuleRecord,
     now,
     pending::PendingEntry,
     queue::EntryQueue,
-    recorder::ModuleRecord,
-    retention::Need,
+    retention::DropReason,
+    shared_trail::SharedTrail,
     trail_database::{JournalMove, TrailDatabase},
 };
 use peal_core::choice::RecordFailurePolicy;
@@ -35,7 +35,7 @@ use std::{
 /// to extend the period.
 const KEEP_AHEAD: u64 = 4096;
 /// Maximum number of entries in one write.
-pub(crate) const GROUP: usize = 512;
+pub(crate) const MAX_GROUP_ENTRIES: usize = 512;
 /// Number of records after which the writer checks for records to drop.
 const BETWEEN_DROPS: u64 = 512;
 /// The check is also due when the maximum size divided by this number was written.
@@ -54,7 +54,7 @@ pub(crate) struct TrailWriter {
     on_failure: RecordFailurePolicy,
     retention: TrailRetention,
     /// The shares of the users in the space for decisions.
-    decisions: DecisionRoom,
+    decisions: DecisionBudget,
     destinations: Destinations,
     /// Number of records and time after which a trail checkpoint is due.
     every: (u64, Duration),
@@ -76,9 +76,9 @@ pub(crate) struct TrailWriter {
     /// Bytes after which the next check is due.
     between_drops: u64,
     /// Dropped records without a `Dropped` entry so far.
-    gone: Option<DropSummary>,
+    unrecorded_drops: Option<DropSummary>,
     /// Time of the last `Dropped` entry.
-    pub(crate) told_gone: Option<Instant>,
+    pub(crate) drops_recorded_at: Option<Instant>,
     failures: TraceRateLimit,
     recoveries: TraceRateLimit,
     pub(crate) shared: Arc<SharedTrail>,
@@ -116,7 +116,7 @@ impl TrailWriter {
             keys,
             on_failure: settings.on_failure,
             retention: settings.retention,
-            decisions: DecisionRoom::new(settings.retention, settings.max_bytes),
+            decisions: DecisionBudget::new(settings.retention, settings.max_bytes),
             destinations: settings.checkpoints.clone(),
             every: (settings.checkpoint_records.max(1), settings.checkpoint_time),
             sealed: (head.0, Instant::now()),
@@ -127,8 +127,8 @@ impl TrailWriter {
             dropped_at: Some(head.0),
             since_drop: 0,
             between_drops: settings.max_bytes / BYTES_BETWEEN_DROPS,
-            gone: None,
-            told_gone: None,
+            unrecorded_drops: None,
+            drops_recorded_at: None,
             failures: TraceRateLimit::new(BETWEEN_LINES),
             recoveries: TraceRateLimit::new(BETWEEN_LINES),
             shared,
@@ -138,7 +138,7 @@ impl TrailWriter {
     /// Writes all queued entries.
     pub(crate) fn drain(&mut self, queue: &EntryQueue) {
         loop {
-            let group = queue.take(GROUP);
+            let group = queue.take(MAX_GROUP_ENTRIES);
             if group.is_empty() {
                 return self.schedule_journal(queue);
             }
@@ -157,10 +157,12 @@ impl TrailWriter {
     /// Writes entries and reports the result to waiting callers.
     pub(crate) fn group(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
         let mut dones = Vec::new();
+        // Calls of policies were lost, and these decisions may rely on them.
         let withdraws = self.unproved && self.on_failure == RecordFailurePolicy::Deny;
         let (mut entries, without_room): (Vec<PendingEntry>, Vec<PendingEntry>) = group
             .into_iter()
             .partition(|pending| self.has_room(pending));
+        // Only a group that was empty from the beginning is to make room.
         if entries.is_empty() && !without_room.is_empty() {
             without_room
                 .into_iter()
@@ -241,9 +243,9 @@ impl TrailWriter {
         for _ in 0..ROOM_MADE {
             match self.write(entries, urgency) {
                 Err(AuditError::Store(full @ StoreError::Full { .. })) => {
-                    if self.drop_old(Need::Room) == Dropped::Nothing {
+                    if self.drop_old(DropReason::Room) == Dropped::Nothing {
                         return Err(AuditError::NothingToDrop {
-                            full,
+                            database_error: full,
                             age: self.retention.decision_age,
                         });
                     }
@@ -251,10 +253,12 @@ impl TrailWriter {
                 written => return written,
             }
         }
+        // The last attempt may have made room, too.
         self.write(entries, urgency)
     }
 
     fn write(&mut self, entries: &[PendingEntry], urgency: Urgency) -> Result<(), AuditError> {
+        // Taken before the write, and put back if it fails.
         let left_out = self.shared.left_out.swap(0, Ordering::Relaxed);
         let gap = |calls: u64, reason| {
             (calls > 0).then_some(AuditEntry::Gap {
@@ -262,8 +266,16 @@ impl TrailWriter {
                 reason,
             })
         };
-        let is_told = self.told_gone.is_none_or(|at| at.elapsed() >= BETWEEN_GONE);
-        let gone = if is_told { self.gone.take() } else { None };
+        // Each of these entries takes room itself, so they come at intervals.
+        let is_told = self
+            .drops_recorded_at
+            .is_none_or(|at| at.elapsed() >= BETWEEN_GONE);
+        let gone = if is_told {
+            self.unrecorded_drops.take()
+        } else {
+            None
+        };
+        // The missing calls came before these entries.
         let first: Vec<PendingEntry> = gap(left_out, GapReason::Overload)
             .into_iter()
             .chain(gap(self.not_written, GapReason::NotWritten))
@@ -271,27 +283,28 @@ impl TrailWriter {
             .map(PendingEntry::new)
             .collect();
         let all = || first.iter().chain(entries);
-        let held = all()
-            .filter_map(|pending| pending.held.as_deref())
+        let needed_modules = all()
+            .filter_map(|pending| pending.module_record.as_deref())
             .flat_map(ModuleRecord::blobs)
             .collect();
         let before = self.head.0;
         let written = self
             .rows(all())
-            .and_then(|rows| self.keep(rows, &held, urgency));
+            .and_then(|rows| self.keep(rows, &needed_modules, urgency));
+        // Locked after the write, so that readers of the state do not wait for it.
         let mut health = self.shared.health();
         match written {
             Ok(()) => {
                 self.not_written = 0;
                 if gone.is_some() {
-                    self.told_gone = Some(Instant::now());
+                    self.drops_recorded_at = Some(Instant::now());
                 }
                 health.written += self.head.0 - before;
                 health.lost += left_out;
             }
             Err(_) => {
                 self.shared.left_out.fetch_add(left_out, Ordering::Relaxed);
-                self.gone = DropSummary::both(gone, self.gone.take());
+                self.unrecorded_drops = DropSummary::both(gone, self.unrecorded_drops.take());
             }
         }
         written
@@ -305,9 +318,12 @@ impl TrailWriter {
         let (mut seq, mut hash) = self.head;
         entries
             .map(|pending| {
-                let columns = pending
-                    .entry
-                    .columns(pending.held.as_ref().map(|held| held.name.as_str()));
+                let columns = pending.entry.columns(
+                    pending
+                        .module_record
+                        .as_ref()
+                        .map(|module| module.name.as_str()),
+                );
                 seq += 1;
                 let row = TrailRow {
                     seq,
@@ -330,16 +346,17 @@ impl TrailWriter {
     fn keep(
         &mut self,
         rows: Vec<TrailRow>,
-        held: &HeldFor<'_>,
+        needed_modules: &HeldFor<'_>,
         urgency: Urgency,
     ) -> Result<(), AuditError> {
         let head = rows.last().map_or(self.head, |row| (row.seq, row.hash));
         let decisions = rows.iter().filter(|row| row.kind == kind::DECISION);
         self.since_drop += rows.iter().map(|row| row.body.len() as u64).sum::<u64>();
+        // Taken before the rows are moved, and counted only after they are written.
         let bytes: Vec<(Option<u32>, u64)> = decisions
             .map(|row| (row.uid, row.body.len() as u64))
             .collect();
-        self.put(rows, held, (urgency, head))?;
+        self.put(rows, needed_modules, (urgency, head))?;
         bytes
             .into_iter()
             .for_each(|(uid, bytes)| self.decisions.add(uid, bytes));
@@ -351,12 +368,13 @@ impl TrailWriter {
     fn put(
         &mut self,
         rows: Vec<TrailRow>,
-        held: &HeldFor<'_>,
+        needed_modules: &HeldFor<'_>,
         (urgency, head): (Urgency, ChainHead),
     ) -> Result<(), AuditError> {
-        let blobs = self.due(held, head.0);
+        let blobs = self.unwritten_blobs(needed_modules, head.0);
         let is_due =
             head.0 - self.sealed.0 >= self.every.0 || self.sealed.1.elapsed() >= self.every.1;
+        // The journal holds rows only, neither blobs nor seals.
         let is_short = urgency == Urgency::Awaited && blobs.is_empty() && !is_due;
         let rows = match if is_short {
             self.journal.add(self.head, rows)
@@ -373,6 +391,7 @@ impl TrailWriter {
             is_due.then(|| Statement::sealed(SealKind::Checkpoint, head, now(), &self.keys));
         self.write_through(&rows, &blobs, head, checkpoint)?;
         self.head = head;
+        // Only now are the blobs certainly in the database.
         self.known
             .extend(blobs.iter().map(|blob| (blob.digest, blob.until)));
         self.drop_at_times();
@@ -427,7 +446,7 @@ impl TrailWriter {
     }
 
     /// Returns the blobs to write or to keep longer for these records.
-    fn due<'a>(&self, held: &HeldFor<'a>, seq: u64) -> Vec<Blob<'a>> {
+    fn unwritten_blobs<'a>(&self, needed_modules: &HeldFor<'a>, seq: u64) -> Vec<Blob<'a>> {
         let until = seq + KEEP_AHEAD;
         let blob = |(digest, bytes): (&[u8; 32], &&'a [u8])| match self.known.get(digest) {
             Some(kept) if *kept >= seq => None,
@@ -437,7 +456,7 @@ impl TrailWriter {
                 until,
             }),
         };
-        held.iter().filter_map(blob).collect()
+        needed_modules.iter().filter_map(blob).collect()
     }
 
     /// Counts entries that could not be written, and logs the failure if the rate limit allows.
@@ -469,7 +488,8 @@ impl TrailWriter {
         if !std::mem::replace(&mut health.is_failing, false) {
             return;
         }
-        let (lost, undone) = (health.lost, health.undone);
+        let lost = health.lost;
+        let undone = health.undone;
         drop(health);
         if let Some(left_out) = self.recoveries.allow(Instant::now()) {
             tracing::warn!(lost, undone, left_out, "audit trail writable again");
@@ -500,11 +520,11 @@ impl TrailWriter {
         };
         if self.head.0 - dropped_at >= BETWEEN_DROPS || self.since_drop >= self.between_drops {
             (self.dropped_at, self.since_drop) = (Some(self.head.0), 0);
-            self.drop_old(Need::Usual);
+            self.drop_old(DropReason::Usual);
         }
     }
 
-    fn drop_old(&mut self, need: Need) -> Dropped {
+    fn drop_old(&mut self, need: DropReason) -> Dropped {
         let ledger = locked(&self.ledger);
         let gone = ledger.drop_old(self.retention, need);
         ledger.measure(self.retention, &mut self.decisions);
@@ -512,8 +532,9 @@ impl TrailWriter {
         let Some(gone) = gone else {
             return Dropped::Nothing;
         };
+        // Blobs may have been dropped with their records, so each must be offered again.
         self.known.clear();
-        self.gone = DropSummary::both(self.gone.take(), Some(gone));
+        self.unrecorded_drops = DropSummary::both(self.unrecorded_drops.take(), Some(gone));
         Dropped::Some
     }
 }

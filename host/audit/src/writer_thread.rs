@@ -5,7 +5,7 @@ use crate::{
     queue::{EntryQueue, WriterWork},
     refusals::GroupedDenials,
     trail_database::TrailDatabase,
-    writer::{GROUP, TrailWriter, locked},
+    writer::{MAX_GROUP_ENTRIES, TrailWriter, locked},
 };
 use std::{
     sync::Mutex,
@@ -26,7 +26,7 @@ pub(crate) fn run_writer(
             .refusals
             .due_within(Instant::now())
             .unwrap_or(patience);
-        match queue.wait(patience.min(until_due), GROUP) {
+        match queue.wait(patience.min(until_due), MAX_GROUP_ENTRIES) {
             WriterWork::Entries => locked(writer).drain(queue),
             WriterWork::Journal => move_journal(writer, ledger, queue),
             WriterWork::Nothing => locked(writer).seal_after(patience),
@@ -35,7 +35,7 @@ pub(crate) fn run_writer(
     }
     let mut writer = locked(writer);
     // The last `Dropped` entry is written without delay, and no more records are dropped after it.
-    (writer.told_gone, writer.dropped_at) = (None, None);
+    (writer.drops_recorded_at, writer.dropped_at) = (None, None);
     let last = shared
         .refusals
         .rest()
@@ -66,6 +66,7 @@ fn move_journal(writer: &Mutex<TrailWriter>, ledger: &Mutex<TrailDatabase>, queu
     while queue.is_awaited() {
         locked(writer).drain(queue);
     }
+    // Only the database is locked meanwhile, so that decisions can go into the journal.
     let settled = locked(ledger).write_journalled();
     let mut writer = locked(writer);
     writer.handle_journal_move(settled);

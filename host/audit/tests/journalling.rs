@@ -10,7 +10,7 @@ use peal_audit::{
     AuditEntry, AuditError, AuditSettings, AuditTrail, CommitResult, CommitThread, DecisionEntry,
     FrameError, GapReason, TrailRetention, TrailSource, verify,
 };
-use peal_model::{Info, Key, PolicySubject, Value};
+use peal_model::{Info, Key, Value};
 use peal_store::{DatabaseDurability, Filter};
 use rusqlite::Connection;
 use std::{
@@ -20,7 +20,7 @@ use std::{
     thread,
     time::Duration,
 };
-use support::{Place, granted, request};
+use support::{Place, granted, job_control};
 
 /// As much as it may hold, and what a frame has beside the records.
 const MOST: u64 = 256 << 10;
@@ -58,11 +58,7 @@ fn decide(audit: &AuditTrail, number: u64, bytes: usize) -> CommitResult {
         Value::ByteObject(vec![7; bytes].into()),
     )];
     let (tell, told) = mpsc::channel();
-    let decision = DecisionEntry::new(
-        number,
-        request(PolicySubject::JobControl, infos),
-        &granted(),
-    );
+    let decision = DecisionEntry::new(number, job_control(infos), &granted());
     audit.decide(decision, CommitThread::Caller, move |safe| {
         tell.send(safe).unwrap()
     });
@@ -94,7 +90,7 @@ fn entries(place: &Place) -> Vec<AuditEntry> {
 fn decided(entries: &[AuditEntry]) -> Vec<u64> {
     let number = |entry: &AuditEntry| {
         if let AuditEntry::Decision(decision) = entry {
-            Some(decision.request)
+            Some(decision.request_number)
         } else {
             None
         }
@@ -245,7 +241,8 @@ fn records_moved_before_journal_was_emptied_appear_once() {
     let audit = open(&place).unwrap();
     let connection = held(&place);
     (1..=5).for_each(|number| assert_eq!(decide(&audit, number, 100), CommitResult::Yes));
-    let (early, journalled) = (place.as_if_killed(), tail(&place));
+    let early = place.as_if_killed();
+    let journalled = tail(&place);
     connection.execute_batch("rollback").unwrap();
     while decided(&entries(&place)).len() < 5 {
         thread::yield_now();
@@ -273,7 +270,8 @@ fn incomplete_frame_was_reported_to_no_requester() {
     let place = Place::new();
     let whole = killed(&place, 3);
     let bytes = tail(&whole);
-    let (last, end) = (frames(&bytes)[2].len(), bytes.len());
+    let last = frames(&bytes)[2].len();
+    let end = bytes.len();
     for cut in [1, AROUND - 1, AROUND, last / 2, last - 8, last - 1, last] {
         let copy = whole.as_if_killed();
         fs::write(copy.path("audit.db-tail"), &bytes[..end - cut]).unwrap();
@@ -310,7 +308,7 @@ fn changed_journal_is_detected() {
             .flat_map(|at| pieces[*at].clone())
             .collect::<Vec<u8>>()
     };
-    let elsewhere = |wanted, found| FrameError::Elsewhere { wanted, found };
+    let elsewhere = |last, found| FrameError::Elsewhere { last, found };
     assert_eq!(
         is_refused(&copy, &order(&[1, 2, 3]), 1),
         elsewhere(1, 2),
@@ -335,7 +333,7 @@ fn changed_journal_is_detected() {
         is_refused(&copy, &[0; 600], 1),
         FrameError::Length {
             length: 0,
-            again: u32::MAX
+            second_length: u32::MAX
         }
     );
     let long = [bytes.as_slice(), &vec![0; MOST as usize]].concat();
@@ -438,7 +436,8 @@ fn concurrent_decisions_are_recorded_at_any_end() {
     let mut copies = Vec::new();
     thread::scope(|scope| {
         for thread in 0..4_u64 {
-            let (audit, told) = (&audit, &told);
+            let audit = &audit;
+            let told = &told;
             scope.spawn(move || {
                 for number in (thread..MANY).step_by(4) {
                     assert_eq!(decide(audit, number, 100), CommitResult::Yes);

@@ -12,9 +12,10 @@ use peal_audit::{
     DecisionEntry, DecisionKind, Finding, SealPublicKey, TrailReport, TrailRetention, TrailSource,
     Verified, export, hash_of, verify,
 };
-use peal_core::policy::{DecidedBy, Verdict};
+use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
 use peal_model::{
-    ConnectionKind, Info, Key, PolicyRequest, PolicySubject, UserIdentity, Value, code, key,
+    ConnectionKind, ConnectionSubject, Info, Key, PeerInfo, PolicyRequest, PolicySubject,
+    UserIdentity, Value, code, key,
 };
 use peal_store::{Filter, Trail};
 use rusqlite::Connection;
@@ -23,7 +24,7 @@ use std::{
     sync::{Arc, mpsc},
     time::Duration,
 };
-use support::{Place, decide, denied, granted, request};
+use support::{Place, decide, denied, granted, job_control, request};
 
 /// A small trail, in bytes.
 const SMALL: u64 = 1 << 20;
@@ -67,7 +68,9 @@ fn entries(place: &Place) -> Vec<AuditEntry> {
 /// The decisions that are there, with these numbers.
 fn decided(place: &Place, numbers: impl Fn(u64) -> bool) -> Vec<u64> {
     let number = |entry| match entry {
-        AuditEntry::Decision(decision) if numbers(decision.request) => Some(decision.request),
+        AuditEntry::Decision(decision) if numbers(decision.request_number) => {
+            Some(decision.request_number)
+        }
         _ => None,
     };
     entries(place).into_iter().filter_map(number).collect()
@@ -270,7 +273,7 @@ fn decide_for(audit: &AuditTrail, uid: u32, number: u64) -> CommitResult {
     )];
     let asked = PolicyRequest {
         identity: Some(UserIdentity { uid, gid: 100 }),
-        ..PolicyRequest::clone(&request(PolicySubject::JobControl, infos))
+        ..PolicyRequest::clone(&job_control(infos))
     };
     let (tell, told) = mpsc::channel();
     audit.decide(
@@ -415,24 +418,27 @@ fn infos_of_handshake_are_neither_kept_nor_secrets() {
             Value::string(&SAID.repeat(10_000)),
         ),
     ];
-    let asked = |matter| PolicyRequest::clone(&request(matter, infos.clone()));
+    let connection = PolicySubject::Connection(ConnectionSubject {
+        kind: ConnectionKind::Tool,
+        peer: PeerInfo {
+            pid: Some(1),
+            release: "4.2.2".to_owned(),
+        },
+        infos,
+    });
     let reasons = vec![Info::new(
         Key::new("why").unwrap(),
         Value::string(&"no".repeat(10_000)),
     )];
     let by = DecidedBy::Policy("gate".to_owned());
-    let no = Verdict::Denied {
+    let no = Verdict::Denied(DeniedVerdict {
         by,
         status: code::PMIX_ERR_NO_PERMISSIONS,
         reasons,
-    };
+    });
     for (number, verdict) in [(1, &granted()), (2, &no), (3, &no), (4, &no)] {
         let (tell, told) = mpsc::channel();
-        let decision = DecisionEntry::new(
-            number,
-            Arc::new(asked(PolicySubject::Connection(ConnectionKind::Tool))),
-            verdict,
-        );
+        let decision = DecisionEntry::new(number, request(connection.clone()), verdict);
         audit.decide(decision, CommitThread::Caller, move |safe| {
             tell.send(safe).unwrap()
         });
@@ -468,7 +474,7 @@ fn infos_of_handshake_are_neither_kept_nor_secrets() {
         })
         .collect();
     assert_eq!(
-        (decisions.len(), decisions[0].ruling),
+        (decisions.len(), decisions[0].verdict),
         (2, DecisionKind::Granted)
     );
     let facts = decisions[1].handshake.as_ref().unwrap();

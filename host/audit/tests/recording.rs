@@ -11,13 +11,13 @@ use peal_audit::{
     GapReason, TrailSource,
 };
 use peal_core::choice::RecordFailurePolicy;
-use peal_model::{DataArray, Info, Key, PolicySubject, Value, key};
+use peal_model::{DataArray, Info, Key, Value, key};
 use peal_sandbox::{CallRecord, HostCallRequest, ModuleLimits, PolicyCall, Services};
 use peal_store::{Filter, TrailRow};
 use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use support::{Place, component, decide, denied, event, granted, limits, recorded, request};
+use support::{Place, component, decide, denied, event, granted, job_control, limits, recorded};
 
 fn rows(place: &Place) -> Vec<TrailRow> {
     TrailSource::open(&place.path("audit.db"))
@@ -99,7 +99,7 @@ fn a_call_is_recorded_with_all_that_one_looks_for() {
         records[1]
             .host_calls
             .iter()
-            .any(|call| call.ask == HostCallRequest::Infos),
+            .any(|call| call.request == HostCallRequest::Infos),
         "{records:?}"
     );
     assert!(records[1].usage.fuel.unwrap() > 0);
@@ -171,10 +171,7 @@ fn secrets_carried_by_guests_are_nowhere_in_database() {
     ] {
         assert_eq!(module.handle(&event(-1, infos)).failure, None);
     }
-    let carried = request(
-        PolicySubject::JobControl,
-        vec![Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET))],
-    );
+    let carried = job_control(vec![Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET))]);
     let (tell, told) = mpsc::channel();
     audit.decide(
         DecisionEntry::new(1, carried, &granted()),
@@ -276,7 +273,7 @@ fn unrecordable_decision_is_denied_or_told_as_configured() {
         let (audit, module) = too_small(&place, on_failure);
         let call = PolicyCall {
             number: 1,
-            request: request(PolicySubject::JobControl, Vec::new()),
+            request: job_control(Vec::new()),
             steps: Arc::default(),
         };
         module.decide(&call);
@@ -306,7 +303,7 @@ fn unrecordable_decision_is_denied_or_told_as_configured() {
             .iter()
             .filter_map(|entry| {
                 if let AuditEntry::Decision(decision) = entry {
-                    Some(decision.ruling)
+                    Some(decision.verdict)
                 } else {
                     None
                 }
@@ -369,7 +366,7 @@ fn handler_instances_are_sampled_and_policy_instances_all_kept() {
     })
     .unwrap();
     let limits = ModuleLimits {
-        max_calls: 3,
+        calls_per_instance: 3,
         ..limits()
     };
     let handler = recorded(
@@ -388,7 +385,7 @@ fn handler_instances_are_sampled_and_policy_instances_all_kept() {
     );
     for number in 1..=240 {
         assert_eq!(handler.handle(&event(-1, Vec::new())).failure, None);
-        let asked = request(PolicySubject::JobControl, Vec::new());
+        let asked = job_control(Vec::new());
         policy.decide(&PolicyCall {
             number,
             request: asked,

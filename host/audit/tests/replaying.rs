@@ -7,7 +7,7 @@
 )]
 mod support;
 use peal_audit::{ReplayDifference, ReplayResult, Replayed, Replayer, TrailSource};
-use peal_model::{Info, Key, PolicySubject, Status, Value};
+use peal_model::{Info, Key, Status, Value};
 use peal_sandbox::{Module, ModuleLimits, PolicyCall, Services, StateStore};
 use peal_store::Filter;
 use std::{
@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use support::{Place, component, engine, event, limits, recorded, request};
+use support::{Place, component, edited, engine, event, job_control, limits, recorded};
 
 #[derive(Default)]
 struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
@@ -114,16 +114,14 @@ fn replayed_modules_repeat_recorded_outcomes() {
         state: Some(state.clone()),
         ..Services::default()
     };
-    let (one, other) = (
-        load("keeper", limits(), services()),
-        load("keeper", limits(), services()),
-    );
+    let one = load("keeper", limits(), services());
+    let other = load("keeper", limits(), services());
     handle(&one, [-1, -2, -1, -4], &infos);
     handle(&other, [-1, -3, -1], &infos);
     handle(&one, [-1, -5, -1], &infos);
     // Each way to fail: a trap, memory, output, host calls, recursion, more at once than may be.
     let tight = ModuleLimits {
-        output: 20_000,
+        output_bytes: 20_000,
         host_calls: 500,
         ..limits()
     };
@@ -134,7 +132,7 @@ fn replayed_modules_repeat_recorded_outcomes() {
     );
     // Memory that is refused because of what others use, which the guest survives.
     let scarce = ModuleLimits {
-        memory_total: 1 << 18,
+        total_memory_bytes: 1 << 18,
         ..limits()
     };
     handle(
@@ -154,7 +152,7 @@ fn replayed_modules_repeat_recorded_outcomes() {
         let asked = info("test.ask", Value::Uint64(ask));
         let call = PolicyCall {
             number: 1,
-            request: request(PolicySubject::JobControl, vec![asked]),
+            request: job_control(vec![asked]),
             steps: Arc::default(),
         };
         judge.decide(&call);
@@ -245,4 +243,26 @@ fn call_or_range_is_replayed_from_first_call_of_its_instance() {
         .execute("delete from blob where length(bytes) > 1000", [])
         .unwrap();
     assert!(matches!(one(12, 12)[0].outcome, ReplayResult::Not(_)));
+}
+
+#[test]
+fn growths_above_declared_maximum_replay_alike() {
+    let place = Place::new();
+    let audit = place.audit();
+    let bounded = edited("moody", |text| {
+        let memory = "(memory (export \"memory\") 1)";
+        let function = "(func $grow";
+        assert!(text.contains(memory) && text.contains(function));
+        text.replace(memory, "(memory (export \"memory\") 1 20)")
+            .replace(
+                function,
+                "(table $few 1 2 funcref) (func $grow (drop (table.grow $few (ref.null func) (i32.const 9)))",
+            )
+    });
+    let module = recorded(&audit, "moody", &bounded, limits(), Services::default());
+    handle(&module, [-6, 0, -3, -6, 0], &[]);
+    drop((module, audit));
+    let all = replayed(&place, &Filter::default(), None);
+    assert!(all.len() > 5, "{}", all.len());
+    assert_eq!(different(&all), Vec::<&Replayed>::new());
 }

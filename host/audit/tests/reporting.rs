@@ -10,8 +10,11 @@ use peal_audit::{
     AdmissionDenial, AuditEntry, AuditTrail, CommitThread, DecisionEntry, ModuleFacts, TrailReport,
     TrailSource, page,
 };
-use peal_core::policy::{DecidedBy, Verdict, reason};
-use peal_model::{PolicyRequest, PolicySubject, Range, Status, TargetProc, UserIdentity, code};
+use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict, reason};
+use peal_model::{
+    EventSubject, JobControlSubject, PolicyRequest, PolicySubject, Range, Status, TargetProc,
+    UserIdentity, code,
+};
 use peal_sandbox::{Digest, Grants, Module, ModuleLimits, Services};
 use peal_store::Filter;
 use std::{collections::BTreeSet, sync::Arc, sync::mpsc, time::Duration};
@@ -84,43 +87,46 @@ fn decide(audit: &AuditTrail, asked: PolicyRequest, verdict: &Verdict) {
 fn fill(place: &Place) {
     let audit = place.audit();
     let tight = ModuleLimits {
-        output: 20_000,
+        output_bytes: 20_000,
         ..limits()
     };
     let module = load(&audit, "module", "moody", tight);
     for code in [0, -1, 0, -3, -4] {
         module.handle(&event(code, Vec::new()));
     }
-    let denied = |by| Verdict::Denied {
-        by,
-        status: Status(-77),
-        reasons: vec![reason(evil("reason"))],
+    let denied = |by| {
+        Verdict::Denied(DeniedVerdict {
+            by,
+            status: Status(-77),
+            reasons: vec![reason(evil("reason"))],
+        })
     };
     let requester = Some(proc(&evil_name("job"), 1));
     let target = TargetProc {
         proc: proc(&evil_name("target"), 0),
         owner: Some(UserIdentity { uid: 1, gid: 1 }),
     };
-    let asked = |matter| PolicyRequest {
+    let asked = |subject| PolicyRequest {
         requester: requester.clone(),
         targets: vec![target.clone()],
-        ..PolicyRequest::clone(&request(matter, Vec::new()))
+        ..PolicyRequest::clone(&request(subject))
     };
     for _ in 0..3 {
         decide(
             &audit,
-            asked(PolicySubject::JobControl),
+            asked(PolicySubject::JobControl(JobControlSubject::default())),
             &denied(DecidedBy::Policy(evil("policy"))),
         );
     }
-    let news = PolicySubject::Event {
+    let news = PolicySubject::Event(EventSubject {
         code: code::PMIX_ERR_PROC_ABORTED,
         range: Range::Session,
-    };
+        infos: Vec::new(),
+    });
     decide(&audit, asked(news), &denied(DecidedBy::Default));
     decide(
         &audit,
-        asked(PolicySubject::JobControl),
+        asked(PolicySubject::JobControl(JobControlSubject::default())),
         &support::granted(),
     );
     audit.mention(AuditEntry::Denied(AdmissionDenial {
@@ -129,7 +135,8 @@ fn fill(place: &Place) {
         reason: evil("turned away"),
         ..AdmissionDenial::default()
     }));
-    let (version, cause) = (7, evil("cause"));
+    let version = 7;
+    let cause = evil("cause");
     audit.note(AuditEntry::Deployed {
         version,
         cause,
@@ -142,7 +149,8 @@ fn fill(place: &Place) {
 
 /// The names of elements and of their attributes, where all of the page is as it should be.
 fn markup(page: &str) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut tags, mut attributes) = (BTreeSet::new(), BTreeSet::new());
+    let mut tags = BTreeSet::new();
+    let mut attributes = BTreeSet::new();
     let mut rest = page;
     while let Some(at) = rest.find('<') {
         let tag = &rest[at + 1..rest[at..].find('>').unwrap() + at];
@@ -248,7 +256,7 @@ fn report_lists_reach_of_modules_and_denied_requests() {
             .keys()
             .map(|limit| limit.name())
             .collect::<Vec<_>>(),
-        ["memory", "output"],
+        ["memory_bytes", "output_bytes"],
         "{found:?}"
     );
     let page = shown(&place);

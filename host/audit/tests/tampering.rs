@@ -178,7 +178,7 @@ fn rewritten_hashes_are_detected_by_seals() {
     assert!(
         findings
             .iter()
-            .any(|finding| matches!(finding, Finding::Unsealed { what: "head", .. })),
+            .any(|finding| matches!(finding, Finding::Unsealed { kind: "head", .. })),
         "{findings:?}"
     );
 }

@@ -33,6 +33,7 @@ fn standing_alone(path: &str, text: &str) -> String {
         .filter(|line| !line.starts_with("workspace = \"../"))
         .collect::<Vec<_>>()
         .join("\n");
+    // The lints come from the workspace as well. Their table is the last one.
     lines
         .split("\n[lints]")
         .next()

@@ -6,7 +6,14 @@ use crate::{
     error::of_file,
     world,
 };
-use std::{env, fs, path::PathBuf, process::Command};
+use std::{
+    env,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::Command,
+};
+use tempfile::TempDir;
 
 /// Debian's packages.
 const DEBIAN_PACKAGES: [&str; 4] = [
@@ -32,43 +39,37 @@ impl Compiler {
         } else {
             command.arg("--target=wasm32-wasi");
         }
+        // A component has no `main`: a reactor exports functions and no `_start`.
         command.arg("-mexec-model=reactor");
         command
     }
 
     /// Returns true if the compiler builds a module with the C library.
     fn works(&self) -> bool {
-        let Ok(scratch) = Scratch::new() else {
+        let Ok(scratch) = probe_dir() else {
             return false;
         };
-        let source = scratch.0.join("probe.c");
+        let source = scratch.path().join("probe.c");
+        // A clang without the C library of WASI compiles an empty file as well, so the probe needs
+        // `malloc`.
         let text = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
         fs::write(&source, text).is_ok()
             && run_quietly(
                 self.command()
                     .arg("-o")
-                    .arg(scratch.0.join("probe.wasm"))
+                    .arg(scratch.path().join("probe.wasm"))
                     .arg(&source),
             )
             .is_ok()
     }
 }
 
-/// A temporary directory for the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> std::io::Result<Scratch> {
-        let dir = env::temp_dir().join(format!("peal-build-{}", std::process::id()));
-        fs::create_dir_all(&dir).map(|()| Scratch(dir))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A remaining temporary directory does no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Creates a directory for the test of a compiler, which no other user could prepare or enter.
+fn probe_dir() -> std::io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("peal-build-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
 }
 
 /// Builds a component from the C files of a project.
@@ -109,6 +110,7 @@ fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
         .map_err(of_file(dir))?;
     let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
+    // The order of a directory differs between machines, and with it the linked bytes.
     files.sort();
     Ok(files)
 }
@@ -116,6 +118,7 @@ fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
 /// Finds a compiler; installs one if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildError> {
     let any = || {
+        // An SDK that the user names precedes the compilers on `PATH`.
         let sdk = env::var_os("WASI_SDK_PATH").map(|sdk| PathBuf::from(sdk).join("bin/clang"));
         let candidates = sdk.into_iter().chain(CANDIDATES.map(PathBuf::from));
         candidates.map(Compiler).find(Compiler::works)
@@ -125,16 +128,30 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildEr
     }
     if tools.may_install() && apt::is_available() {
         apt::install(&DEBIAN_PACKAGES, say)?;
+        // Installed packages are tested like a compiler that was found.
         if let Some(compiler) = any() {
             return Ok(compiler);
         }
     }
     Err(BuildError::Missing {
-        what: "clang with wasi-libc".to_owned(),
+        tool: "clang with wasi-libc".to_owned(),
         install: format!(
             "on Debian `apt-get install {}` (`peal module build --install` does that as root), or put zig on PATH, or a WASI SDK at \
              $WASI_SDK_PATH",
             DEBIAN_PACKAGES.join(" ")
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probe_directory_is_new_and_private() {
+        let (one, two) = (probe_dir().unwrap(), probe_dir().unwrap());
+        assert_ne!(one.path(), two.path());
+        let mode = one.path().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 }

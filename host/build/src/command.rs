@@ -26,6 +26,7 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<String, BuildError> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
+    // The tools do not promise UTF-8.
     let said = String::from_utf8_lossy(&output.stderr);
     Err(BuildError::Failed {
         command: shown(command),

@@ -23,13 +23,16 @@ pub enum BuildError {
         reason: String,
     },
     /// A tool is missing.
-    #[error("{what} is needed and missing: {install}")]
+    #[error("{tool} is needed and missing: {install}")]
     Missing {
         /// The tool.
-        what: String,
+        tool: String,
         /// The ways to install it.
         install: String,
     },
+    /// The directory of the tools is unknown.
+    #[error("no directory for build tools: set PEAL_TOOLS, or XDG_CACHE_HOME or HOME")]
+    NoToolsDir,
     /// A command could not be started.
     #[error("`{command}` could not be started: {reason}")]
     Unstarted {
@@ -47,12 +50,12 @@ pub enum BuildError {
         how: String,
     },
     /// The sources have an error, reported in the language's words.
-    #[error("{file} does not build:\n{said}")]
+    #[error("{file} does not build:\n{output}")]
     Source {
         /// The file of the module.
         file: PathBuf,
         /// The error with file and line, or the tool's whole output if none was found in it.
-        said: String,
+        output: String,
     },
     /// A role of the manifest is not exported.
     #[error(

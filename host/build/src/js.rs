@@ -25,11 +25,13 @@ pub(crate) fn build(
     let tool = find(tools, say)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let out = project.target().join("component.wasm");
+    // `relative` needs two paths without links: the directory of the project is resolved, too.
     let target = project
         .target()
         .canonicalize()
         .map_err(of_file(&project.target()))?;
-    let (file, entry) = (project.dir.join("module.js"), target.join("entry.js"));
+    let file = project.dir.join("module.js");
+    let entry = target.join("entry.js");
     fs::write(
         &entry,
         entry_text(&project.manifest.roles, &relative(&file, &target)),
@@ -44,6 +46,7 @@ pub(crate) fn build(
     command
         .arg("--js")
         .arg(&entry)
+        // The root has to contain the module, the entry and the SDK that the module imports.
         .arg("--module-root")
         .arg(project.root());
     run_captured(command.arg("--output").arg(&out))?
@@ -120,7 +123,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     // The engine names files relative to the root of modules.
     BuildError::Source {
         file,
-        said: own
+        output: own
             .replace("(/", "(")
             .replace("at /", "at ")
             .trim()
@@ -130,6 +133,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
 
 /// Finds the tool; installs it if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
+    // The directory of tools precedes `PATH`, because it has the tested release.
     let prefix = tools.dir.join("js");
     let own = prefix.join("node_modules/.bin/componentize-qjs");
     if tools::is_program(&own) {
@@ -166,7 +170,7 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildErr
 
 fn missing() -> BuildError {
     BuildError::Missing {
-        what: "componentize-qjs".to_owned(),
+        tool: "componentize-qjs".to_owned(),
         install: format!(
             "run `peal module build --install` (needs npm), or `npm install -g componentize-qjs@{VERSION}` with its directory on PATH"
         ),

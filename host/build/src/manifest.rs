@@ -101,6 +101,7 @@ impl Manifest {
     /// Parses a manifest. Errors say what would be right.
     pub fn parse(text: &str) -> Result<Manifest, String> {
         let manifest: Manifest =
+            // The messages of the parser end with a line break.
             toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         if !is_name(&manifest.name) {
             return Err(format!("name = {:?}: {NAME_RULE}", manifest.name));
@@ -114,6 +115,8 @@ impl Manifest {
         if let Some(unknown) = manifest
             .capabilities
             .iter()
+            // An unknown one would be an error of the component tools, without the list of valid
+            // ones.
             .find(|name| capabilities().all(|known| known != *name))
         {
             let known = capabilities().collect::<Vec<_>>().join(", ");

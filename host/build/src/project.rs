@@ -26,6 +26,7 @@ impl Project {
                 dir: dir.to_owned(),
             });
         }
+        // Some tools run in another directory, so all paths from here on are absolute.
         let dir = dir.canonicalize().map_err(of_file(dir))?;
         let text = fs::read_to_string(&file).map_err(of_file(&file))?;
         let manifest =

@@ -102,12 +102,13 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     let said = own.replace("\"/0/", "\"").replace("\"/1/", "\"sdk/python/");
     BuildError::Source {
         file,
-        said: said.trim_start_matches('\n').to_owned(),
+        output: said.trim_start_matches('\n').to_owned(),
     }
 }
 
 /// Finds the tool; installs it if allowed.
 pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
+    // The directory of tools precedes `PATH`, because it has the tested release.
     let own = tools.dir.join("python/bin/componentize-py");
     if tools::is_program(&own) {
         return Ok(own);
@@ -140,7 +141,7 @@ fn install(into: &Path) -> Result<(), BuildError> {
 
 fn missing() -> BuildError {
     BuildError::Missing {
-        what: "componentize-py".to_owned(),
+        tool: "componentize-py".to_owned(),
         install: format!(
             "run `peal module build --install`, or `pip install componentize-py=={VERSION}` with its directory on PATH"
         ),

@@ -40,6 +40,8 @@ impl Toolchain {
             command
                 .current_dir(dir)
                 .env("RUSTC", "/usr/bin/rustc")
+                // `-Zbuild-std` is for nightly toolchains; this variable lets a stable one accept
+                // it.
                 .env("RUSTC_BOOTSTRAP", "1");
             command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld-19");
         }
@@ -106,6 +108,7 @@ pub(crate) fn build(
         .args(["build", "--release", "--target", TARGET])
         .args(toolchain.build_args());
     command::run(cargo.arg("--target-dir").arg(project.target()))?;
+    // Cargo writes underscores for the dashes of a package into the name of the file.
     let module = format!("{}.wasm", project.manifest.name.replace('-', "_"));
     encode::encode(&project.target().join(TARGET).join("release").join(module))
 }
@@ -122,6 +125,7 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
         match next(facts) {
             BuildStep::Use(toolchain) => return Ok(toolchain),
             BuildStep::AddTarget => {
+                // Each step is tried once, so the loop ends.
                 facts.rustup = false;
                 facts.active_has_std = add_target() && active_has_std();
             }
@@ -134,7 +138,7 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
             }
             BuildStep::GiveUp => {
                 return Err(BuildError::Missing {
-                    what: format!("a Rust toolchain for {TARGET}"),
+                    tool: format!("a Rust toolchain for {TARGET}"),
                     install: format!(
                         "`rustup target add {TARGET}`, or on Debian `apt-get install {}` (`peal module build --install` does either)",
                         DEBIAN_PACKAGES.join(" ")
@@ -147,6 +151,7 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
 
 /// Returns true if the standard library exists: rustc prints the directory even if it is missing.
 fn active_has_std() -> bool {
+    // Cargo reads this variable, too: the check has to ask the compiler that it will use.
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
     let libdir = command::run_quietly(Command::new(rustc).args([
         "--print",
@@ -167,6 +172,7 @@ fn add_target() -> bool {
     let mut rustup = Command::new("rustup");
     rustup
         .args(["target", "add", TARGET])
+        // Without a network the next way is tried at once.
         .env("RUSTUP_MAX_RETRIES", "0");
     rustup
         .stdout(Stdio::null())

@@ -1,6 +1,9 @@
 //! Directories of language tools, and the permission to install them.
+use crate::BuildError;
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -24,23 +27,31 @@ pub struct BuildTools {
 
 impl BuildTools {
     /// Returns the directory `$PEAL_TOOLS`, or one in the user's cache.
-    pub fn of_user(install: Install) -> BuildTools {
-        let named = |name| {
-            env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
-        let cache = || named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
-        let dir = named("PEAL_TOOLS").or_else(|| Some(cache()?.join("peal/tools")));
-        BuildTools {
-            dir: dir.unwrap_or_else(|| env::temp_dir().join("peal-tools")),
-            install,
-        }
+    ///
+    /// # Errors
+    /// No variable names a directory of the user. One for temporary files is no substitute: other
+    /// users could put programs there.
+    pub fn of_user(install: Install) -> Result<BuildTools, BuildError> {
+        let dir = user_dir(|name| env::var_os(name))?;
+        Ok(BuildTools { dir, install })
     }
 
     pub(crate) fn may_install(&self) -> bool {
         self.install == Install::Allowed
     }
+}
+
+fn user_dir(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, BuildError> {
+    let named = |name| {
+        // An empty variable counts as unset (XDG Base Directory Specification).
+        get(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let cache = || named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
+    named("PEAL_TOOLS")
+        .or_else(|| Some(cache()?.join("peal/tools")))
+        .ok_or(BuildError::NoToolsDir)
 }
 
 /// Finds a program on `PATH`.
@@ -52,5 +63,33 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
 
 pub(crate) fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
+    // A directory has execute permission, too.
     fs::metadata(file).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dir_with(set: &[(&str, &str)]) -> Result<PathBuf, String> {
+        let get = |name: &str| {
+            let set = set.iter().find(|(other, _)| *other == name);
+            set.map(|(_, value)| OsString::from(value))
+        };
+        user_dir(get).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn tools_directory_without_variables_is_refused() {
+        let all = [
+            ("PEAL_TOOLS", "/t"),
+            ("XDG_CACHE_HOME", "/c"),
+            ("HOME", "/h"),
+        ];
+        assert_eq!(dir_with(&all), Ok("/t".into()));
+        assert_eq!(dir_with(&all[1..]), Ok("/c/peal/tools".into()));
+        assert_eq!(dir_with(&all[2..]), Ok("/h/.cache/peal/tools".into()));
+        let reason = dir_with(&[("HOME", "")]).unwrap_err();
+        assert!(reason.contains("PEAL_TOOLS"), "{reason}");
+    }
 }

@@ -13,7 +13,7 @@ pub(crate) const WORLD: &str = "peal-module";
 const VERSION: &str = "0.1.0";
 
 /// Interfaces that every module may import without a grant.
-const ALWAYS: [&str; 3] = ["call", "amendment", "exception"];
+const UNGRANTED_INTERFACES: [&str; 3] = ["call", "amendment", "exception"];
 
 /// Returns the world of a component as text. If the compiler removes unused imports, the world has
 /// all capabilities.
@@ -26,7 +26,7 @@ pub fn world(manifest: &Manifest) -> String {
         own
     };
     let mut text = format!("package peal:module;\n\nworld {WORLD} {{\n");
-    for import in ALWAYS.into_iter().chain(asked) {
+    for import in UNGRANTED_INTERFACES.into_iter().chain(asked) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  import peal:pmix/{import}@{VERSION};");
     }
@@ -43,6 +43,7 @@ pub(crate) fn write(
     into: &Path,
 ) -> Result<PathBuf, BuildError> {
     let dir = into.join("wit");
+    // Component tools look in `deps` for the packages that a world uses.
     let deps = dir.join("deps/pmix");
     fs::create_dir_all(&deps).map_err(of_file(&deps))?;
     let entries = fs::read_dir(contract).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());

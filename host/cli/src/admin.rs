@@ -23,6 +23,7 @@ pub fn usual_socket() -> PathBuf {
     }
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
+        // A relative path is to be ignored (XDG Base Directory Specification).
         .filter(|dir| dir.is_absolute());
     let dir = runtime.map_or_else(private_dir, |dir| dir.join("peal"));
     dir.join("admin.sock")
@@ -97,6 +98,7 @@ fn socket(at: ServerArgs) -> Result<PathBuf> {
     if let Some(path) = at.socket {
         return Ok(path);
     }
+    // Errors in other sections must not keep an admin from a server that runs.
     if let Some(path) = config::load_sections(at.config, &["admin"])?.admin.socket {
         return Ok(path);
     }

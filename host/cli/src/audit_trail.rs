@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 /// Opens the audit trail if the configuration has one.
 pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
-    let (config, audit) = (&resolved.config, &resolved.config.audit);
+    let config = &resolved.config;
+    let audit = &resolved.config.audit;
     let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
     let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else {
         return Ok(None);

@@ -42,6 +42,7 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
     let AdminReply::Chains { chains } = reply else {
         return admin::unexpected(&reply);
     };
+    // Jobs tell which owners see an event. Without an event they are not needed.
     let jobs = if event.is_some() {
         jobs(at)?
     } else {
@@ -91,7 +92,7 @@ enum PassedOver {
 
 impl PassedOver {
     /// Returns the reason why a registration does not match an event, if it does not.
-    fn why(registration: &HandlerRegistration, event: &Event) -> Option<PassedOver> {
+    fn skip_reason(registration: &HandlerRegistration, event: &Event) -> Option<PassedOver> {
         let is_for = |codes: &EventCodes| match codes {
             EventCodes::Single(code) => *code == event.code,
             EventCodes::Multi(codes) => codes.contains(&event.code),
@@ -104,11 +105,13 @@ impl PassedOver {
             _ if !registration.levels.include(Class::of(event)) => match registration.levels {
                 // An event without infos may still be one that names procs.
                 ClassFilter::JobSpecific if event.infos.is_empty() => {
-                    PassedOver::why(&in_both_classes(registration), event)
+                    PassedOver::skip_reason(&in_both_classes(registration), event)
                 }
                 _ => Some(PassedOver::Class),
             },
             _ => {
+                // If the registration matches without its affected procs, they are the reason, else
+                // the source is.
                 let whoever_is_affected = HandlerRegistration {
                     affected: Vec::new(),
                     ..registration.clone()
@@ -164,7 +167,8 @@ fn rows<'a>(
     event: Option<&Event>,
     jobs: &[(Nspace, u32)],
 ) -> Result<Vec<Row<'a>>> {
-    let (mut rows, mut running) = (Vec::new(), 0);
+    let mut rows = Vec::new();
+    let mut running = 0;
     for chain in chains {
         let owner = Owner::try_from(&chain.owner)?;
         let users = jobs.iter().map(|(nspace, uid)| (nspace, *uid));
@@ -173,7 +177,7 @@ fn rows<'a>(
             let registration = HandlerRegistration::try_from(handler)?;
             let passed_over = match event {
                 Some(_) if !sees => Some(PassedOver::Owner),
-                Some(event) => PassedOver::why(&registration, event),
+                Some(event) => PassedOver::skip_reason(&registration, event),
                 None => None,
             };
             running += usize::from(passed_over.is_none());
@@ -287,10 +291,8 @@ fn write(out: &mut impl Write, rows: &[Row<'_>]) -> io::Result<()> {
                 .position
                 .map_or("-".to_owned(), |position| position.to_string());
             let owner = row.owner.to_string().escape_debug().to_string();
-            let (name, module) = (
-                format!("{:?}", row.handler.name),
-                format!("module {:?}", row.handler.module),
-            );
+            let name = format!("{:?}", row.handler.name);
+            let module = format!("module {:?}", row.handler.module);
             [position, owner, name, module, row.stands(), row.remarks()]
         })
         .collect();

@@ -68,6 +68,7 @@ pub fn load_for_server(
                 resolved,
                 modules: Err(problems),
             }),
+            // This list has the problems of the modules too.
             Err(_) => Err(problems),
         },
     }
@@ -80,8 +81,9 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
         resolved,
         mut problems,
     } = sources(args, []).check();
+    // Paths and limits of components are settings, so they are read only if those are valid.
     if problems.is_empty() {
-        let components = peal_modules::all(&resolved.modules, &resolved.config);
+        let components = peal_modules::read_components(&resolved.modules, &resolved.config);
         problems.extend(
             components
                 .err()
@@ -149,9 +151,11 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
         );
         return Err(Problem::new(resolved.origin(key).clone(), what));
     }
-    let (user, all) = (audit.max_decision_percent_per_user, audit.decision_percent);
+    let user = audit.max_decision_percent_per_user;
+    let all = audit.decision_percent;
     if user > all {
         let key = "audit.max_decision_percent_per_user";
+        // A default stands nowhere, so that the problem is that of the other setting.
         let is_given = *resolved.origin(key) != ProblemOrigin::BuiltIn;
         let origin = resolved.origin(if is_given {
             key
@@ -184,7 +188,7 @@ pub fn sources(
     ConfigSources {
         file: args.config,
         environment: std::env::vars_os().collect(),
-        given: args.set.into_iter().chain(options).collect(),
+        overrides: args.set.into_iter().chain(options).collect(),
         capabilities: Capability::ALL.map(Capability::name).to_vec(),
         system: system_resources(),
     }
@@ -204,11 +208,9 @@ fn system_resources() -> SystemResources {
 /// directories.
 pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> CleanupSettings {
     let run = &config.run;
-    let (max_paths, max_entries, max_depth) = (
-        run.max_cleanup_paths,
-        run.max_cleanup_entries,
-        run.max_cleanup_depth,
-    );
+    let max_paths = run.max_cleanup_paths;
+    let max_entries = run.max_cleanup_entries;
+    let max_depth = run.max_cleanup_depth;
     CleanupSettings {
         max_paths,
         max_entries,
@@ -229,7 +231,9 @@ pub fn publish_limits(config: &Config) -> published::PublishLimits {
 
 /// Returns the limits and times of the server.
 pub fn server_settings(config: &Config) -> ServerSettings {
-    let (server, events) = (&config.server, &config.events);
+    let server = &config.server;
+    let events = &config.events;
+    // The other limits of messages have no settings.
     let mut wire = ServerSettings::default().wire;
     wire.max_message = server.max_message_bytes;
     wire.max_memory = server.max_decoded_message_bytes;
@@ -252,6 +256,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
                 ring: events.ring_size,
                 ring_bytes: events.max_ring_bytes,
                 memory: events.max_memory_bytes,
+                // Events for the procs of one user must leave space for those of other users.
                 user_spill: events.max_spill_bytes / 2,
                 index: events.max_index_bytes,
             },

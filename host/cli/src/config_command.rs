@@ -34,7 +34,8 @@ fn check(out: &mut impl Write, args: ConfigCheckArgs) -> Result<ExitCode> {
     let ConfigCheck { resolved, problems } = config::check(config);
     let is_right = problems.is_empty();
     if json {
-        let (files, modules) = (&resolved.files, resolved.modules.len());
+        let files = &resolved.files;
+        let modules = resolved.modules.len();
         let checked = serde_json::json!({ "ok": is_right, "files": files, "modules": modules, "problems": problems });
         serde_json::to_writer_pretty(&mut *out, &checked)?;
         writeln!(out)?;

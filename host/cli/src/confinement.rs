@@ -16,8 +16,11 @@ use std::{
     collections::BTreeSet,
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
+
+/// Maximum number of symbolic links in one path, as in the kernel.
+const MAX_LINKS: u32 = 40;
 
 /// Files below `/etc` that the C library reads for users, groups, time zones and host names. The
 /// rest of `/etc` is closed unless the admin opens it.
@@ -43,11 +46,13 @@ pub fn confine(
     if config.confinement.mode == ConfinementMode::Off {
         return Ok((None, ProcessObserver::default()));
     }
+    // Before the confinement, since a confined process cannot start programs.
     let observer = observer::start()?;
     let raised = needed_access(readable, files, socket)
         .enforce()
         .context("cannot confine the server")?;
-    let (files, calls) = (raised.files, raised.calls);
+    let files = raised.files;
+    let calls = raised.calls;
     match (config.confinement.mode, files, calls) {
         (_, EnforcementLevel::Full, EnforcementLevel::Full) => {}
         (ConfinementMode::Require, ..) => {
@@ -79,12 +84,7 @@ fn extent(standing: EnforcementLevel) -> &'static str {
 fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
-    let shut: Vec<PathBuf> = config
-        .confinement
-        .inaccessible_paths
-        .iter()
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
+    let shut = resolve_all(&config.confinement.inaccessible_paths);
     leave_open(Path::new("/"), &shut, &mut read);
     let mut write = BTreeSet::from(["/dev/null".into(), directory(socket)]);
     // Editors replace a file by another one, which a rule for the old file does not cover. The rule
@@ -107,6 +107,7 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
             into.insert(path);
         }
         // The directory of the component is read too: it holds the signature and later versions.
+        // A component in the root directory must not open everything.
         read.extend(Some(directory(&module.settings.path)).filter(|dir| dir != Path::new("/")));
     }
     write.extend(writable(config));
@@ -114,6 +115,7 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
         .resolved
         .sinks
         .iter()
+        // An invalid sink is reported when it is opened.
         .filter_map(|sink| sink.to_open().ok())
         .collect();
     let ExternalAccess {
@@ -133,12 +135,50 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
     }
 }
 
+/// Resolves the symbolic links of paths, which need not exist: a path that is created later must
+/// not be below a directory that was opened whole.
+fn resolve_all(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let resolved = |path: &PathBuf| {
+        let mut at = PathBuf::from("/");
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let mut links = MAX_LINKS;
+        resolve(&mut at, &path, &mut links);
+        at
+    };
+    paths.iter().map(resolved).collect()
+}
+
+/// Moves from one path along another, with up to this number of links.
+fn resolve(at: &mut PathBuf, path: &Path, links: &mut u32) {
+    for part in path.components() {
+        match part {
+            Component::RootDir => *at = PathBuf::from("/"),
+            // Links before it are resolved, so this is the real parent.
+            Component::ParentDir => drop(at.pop()),
+            Component::Normal(name) => {
+                at.push(name);
+                // Links may form a circle.
+                if *links > 0
+                    && let Ok(target) = at.read_link()
+                {
+                    *links -= 1;
+                    // A relative target starts at the directory of the link.
+                    at.pop();
+                    resolve(at, &target, links);
+                }
+            }
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+}
+
 /// Adds everything below a directory except the shut paths. Entries that are created later beside a
 /// shut path stay shut, too.
 fn leave_open(path: &Path, shut: &[PathBuf], open: &mut BTreeSet<PathBuf>) {
     if shut.iter().all(|shut| !shut.starts_with(path)) {
         open.insert(path.to_owned());
     } else if !shut.iter().any(|shut| shut == path) {
+        // A directory that cannot be listed stays shut.
         let entries = path.read_dir().into_iter().flatten().flatten();
         // The target of a symbolic link is opened or shut by its own path.
         let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
@@ -158,7 +198,8 @@ fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
 /// Returns the paths that the server itself writes. Directories that it would create later are
 /// created here, since a rule needs an existing path.
 fn writable(config: &Config) -> Vec<PathBuf> {
-    let (store, audit) = (&config.store.path, &config.audit.path);
+    let store = &config.store.path;
+    let audit = &config.audit.path;
     let records = [
         store,
         audit,
@@ -168,6 +209,7 @@ fn writable(config: &Config) -> Vec<PathBuf> {
     let mut write: Vec<PathBuf> = records
         .into_iter()
         .flatten()
+        // SQLite makes files of its own beside a database.
         .map(|path| directory(path))
         .collect();
     write.push(
@@ -184,6 +226,7 @@ fn writable(config: &Config) -> Vec<PathBuf> {
         write.push(code);
     }
     if let Some(tools) = config::tool_settings(config, Serves::Session) {
+        // Tools of all users find the server by the files in this directory.
         let _ = DirBuilder::new().mode(0o755).create(&tools.session_dir);
         write.push(tools.session_dir);
         write.extend((tools.serves == Serves::System).then_some(tools.system_dir));
@@ -207,7 +250,12 @@ pub fn blocked_files(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec
 }
 
 fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
-    let at = |key| module.given(key).cloned().unwrap_or(ProblemOrigin::BuiltIn);
+    let at = |key| {
+        module
+            .origin_of(key)
+            .cloned()
+            .unwrap_or(ProblemOrigin::BuiltIn)
+    };
     let shut = |(path, mode): (PathBuf, FilesMode)| {
         let (lets, key) = match mode {
             FilesMode::Read => (raised.can_read(&path), "read_only_paths"),
@@ -232,4 +280,38 @@ fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
         })
     };
     reached(&module.settings).filter_map(shut).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn missing_inaccessible_path_does_not_open_its_parents() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (inner, beside) = (root.join("inner"), root.join("inner/beside"));
+        fs::create_dir_all(&beside).unwrap();
+        fs::create_dir(root.join("other")).unwrap();
+        symlink(&inner, root.join("link")).unwrap();
+        symlink("inner/later", root.join("dangling")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        for path in [
+            "inner/later",
+            "inner/later/below",
+            "inner/later/../later",
+            "link/later",
+            "link/../inner/later",
+            "dangling",
+            "dangling/below",
+        ] {
+            let mut open = BTreeSet::new();
+            leave_open(&root, &resolve_all(&[root.join(path)]), &mut open);
+            assert_eq!(open, [beside.clone(), root.join("other")].into(), "{path}");
+        }
+        let mut open = BTreeSet::new();
+        leave_open(&root, &resolve_all(&[root.join("loop")]), &mut open);
+        assert_eq!(open, [inner, root.join("other")].into());
+    }
 }

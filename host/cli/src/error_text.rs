@@ -35,8 +35,8 @@ mod tests {
     fn causes_are_told_once() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let read = peal_modules::read(Path::new("/nowhere/x.wasm")).unwrap_err();
-        let told = text(read);
-        assert_eq!(told.matches("No such file").count(), 1, "{told}");
+        let shown = text(read);
+        assert_eq!(shown.matches("No such file").count(), 1, "{shown}");
         let wrapped = Err::<(), _>(missing())
             .context("entity not found")
             .unwrap_err();

@@ -32,11 +32,13 @@ impl Interrupts {
     pub fn new() -> std::io::Result<Interrupts> {
         let ignored = ignored_signals();
         let (tell, wishes) = mpsc::channel(16);
-        let heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
-        for kind in END.iter().chain(&FORWARD).copied().filter(heard) {
-            let (mut arrivals, tell) = (signal(kind)?, tell.clone());
+        // Bit N - 1 of the mask stands for signal N.
+        let is_heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
+        for kind in END.iter().chain(&FORWARD).copied().filter(is_heard) {
+            let mut arrivals = signal(kind)?;
+            let tell = tell.clone();
             let number = kind.as_raw_value();
-            let wish = move || {
+            let action = move || {
                 if END.contains(&kind) {
                     UserSignal::End(number)
                 } else {
@@ -44,7 +46,7 @@ impl Interrupts {
                 }
             };
             tokio::spawn(async move {
-                while arrivals.recv().await.is_some() && tell.send(wish()).await.is_ok() {}
+                while arrivals.recv().await.is_some() && tell.send(action()).await.is_ok() {}
             });
         }
         Ok(Interrupts { wishes })
@@ -53,7 +55,7 @@ impl Interrupts {
     /// Returns the next signal.
     pub async fn next(&mut self) -> UserSignal {
         match self.wishes.recv().await {
-            Some(wish) => wish,
+            Some(action) => action,
             // All signals are ignored.
             None => std::future::pending().await,
         }
@@ -67,6 +69,7 @@ impl Interrupts {
 
 /// Returns the ignored signals as bits, the lowest for signal 1.
 fn ignored_signals() -> u64 {
+    // A query by `sigaction` would need unsafe code.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Limit of a message's length, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_MESSAGE_BYTES: u64 = 1 << 20;
 /// Exit status if the message was not logged by all channels.
 const NOT_LOGGED: u8 = 1;
 
@@ -28,17 +28,19 @@ struct Outcome {
 /// Sends the log request, and prints the result.
 pub fn run(mut args: Log) -> Result<ExitCode> {
     let message = message(args.message.take())?;
-    let (data, directives) = (data(&args, &message)?, directives(&args));
+    let data = data(&args, &message)?;
+    let directives = directives(&args);
     let Log { server, json, .. } = args;
     let (status, channels) = node::as_tool(async {
         let tool = tool::attach(event::tool_settings(server)?).await?;
-        let became = match tool.log(&data, &directives).await {
-            Ok(channels) => (code::PMIX_SUCCESS, channels),
-            Err(ClientError::Refused { status, infos, .. }) => (status, infos),
-            Err(error) => return Err(error.into()),
-        };
-        tool.finalize().await?;
-        Ok(became)
+        let answer = tool.log(&data, &directives).await;
+        tool::leave(&tool).await;
+        match answer {
+            Ok(channels) => Ok((code::PMIX_SUCCESS, channels)),
+            // A refusal has the statuses of the channels, too.
+            Err(ClientError::Refused { status, infos, .. }) => Ok((status, infos)),
+            Err(error) => Err(error.into()),
+        }
     })?;
     let channels: Vec<(&Key, Status)> = channels
         .iter()
@@ -101,11 +103,12 @@ fn message(given: Option<String>) -> Result<String> {
     }
     let mut text = String::new();
     let read = io::stdin()
-        .take(LONGEST + 1)
+        // One byte above the limit shows that the message is too long.
+        .take(MAX_MESSAGE_BYTES + 1)
         .read_to_string(&mut text)
         .context("cannot read the message from standard input")?;
-    if read as u64 > LONGEST {
-        bail!("the message on standard input has more than {LONGEST} bytes");
+    if read as u64 > MAX_MESSAGE_BYTES {
+        bail!("the message on standard input has more than {MAX_MESSAGE_BYTES} bytes");
     }
     Ok(text)
 }
@@ -142,6 +145,7 @@ fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
             ..Info::new((*channel).clone(), value)
         });
     }
+    // A key that names no channel is payload, which a server copies to each available channel.
     if channels.is_empty() {
         data.push(Info::new(key::PMIX_LOG_MSG, Value::string(message)));
         data.extend(
@@ -159,6 +163,7 @@ fn mail(args: &Log, message: &str) -> Vec<Info> {
     if !args.mail_to.is_empty() {
         mail.push(Info::new(
             key::PMIX_LOG_EMAIL_ADDR,
+            // The value is one text: addresses with commas between them.
             Value::string(&args.mail_to.join(",")),
         ));
     }
@@ -174,6 +179,7 @@ fn directives(args: &Log) -> Vec<Info> {
     let switches: [(KeyName, bool); 5] = [
         (key::PMIX_LOG_ONCE, args.once),
         (key::PMIX_LOG_TAG_OUTPUT, args.tag),
+        // This one has the channels print a time; the next but one has the client send it.
         (key::PMIX_LOG_TIMESTAMP_OUTPUT, args.timestamp),
         (key::PMIX_LOG_GENERATE_TIMESTAMP, args.timestamp),
         (key::PMIX_LOG_XML_OUTPUT, args.xml),

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
     let args = Args::parse_from(args::normalize_np(std::env::args_os()));
     let done = trace::set_up().and_then(|()| dispatch(args.command));
     done.unwrap_or_else(|error| match error.downcast::<clap::Error>() {
+        // clap exits with 2 for a wrong command line.
         Ok(wrong) => wrong.exit(),
         Err(error) => {
             print_line(&error_text(&error));
@@ -102,6 +103,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
 /// Prints the completions for a shell.
 fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
+    // Into memory, since `generate` panics if a write fails, as into a closed pipe.
     clap_complete::generate(shell, &mut Args::command(), "peal", &mut script);
     let mut out = output::stdout();
     out.write_all(&script)?;

@@ -83,11 +83,14 @@ impl Ground {
         cleaning: CleanupSettings,
     ) -> Result<(Ground, Loader)> {
         let config = &resolved.config;
+        // First, so that messages about all later parts pass the configured filter.
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
-        let (store, audit) = (store(config)?, audit_trail::open(resolved)?);
+        let store = store(config)?;
+        let audit = audit_trail::open(resolved)?;
         let pools =
             peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
+        // From here on notices pass the recorder, which must not miss the start of a job.
         let (keeper, notices) = match &store {
             Some(store) => {
                 let (keeper, notices) = JobRecorder::start(notices, store.clone(), command)?;
@@ -143,7 +146,8 @@ impl PreparedServer {
         job: &JobHandlers,
         command: RecorderCommand,
     ) -> Result<PreparedServer> {
-        let wanted = peal_modules::all(&resolved.modules, &resolved.config)?;
+        // First, so that an invalid configuration changes nothing.
+        let wanted = peal_modules::read_components(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
         let loading =
@@ -171,7 +175,7 @@ impl PreparedServer {
     ) -> Result<PreparedServer> {
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
-            Ok(()) => peal_modules::all(&resolved.modules, &resolved.config),
+            Ok(()) => peal_modules::read_components(&resolved.modules, &resolved.config),
             Err(problems) => Err(problems.clone()),
         };
         if resolved.config.store.path.is_none() {
@@ -181,6 +185,7 @@ impl PreparedServer {
         }
         // The commands of jobs are not known: their launcher is another program.
         let config = &resolved.config;
+        // A confined server can remove files only below these directories.
         let within = (config.confinement.mode != ConfinementMode::Off)
             .then(|| config.confinement.cleanup_roots.clone());
         let cleaning = config::cleanup_settings(config, within);
@@ -192,6 +197,7 @@ impl PreparedServer {
         };
         let loading = WaitMessage::new(LOADING);
         let (begun, refused) = StartupModules::of_server(loader, wanted)?;
+        // The line of the message must be gone before anything else is printed.
         drop(loading);
         if let Some(problems) = &refused {
             crate::print_line(&format!(
@@ -213,7 +219,7 @@ pub struct StandaloneHandlers {
     /// Chain of the handlers.
     pub chain: StandaloneChain,
     /// Requests of the handlers.
-    pub wanted: mpsc::Receiver<HandlerRequest>,
+    pub requests: mpsc::Receiver<HandlerRequest>,
     /// Sinks of the log channels.
     pub sinks: Arc<Sinks>,
     /// Recorder of jobs, if there is a store.
@@ -242,11 +248,11 @@ impl StandaloneHandlers {
             gid: getgid().as_raw(),
         };
         let settings = config::server_settings(config).chains;
-        let (chain, wanted) =
+        let (chain, requests) =
             StandaloneChain::start((job, us), hosted.chains, &pools, settings, notices);
         StandaloneHandlers {
             chain,
-            wanted,
+            requests,
             sinks,
             keeper,
             beginning,
@@ -379,6 +385,7 @@ pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
 
 /// Returns a name that no other process returns, even in containers that have equal process ids.
 pub fn unique(prefix: &str) -> String {
+    // The keys of this hasher are random.
     let random = RandomState::new().hash_one(SystemTime::now());
     format!(
         "{prefix}-{}-{:08x}",

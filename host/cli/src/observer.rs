@@ -15,6 +15,7 @@ use std::{
 /// Starts the observer, which lives as long as this process.
 pub fn start() -> Result<ProcessObserver> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
+    // This very program, even if an upgrade has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("process-observer")

@@ -20,7 +20,7 @@ const ROOT: [&str; 2] = ["0", "root"];
 
 /// Variables that are kept of another user's environment: they name no file that the server would
 /// read or write.
-const KEPT: [&str; 9] = [
+const KEPT_VARIABLES: [&str; 9] = [
     "COLORTERM",
     "LANG",
     "LANGUAGE",
@@ -41,6 +41,7 @@ const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// Forbids core files of this process and its children: their memory holds keys, passwords and data
 /// of procs.
 pub fn forbid_core_files() -> Result<()> {
+    // The maximum may already be lower, and only a privileged process can raise it.
     let most = getrlimit(Resource::Core)
         .maximum
         .map_or(CORE_BYTES, |most| most.min(CORE_BYTES));
@@ -55,7 +56,9 @@ pub fn forbid_core_files() -> Result<()> {
 /// other rights. Otherwise that user could choose the settings, the directory of temporary files
 /// and the caches.
 pub fn leave_foreign_environment() -> Result<()> {
-    let (is_root, is_lent) = (geteuid().is_root(), getuid() != geteuid());
+    // A set-user-id program has the environment of the user that runs it.
+    let is_root = geteuid().is_root();
+    let is_lent = getuid() != geteuid();
     let variables: Vec<(OsString, OsString)> = env::vars_os().collect();
     let dropped: Vec<&OsStr> = variables
         .iter()
@@ -80,6 +83,7 @@ pub fn leave_foreign_environment() -> Result<()> {
         .iter()
         .filter(|(name, _)| is_kept(name))
         .map(|(name, value)| (name, value));
+    // The first argument does not name the program: the other user chooses it.
     let program = env::current_exe()
         .context("cannot tell where this program is, to start it in another environment")?;
     let mut args = env::args_os();
@@ -90,6 +94,7 @@ pub fn leave_foreign_environment() -> Result<()> {
         .env_clear()
         .envs(kept)
         .env("PATH", PATH);
+    // `exec` returns only if it fails.
     Err(command.exec()).context("cannot start this program anew in another environment")
 }
 
@@ -104,8 +109,9 @@ fn has_requester(variables: &[(OsString, OsString)]) -> bool {
 }
 
 fn is_kept(name: &OsStr) -> bool {
+    // PATH is replaced. If it counted as dropped, the new program would execute itself without end.
     name == "PATH"
-        || KEPT.iter().any(|kept| name == *kept)
+        || KEPT_VARIABLES.iter().any(|kept| name == *kept)
         || name.as_encoded_bytes().starts_with(KEPT_PREFIX.as_bytes())
 }
 

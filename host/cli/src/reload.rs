@@ -21,11 +21,11 @@ use peal_server::{
 use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
 /// Configuration of a running server, and the parts that a reload can change.
-pub struct Reloading {
+pub struct ReloadableConfig {
     /// Sources of the configuration.
     pub sources: ConfigArgs,
     /// Settings given by command-line options.
-    pub given: Vec<SettingOverride>,
+    pub overrides: Vec<SettingOverride>,
     /// Settings in force; those that need a restart stay as they were at the start.
     pub current: Config,
     /// Endpoint of the metrics.
@@ -46,10 +46,11 @@ pub struct Reloading {
     pub troubles: Troubles,
 }
 
-impl Reloading {
+impl ReloadableConfig {
     /// Reads the configuration again. An invalid one changes nothing.
     pub async fn reload(&mut self, prompt: ReloadTrigger) -> Result<ReloadReport> {
-        let new = config::load(self.sources.clone(), self.given.clone())?;
+        let new = config::load(self.sources.clone(), self.overrides.clone())?;
+        // Only a check: the group in force stays until the next start.
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
         self.looked_at = looked_at(&new);
         let shut_out = self
@@ -81,6 +82,7 @@ impl Reloading {
         let deployed = match self.deployer.configure(new.modules, &config, prompt).await {
             Ok(deployed) => deployed,
             Err(refused) => {
+                // A refused configuration changes nothing, so the old rules apply again.
                 self.deployer.check_by(rules);
                 return Err(refused.into());
             }
@@ -107,21 +109,26 @@ impl Reloading {
             };
             list.push(key.to_owned());
         }
+        // Sinks are opened at the start only, so any difference needs a restart.
         if !new.sinks.iter().map(|sink| &sink.settings).eq(&self.sinks) {
             reloaded.needs_restart.push("[[sink]]".to_owned());
         }
         if wanted.metrics != self.current.metrics {
+            // Stopped only now: if an earlier step had failed, the old endpoint would stay.
             if let Some(old) = std::mem::replace(&mut self.endpoint, endpoint) {
                 old.stop().await;
             }
             self.current.metrics = wanted.metrics;
         }
         self.server.set_defaults(config::defaults(&wanted.policy));
+        // The only setting of this section that needs a restart.
         let max_pending_decisions = self.current.policy.max_pending_decisions;
         self.current.policy = Policy {
             max_pending_decisions,
             ..wanted.policy
         };
+        // Settings that need a restart keep their old values here, so that the next reload reports
+        // them again.
         self.current.modules = wanted.modules;
         if reloaded.applied.iter().any(|key| key == "trace.filter") {
             self.current.trace = wanted.trace;
@@ -147,7 +154,7 @@ impl Reloading {
 
     /// Returns the files of the configuration, and the paths where further ones could be added.
     pub fn files(&self) -> Vec<PathBuf> {
-        named(&self.sources, &self.given)
+        named_files(&self.sources, &self.overrides)
             .into_iter()
             .chain(self.looked_at.iter().cloned())
             .collect()
@@ -160,7 +167,7 @@ impl Reloading {
 }
 
 /// Returns the paths that a configuration is read from, whether they exist or not.
-pub fn named(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathBuf> {
+pub fn named_files(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathBuf> {
     let main = config::sources(sources.clone(), given.to_vec()).main_file();
     let drop_ins = main
         .iter()
@@ -171,6 +178,7 @@ pub fn named(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathBuf> {
 
 /// Returns the files of a configuration that was read, and of its modules.
 pub fn looked_at(read: &Resolved) -> Vec<PathBuf> {
+    // A replaced component is a change, too.
     let components = read.modules.iter().map(|entry| entry.settings.path.clone());
     components.chain(read.files.iter().cloned()).collect()
 }

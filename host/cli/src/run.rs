@@ -100,6 +100,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
             Err(error) => Err(error),
         };
         let last_words = async {
+            // Each part ends after the parts that still send to it.
             server.shutdown().await;
             node::close_sinks(sinks, config).await;
             host.flush().await;
@@ -130,14 +131,14 @@ fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Res
         parent: None,
         offset: 0,
         hostname: peal_system::hostname(),
-        keeping: keeping(config),
+        options: keeping(config),
         output: JobOutput {
             tagging: if args.tag_output {
                 Tagging::Rank
             } else {
                 Tagging::Plain
             },
-            kept: args.output.clone().map(|files| files.0).unwrap_or_default(),
+            files: args.output.clone().map(|files| files.0).unwrap_or_default(),
         },
         input: args.stdin.0,
         reporting: Reporting {
@@ -209,6 +210,7 @@ async fn wait(
     let all = async {
         let end = job.ended().await;
         match host.spawned_ended().await {
+            // A failure of a spawned job must not be hidden by the success of the first one.
             Some(failed) if end.exit_status == 0 => failed,
             _ => end,
         }
@@ -216,6 +218,7 @@ async fn wait(
     tokio::pin!(all);
     loop {
         let over = async {
+            // Only once: a second interrupt would kill the procs without their grace period.
             match deadline.filter(|_| late.is_none()) {
                 Some(deadline) => tokio::time::sleep_until(deadline).await,
                 None => std::future::pending().await,
@@ -227,6 +230,7 @@ async fn wait(
                 Some(limit) => Ended::Late(limit),
                 None => Ended::InTime(end),
             },
+            // A future that is complete must not be polled again.
             () = &mut failure, if !has_failed => {
                 has_failed = true;
                 host.interrupt(Signal::KILL.as_raw());

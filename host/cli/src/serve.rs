@@ -5,7 +5,7 @@ use crate::{
     compiler, config, confinement,
     node::{self, LocalServer, PreparedServer},
     process_setup,
-    reload::{self, Reloading},
+    reload::{self, ReloadableConfig},
     service_manager::{Manager, ServiceState},
     troubles::Troubles,
 };
@@ -24,15 +24,16 @@ use tokio::{
 
 /// Serves until a signal or an admin request ends it.
 pub fn serve(args: ServeArgs) -> Result<ExitCode> {
+    // First, since the environment can choose the configuration.
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
-    let given: Vec<SettingOverride> = args
+    let overrides: Vec<SettingOverride> = args
         .at
         .socket
         .iter()
         .map(|path| socket_option(path))
         .collect();
-    let readable = config::load_for_server(args.at.config.clone(), given.clone())?;
+    let readable = config::load_for_server(args.at.config.clone(), overrides.clone())?;
     let config = readable.resolved.config.clone();
     // The socket is claimed first, so that a second server changes nothing of the first one's.
     let claim = SocketClaim::new(
@@ -43,7 +44,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             .unwrap_or_else(admin::usual_socket),
     )?;
     let socket = claim.path().to_owned();
-    let files = reload::named(&args.at.config, &given);
+    let files = reload::named_files(&args.at.config, &overrides);
     // A confined process cannot start programs.
     let compilers = compiler::start(&config)?;
     let (wall, observer) = confinement::confine(&readable, &files, &socket)?;
@@ -62,12 +63,13 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         let mut signals = Signals::new().context("cannot listen to signals")?;
         let node = LocalServer::start(prepared, &config).await?;
         let tools = config::tool_settings(&config, Serves::Session);
+        // The drop of this removes the files.
         let _tools = tools.map(|settings| Rendezvous::publish(&settings, node.server.uri(), &[])).transpose()?;
         let endpoint = node.metrics_endpoint(&config).await?;
         let uri = node.server.uri().clone();
         let troubles = Troubles::new(node.audit, node.store.clone(), node.deployer.troubles());
         troubles.configured(node.refused.map(|problems| problems.to_string()));
-        let told = troubles.clone();
+        let shared_troubles = troubles.clone();
         let parts = AdminParts {
             group,
             max_jobs: config.admin.max_jobs,
@@ -79,16 +81,19 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             chains: node.server.chains(),
             notices: notices.clone(),
             store: node.store.clone(),
-            troubles: Box::new(move || told.list()),
+            troubles: Box::new(move || shared_troubles.list()),
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
         let metrics = node.server.metrics();
-        let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
+        let sources = args.at.config;
+        let handle = node.server.handle();
+        let deployer = node.deployer;
         let sinks = readable.resolved.sinks.iter().map(|sink| sink.settings.clone()).collect();
-        let (looked_at, current) = (reload::looked_at(&readable.resolved), readable.resolved.config);
-        let reloading = Reloading {
+        let looked_at = reload::looked_at(&readable.resolved);
+        let current = readable.resolved.config;
+        let reloading = ReloadableConfig {
             sources,
-            given,
+            overrides,
             current,
             endpoint,
             metrics,
@@ -102,11 +107,13 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
+        // Everything listens now, so a program that waits for this line can connect.
         crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         let manager = Manager::new();
         manager.tell(ServiceState::Ready);
         let mut server = node.server;
-        let (handle, failure) = (server.handle(), server.failure());
+        let handle = server.handle();
+        let failure = server.failure();
         let ending = tokio::select! {
             ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches), &manager) => ending,
             () = failure => ServeEnd::Failure,
@@ -115,9 +122,11 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         channel.enter(ServerPhase::Stopping);
         manager.tell(ServiceState::Stopping);
         let last_words = async {
+            // A server that failed no longer answers, so that nothing can be drained.
             if ending == ServeEnd::Wanted {
                 server.shutdown().await;
             }
+            // After the server, whose log channels write to the sinks until they end.
             node::close_sinks(node.sinks, &config).await;
             node::finish_records(node.keeper).await;
         };
@@ -163,21 +172,24 @@ async fn supervise(
     channel: &AdminChannel,
     mut orders: mpsc::Receiver<ProcessCommand>,
     signals: &mut Signals,
-    (mut reloading, mut watches): (Reloading, ConfigWatches),
+    (mut reloading, mut watches): (ReloadableConfig, ConfigWatches),
     manager: &Manager,
 ) -> ServeEnd {
     let mut draining = false;
+    // Not earlier: the modules of users must not delay the start.
     reloading.look_at_users();
     loop {
         let order = tokio::select! {
             () = server.drain(), if draining => return ServeEnd::Wanted,
             Some(order) = orders.recv() => order,
             wish = signals.next() => match wish {
+                // A second signal means that the connections are not waited for.
                 SignalMeaning::End if draining => ProcessCommand::Stop,
                 SignalMeaning::End => ProcessCommand::Drain,
                 // There is no requester that waits for the report.
                 SignalMeaning::Reload => ProcessCommand::Reload(oneshot::channel().0),
             },
+            // A server that drains takes no new modules.
             () = changed(&mut watches.files), if !draining => {
                 // The result was printed to standard error.
                 let _ = reload(&mut reloading, ReloadTrigger::Files, manager, ServiceState::Ready).await;
@@ -248,14 +260,14 @@ struct ConfigWatches {
 }
 
 impl ConfigWatches {
-    fn follow(&mut self, reloading: &Reloading) {
+    fn follow(&mut self, reloading: &ReloadableConfig) {
         if let Some(watch) = &mut self.files {
             watch.follow(reloading.files());
         }
         self.follow_users(reloading);
     }
 
-    fn follow_users(&mut self, reloading: &Reloading) {
+    fn follow_users(&mut self, reloading: &ReloadableConfig) {
         if let Some(watch) = &mut self.users {
             watch.follow(reloading.user_files());
         }
@@ -263,7 +275,7 @@ impl ConfigWatches {
 }
 
 async fn reload(
-    reloading: &mut Reloading,
+    reloading: &mut ReloadableConfig,
     prompt: ReloadTrigger,
     manager: &Manager,
     then: ServiceState,
@@ -273,8 +285,10 @@ async fn reload(
         .reload(prompt)
         .await
         .map_err(|error| crate::error_text(&error));
+    // `peal status` shows a refused configuration until another one is taken.
     reloading.troubles.configured(done.as_ref().err().cloned());
     match &done {
+        // A file was touched: nobody asked, and nothing changed.
         Ok(reloaded) if prompt == ReloadTrigger::Files && reloaded.is_unchanged() => {}
         Ok(reloaded) => {
             let list = |keys: &[String]| {
@@ -286,7 +300,8 @@ async fn reload(
             };
             let modules = reloaded.modules.iter().map(ToString::to_string);
             let applied: Vec<String> = reloaded.applied.iter().cloned().chain(modules).collect();
-            let (applied, later) = (list(&applied), list(&reloaded.needs_restart));
+            let applied = list(&applied);
+            let later = list(&reloaded.needs_restart);
             crate::print_line(&format!(
                 "the configuration was read again: changed: {applied}; at the next start: {later}"
             ));
@@ -295,6 +310,7 @@ async fn reload(
             "the configuration is not taken, the old one holds:\n{problems}"
         )),
     }
+    // Also after a refused configuration: systemd waits for the end of a reload.
     manager.tell(then);
     done
 }

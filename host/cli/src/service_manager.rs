@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Capacity of the queue of notifications.
-const WAITING: usize = 64;
+const MAX_QUEUED_NOTIFICATIONS: usize = 64;
 
 /// Notification to the service manager.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +36,10 @@ impl Manager {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Manager(None);
         }
-        let (tell, told) = sync_channel(WAITING);
+        let (tell, states) = sync_channel(MAX_QUEUED_NOTIFICATIONS);
         let started = thread::Builder::new()
             .name("peal-manager".to_owned())
-            .spawn(move || work(&told));
+            .spawn(move || work(&states));
         let failed = started.inspect_err(
             |error| tracing::warn!(%error, "service manager not notified: thread not started"),
         );
@@ -68,6 +68,7 @@ impl Manager {
     /// (`WatchdogSec=` of systemd). Without notifications, the manager restarts the server.
     pub async fn keep_alive(&self, server: ServerHandle) -> Infallible {
         let Some(limit) = sd_notify::watchdog_enabled().filter(|_| self.0.is_some()) else {
+            // The caller selects between this and other futures, so that it must never be ready.
             return std::future::pending().await;
         };
         let mut interval =
@@ -75,6 +76,7 @@ impl Manager {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
+            // The server state itself must answer: this timer also runs beside a state that hangs.
             if server.answers().await {
                 self.tell(ServiceState::Alive);
             }
@@ -82,8 +84,8 @@ impl Manager {
     }
 }
 
-fn work(told: &Receiver<ServiceState>) {
-    for state in told {
+fn work(states: &Receiver<ServiceState>) {
+    for state in states {
         let done = match state {
             ServiceState::Ready => {
                 sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")])
@@ -95,6 +97,7 @@ fn work(told: &Receiver<ServiceState>) {
                 sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")])
             }
             ServiceState::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
+            // `sd_notify` requires the monotonic time with a reload.
             ServiceState::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => sd_notify::notify(&[NotifyState::Reloading, now]),
                 Err(error) => Err(error),

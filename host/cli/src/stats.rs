@@ -84,6 +84,8 @@ fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut lines = Vec::new();
     for family in &snapshot.families {
         let name = family.name.strip_prefix("peal_").unwrap_or(&family.name);
+        // The first sentence of a help text says what is counted. Others would make the line too
+        // long.
         let help = family
             .help
             .split_inclusive(". ")
@@ -101,7 +103,8 @@ fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     }
     let widest =
         |of: fn(&(String, String, &str)) -> usize| lines.iter().map(of).max().unwrap_or_default();
-    let (amounts, names) = (widest(|line| line.0.len()), widest(|line| line.1.len()));
+    let amounts = widest(|line| line.0.len());
+    let names = widest(|line| line.1.len());
     lines.iter().try_for_each(|(amount, name, help)| {
         writeln!(out, "{amount:>amounts$}  {name:names$}  {help}")
     })

@@ -23,6 +23,7 @@ pub fn feed(inputs: Arc<Inputs>, readers: StdinTarget) {
                 return;
             }
         }
+        // Also where nothing is read: procs must see the end of the input, and not wait for it.
         runtime.block_on(inputs.push(None, None));
     };
     if let Err(error) = thread::Builder::new().name("stdin".to_owned()).spawn(pump) {

@@ -21,6 +21,7 @@ pub fn table<const N: usize>(head: [(&str, Side); N], rows: &[[String; N]]) -> S
     let mut widths = [0; N];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
+            // Widths of `format!` count characters, too.
             *width = cell.chars().count().max(*width);
         }
     }

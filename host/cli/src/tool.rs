@@ -1,18 +1,23 @@
 //! Attachment to a server as a tool, with hints after a failure.
 use anyhow::{Error, Result, anyhow};
 use peal_client::{AttachTarget, AvailableServer, ClientError, Places, Tool, ToolSettings};
-use std::{fmt::Write, path::Path};
+use std::{fmt::Write, path::Path, time::Duration};
+
+/// Time limit of the disconnect at the end.
+const LEAVE: Duration = Duration::from_secs(2);
 
 /// Variables that name the directory of the rendezvous files; the first that is set applies.
 const DIRECTORY: [&str; 4] = ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"];
 
 /// Attaches to the chosen server. Rendezvous files of killed servers are ignored.
 pub async fn attach(settings: ToolSettings) -> Result<Tool> {
-    let (places, client) = (settings.places.clone(), settings.clone());
+    let places = settings.places.clone();
+    let client = settings.clone();
     let error = match Tool::init(settings).await {
         Ok(tool) => return Ok(tool),
         Err(error) => error,
     };
+    // The files of killed servers stay. If only one of the servers runs, that one is meant.
     if let ClientError::SeveralServers { .. } = &error
         && client.attach == AttachTarget::Any
         && let [AvailableServer { uri, .. }] = &alive(&places).await[..]
@@ -45,6 +50,7 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
         .await
         {
             Ok(tool) => tools.push(tool),
+            // A server that refuses this user must not hide the others.
             Err(error) => crate::print_line(&format!("left out: {error}")),
         }
     }
@@ -53,6 +59,12 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
     } else {
         Ok(tools)
     }
+}
+
+/// Finalizes, after errors too: a tool that has not finalized counts as lost. Errors are ignored,
+/// since the server may be lost.
+pub async fn leave(tool: &Tool) {
+    let _ = tool.within(LEAVE).finalize().await;
 }
 
 /// Returns the servers whose process exists. If none exists, returns all, since they may be those

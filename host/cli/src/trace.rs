@@ -56,9 +56,9 @@ impl<S: Subscriber> Layer<S> for CacheRaces {
         if event.metadata().target() != "log" {
             return true;
         }
-        let mut said = LogMessage::default();
-        event.record(&mut said);
-        !said.is_cache_race()
+        let mut message = LogMessage::default();
+        event.record(&mut message);
+        !message.is_cache_race()
     }
 }
 
@@ -101,7 +101,7 @@ fn parsed(text: &OsString) -> Result<EnvFilter> {
     let filter = text.to_str().and_then(|text| EnvFilter::try_new(text).ok());
     filter.with_context(|| {
         let wanted = Setting::<Config>::of("trace.filter")
-            .map(Setting::wanted)
+            .map(Setting::accepted_values)
             .unwrap_or_default();
         format!("{VARIABLE} is {text:?}; it should be {wanted}")
     })
@@ -133,20 +133,20 @@ mod tests {
 
     #[test]
     fn only_races_of_the_cache_are_left_out() {
-        let said = |target: &str, message: &str| LogMessage {
+        let message = |target: &str, message: &str| LogMessage {
             target: target.to_owned(),
             message: message.to_owned(),
         };
         let race =
             "Failed to write file with rename, target path: /c/mod, err: File exists (os error 17)";
-        assert!(said("wasmtime_internal_cache", race).is_cache_race());
+        assert!(message("wasmtime_internal_cache", race).is_cache_race());
         assert!(
-            !said(
+            !message(
                 "wasmtime_internal_cache",
                 "err: No space left on device (os error 28)"
             )
             .is_cache_race()
         );
-        assert!(!said("other", race).is_cache_race());
+        assert!(!message("other", race).is_cache_race());
     }
 }

@@ -1,11 +1,11 @@
 //! Transcript of a job on standard error, in words for newcomers.
 use peal_core::{owner::Owner, termination::TerminationRequest};
 use peal_model::{ChainResult, Event, Proc, Value, code, counted};
-use peal_server::{ChainResults, Notice, Wished};
+use peal_server::{ChainResults, Notice, RequestedTermination};
 use std::io::Write;
 
 /// Limit of a text's length, in characters.
-const LONGEST: usize = 200;
+const MAX_SHOWN_CHARACTERS: usize = 200;
 
 /// Returns true for notices that the transcript shows.
 pub fn is_shown(notice: &Notice) -> bool {
@@ -25,7 +25,10 @@ pub fn print(notice: &Notice) {
         // The transcript shows only the result of an event.
         Notice::EventEntered(_) => return,
         Notice::Passed { event, results, .. } => passed(event, results),
-        Notice::Wished { nspace, wished } => format!("job {nspace} {}\n", decided(wished)),
+        Notice::TerminationRequested {
+            nspace,
+            termination: wished,
+        } => format!("job {nspace} {}\n", decided(wished)),
         Notice::Controlled {
             requester,
             operation,
@@ -108,13 +111,13 @@ fn owner_name(owner: &Owner) -> &'static str {
     }
 }
 
-fn decided(wished: &Wished) -> String {
+fn decided(wished: &RequestedTermination) -> String {
     let by = format!(
         "handler \"{}\" of {}",
         plain(&wished.handler),
         owner_name(&wished.owner)
     );
-    match wished.wish {
+    match wished.request {
         TerminationRequest::Termination => format!("is to end: {by} wants termination"),
         TerminationRequest::NoTermination => format!("goes on: {by} wants no termination"),
     }
@@ -130,10 +133,14 @@ fn name(step: &ChainResult) -> String {
 
 /// Escapes a text of a program or component, so that it cannot end a line or move the cursor.
 fn plain(text: &str) -> String {
-    text.escape_debug().take(LONGEST).collect()
+    text.escape_debug().take(MAX_SHOWN_CHARACTERS).collect()
 }
 
 /// Formats a value in few characters, none of which can move the cursor.
 fn short(value: &Value) -> String {
-    value.to_string().chars().take(LONGEST).collect()
+    value
+        .to_string()
+        .chars()
+        .take(MAX_SHOWN_CHARACTERS)
+        .collect()
 }

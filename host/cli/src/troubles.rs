@@ -66,16 +66,13 @@ impl Troubles {
 }
 
 fn audit(audit: &AuditTrail) -> Option<Trouble> {
-    let (failure, health) = (
-        audit
-            .failure_within(RECENT, Instant::now())
-            .or_else(|| audit.failure())?,
-        audit.health(),
-    );
-    let (calls, decisions) = (
-        counted(health.lost, "call"),
-        counted(health.undone, "decision"),
-    );
+    // A failure that has ended is shown for a while, because few look at the right moment.
+    let failure = audit
+        .failure_within(RECENT, Instant::now())
+        .or_else(|| audit.failure())?;
+    let health = audit.health();
+    let calls = counted(health.lost, "call");
+    let decisions = counted(health.undone, "decision");
     let when = if health.is_failing {
         "cannot be written"
     } else {

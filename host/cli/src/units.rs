@@ -17,6 +17,7 @@ pub fn bytes(count: f64) -> String {
         }
         amount /= 1024.0;
     }
+    // Not reached: the last unit takes every amount.
     format!("{count:.0} B")
 }
 

@@ -13,11 +13,11 @@ use std::{
 /// Time before the line is shown on a terminal, and the interval of its updates.
 const ON_TERMINAL: Duration = Duration::from_millis(300);
 /// Time before the line is shown elsewhere.
-const ELSEWHERE: Duration = Duration::from_secs(2);
+const NON_TERMINAL_DELAY: Duration = Duration::from_secs(2);
 
 /// Message that is shown until it is dropped.
 pub struct WaitMessage {
-    what: Arc<Mutex<String>>,
+    text: Arc<Mutex<String>>,
     end: Option<mpsc::Sender<()>>,
     teller: Option<JoinHandle<()>>,
 }
@@ -25,15 +25,15 @@ pub struct WaitMessage {
 impl WaitMessage {
     /// Shows a message with this text.
     pub fn new(what: impl Into<String>) -> WaitMessage {
-        let (what, (end, ended)) = (Arc::new(Mutex::new(what.into())), mpsc::channel());
-        let told = what.clone();
+        let (text, (end, ended)) = (Arc::new(Mutex::new(what.into())), mpsc::channel());
+        let shared_text = text.clone();
         // The work does not depend on the message.
         let teller = thread::Builder::new()
             .name("wait-message".to_owned())
-            .spawn(move || tell(&told, &ended))
+            .spawn(move || tell(&shared_text, &ended))
             .ok();
         WaitMessage {
-            what,
+            text,
             end: Some(end),
             teller,
         }
@@ -41,12 +41,13 @@ impl WaitMessage {
 
     /// Changes the text.
     pub fn say(&self, what: impl Into<String>) {
-        *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
     }
 }
 
 impl Drop for WaitMessage {
     fn drop(&mut self) {
+        // The closed channel ends the thread, which then clears its line.
         self.end = None;
         // The thread returns nothing.
         let _ = self.teller.take().map(JoinHandle::join);
@@ -54,8 +55,13 @@ impl Drop for WaitMessage {
 }
 
 fn tell(what: &Mutex<String>, ended: &mpsc::Receiver<()>) {
-    let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
-    let pause = if is_terminal { ON_TERMINAL } else { ELSEWHERE };
+    let began = Instant::now();
+    let is_terminal = io::stderr().is_terminal();
+    let pause = if is_terminal {
+        ON_TERMINAL
+    } else {
+        NON_TERMINAL_DELAY
+    };
     let mut last = String::new();
     while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         let what = what.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -39,6 +39,8 @@ impl From<RendezvousEntry> for AvailableServer {
             release,
             rest,
         } = found;
+        // The lines are process id, `uid:gid` and start time. Servers of older releases leave them
+        // out.
         let line = |at: usize| {
             rest.get(at)
                 .map(|line| line.trim())

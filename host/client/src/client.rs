@@ -7,14 +7,15 @@ use crate::{
     lock,
     posted::Posted,
     queue::{Arrivals, EventQueue},
+    realms::RealmSelector,
     recent::RecentEvents,
     server_connection::{ConnectTarget, Connected, ServerConnection},
     session::{ClientSession, ServerPresence, handle_events},
     singleton,
 };
 use peal_model::{
-    CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, SharedData,
-    Value, key,
+    CommandCode, Commit, Info, InfoFlags, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope,
+    SharedData, Value, key, rank,
 };
 use peal_wire::PeerKind;
 use std::{
@@ -117,9 +118,12 @@ impl Client {
     }
 
     fn of(session: ClientSession, arrivals: Arrivals, known: KnownData) -> Client {
-        let session = Arc::new(session);
+        let (session, mut known) = (Arc::new(session), known);
+        known.set_me(session.me.clone());
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
             let inner = inner.clone();
+            // The event task must not keep the client alive, since the drop of the last clone ends
+            // that task.
             let follow = move |advice| {
                 if let Some(inner) = inner.upgrade() {
                     tokio::spawn(Client { inner, limit: None }.follow(advice));
@@ -156,6 +160,11 @@ impl Client {
         self.session().server()
     }
 
+    /// Returns true if there was a server, and the connection to it is lost.
+    pub fn has_lost_server(&self) -> bool {
+        self.session().presence == ServerPresence::Servers && self.server().is_none()
+    }
+
     /// Returns the other procs of this proc's job.
     pub fn peers(&self) -> Vec<Proc> {
         data::peers(
@@ -178,6 +187,7 @@ impl Client {
             put: taken,
         };
         let put = &uncommitted.put;
+        // The server is not asked for what this proc itself has put.
         self.known().learn(RankData {
             proc: self.me().clone(),
             kvals: put.iter().map(|(_, kval)| kval.clone()).collect(),
@@ -188,6 +198,8 @@ impl Client {
                 .map(|(_, kval)| kval.clone())
                 .collect()
         };
+        // The message knows these two scopes only: a global value is sent under both. Values of
+        // other scopes do not leave the process.
         let pairs = [
             (Scope::Local, of([Scope::Local, Scope::Global])),
             (Scope::Remote, of([Scope::Remote, Scope::Global])),
@@ -221,7 +233,9 @@ impl Client {
     /// asked for a value that is not known yet, unless `PMIX_OPTIONAL` is set. With
     /// `PMIX_GET_REFRESH_CACHE` it is asked for a known value too, which may have changed. With
     /// [`crate::Group::qualifier`], the value is the one that a member gave about itself in that
-    /// group.
+    /// group; with other qualifiers, the one that was put with exactly these
+    /// (`PMIX_QUALIFIED_VALUE`). `PMIX_NODE_INFO`, `PMIX_APP_INFO` and `PMIX_SESSION_INFO` choose
+    /// the value of a node, application or session.
     pub async fn get(
         &self,
         proc: &Proc,
@@ -230,10 +244,24 @@ impl Client {
     ) -> Result<Value, ClientError> {
         let key = key.into();
         let optional = infos.is_true(key::PMIX_OPTIONAL);
+        let realm = RealmSelector::of(infos);
+        if let Some(realm) = &realm
+            && !infos.is_true(key::PMIX_GET_REFRESH_CACHE)
+            && let Some(value) = self.known().find_in_realm(proc, realm, &key)
+        {
+            return Ok(value);
+        }
         let context_id = infos
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64);
-        if (optional || !infos.is_true(key::PMIX_GET_REFRESH_CACHE))
+        let is_qualifier = |info: &&Info| info.flags.contains(InfoFlags::QUALIFIER);
+        let mut qualifiers: Vec<&Info> = infos.iter().filter(is_qualifier).collect();
+        if context_id.is_some() {
+            qualifiers.clear();
+        }
+        if realm.is_none()
+            && qualifiers.is_empty()
+            && (optional || !infos.is_true(key::PMIX_GET_REFRESH_CACHE))
             && let Some(value) = self.known().find(proc, &key, context_id)
         {
             return Ok(value);
@@ -251,6 +279,7 @@ impl Client {
         };
         let ranks = match self.ask(get).await? {
             Reply::Data { ranks, .. } => ranks.into_iter().map(SharedData::into_inner).collect(),
+            // A server of the C library answers a missing key with success and no data.
             Reply::Status(_) => Vec::new(),
             _ => {
                 return Err(ClientError::UnfitAnswer {
@@ -258,19 +287,53 @@ impl Client {
                 });
             }
         };
-        let found = data::find(&ranks, proc, &key, context_id);
+        // Found in the reply, not in the cache, which may have no room for the value.
+        let found = if qualifiers.is_empty() {
+            data::find(&ranks, proc, &key, context_id)
+        } else {
+            data::find_qualified(&ranks, proc, &key, &qualifiers)
+        };
         let mut known = self.known();
-        ranks.into_iter().for_each(|data| known.learn(data));
-        found.ok_or_else(|| ClientError::NotFound {
-            proc: proc.clone(),
-            key,
-        })
+        ranks.into_iter().for_each(|data| known.learn_reply(data));
+        // A value of a node, application or session may be in an array of the job.
+        let in_array = || match &realm {
+            Some(realm) => known.find_in_realm(proc, realm, &key),
+            None if proc.rank == rank::PMIX_RANK_WILDCARD => known.find(proc, &key, context_id),
+            None => None,
+        };
+        found
+            .or_else(in_array)
+            .ok_or_else(|| ClientError::NotFound {
+                proc: proc.clone(),
+                key,
+            })
+    }
+
+    /// Keeps a value for gets of this process alone (`PMIx_Store_internal`).
+    pub fn store(&self, proc: Proc, key: Key, value: Value) {
+        self.known().learn(RankData {
+            proc,
+            kvals: vec![Kval { key, value }],
+        });
+    }
+
+    /// Returns all values of a proc, or of a job for its wildcard rank, that are known without a
+    /// request, sorted by key.
+    pub fn known_values(&self, proc: &Proc) -> Vec<Kval> {
+        self.known().all_of(proc)
+    }
+
+    /// Sends a request for which there is no method, and waits for the reply. An error status is
+    /// returned as an error.
+    pub async fn send_request(&self, request: Request) -> Result<Reply, ClientError> {
+        self.ask(request).await
     }
 
     /// Finalizes the client (`PMIx_Finalize`): notifies every connected server and drops the
     /// handlers. A handler that runs at this time is not waited for. Clones of this client can make
     /// no more calls.
     pub async fn finalize(self) -> Result<(), ClientError> {
+        // Detached first: servers close these connections, which is no loss.
         let links = self.session().detach_all();
         let mut outcome = Ok(());
         for link in &links {
@@ -282,8 +345,10 @@ impl Client {
                 finalize,
             )
             .await;
+            // The other servers are notified even if one fails.
             outcome = outcome.and(left.map(drop));
         }
+        // Not before the replies: without this task a full queue of events stops the reading.
         self.inner.events.abort();
         self.session().handlers.clear();
         outcome
@@ -309,7 +374,8 @@ impl Client {
         if self.session().presence == ServerPresence::Never {
             return singleton::answer(self.me(), &request);
         }
-        let (command, limit) = (request.command(), self.limit_of(&request));
+        let command = request.command();
+        let limit = self.limit_of(&request);
         let link = self.session().link(command)?;
         self.bounded(command, limit, link.ask(request)).await
     }
@@ -349,6 +415,8 @@ impl Client {
         let asked = infos
             .value_of(key::PMIX_TIMEOUT)
             .and_then(Value::as_u64)
+            // Zero means no limit of the server's (PMIx Standard, `PMIX_TIMEOUT`); that of this
+            // client holds.
             .filter(|seconds| *seconds > 0);
         match (self.limit, asked) {
             (Some(limit), _) => Some(limit),

@@ -17,6 +17,7 @@ impl Client {
                 jobs.into_iter().for_each(|job| known.learn_job(job));
                 Ok(())
             }
+            // The reply has no data where all procs belong to one job.
             Reply::Status(_) => Ok(()),
             _ => Err(ClientError::UnfitAnswer {
                 call: Call(CommandCode::Connect),

@@ -124,7 +124,7 @@ pub struct ControlRequest {
     /// Id of the request (`PMIX_JOB_CTRL_ID`), by which it can be queried and cancelled.
     pub id: Option<String>,
     /// Further directives, for which this crate has no type.
-    pub more: Vec<Info>,
+    pub other_directives: Vec<Info>,
 }
 
 impl From<Control> for ControlRequest {
@@ -132,7 +132,7 @@ impl From<Control> for ControlRequest {
         ControlRequest {
             control,
             id: None,
-            more: Vec::new(),
+            other_directives: Vec::new(),
         }
     }
 }
@@ -141,7 +141,7 @@ impl ControlRequest {
     /// Adds a directive for which this crate has no type. An example is `PMIX_LOG_EMAIL`, which
     /// sends mail at the request and when it has ended.
     pub fn with(mut self, directive: Info) -> ControlRequest {
-        self.more.push(directive);
+        self.other_directives.push(directive);
         self
     }
 }
@@ -169,7 +169,7 @@ impl Control {
                 timeout,
             } => {
                 let mut infos = vec![text(key::PMIX_JOB_CTRL_CHECKPOINT, name)];
-                infos.extend(method.map(told));
+                infos.extend(method.map(declaration));
                 infos.extend(
                     timeout
                         .map(|timeout| Info::new(key::PMIX_TIMEOUT, Value::Int(signed(timeout)))),
@@ -204,7 +204,7 @@ impl Control {
             }
             Control::Preemptible => vec![set(key::PMIX_JOB_CTRL_PREEMPTIBLE)],
             Control::CheckpointMethods(methods) => {
-                let methods = DataArray::infos(methods.iter().copied().map(told));
+                let methods = DataArray::infos(methods.iter().copied().map(declaration));
                 vec![Info::new(
                     key::PMIX_JOB_CTRL_CHECKPOINT_METHOD,
                     Value::DataArray(methods),
@@ -303,7 +303,11 @@ impl Client {
         targets: &[Proc],
         request: impl Into<ControlRequest>,
     ) -> Result<JobControlResult, ClientError> {
-        let ControlRequest { control, id, more } = request.into();
+        let ControlRequest {
+            control,
+            id,
+            other_directives: more,
+        } = request.into();
         if let Control::Cleanup(cleanup) = &control {
             cleanup.check()?;
         }
@@ -312,6 +316,7 @@ impl Client {
         directives.extend(more);
         match self.job_control(targets, &directives).await {
             Ok(infos) => Ok(JobControlResult::from_infos(infos)),
+            // This status is an error code, so that a partial success comes as a refusal.
             Err(ClientError::Refused {
                 status: code::PMIX_ERR_PARTIAL_SUCCESS,
                 infos,
@@ -323,7 +328,7 @@ impl Client {
 }
 
 /// Encodes a checkpoint method as a directive.
-fn told(method: CheckpointMethod) -> Info {
+fn declaration(method: CheckpointMethod) -> Info {
     match method {
         CheckpointMethod::Event(code) => {
             Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, Value::Status(code))
@@ -363,6 +368,7 @@ pub(crate) fn path_value(path: &Path) -> Value {
 
 /// Rounds a time up to whole seconds.
 pub(crate) fn whole_seconds(time: Duration) -> u32 {
+    // Never down: zero means no limit, as in `PMIX_TIMEOUT` (PMIx Standard).
     let seconds = time
         .as_secs()
         .saturating_add(u64::from(time.subsec_nanos() > 0));

@@ -27,10 +27,10 @@ impl Environment {
     ) -> Result<Environment, ClientError> {
         let text = |name| get(name).map(|value| value.to_string_lossy().into_owned());
         let need = |variable| text(variable).ok_or(ClientError::NotSet { variable });
-        let bad = |variable, value: &str, wanted| ClientError::BadVariable {
+        let bad = |variable, value: &str, expected| ClientError::BadVariable {
             variable,
             value: value.to_owned(),
-            wanted,
+            expected,
         };
         let uri = need(variable::SERVER_URI)?;
         let server = uri.parse().map_err(|_| {
@@ -52,6 +52,8 @@ impl Environment {
         let rank = rank
             .parse()
             .map_err(|_| bad(variable::RANK, &rank, "a number"))?;
+        // This client reads data from messages only. A server without this store would leave every
+        // key of the job absent.
         if let Some(modules) = text(variable::GDS_MODULE)
             && !modules.split(',').any(|module| module.trim() == GDS_HASH)
         {
@@ -61,6 +63,7 @@ impl Environment {
                 "a list that has \"hash\" in it",
             ));
         }
+        // A release in an unknown form is no error: the client then uses the forms of its own.
         let release = text(variable::VERSION).and_then(|version| version.parse().ok());
         Ok(Environment {
             me: Proc::new(nspace, Rank(rank)),

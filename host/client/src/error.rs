@@ -21,24 +21,24 @@ pub enum ClientError {
         variable: &'static str,
     },
     /// A variable of the environment cannot be parsed.
-    #[error("{variable} is {value:?}, it should be {wanted}")]
+    #[error("{variable} is {value:?}, it should be {expected}")]
     BadVariable {
         /// Name of the variable.
         variable: &'static str,
         /// Value of the variable.
         value: String,
         /// Description of a valid value.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// No rendezvous file leads to the requested server.
     #[error(
-        "no file {wanted} in {}{}: check that the server runs, serves tools and uses this directory",
+        "no file {name} in {}{}: check that the server runs, serves tools and uses this directory",
         .directory.display(),
         strangers(*.passed_by)
     )]
     NoServer {
         /// Name of the file.
-        wanted: String,
+        name: String,
         /// Directory that was searched.
         directory: PathBuf,
         /// Number of files of that name that belong to other users, who must not choose a tool's
@@ -47,20 +47,20 @@ pub enum ClientError {
     },
     /// The directory holds more files than the search limit, and no file of that name was among
     /// those searched.
-    #[error("no {wanted} among the first {limit} files below {}: name the file itself", .directory.display())]
+    #[error("no {name} among the first {limit} files below {}: name the file itself", .directory.display())]
     TooMuchToSearch {
         /// Name of the file.
-        wanted: String,
+        name: String,
         /// Directory that was searched.
         directory: PathBuf,
         /// Limit of the search: number of files and directories.
         limit: usize,
     },
     /// More than one server fits.
-    #[error("{wanted} fits several files, {}: name one of them", listed(.found))]
+    #[error("{name} fits several files, {}: name one of them", listed(.found))]
     SeveralServers {
         /// Name or prefix of the rendezvous files.
-        wanted: String,
+        name: String,
         /// Files that fit.
         found: Vec<PathBuf>,
     },
@@ -89,7 +89,7 @@ pub enum ClientError {
         source: std::io::Error,
     },
     /// The server closed the connection during the handshake, or refused it with a status.
-    #[error("the server at {server} refused the connection{}; the reason is in its trace, which its admins can read", said(.status))]
+    #[error("the server at {server} refused the connection{}; the reason is in its trace, which its admins can read", status_text(.status))]
     Unwelcome {
         /// Name and address of the server.
         server: ServerUri,
@@ -208,6 +208,12 @@ pub enum ClientError {
         /// Id of the registration.
         id: RegistrationId,
     },
+    /// There is no such pull of output, or it has ended.
+    #[error("no output is pulled under number {id}")]
+    NoSuchPull {
+        /// Id of the pull.
+        id: u64,
+    },
     /// The tool is not attached to that server.
     #[error("this tool is not attached to {server}; it is attached to {}", listed(.attached))]
     NotAttached {
@@ -217,12 +223,12 @@ pub enum ClientError {
         attached: Vec<Proc>,
     },
     /// A group by invitation was not formed.
-    #[error("group {group:?} is not formed: {why}")]
+    #[error("group {group:?} is not formed: {reason}")]
     NotFormed {
         /// Name of the group.
         group: String,
         /// Reason.
-        why: NotFormed,
+        reason: NotFormed,
     },
     /// The leader did not announce the result of an accepted invitation in time. The client then
     /// declines it.
@@ -248,6 +254,8 @@ impl ClientError {
             ClientError::NotSet { .. }
             | ClientError::BadVariable { .. }
             | ClientError::NoConnection { .. } => PMIX_ERR_INIT,
+            // The C library returns PMIX_ERR_UNREACH where it finds no server, and where one
+            // refuses it.
             ClientError::NoServer { .. }
             | ClientError::Alone { .. }
             | ClientError::TooMuchToSearch { .. }
@@ -260,7 +268,7 @@ impl ClientError {
             | ClientError::Handshake { .. } => PMIX_ERR_UNREACH,
             ClientError::Lost { .. } => PMIX_ERR_LOST_CONNECTION,
             ClientError::TimedOut { .. } | ClientError::NotJoined { .. } => PMIX_ERR_TIMEOUT,
-            ClientError::NotFormed { why, .. } => why.status(),
+            ClientError::NotFormed { reason, .. } => reason.status(),
             ClientError::Pack { .. } => PMIX_ERR_PACK_FAILURE,
             ClientError::CommaInPath { .. } => PMIX_ERR_BAD_PARAM,
             ClientError::Unpack { source, .. } => source.status(),
@@ -268,6 +276,7 @@ impl ClientError {
             ClientError::Refused { status, .. } => *status,
             ClientError::NotFound { .. }
             | ClientError::NotRegistered { .. }
+            | ClientError::NoSuchPull { .. }
             | ClientError::NotAttached { .. } => PMIX_ERR_NOT_FOUND,
             ClientError::Registration(error) => error.status(),
             ClientError::Thread(_) => PMIX_ERR_OUT_OF_RESOURCE,
@@ -290,7 +299,7 @@ fn by(server: &Option<Box<ServerInfo>>) -> String {
         .unwrap_or_default()
 }
 
-fn said(status: &Option<Status>) -> String {
+fn status_text(status: &Option<Status>) -> String {
     status
         .map(|status| format!(" with {status}"))
         .unwrap_or_default()

@@ -60,6 +60,7 @@ impl EventRegistrations {
             is_new |= wanted.levels() != known;
         }
         if is_new {
+            // Known codes are sent again with the new ones, as clients of the C library do.
             ServerUpdate::Register(codes.to_vec(), levels)
         } else {
             ServerUpdate::Nothing
@@ -103,6 +104,7 @@ impl EventRegistrations {
                 .iter()
                 .filter(|(_, wanted)| wanted.levels() == levels)
                 .map(|(code, _)| *code);
+            // The default registration needs a request of its own: there, no codes mean all.
             let (default, codes): (Vec<Status>, Vec<Status>) =
                 of_these.partition(|code| *code == Status::DEFAULT_HANDLER);
             let some = (!codes.is_empty()).then_some(ServerUpdate::Register(codes, levels));

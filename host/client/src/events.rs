@@ -61,7 +61,7 @@ struct ChainState {
     /// Codes and classes under which each registration is counted.
     counted: BTreeMap<RegistrationId, Counted>,
     interests: EventRegistrations,
-    /// Codes that the client itself needs, until it finalizes.
+    /// Codes that the client itself needs, until it finalizes, and that the server has confirmed.
     own: BTreeSet<Status>,
 }
 
@@ -157,7 +157,8 @@ impl ClientHandlers {
         let mut state = lock(&self.state);
         let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
-        let (next, end) = (state.recent.first(), state.recent.end());
+        let next = state.recent.first();
+        let end = state.recent.end();
         state.late.push_back(LateHandler { id, next, end });
         state.counted.insert(
             id,
@@ -177,19 +178,36 @@ impl ClientHandlers {
         Some(state.interests.remove(&codes, levels))
     }
 
-    /// Registers these codes for the client itself, for as long as it exists. If the client
-    /// deregistered them, the server would keep such events for it.
-    pub(crate) fn register_own(&self, codes: &[Status]) -> ServerUpdate {
+    /// Counts those of these codes that the server has not confirmed for the client itself, and
+    /// returns them. [`ClientHandlers::confirm_own`] or [`ClientHandlers::revoke_own`] must follow.
+    pub(crate) fn count_own(&self, codes: &[Status]) -> Vec<Status> {
         let mut state = lock(&self.state);
-        let new: Vec<Status> = codes
-            .iter()
-            .copied()
-            .filter(|code| state.own.insert(*code))
-            .collect();
-        if new.is_empty() {
-            ServerUpdate::Nothing
-        } else {
-            state.interests.add(&new, ClassFilter::Both)
+        let mut new = codes.to_vec();
+        new.retain(|code| !state.own.contains(code));
+        if !new.is_empty() {
+            // The caller sends all of them: what handlers registered need not be confirmed either.
+            let _ = state.interests.add(&new, ClassFilter::Both);
+        }
+        new
+    }
+
+    /// Keeps these codes for as long as the client exists. If the client deregistered them, the
+    /// server would keep such events for it.
+    pub(crate) fn confirm_own(&self, codes: &[Status]) {
+        let mut state = lock(&self.state);
+        for code in codes {
+            // Two calls at once may both have counted the code.
+            if !state.own.insert(*code) {
+                let _ = state.interests.remove(&[*code], ClassFilter::Both);
+            }
+        }
+    }
+
+    /// Takes back the count of codes whose registration the server has not confirmed. The server is
+    /// not told: events that it sends all the same are ignored.
+    pub(crate) fn revoke_own(&self, codes: &[Status]) {
+        if !codes.is_empty() {
+            let _ = lock(&self.state).interests.remove(codes, ClassFilter::Both);
         }
     }
 
@@ -227,10 +245,8 @@ impl ClientHandlers {
     /// Removes all handlers.
     pub(crate) fn clear(&self) {
         let mut state = lock(&self.state);
-        let (chain, _) = (
-            std::mem::take(&mut state.chain),
-            std::mem::take(&mut state.late),
-        );
+        let chain = std::mem::take(&mut state.chain);
+        let _ = std::mem::take(&mut state.late);
         (state.counted, state.interests, state.own) = Default::default();
         drop(state);
         // The drop of the last reference to a handler may run code of the application, which must
@@ -267,6 +283,7 @@ impl ClientHandlers {
                 ClientChainRun::MayBlock(call, wishes) => {
                     match self.walk_on_thread(call, wishes).await {
                         Some(walked) => walked,
+                        // The closure held the requests of the handlers so far.
                         None => return HandlerRequests::default(),
                     }
                 }
@@ -283,7 +300,7 @@ impl ClientHandlers {
         call: Box<PendingHandler<Handler>>,
         wishes: HandlerRequests,
     ) -> Option<ClientChainRun> {
-        let (tell, told) = oneshot::channel();
+        let (tell, handled) = oneshot::channel();
         let is_queued = self.thread.try_run(move || {
             // The receiver may be gone with the client.
             let _ = tell.send(walk(NextHandler::Call(*call), wishes, Walker::Thread));
@@ -292,7 +309,7 @@ impl ClientHandlers {
             tracing::error!("event not handled: handlers' thread has no room");
             return None;
         }
-        told.await.ok()
+        handled.await.ok()
     }
 
     /// Waits for the outcome of a deferred handler, at most for the limit.
@@ -361,7 +378,10 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
             }
             NextHandler::Done(finished) => {
                 let mut wishes = wishes.into_inner();
+                // One-shot registrations end here. The servers must hear of it, as of any other
+                // end.
                 wishes.deregistered.extend(finished.spent);
+                // A completion ends the chain, so only the last result can be one.
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
                 let end = if is_completed {

@@ -220,7 +220,8 @@ impl Handler {
         let ChainMember {
             id, registration, ..
         } = call.member();
-        let (event, id) = (call.event(), *id);
+        let event = call.event();
+        let id = *id;
         let native_call = || HandlerCall {
             event,
             steps: call.steps(),
@@ -230,6 +231,7 @@ impl Handler {
         };
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
+                // A panic of a handler must not end the task or thread that runs the chain.
                 let answer = catch_unwind(AssertUnwindSafe(|| native(&native_call())));
                 HandlerReturn::Answered(answer.unwrap_or_else(|_| panicked(event)))
             }
@@ -240,11 +242,15 @@ impl Handler {
                 }
             }
             Handler::External { handler, tag } => {
-                let ExternalResult {
+                let result = catch_unwind(AssertUnwindSafe(|| handler.handle(call, *tag)));
+                let Ok(ExternalResult {
                     outcome,
                     raised,
                     changes,
-                } = handler.handle(call, *tag);
+                }) = result
+                else {
+                    return HandlerReturn::Answered(panicked(event));
+                };
                 let mut requests = requests.borrow_mut();
                 requests.raised.extend(raised);
                 requests.invitation_answer = requests
@@ -276,4 +282,48 @@ impl fmt::Debug for Handler {
 pub(crate) fn panicked(event: &Event) -> HandlerOutcome {
     tracing::error!(code = %event.code, "handler panicked, chain continues");
     HandlerOutcome::status(Status::PEAL_ERR_MODULE_TRAPPED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_core::{chain::NextHandler, class::ClassFilter, order::Registrations};
+
+    struct PanickingHandler;
+
+    impl ExternalHandler for PanickingHandler {
+        fn name(&self) -> &str {
+            "panicking"
+        }
+
+        fn handle(&self, _: &PendingHandler<Handler>, _: u32) -> ExternalResult {
+            panic!("as a test wants")
+        }
+    }
+
+    #[test]
+    fn panicking_external_handler_has_status_of_trap() {
+        let codes = [Status(-3301)];
+        let mut chain = Registrations::default();
+        let both = ClassFilter::Both.directives();
+        let registration = HandlerRegistration::from_directives(&codes, &both, None).unwrap();
+        let handler = Handler::External {
+            handler: Arc::new(PanickingHandler),
+            tag: 0,
+        };
+        chain.register(registration, handler.clone()).unwrap();
+        let event = Event {
+            code: codes[0],
+            source: None,
+            range: Range::Session,
+            infos: Vec::new(),
+        };
+        let NextHandler::Call(call) = chain.run(Arc::new(event)).advance() else {
+            panic!("the handler is registered")
+        };
+        let HandlerReturn::Answered(outcome) = handler.call(&call, &RefCell::default()) else {
+            panic!("it is no deferred handler")
+        };
+        assert_eq!(outcome.status, Status::PEAL_ERR_MODULE_TRAPPED);
+    }
 }

@@ -20,7 +20,7 @@ pub struct JobControlResult {
 
 impl JobControlResult {
     pub(crate) fn from_infos(infos: Vec<Info>) -> JobControlResult {
-        let not_done = ProcOutcome::all(&infos)
+        let not_done = ProcOutcome::parse_outcomes(&infos)
             .into_iter()
             .filter(|outcome| !outcome.status.is_success());
         JobControlResult {
@@ -45,7 +45,7 @@ pub struct ProcOutcome {
 impl ProcOutcome {
     /// Returns the results by proc in a reply, which may be that of a refused request
     /// ([`ClientError::Refused`]).
-    pub fn all(infos: &[Info]) -> Vec<ProcOutcome> {
+    pub fn parse_outcomes(infos: &[Info]) -> Vec<ProcOutcome> {
         outcomes(&infos.iter().collect::<Vec<_>>())
     }
 }
@@ -125,6 +125,7 @@ impl Client {
         };
         let found = match self.query(&[query]).await {
             Ok(found) => found.infos,
+            // A query that finds nothing is refused with this status.
             Err(ClientError::Refused {
                 status: code::PMIX_ERR_NOT_FOUND,
                 ..

@@ -62,9 +62,12 @@ mod monitor;
 mod notices;
 mod observers;
 mod open_requests;
+mod output;
 mod posted;
 mod published;
 mod queue;
+mod queued_item;
+mod realms;
 mod recent;
 mod rendezvous;
 mod resolved;
@@ -97,6 +100,7 @@ pub use peal_core::{
     },
     registration::RegistrationId,
 };
+pub use peal_wire::IofOutput;
 pub use rendezvous::{AttachTarget, Places};
 pub use server::ServerInfo;
 pub use services::Findings;

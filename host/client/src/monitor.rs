@@ -196,6 +196,7 @@ impl Client {
             .await?
         {
             Reply::Infos { infos, .. } => Ok(infos),
+            // A server of release 4.2.2 answers a success without results by the status alone.
             Reply::Status(_) => Ok(Vec::new()),
             _ => Err(ClientError::UnfitAnswer {
                 call: Call(CommandCode::Monitor),
@@ -237,6 +238,7 @@ impl Client {
         let session = std::sync::Arc::downgrade(self.session());
         HeartbeatTask(tokio::spawn(beat_on(
             session,
+            // An interval of zero makes tokio panic.
             period.max(Duration::from_millis(1)),
         )))
     }

@@ -1,7 +1,11 @@
 //! Registration for events, and raising of events.
-use crate::{Client, ClientError, Handler, queue::QueuedItem, session::ClientSession};
+use crate::{
+    Client, ClientError, Handler, event_registrations::ServerUpdate, queued_item::QueuedItem,
+    session::ClientSession,
+};
 use peal_core::{
     audience,
+    class::ClassFilter,
     registration::{HandlerRegistration, RegistrationId},
 };
 use peal_model::{CommandCode, Event, Info, Range, Request, Status};
@@ -35,15 +39,20 @@ impl Client {
             // The local registration comes first: retained events may follow directly behind the
             // server's reply.
             let (id, for_server) = session.handlers.register(codes, registration, handler)?;
+            // The item wakes the event task, which passes recent events to the new handler even if
+            // no new event comes.
             session.queue.put(QueuedItem::Registered, None);
             let unsettled = Unsettled {
                 session,
                 id: Some(id),
             };
             let answers = session.update_servers(for_server).await?;
+            // The replies may lie behind events whose handling needs the lock.
             drop(turn);
             for (at, answer) in answers.into_iter().enumerate() {
                 match answer.answer().await {
+                    // Calls go to the first server, so that only its refusal fails the
+                    // registration.
                     Err(error) if at == 0 => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "handler not registered with every server")
@@ -76,17 +85,24 @@ impl Client {
     }
 
     /// Registers these codes for the client itself, whether or not handlers exist for them.
-    pub(crate) async fn want(&self, codes: &[Status]) -> Result<(), ClientError> {
+    pub(crate) async fn register_codes(&self, codes: &[Status]) -> Result<(), ClientError> {
         let want = async {
-            let turn = self.session().changes.lock().await;
-            let answers = self
-                .session()
-                .update_servers(self.session().handlers.register_own(codes))
-                .await?;
+            let session = self.session();
+            let turn = session.changes.lock().await;
+            let unconfirmed = UnconfirmedCodes {
+                session,
+                codes: session.handlers.count_own(codes),
+            };
+            if unconfirmed.codes.is_empty() {
+                return Ok(());
+            }
+            let update = ServerUpdate::Register(unconfirmed.codes.clone(), ClassFilter::Both);
+            let answers = session.update_servers(update).await?;
             drop(turn);
             for answer in answers.into_iter().take(1) {
                 answer.answer().await?;
             }
+            unconfirmed.confirm();
             Ok(())
         };
         self.bounded(CommandCode::RegisterEvents, self.answer_limit(), want)
@@ -112,7 +128,7 @@ impl Client {
         if audience::includes(&event, self.me()) {
             let queue = &self.session().queue;
             let own = QueuedItem::Event(event);
-            let room = async { Ok(queue.room(&own).await) };
+            let room = async { Ok(queue.reserve(&own).await) };
             let room = self
                 .bounded(CommandCode::Notify, self.answer_limit(), room)
                 .await?;
@@ -124,6 +140,27 @@ impl Client {
         self.ask(Request::Notify { code, range, infos })
             .await
             .map(drop)
+    }
+}
+
+/// Codes of the client itself that the server has not confirmed yet. The drop takes them back, so
+/// that the next call registers them again, whether the registration failed or the caller cancelled
+/// it.
+struct UnconfirmedCodes<'a> {
+    session: &'a ClientSession,
+    codes: Vec<Status>,
+}
+
+impl UnconfirmedCodes<'_> {
+    fn confirm(mut self) {
+        let codes = std::mem::take(&mut self.codes);
+        self.session.handlers.confirm_own(&codes);
+    }
+}
+
+impl Drop for UnconfirmedCodes<'_> {
+    fn drop(&mut self) {
+        self.session.handlers.revoke_own(&self.codes);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Observers of the queue inside the client. They see an item before the handlers do, so that a
 //! handler can wait for the consequences of a later event.
-use crate::{lock, queue::QueuedItem};
+use crate::{lock, queued_item::QueuedItem};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Observer of queued items. It is called by the task that reads the connection, and must not wait.

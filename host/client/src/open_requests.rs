@@ -82,7 +82,7 @@ impl OpenReplies {
         command: CommandCode,
         place: OwnedSemaphorePermit,
     ) -> Result<(Tag, oneshot::Receiver<Answer>), NoRoom> {
-        let (tell, told) = oneshot::channel();
+        let (tell, reply) = oneshot::channel();
         let mut table = lock(&self.table);
         let tag = table.free_tag()?;
         table.requests.insert(
@@ -95,7 +95,7 @@ impl OpenReplies {
                 },
             ),
         );
-        Ok((tag, told))
+        Ok((tag, reply))
     }
 
     /// Opens a request whose reply has no recipient.
@@ -132,6 +132,7 @@ impl OpenReplies {
     pub(crate) fn close(&self) {
         let mut table = lock(&self.table);
         table.closed = true;
+        // The drop of the senders ends the waits of their callers.
         table.requests.clear();
         self.places.close();
     }

@@ -1,26 +1,13 @@
 //! Queue of events to the handlers, for events of servers and for those that the client raises
 //! itself.
-use crate::{observers::Observers, server_connection::LossDetection};
-use peal_model::{Event, Size};
-use peal_wire::{ServerUri, WireError};
+use crate::{observers::Observers, output::OutputPulls, queued_item::QueuedItem};
+use peal_model::Size;
+use peal_wire::ServerUri;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, timeout_at},
 };
-
-/// Item that waits for the handlers.
-#[derive(Debug)]
-pub(crate) enum QueuedItem {
-    /// Event of a server or of this client.
-    Event(Event),
-    /// Message of a server that could not be unpacked, or one to it that could not be packed.
-    Garbled(ServerUri, Box<WireError>),
-    /// Registration of a handler, which may have to receive recent events.
-    Registered,
-    /// End of a connection. It is a loss only if the connection is held.
-    Lost(LossDetection, ServerUri),
-}
 
 /// Waiting item, and the permit for its memory.
 type WaitingItem = (QueuedItem, Option<OwnedSemaphorePermit>);
@@ -29,23 +16,27 @@ type WaitingItem = (QueuedItem, Option<OwnedSemaphorePermit>);
 #[derive(Clone)]
 pub(crate) struct EventQueue {
     arrive: mpsc::UnboundedSender<WaitingItem>,
-    room: Arc<Semaphore>,
+    byte_permits: Arc<Semaphore>,
     bytes: u32,
     /// Observers of the items, called before the handlers.
     pub(crate) observers: Observers,
+    /// Receivers of output, which does not go through the queue.
+    pub(crate) outputs: OutputPulls,
 }
 
 impl EventQueue {
     /// Creates a queue in which events may use this much memory, in bytes.
     pub(crate) fn new(bytes: usize) -> (EventQueue, Arrivals) {
+        // A semaphore with more permits than its maximum panics.
         let bytes = u32::try_from(bytes.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let (arrive, arrivals) = mpsc::unbounded_channel();
         (
             EventQueue {
                 arrive,
-                room: Arc::new(Semaphore::new(bytes as usize)),
+                byte_permits: Arc::new(Semaphore::new(bytes as usize)),
                 bytes,
                 observers: Observers::default(),
+                outputs: OutputPulls::default(),
             },
             Arrivals {
                 queue: arrivals,
@@ -56,9 +47,9 @@ impl EventQueue {
 
     /// Waits until there is room for an item. An item larger than the whole queue waits until the
     /// queue is empty.
-    pub(crate) async fn room(&self, arrival: &QueuedItem) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn reserve(&self, arrival: &QueuedItem) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
-        self.room
+        self.byte_permits
             .clone()
             .acquire_many_owned(self.weight(arrival))
             .await
@@ -68,7 +59,7 @@ impl EventQueue {
     /// Puts an item into the queue if there is room at once, else drops it.
     pub(crate) fn try_put(&self, arrival: QueuedItem) {
         match self
-            .room
+            .byte_permits
             .clone()
             .try_acquire_many_owned(self.weight(&arrival))
         {
@@ -114,10 +105,12 @@ impl Arrivals {
     /// Collects the servers of losses that come next, within `window`. Any other item ends the
     /// collection and is not delayed.
     pub(crate) async fn further_losses(&mut self, window: Duration) -> Vec<ServerUri> {
-        let (deadline, mut lost) = (Instant::now() + window, Vec::new());
+        let deadline = Instant::now() + window;
+        let mut lost = Vec::new();
         while let Ok(Some(next)) = timeout_at(deadline, self.next()).await {
             match next {
                 (QueuedItem::Lost(held, server), _) => lost.extend(held.get().then_some(server)),
+                // The event task passes recent events to new handlers after this item too.
                 (QueuedItem::Registered, _) => {}
                 other => {
                     self.next = Some(other);

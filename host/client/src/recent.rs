@@ -45,7 +45,8 @@ impl RecentEvents {
 
     /// Adds an event, and removes the oldest ones above the limits.
     pub(crate) fn push(&mut self, event: Arc<Event>) -> EventNumber {
-        let (number, bytes) = (self.end, Size::of_event(&event).bytes);
+        let number = self.end;
+        let bytes = Size::of_event(&event).bytes;
         self.end = number.after();
         self.bytes = self.bytes.saturating_add(bytes);
         self.events.push_back(RecentEvent {
@@ -53,6 +54,7 @@ impl RecentEvents {
             event,
             bytes,
         });
+        // The new event goes too if it exceeds the limit alone.
         while self.events.len() > self.max_events || self.bytes > self.max_bytes {
             let Some(oldest) = self.events.pop_front() else {
                 break;
@@ -108,7 +110,8 @@ mod tests {
     }
 
     fn codes(recent: &RecentEvents) -> Vec<i32> {
-        let (mut codes, mut at) = (Vec::new(), recent.first());
+        let mut codes = Vec::new();
+        let mut at = recent.first();
         while let Some((number, event)) = recent.next(at) {
             codes.push(event.code.0);
             at = number.after();

@@ -123,6 +123,8 @@ impl Places {
 
     /// Returns the server with this process id.
     pub(crate) fn pid(&self, pid: u32) -> Result<RendezvousEntry, ClientError> {
+        // The C library accepts every file that begins like this: process 12 could be mistaken for
+        // 123.
         self.search(FileSelector::Exactly(format!("{}.{pid}", tool(&self.host))))
     }
 
@@ -139,9 +141,9 @@ impl Places {
         self.search(FileSelector::Beginning(tool(&self.host)))
     }
 
-    fn none(&self, wanted: String, passed_by: usize) -> ClientError {
+    fn none(&self, name: String, passed_by: usize) -> ClientError {
         ClientError::NoServer {
-            wanted,
+            name,
             directory: self.directory.clone(),
             passed_by,
         }
@@ -149,55 +151,57 @@ impl Places {
 
     /// Returns every server of this node.
     pub(crate) fn every(&self) -> Result<Vec<RendezvousEntry>, ClientError> {
-        let wanted = FileSelector::OfHost(self.host.clone());
+        let selector = FileSelector::OfHost(self.host.clone());
         let RendezvousSearch {
             found,
             unreadable,
             is_whole,
             ..
-        } = self.look_for(&wanted)?;
+        } = self.look_for(&selector)?;
         match unreadable {
             Some(error) if found.is_empty() => Err(error),
-            _ if !is_whole => Err(self.too_much(&wanted)),
+            _ if !is_whole => Err(self.too_much(&selector)),
             _ => Ok(found.into_values().map(|(_, server)| server).collect()),
         }
     }
 
-    fn search(&self, wanted: FileSelector) -> Result<RendezvousEntry, ClientError> {
+    fn search(&self, selector: FileSelector) -> Result<RendezvousEntry, ClientError> {
         let RendezvousSearch {
             found,
             passed_by,
             unreadable,
             is_whole,
-        } = self.look_for(&wanted)?;
+        } = self.look_for(&selector)?;
         if found.len() > 1 {
             let found = found.into_values().map(|(path, _)| path).collect();
             return Err(ClientError::SeveralServers {
-                wanted: wanted.text(),
+                name: selector.text(),
                 found,
             });
         }
         let only = found.into_values().next().map(|(_, server)| server);
         only.ok_or_else(|| match unreadable {
             Some(error) => error,
-            None if !is_whole => self.too_much(&wanted),
-            None => self.none(wanted.text(), passed_by),
+            None if !is_whole => self.too_much(&selector),
+            None => self.none(selector.text(), passed_by),
         })
     }
 
-    fn too_much(&self, wanted: &FileSelector) -> ClientError {
-        let (wanted, directory) = (wanted.text(), self.directory.clone());
+    fn too_much(&self, selector: &FileSelector) -> ClientError {
+        let name = selector.text();
+        let directory = self.directory.clone();
         ClientError::TooMuchToSearch {
-            wanted,
+            name,
             directory,
             limit: MAX_ENTRIES,
         }
     }
 
-    fn look_for(&self, wanted: &FileSelector) -> Result<RendezvousSearch, ClientError> {
-        let (mut paths, mut left) = (Vec::new(), MAX_ENTRIES);
+    fn look_for(&self, selector: &FileSelector) -> Result<RendezvousSearch, ClientError> {
+        let mut paths = Vec::new();
+        let mut left = MAX_ENTRIES;
         match fs::read_dir(&self.directory) {
-            Ok(entries) => walk(entries, wanted, MAX_DEPTH, &mut left, &mut paths),
+            Ok(entries) => walk(entries, selector, MAX_DEPTH, &mut left, &mut paths),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
                 return Err(ClientError::UnreadableFile {
@@ -215,6 +219,8 @@ impl Places {
                 // Invalid files are ignored: files come and go during the search.
                 Ok(Some(file)) => {
                     if let Ok(server) = read(&path, file) {
+                        // A server may leave several files with one address, and counts as one
+                        // server.
                         search
                             .found
                             .entry(server.server.to_string())
@@ -222,6 +228,7 @@ impl Places {
                     }
                 }
                 Ok(None) => search.passed_by += 1,
+                // The file was removed since the directory was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => {
                     search.unreadable = Some(ClientError::UnreadableFile { path, source })
@@ -233,7 +240,7 @@ impl Places {
 }
 
 /// Returns the server of this file, which may belong to any user, since the caller has named it.
-pub(crate) fn named(path: &Path) -> Result<RendezvousEntry, ClientError> {
+pub(crate) fn read_named_file(path: &Path) -> Result<RendezvousEntry, ClientError> {
     let unreadable = |source| ClientError::UnreadableFile {
         path: path.to_owned(),
         source,
@@ -244,7 +251,7 @@ pub(crate) fn named(path: &Path) -> Result<RendezvousEntry, ClientError> {
 /// Searches depth first, as other tools do. Symbolic links are not followed, so the search ends.
 fn walk(
     entries: ReadDir,
-    wanted: &FileSelector,
+    selector: &FileSelector,
     depth: usize,
     left: &mut usize,
     found: &mut Vec<PathBuf>,
@@ -259,7 +266,7 @@ fn walk(
                 // Directories of other users are often closed to the caller; its own servers are
                 // not in them.
                 if let Ok(entries) = fs::read_dir(entry.path()) {
-                    walk(entries, wanted, depth - 1, left, found);
+                    walk(entries, selector, depth - 1, left, found);
                 }
             }
             Ok(kind)
@@ -267,7 +274,7 @@ fn walk(
                     && entry
                         .file_name()
                         .to_str()
-                        .is_some_and(|name| wanted.covers(name)) =>
+                        .is_some_and(|name| selector.covers(name)) =>
             {
                 found.push(entry.path())
             }

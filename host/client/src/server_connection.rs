@@ -2,7 +2,8 @@
 use crate::{
     Call, ClientError, ClientSettings, ServerInfo,
     open_requests::{Answer, NoRoom, OpenReplies, ReplyRecipient},
-    queue::{EventQueue, QueuedItem},
+    queue::EventQueue,
+    queued_item::{LossDetection, QueuedItem},
 };
 use peal_model::{CommandCode, Info, Proc, Reply, Request};
 use peal_wire::{
@@ -10,10 +11,7 @@ use peal_wire::{
     FrameDecoder, GDS_HASH, Hello, PeerKind, Release, ServerUri, Tag, Welcome, WelcomeDecoder,
     WireError,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, Interest},
     net::{
@@ -28,24 +26,7 @@ use tokio::{
 const RELEASE: &str = "6.0.0";
 
 /// Capacity of the queue of requests to write; further callers wait.
-const REQUESTS: usize = 256;
-
-/// Flag that a connection is held. The end of a connection is a loss only while it is held: neither
-/// before it was added nor after it was detached.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LossDetection(Arc<AtomicBool>);
-
-impl LossDetection {
-    /// Sets the flag.
-    pub(crate) fn set(&self, held: bool) {
-        self.0.store(held, Ordering::SeqCst);
-    }
-
-    /// Returns the flag.
-    pub(crate) fn get(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
+const MAX_QUEUED_REQUESTS: usize = 256;
 
 /// Server to connect to, and the peer that connects.
 pub(crate) struct ConnectTarget {
@@ -100,7 +81,7 @@ impl PendingReply {
 /// Connection after its handshake.
 pub(crate) struct ServerConnection {
     /// Flag that the end of the connection is a loss.
-    pub(crate) held: LossDetection,
+    pub(crate) loss_detection: LossDetection,
     /// Server, by the name that it states.
     pub(crate) server: ServerUri,
     /// Release of the server, if stated.
@@ -128,7 +109,8 @@ impl ServerConnection {
         settings: &ClientSettings,
         queue: EventQueue,
     ) -> Result<Connected, ClientError> {
-        let (limit, server) = (settings.connect_timeout, to.server.clone());
+        let limit = settings.connect_timeout;
+        let server = to.server.clone();
         let connect = ServerConnection::connect_in_own_time(to, settings, queue);
         tokio::time::timeout(limit, connect)
             .await
@@ -150,8 +132,12 @@ impl ServerConnection {
             source: Box::new(source),
         };
         let mut stream = TcpStream::connect(server.addr).await.map_err(unreachable)?;
+        // Requests are small. Nagle's algorithm would hold each back until the server has
+        // acknowledged the one before.
         stream.set_nodelay(true).map_err(unreachable)?;
         let own: Release = RELEASE.parse().map_err(failed)?;
+        // Servers of the C library use the message forms of their own release, whatever the client
+        // states. A server that adapts uses those of the client's release.
         let version = to
             .release
             .as_ref()
@@ -165,6 +151,7 @@ impl ServerConnection {
             .map_err(unreachable)?;
         let (welcome, rest) = welcome(&mut stream, &hello).await.map_err(failed)?;
         let (index, name) = match welcome {
+            // A wrong index does no harm: servers know a peer by its connection.
             Some(Welcome::Client { index }) => (i32::try_from(index).unwrap_or(i32::MAX), None),
             Some(Welcome::Tool {
                 name,
@@ -172,6 +159,7 @@ impl ServerConnection {
                 security,
             }) if security.is_success() => {
                 server.proc = proc;
+                // A tool receives no index; tools of the C library send 0.
                 (0, name)
             }
             Some(
@@ -198,20 +186,22 @@ impl ServerConnection {
             buffer_type: BufferType::NonDescribed,
             limits: settings.wire,
         };
-        let (frames, outgoing) = mpsc::channel(REQUESTS);
+        let (frames, outgoing) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let open = Arc::new(OpenReplies::new(
             settings.max_open_calls,
             settings.max_open_events,
         ));
         let (reader, writer) = stream.into_split();
-        let held = LossDetection::default();
+        let loss_detection = LossDetection::default();
         let inbound = Inbound {
             codec,
             open: open.clone(),
             queue: queue.clone(),
-            held: held.clone(),
+            loss_detection: loss_detection.clone(),
             server: server.clone(),
         };
+        // The close by the server ends the reader, the drop of the last reference ends the writer.
+        // Either one then ends the other, and with both halves the connection.
         tokio::spawn(async move {
             tokio::select! {
                 () = inbound.read(reader, rest) => {}
@@ -221,7 +211,7 @@ impl ServerConnection {
         let release = to.release;
         Ok(Connected {
             link: Arc::new(ServerConnection {
-                held,
+                loss_detection,
                 server,
                 release,
                 codec,
@@ -245,8 +235,10 @@ impl ServerConnection {
         request: Request,
     ) -> Result<PendingReply, ClientError> {
         let (call, payload) = self.pack_call(&request)?;
+        // Both waits come before the request is opened: a caller that gives up in them leaves no
+        // open request behind.
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
-        let room = self.room(call).await?;
+        let room = self.reserve(call).await?;
         let (tag, answer) = self
             .open
             .ask(request.command(), place)
@@ -262,7 +254,7 @@ impl ServerConnection {
     /// Sends the one request that has no reply.
     pub(crate) async fn send_without_reply(&self, request: Request) -> Result<(), ClientError> {
         let (call, payload) = self.pack_call(&request)?;
-        let room = self.room(call).await?;
+        let room = self.reserve(call).await?;
         let tag = self.open.tag().map_err(|_| self.lost(call))?;
         room.send(self.frame(tag, payload));
         Ok(())
@@ -270,7 +262,7 @@ impl ServerConnection {
 
     /// Sends a heartbeat: a frame without a payload and without a reply.
     pub(crate) async fn beat(&self) -> Result<(), ClientError> {
-        let room = self.room(Call(CommandCode::Monitor)).await?;
+        let room = self.reserve(Call(CommandCode::Monitor)).await?;
         room.send(self.frame(Tag::HEARTBEAT, Vec::new()));
         Ok(())
     }
@@ -279,7 +271,7 @@ impl ServerConnection {
     /// reply.
     pub(crate) async fn raise(&self, request: Request) -> Result<bool, ClientError> {
         let (call, payload) = self.pack(&request)?;
-        let room = self.room(call).await?;
+        let room = self.reserve(call).await?;
         match self.open.raise(request.command()) {
             Ok(tag) => {
                 room.send(self.frame(tag, payload));
@@ -325,7 +317,7 @@ impl ServerConnection {
         Ok((call, payload))
     }
 
-    async fn room(&self, call: Call) -> Result<mpsc::Permit<'_, Frame>, ClientError> {
+    async fn reserve(&self, call: Call) -> Result<mpsc::Permit<'_, Frame>, ClientError> {
         self.frames.reserve().await.map_err(|_| self.lost(call))
     }
 
@@ -362,7 +354,10 @@ async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
 }
 
 fn hello(peer: PeerKind, infos: Vec<Info>, release: Release) -> Hello {
-    let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
+    // Every release from 4.1 on has this encoding. With the store `hash` all data come in messages;
+    // other stores use shared memory in a layout that is private to a release.
+    let encoding = Encoding::V41;
+    let buffer_type = BufferType::NonDescribed;
     Hello {
         credential: Credential::Native(user()),
         peer,
@@ -391,6 +386,8 @@ async fn welcome(
     let mut decoder = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
     let mut buffer = vec![0; 4096];
     loop {
+        // Servers of the C library refuse a client by a close without a byte. A reset counts as
+        // one.
         let count = stream.read(&mut buffer).await.unwrap_or_default();
         let mut received = buffer.get(..count).unwrap_or_default();
         if received.is_empty() {
@@ -407,7 +404,7 @@ struct Inbound {
     codec: Codec,
     open: Arc<OpenReplies>,
     queue: EventQueue,
-    held: LossDetection,
+    loss_detection: LossDetection,
     server: ServerUri,
 }
 
@@ -429,6 +426,7 @@ impl Inbound {
                     }
                     Ok(None) => break,
                     Err(error) => {
+                        // Where the next frame begins is not known after this.
                         self.queue.put(self.garbled(error), None);
                         break 'connection;
                     }
@@ -439,9 +437,12 @@ impl Inbound {
                 Ok(count) => received = buffer.get(..count).unwrap_or_default(),
             }
         }
+        // First, so that the event task does not count this server among those that are left.
         self.open.close();
         self.queue
-            .put(QueuedItem::Lost(self.held, self.server), None);
+            // No room is awaited: observers must learn of the loss even if no handler makes
+            // progress.
+            .put(QueuedItem::Lost(self.loss_detection, self.server), None);
     }
 
     /// Waits until the queue has room for an item. If the server has closed the connection, it is
@@ -452,8 +453,9 @@ impl Inbound {
         arrival: &QueuedItem,
         reader: &OwnedReadHalf,
     ) -> Option<OwnedSemaphorePermit> {
-        let room = self.queue.room(arrival);
+        let room = self.queue.reserve(arrival);
         tokio::select! {
+            // Free room is taken even after the close, since its permit bounds the memory.
             biased;
             room = room => room,
             () = closed(reader) => None,
@@ -468,6 +470,15 @@ impl Inbound {
         if frame.tag == Tag::NOTIFY {
             let event = self.codec.decode_event(&frame.payload);
             return Some(event.map_or_else(|error| self.garbled(error), QueuedItem::Event));
+        }
+        if frame.tag == Tag::IOF {
+            return match self.codec.decode_output(&frame.payload) {
+                Ok(output) => {
+                    self.queue.outputs.deliver(&output);
+                    None
+                }
+                Err(error) => Some(self.garbled(error)),
+            };
         }
         // A reply to no open request, or a second one, is ignored.
         let (command, asker) = self.open.answered(frame.tag)?;

@@ -29,6 +29,7 @@ impl Client {
             .duration_since(UNIX_EPOCH)
             .map(|now| now.as_secs())
             .unwrap_or_default();
+        // Zero means no time: servers then add no `PMIX_LOG_TIMESTAMP`.
         let timestamp = if directives.is_true(key::PMIX_LOG_GENERATE_TIMESTAMP) {
             now
         } else {
@@ -62,6 +63,7 @@ impl Client {
         };
         match self.ask(request).await? {
             Reply::Infos { infos, .. } => Ok(infos),
+            // A server of release 4.2.2 answers a success without results by the status alone.
             Reply::Status(_) => Ok(Vec::new()),
             _ => Err(ClientError::UnfitAnswer {
                 call: Call(CommandCode::JobControl),
@@ -92,6 +94,7 @@ impl Client {
             Ok(_) => Err(ClientError::UnfitAnswer {
                 call: Call(CommandCode::Query),
             }),
+            // This status is an error code, so that a partial result comes as a refusal.
             Err(ClientError::Refused {
                 status: code::PMIX_QUERY_PARTIAL_SUCCESS,
                 infos,

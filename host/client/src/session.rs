@@ -7,7 +7,8 @@ use crate::{
     group::InvitationAnswer,
     handler::{ExternalHandler, Handler, RaisedEvent},
     lock,
-    queue::{Arrivals, EventQueue, QueuedItem},
+    queue::{Arrivals, EventQueue},
+    queued_item::QueuedItem,
     server_connection::{ConnectTarget, Connected, PendingReply, ServerConnection},
 };
 use peal_core::{
@@ -62,7 +63,10 @@ impl ClientSession {
         handlers: ClientHandlers,
         queue: EventQueue,
     ) -> ClientSession {
-        first.iter().for_each(|first| first.held.set(true));
+        // The job data have arrived over it, so its end is a loss from now on.
+        first
+            .iter()
+            .for_each(|first| first.loss_detection.set(true));
         let presence = if first.is_some() {
             ServerPresence::Servers
         } else {
@@ -70,8 +74,8 @@ impl ClientSession {
         };
         let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
-        let (changes, ended_invitations) =
-            (tokio::sync::Mutex::default(), EndedInvitations::default());
+        let changes = tokio::sync::Mutex::default();
+        let ended_invitations = EndedInvitations::default();
         ClientSession {
             me,
             settings,
@@ -87,7 +91,8 @@ impl ClientSession {
 
     /// Returns the connection that calls go to.
     pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<ServerConnection>, ClientError> {
-        let (first, call) = (lock(&self.links).first().cloned(), Call(command));
+        let first = lock(&self.links).first().cloned();
+        let call = Call(command);
         first.ok_or(match self.presence {
             ServerPresence::Servers => ClientError::NoConnection { call },
             ServerPresence::Never => ClientError::Alone { call },
@@ -128,6 +133,8 @@ impl ClientSession {
         };
         let mut pending = Vec::new();
         {
+            // A handler that registers meanwhile waits for this lock. So its codes are either among
+            // the updates here, or are sent to the new connection too.
             let _turn = self.changes.lock().await;
             for wanted in self.handlers.all_updates() {
                 if let ServerUpdate::Register(codes, levels) = wanted {
@@ -144,6 +151,7 @@ impl ClientSession {
             links.retain(|link| !link.is_lost());
             links.push(link.clone());
         }
+        // Not under the lock: a reply may lie behind events whose handling needs it.
         for pending in pending {
             pending.answer().await?;
         }
@@ -176,7 +184,7 @@ impl ClientSession {
         match links.iter().position(|link| link.server.proc == *server) {
             Some(at) => {
                 let link = links.remove(at);
-                link.held.set(false);
+                link.loss_detection.set(false);
                 Ok(link)
             }
             None => Err(not_attached(&links, server)),
@@ -186,7 +194,7 @@ impl ClientSession {
     /// Removes all connections.
     pub(crate) fn detach_all(&self) -> Vec<Arc<ServerConnection>> {
         let links = std::mem::take(&mut *lock(&self.links));
-        links.iter().for_each(|link| link.held.set(false));
+        links.iter().for_each(|link| link.loss_detection.set(false));
         links
     }
 
@@ -196,10 +204,12 @@ impl ClientSession {
         &self,
         what: ServerUpdate,
     ) -> Result<Vec<PendingReply>, ClientError> {
-        let (mut pending, mut refused) = (Vec::new(), None);
+        let mut pending = Vec::new();
+        let mut refused = None;
+        // A copy, since the lock of the list must not be held across an await.
         let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
-            let told = match what.clone() {
+            let updated = match what.clone() {
                 ServerUpdate::Nothing => return Ok(pending),
                 ServerUpdate::Register(codes, levels) => {
                     let posted = link
@@ -215,7 +225,7 @@ impl ClientSession {
                         .await
                 }
             };
-            match told {
+            match updated {
                 // The other servers must receive the change all the same.
                 Err(error) if at == 0 => refused = Some(error),
                 Err(error) => tracing::warn!(%error, "registration change not sent to a server"),
@@ -263,7 +273,8 @@ impl ClientSession {
     /// Events that these raise in turn go to the server only, which bounds the recursion. Returns
     /// the answers to invitations.
     async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<InvitationAnswer> {
-        let (mut own, hearers) = (Vec::new(), run.hearers);
+        let mut own = Vec::new();
+        let hearers = run.hearers;
         // Only handlers that were present when an invitation came may answer it.
         let advice = self
             .handle(run, &mut own)
@@ -301,6 +312,8 @@ impl ClientSession {
         own: &mut Vec<Event>,
     ) -> Option<InvitationAnswer> {
         let wishes = self.handlers.run(run).await;
+        // Registrations change before the events are raised, so that a handler which has
+        // deregistered does not receive its own events.
         for id in wishes.deregistered {
             self.deregister_in_time(id).await;
         }
@@ -315,6 +328,8 @@ impl ClientSession {
                 infos,
             };
             if audience::includes(&event, &self.me) {
+                // The event does not go through the queue: this task alone empties it, and would
+                // wait for itself if it is full. So the observers are called here.
                 self.queue
                     .observers
                     .observe(&QueuedItem::Event(event.clone()));
@@ -325,6 +340,7 @@ impl ClientSession {
             }
             if let Err(error) = self.raise(event).await {
                 tracing::warn!(%error, %code, "event raised by a handler not sent");
+                // This send queues no event about a request that cannot be packed, unlike a call.
                 if let ClientError::Pack { server, .. } = error {
                     own.push(internal(COMM_FAILURE, &self.me, &[server]));
                 }
@@ -343,6 +359,7 @@ impl ClientSession {
         match change {
             RegistrationChange::Deregister(number) => {
                 let id = RegistrationId(number);
+                // A module can end its own registrations only.
                 if self.handlers.is_of(id, &handler) {
                     self.deregister_in_time(id).await;
                 }
@@ -385,13 +402,14 @@ impl ClientSession {
             server,
             limit,
         };
-        let told = timeout(limit, self.update_servers(for_server))
+        let updated = timeout(limit, self.update_servers(for_server))
             .await
             .unwrap_or(Err(late));
         drop(turn);
         let session = self.clone();
-        let answers = told.inspect_err(|_| self.clone().give_up(id))?;
+        let answers = updated.inspect_err(|_| self.clone().give_up(id))?;
         self.runtime.spawn(async move {
+            // The first is that of the server that calls go to, the only one that can refuse.
             for answer in answers.into_iter().take(1) {
                 if let Err(error) = answer.answer().await {
                     tracing::warn!(%error, "registration requested by a module refused by the server");
@@ -409,7 +427,7 @@ impl ClientSession {
             for event in events {
                 if audience::includes(&event, &session.me) {
                     let own = QueuedItem::Event(event.clone());
-                    let room = session.queue.room(&own).await;
+                    let room = session.queue.reserve(&own).await;
                     session.queue.put(own, room);
                 }
                 if event.range == Range::ProcLocal {
@@ -469,6 +487,8 @@ impl ClientSession {
             QueuedItem::Lost(held, _) if !held.get() => Vec::new(),
             QueuedItem::Lost(_, server) => {
                 let others_are_left = !self.servers().is_empty();
+                // Losses of several servers become one event. If no server is left, no later loss
+                // can join it.
                 let window = if others_are_left {
                     self.settings.loss_window
                 } else {
@@ -477,6 +497,7 @@ impl ClientSession {
                 let mut lost = arrivals.further_losses(window).await;
                 lost.insert(0, server);
                 let mut by_its_other_name = internal(LOST_TO_SERVER, &self.me, &lost);
+                // A default handler receives the loss once, under the other code.
                 by_its_other_name
                     .infos
                     .push(Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
@@ -511,7 +532,9 @@ impl Attaching<'_> {
             .as_ref()
             .ok_or(ClientError::NoConnection { call })?
             .clone();
-        link.held.set(true);
+        // The flag is set before the check. Otherwise an end between the two would be reported
+        // neither to the caller nor to a handler.
+        link.loss_detection.set(true);
         if link.is_lost() {
             return Err(ClientError::Lost {
                 call,
@@ -526,7 +549,7 @@ impl Attaching<'_> {
 impl Drop for Attaching<'_> {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
-            link.held.set(false);
+            link.loss_detection.set(false);
             lock(&self.session.links).retain(|other| !Arc::ptr_eq(other, &link));
         }
     }

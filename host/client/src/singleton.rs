@@ -18,7 +18,8 @@ impl Client {
         places: &Places,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
-        let (me, places) = (singleton(places)?, places.clone());
+        let me = singleton(places)?;
+        let places = places.clone();
         let found = tokio::task::spawn_blocking(move || places.system()).await;
         let found =
             found.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))?;
@@ -80,7 +81,7 @@ fn singleton(places: &Places) -> Result<Proc, ClientError> {
     let nspace = Nspace::new(name).map_err(|_| ClientError::BadVariable {
         variable: "PMIX_HOSTNAME",
         value: name.to_owned(),
-        wanted: "the name of a host",
+        expected: "the name of a host",
     })?;
     Ok(Proc::new(nspace, Rank(0)))
 }
@@ -124,6 +125,7 @@ fn job_data(me: &Proc, host: &str) -> [RankData; 2] {
 pub(crate) fn answer(me: &Proc, request: &Request) -> Result<Reply, ClientError> {
     let is_ours = |proc: &Proc| proc.nspace == me.nspace;
     match request {
+        // The values are in the cache, and no other proc could get them.
         Request::Commit(_) => Ok(Reply::Status(code::PMIX_SUCCESS)),
         Request::Fence { procs, .. } if procs.iter().all(is_ours) => {
             Ok(Reply::Status(code::PMIX_SUCCESS))

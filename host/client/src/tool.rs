@@ -45,6 +45,7 @@ impl ToolSettings {
                 .to_string_lossy()
                 .into_owned()
         });
+        // The order of the C library, which must lead to the same directory.
         let directory = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"]
             .into_iter()
             .find_map(set);
@@ -52,7 +53,8 @@ impl ToolSettings {
         let environment = get(variable::SERVER_URI)
             .map(|_| Environment::from(&get))
             .transpose()?;
-        let (attach, client) = (AttachTarget::default(), ClientSettings::default());
+        let attach = AttachTarget::default();
+        let client = ClientSettings::default();
         Ok(ToolSettings {
             attach,
             me: None,
@@ -114,6 +116,7 @@ impl Tool {
     /// to it if there is no other, or after [`Tool::set_server`]. Returns its name.
     pub async fn attach(&self, attach: &AttachTarget) -> Result<Proc, ClientError> {
         let (found, _) = find(attach, &self.places, None).await?;
+        // The tool keeps its name: another server must not assign a second one.
         let to = appointment(found, ToolIdentifier::Own(self.me().clone()));
         let server = Box::new(ServerInfo {
             uri: to.server.clone(),
@@ -170,7 +173,8 @@ async fn find(
             Some(environment.me),
         )
     };
-    let (attach, places) = (attach.clone(), places.clone());
+    let attach = attach.clone();
+    let places = places.clone();
     let look = move || {
         let found = match attach {
             AttachTarget::Uri(server) => RendezvousEntry {
@@ -178,7 +182,7 @@ async fn find(
                 release: None,
                 rest: Vec::new(),
             },
-            AttachTarget::File(path) => rendezvous::named(&path)?,
+            AttachTarget::File(path) => rendezvous::read_named_file(&path)?,
             AttachTarget::System => places.system()?,
             AttachTarget::Pid(pid) => places.pid(pid)?,
             AttachTarget::Nspace(nspace) => places.nspace(&nspace)?,

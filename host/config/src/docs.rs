@@ -67,12 +67,14 @@ pub fn example() -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
     for (section, about) in Config::SECTIONS
         .iter()
+        // The table as a whole has no heading of its own.
         .filter(|section| !section.0.is_empty())
     {
         comment(&mut text, &format!("\n[{section}]"), &paragraph(about));
         for setting in of_section::<Config>(section) {
             let name = rest(setting.key, section);
             let value = setting.value(&Config::default());
+            // A setting without a default shows its example, because TOML has no unset value.
             let value = value.map_or(setting.example.to_owned(), |value| value.to_string());
             describe(&mut text, setting, &Config::default());
             line(&mut text, &format!("#{name} = {value}"));
@@ -91,6 +93,7 @@ fn sinks(text: &mut String) {
     let of_kind = |kind: &'static str| {
         Sink::ALL
             .iter()
+            // `rest` returns a key of another kind unchanged.
             .filter(move |setting| rest(setting.key, kind) != setting.key)
     };
     let kinds = Sink::SECTIONS
@@ -103,6 +106,7 @@ fn sinks(text: &mut String) {
         comment(text, "\n#[[sink]]", &paragraph(about));
         match at {
             0 => listed(text, general),
+            // Every table needs a name. The other general settings are shown once.
             _ => line(text, &format!("#name = {:?}", rest(kind, Sink::HEAD))),
         }
         listed(text, of_kind(kind));
@@ -189,15 +193,14 @@ fn table<T: SettingsTable>(
     );
     for setting in settings {
         let name = setting.key.strip_prefix(without).unwrap_or(setting.key);
-        let (default, meaning, wanted) = (
-            default(setting, &T::default()),
-            setting.meaning(),
-            setting.wanted(),
-        );
+        let default = default(setting, &T::default());
+        let meaning = setting.meaning();
+        let wanted = setting.accepted_values();
         line(
             text,
             &format!(
                 "| `{name}` | {default} | {meaning} | {} |",
+                // A bar would end the cell.
                 wanted.replace('|', "\\|")
             ),
         );
@@ -207,6 +210,7 @@ fn table<T: SettingsTable>(
 /// Returns the default value as the tables show it.
 fn default<T: SettingsTable>(setting: &Setting<T>, of: &T) -> String {
     match (setting.value(of), setting.unset()) {
+        // The default of a required setting is never used.
         _ if setting.is_required() => String::new(),
         (Some(value), _) => format!("`{value}`"),
         (None, unset) => unset.unwrap_or("none").to_owned(),
@@ -218,6 +222,7 @@ fn describe<T: SettingsTable>(text: &mut String, setting: &Setting<T>, of: &T) {
     let default = match (setting.value(of), setting.unset()) {
         _ if setting.is_required() => " Required.".to_owned(),
         (None, Some(unset)) => format!(" Default: {unset}."),
+        // These tables show examples as values, so the default needs words.
         (Some(value), _)
             if ["module.", "sink."]
                 .iter()
@@ -227,7 +232,7 @@ fn describe<T: SettingsTable>(text: &mut String, setting: &Setting<T>, of: &T) {
         }
         _ => String::new(),
     };
-    let wanted = setting.wanted();
+    let wanted = setting.accepted_values();
     comment(
         text,
         "",

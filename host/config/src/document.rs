@@ -34,7 +34,7 @@ pub type SinkEntry = TableEntry<Sink>;
 
 impl<T> TableEntry<T> {
     /// Returns the origin of a setting; `None` if it has its default.
-    pub fn given(&self, key: &str) -> Option<&ProblemOrigin> {
+    pub fn origin_of(&self, key: &str) -> Option<&ProblemOrigin> {
         self.origins.get(key)
     }
 
@@ -46,7 +46,7 @@ impl<T> TableEntry<T> {
     /// Returns the origin that a problem with a setting names: its key, or the table if it was not
     /// given.
     pub fn at(&self, key: &str) -> &ProblemOrigin {
-        self.given(key).unwrap_or(&self.table)
+        self.origin_of(key).unwrap_or(&self.table)
     }
 
     /// Creates a problem with a setting.
@@ -70,12 +70,14 @@ impl DocumentPart<'_> {
     /// Returns true if the settings of a top-level table are read. A misspelt name of a selected
     /// section counts too, since its settings would be missing.
     fn includes(self, name: &str) -> bool {
+        // `take_tables` reads these, which are no sections.
         if [Module::HEAD, Sink::HEAD].contains(&name) {
             return false;
         }
         let DocumentPart::Sections(wanted) = self else {
             return true;
         };
+        // The right name of a section that is not selected is no misspelling of one that is.
         let is_section = Config::SECTIONS.iter().any(|section| section.0 == name);
         wanted.contains(&name) || !is_section && nearest(name, wanted.iter().copied()).is_some()
     }
@@ -114,6 +116,7 @@ impl ParsedSettings {
             .iter()
             .filter(|(name, _)| extent.includes(name.get_ref()));
         read_table(settings, "", &mut self.config, &mut self.origins, reading);
+        // Commands that read single sections open no sinks, so errors there must not stop them.
         if !matches!(extent, DocumentPart::Sections(_)) {
             take_tables(table, &mut self.sinks, reading);
         }
@@ -128,10 +131,13 @@ impl ParsedSettings {
             return;
         };
         let table = document.get_ref();
+        // Otherwise an empty file would be a module without a name.
         if table.is_empty() {
             return;
         }
+        // A file with [[sink]] is not a module at top level. The loop below reports the table.
         if !table.contains_key(Module::HEAD) && !table.contains_key(Sink::HEAD) {
+            // The file has no heading: a problem with the whole module points to its start.
             return take_table(table, &(0..0), &mut self.modules, reading);
         }
         for (name, _) in table
@@ -143,7 +149,7 @@ impl ParsedSettings {
                  belong into peal.toml",
                 quoted(name.get_ref())
             );
-            reading.wrong(&name.span(), message);
+            reading.add_problem(&name.span(), message);
         }
         take_tables(table, &mut self.modules, reading);
     }
@@ -167,13 +173,13 @@ fn take_tables<T: NamedTable>(
                 .any(|(key, _)| is_of_all_modules(key.get_ref()))
         };
         if head == Module::HEAD && value.get_ref().as_table().is_some_and(is_section) {
-            return reading.wrong(
+            return reading.add_problem(
                 &name.span(),
                 "unknown key \"module\"; did you mean `modules`?",
             );
         }
         let found = described(value.get_ref());
-        return reading.wrong(
+        return reading.add_problem(
             &value.span(),
             format!("{head} is {found}; write [[{head}]]"),
         );
@@ -181,7 +187,7 @@ fn take_tables<T: NamedTable>(
     for table in tables.iter() {
         match table.get_ref() {
             DeValue::Table(one) => take_table(one, &table.span(), into, reading),
-            other => reading.wrong(
+            other => reading.add_problem(
                 &table.span(),
                 format!("a {head} is {}; write [[{head}]]", described(other)),
             ),
@@ -195,40 +201,47 @@ fn take_table<T: NamedTable>(
     into: &mut Vec<TableEntry<T>>,
     reading: &mut DocumentParser<'_>,
 ) {
-    let (head, mut settings, mut origins) = (T::HEAD, T::default(), Origins::new());
-    let sound = reading.problems.len();
+    let head = T::HEAD;
+    let mut settings = T::default();
+    let mut origins = Origins::new();
+    // Problems of earlier tables must not make this one flawed.
+    let before = reading.found;
     read_table(table.iter(), head, &mut settings, &mut origins, reading);
     for setting in T::ALL.iter().filter(|setting| setting.is_required()) {
         let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
         // An invalid value has been reported already.
         if !origins.contains_key(setting.key) {
-            reading.wrong(
+            reading.add_problem(
                 span,
-                format!("a {head} needs `{name}`, {}", setting.wanted()),
+                format!("a {head} needs `{name}`, {}", setting.accepted_values()),
             );
         }
     }
-    let is_flawed = reading.problems.len() > sound;
+    let is_flawed = reading.found > before;
     let entry = TableEntry {
         table: reading.source.origin(span),
         settings,
         origins,
         is_flawed,
     };
-    let (key, name) = (join(head, "name"), entry.settings.name());
+    let key = join(head, "name");
+    let name = entry.settings.name();
     let other = into.iter().find(|other| other.settings.name() == name);
+    // A table without a name is reported by the check of required settings.
     if let Some(other) = other.filter(|_| !name.is_empty()) {
-        let (name, there) = (quoted(name), other.at(&key));
+        let name = quoted(name);
+        let there = other.at(&key);
         reading.problem(entry.problem(
             &key,
             format!("{key} is {name}, as that of {there}; names are given once"),
         ));
-    } else if into.len() == T::MOST {
-        reading.wrong(
+    } else if into.len() == T::MAX_ENTRIES {
+        reading.add_problem(
             span,
-            format!("there are more than {} of [[{head}]]", T::MOST),
+            format!("there are more than {} of [[{head}]]", T::MAX_ENTRIES),
         );
     } else {
+        // Also a flawed entry, since others may name it.
         into.push(entry);
     }
 }
@@ -239,14 +252,17 @@ fn is_of_all_modules(name: &str) -> bool {
 
 /// Parses a document; syntax errors become problems.
 fn parse<'i>(text: &'i str, reading: &mut DocumentParser<'_>) -> Option<Spanned<DeTable<'i>>> {
+    // Recoverable, so that all syntax errors are reported at once.
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
     for error in &errors {
-        reading.wrong(
+        reading.add_problem(
             &error.span().unwrap_or_default(),
+            // A problem is printed as one line.
             error.message().replace('\n', ", "),
         );
     }
+    // Keys may be missing from a recovered document, and would be reported as missing.
     errors.is_empty().then_some(document)
 }
 
@@ -266,13 +282,16 @@ fn read_table<'t, 'i: 't, T: SettingsTable>(
     for (name, value) in table {
         let key = join(prefix, name.get_ref());
         if let Some(setting) = Setting::<T>::of(&key) {
+            // Also for an invalid value: a required setting must not be reported as missing as
+            // well.
             origins.insert(setting.key, reading.source.origin(&name.span()));
             reading.key = setting.key;
             (setting.read)(into, value, reading);
+        // A name that begins longer keys is a section or a table in it.
         } else if T::ALL.iter().any(|setting| is_within(setting.key, &key)) {
             match value.get_ref() {
                 DeValue::Table(table) => read_table(table.iter(), &key, into, origins, reading),
-                other => reading.wrong(
+                other => reading.add_problem(
                     &value.span(),
                     format!(
                         "{key} is {}; it is a section: write [{key}]",
@@ -281,7 +300,7 @@ fn read_table<'t, 'i: 't, T: SettingsTable>(
                 ),
             }
         } else {
-            reading.wrong(&name.span(), unknown::<T>(prefix, name.get_ref()));
+            reading.add_problem(&name.span(), unknown::<T>(prefix, name.get_ref()));
         }
     }
 }
@@ -317,9 +336,12 @@ fn unknown<T: SettingsTable>(prefix: &str, name: &str) -> String {
             names.push(first);
         }
     }
+    // Modules and sinks are not in the table of settings.
     if prefix.is_empty() {
         names.extend([Module::HEAD, Sink::HEAD]);
     }
+    // A key that another section has was probably written into the wrong one. A similar name in
+    // this section is more likely.
     let mut elsewhere = keys.filter(|key| key.rsplit('.').next() == Some(name));
     let hint = match (nearest(name, names.iter().copied()), elsewhere.next()) {
         (None, Some(key)) => format!("did you mean `{key}`?"),
@@ -330,6 +352,7 @@ fn unknown<T: SettingsTable>(prefix: &str, name: &str) -> String {
 
 /// Returns the message for an unknown key of the command line.
 pub(crate) fn unknown_key(key: &str) -> String {
+    // `module.KEY` for a key of `modules` is a misspelling and gets the hint below.
     let is_of_all = key.strip_prefix("module.").is_some_and(is_of_all_modules);
     if (key == "module" || is_within(key, "module")) && !is_of_all {
         return format!(

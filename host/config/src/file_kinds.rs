@@ -24,11 +24,13 @@ impl ValueKind<DirectoryGrant> for FilesGrant {
         reading: &mut DocumentParser<'_>,
     ) -> Option<DirectoryGrant> {
         let Some(table) = value.get_ref().as_table() else {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
             return None;
         };
-        let (mut name, mut path, mut mode, mut max_bytes) =
-            (None, None, Some(FilesMode::Read), Some(MAX_BYTES));
+        let mut name = None;
+        let mut path = None;
+        let mut mode = Some(FilesMode::Read);
+        let mut max_bytes = Some(MAX_BYTES);
         for (key, value) in table {
             match &**key.get_ref() {
                 "name" => name = read_name(value, reading),
@@ -40,13 +42,14 @@ impl ValueKind<DirectoryGrant> for FilesGrant {
                         "{}: there is no `{}`; it has name, path, mode and max_bytes",
                         reading.key, other
                     );
-                    reading.wrong(&key.span(), message);
+                    reading.add_problem(&key.span(), message);
                     return None;
                 }
             }
         }
+        // The values are checked above: an invalid name was reported, but is no missing one.
         if !table.contains_key("name") || !table.contains_key("path") {
-            reading.wrong(
+            reading.add_problem(
                 &value.span(),
                 format!("{}: a directory needs a name and a path", reading.key),
             );
@@ -80,7 +83,7 @@ impl ValueKind<DirectoryGrant> for FilesGrant {
         ])))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "{ name = \"...\", path = \"...\", mode = \"read\" or \"read-write\", max_bytes = 67108864 }".to_owned()
     }
 }

@@ -49,12 +49,14 @@ pub struct UnsafePermissions {
 /// Returns the default configuration file: `/etc/peal/peal.toml` for root, one in the user's own
 /// directory otherwise.
 pub(crate) fn usual_place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // Root takes no variable into account: `sudo -E` keeps those of another user.
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from("/etc/peal/peal.toml"));
     }
     let absolute = |name| {
         variable(name)
             .map(PathBuf::from)
+            // A relative path is to be ignored (XDG Base Directory Specification).
             .filter(|path| path.is_absolute())
     };
     let base =
@@ -72,9 +74,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(cannot)?,
     };
+    // Of the opened file: another one could take its path after the check.
     let metadata = file.metadata().map_err(cannot)?;
     check_owner(path, &metadata)?;
     let mut text = String::new();
+    // One byte more shows that the file is too long, also for a pipe.
     let len = file
         .take(MAX_FILE + 1)
         .read_to_string(&mut text)
@@ -82,6 +86,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     if len > MAX_FILE {
         return Err(FileError::TooLong {
             path: path.to_owned(),
+            // The length of a pipe is 0 in its metadata.
             len: metadata.len().max(len),
         });
     }
@@ -99,10 +104,12 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(cannot)?,
     };
+    // A user who can write to the directory could add modules.
     check_owner(&dir, &fs::metadata(&dir).map_err(cannot)?)?;
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(cannot)?.path();
+        // Editors have lock files under hidden names, as in `.#10-a.toml`.
         let is_hidden = path
             .file_name()
             .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
@@ -114,6 +121,7 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
         }
         files.push(path);
     }
+    // Modules are registered in this order, which must not depend on the file system.
     files.sort();
     Ok(files)
 }
@@ -122,7 +130,8 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
 /// they have no other name by which another user could write.
 pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), UnsafePermissions> {
     let is_lasting = metadata.is_file() || metadata.is_dir();
-    let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
+    let owner = metadata.uid();
+    let mode = metadata.mode() & 0o7777;
     if is_lasting && rustix::process::geteuid().is_root() && is_exposed(owner, mode) {
         return Err(UnsafePermissions {
             path: path.to_owned(),

@@ -22,7 +22,7 @@ pub(crate) trait ValueKind<T> {
     /// Returns the value in the form of a file; `None` if it is unset.
     fn write(&self, value: &T) -> Option<Value>;
     /// Describes the valid values.
-    fn wanted(&self) -> String;
+    fn accepted_values(&self) -> String;
     /// Describes the effect of an unset value.
     fn unset(&self) -> Option<&'static str> {
         None
@@ -53,8 +53,8 @@ impl<T, K: ValueKind<T>> ValueKind<Option<T>> for Unset<K> {
         value.as_ref().and_then(|value| self.1.write(value))
     }
 
-    fn wanted(&self) -> String {
-        self.1.wanted()
+    fn accepted_values(&self) -> String {
+        self.1.accepted_values()
     }
 
     fn unset(&self) -> Option<&'static str> {
@@ -78,8 +78,8 @@ impl<T, K: ValueKind<T>> ValueKind<T> for Required<K> {
         self.0.write(value)
     }
 
-    fn wanted(&self) -> String {
-        self.0.wanted()
+    fn accepted_values(&self) -> String {
+        self.0.accepted_values()
     }
 
     fn is_required(&self) -> bool {
@@ -95,6 +95,7 @@ impl Number {
         let DeValue::Integer(number) = value.get_ref() else {
             return None;
         };
+        // The parser keeps the digits without their prefix, as of 0xff.
         let number = u64::from_str_radix(number.as_str(), number.radix()).ok()?;
         (self.0..=self.1).contains(&number).then_some(number)
     }
@@ -107,7 +108,7 @@ macro_rules! numbers {
             fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<$ty> {
                 let number = self.read_u64(value).and_then($from);
                 if number.is_none() {
-                    reading.refuse(value, &<Self as ValueKind<$ty>>::wanted(self));
+                    reading.refuse(value, &<Self as ValueKind<$ty>>::accepted_values(self));
                 }
                 number
             }
@@ -117,7 +118,7 @@ macro_rules! numbers {
                 number.map(Value::Integer)
             }
 
-            fn wanted(&self) -> String {
+            fn accepted_values(&self) -> String {
                 format!("a whole number from {} to {}", self.0, self.1)
             }
         }
@@ -126,6 +127,7 @@ macro_rules! numbers {
 
 numbers! {
     u32: |number| u32::try_from(number).ok(), |number| Some(i64::from(number));
+    // TOML has integers up to that of 64 bits with a sign.
     u64: Some, |number| i64::try_from(number).ok();
     usize: |number| usize::try_from(number).ok(), |number| i64::try_from(number).ok();
     NonZeroU32: |number| u32::try_from(number).ok().and_then(NonZeroU32::new),
@@ -147,7 +149,7 @@ impl ValueKind<Duration> for Millis {
             .read_u64(value)
             .map(Duration::from_millis);
         if time.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         time
     }
@@ -156,7 +158,7 @@ impl ValueKind<Duration> for Millis {
         i64::try_from(value.as_millis()).ok().map(Value::Integer)
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         format!(
             "a whole number of milliseconds from {} to {}",
             self.0, self.1
@@ -171,7 +173,7 @@ impl ValueKind<bool> for Switch {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<bool> {
         let truth = value.get_ref().as_bool();
         if truth.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         truth
     }
@@ -180,7 +182,7 @@ impl ValueKind<bool> for Switch {
         Some(Value::Boolean(*value))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "true or false".to_owned()
     }
 }
@@ -192,7 +194,7 @@ impl<T: Keyword> ValueKind<T> for KeywordKind {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<T> {
         let word = value.get_ref().as_str().and_then(T::from_name);
         if word.is_none() {
-            reading.refuse(value, &<Self as ValueKind<T>>::wanted(self));
+            reading.refuse(value, &<Self as ValueKind<T>>::accepted_values(self));
         }
         word
     }
@@ -201,7 +203,7 @@ impl<T: Keyword> ValueKind<T> for KeywordKind {
         Some(Value::String(value.name().to_owned()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         alternatives(T::ALL.iter().map(|word| word.name()))
     }
 
@@ -229,11 +231,13 @@ impl ValueKind<PathBuf> for FilePath {
         reading: &mut DocumentParser<'_>,
     ) -> Option<PathBuf> {
         match value.get_ref().as_str() {
+            // System calls take no path with a NUL.
             Some(path) if !path.is_empty() && path.len() < MAX_TEXT && !path.contains('\0') => {
+                // An absolute path replaces the base.
                 Some(reading.base.join(Path::new(path)))
             }
             _ => {
-                reading.refuse(value, &self.wanted());
+                reading.refuse(value, &self.accepted_values());
                 None
             }
         }
@@ -243,7 +247,7 @@ impl ValueKind<PathBuf> for FilePath {
         Some(Value::String(value.to_string_lossy().into_owned()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "a path".to_owned()
     }
 
@@ -257,7 +261,7 @@ pub(crate) trait TextKind {
     /// Returns true if a string is valid.
     fn fits(&self, text: &str) -> bool;
     /// Describes the valid strings.
-    fn wanted(&self) -> String;
+    fn accepted_values(&self) -> String;
 }
 
 impl<K: TextKind> ValueKind<String> for K {
@@ -272,7 +276,7 @@ impl<K: TextKind> ValueKind<String> for K {
             .filter(|text| self.fits(text))
             .map(str::to_owned);
         if text.is_none() {
-            reading.refuse(value, &TextKind::wanted(self));
+            reading.refuse(value, &TextKind::accepted_values(self));
         }
         text
     }
@@ -281,8 +285,8 @@ impl<K: TextKind> ValueKind<String> for K {
         Some(Value::String(value.clone()))
     }
 
-    fn wanted(&self) -> String {
-        TextKind::wanted(self)
+    fn accepted_values(&self) -> String {
+        TextKind::accepted_values(self)
     }
 
     fn is_text(&self) -> bool {
@@ -295,11 +299,12 @@ pub(crate) struct UnixGroupName;
 
 impl TextKind for UnixGroupName {
     fn fits(&self, text: &str) -> bool {
+        // A colon separates the fields of a line in `/etc/group`.
         let is_part = |c: char| c != ':' && !c.is_whitespace() && !c.is_control();
         !text.is_empty() && text.len() <= 32 && text.chars().all(is_part)
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "the name of a Unix group, of at most 32 characters".to_owned()
     }
 }
@@ -309,10 +314,11 @@ pub(crate) struct TraceFilter;
 
 impl TextKind for TraceFilter {
     fn fits(&self, text: &str) -> bool {
+        // The parser that reads the filter when the trace starts decides.
         text.len() <= MAX_TEXT && EnvFilter::try_new(text).is_ok()
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "levels and their targets, as in \"info\" or \"warn,peal_server=debug\"".to_owned()
     }
 }
@@ -330,9 +336,10 @@ impl ValueKind<SocketAddr> for Loopback {
             .get_ref()
             .as_str()
             .and_then(|text| text.parse::<SocketAddr>().ok());
+        // The metrics are served to everyone who can connect.
         let address = address.filter(|address| address.ip().is_loopback());
         if address.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         address
     }
@@ -341,7 +348,7 @@ impl ValueKind<SocketAddr> for Loopback {
         Some(Value::String(value.to_string()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "a loopback address and a port, as in \"127.0.0.1:9464\" or \"[::1]:9464\"".to_owned()
     }
 
@@ -363,10 +370,13 @@ impl ChannelOrder {
         }
         let mut order: Vec<OrderedChannel> = Vec::new();
         for entry in text.split(',') {
+            // Case does not matter in the parameter `plog_base_order` of OpenPMIx, either.
             let (name, flag) = entry.split_once(':').unwrap_or((entry, ""));
-            let (name, flag) = (name.trim().to_lowercase(), flag.trim().to_lowercase());
+            let name = name.trim().to_lowercase();
+            let flag = flag.trim().to_lowercase();
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             let is_flag = if entry.contains(':') {
+                // Any flag that starts with `req` is accepted (RFC "Logging extension").
                 flag.starts_with("req")
             } else {
                 true
@@ -403,7 +413,7 @@ impl ValueKind<Vec<OrderedChannel>> for ChannelOrder {
             .filter(|text| text.len() <= MAX_TEXT);
         let order = text.and_then(ChannelOrder::parse);
         if order.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         order
     }
@@ -418,7 +428,7 @@ impl ValueKind<Vec<OrderedChannel>> for ChannelOrder {
         ))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "names of log channels separated by commas, each once, with the suffix :req if required, as in \
          \"local_syslog:req,global_syslog,email\""
             .to_owned()

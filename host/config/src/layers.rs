@@ -38,7 +38,8 @@ impl SettingOverride {
     /// Parses the argument of `--set KEY=VALUE`; `None` without a `=`.
     pub fn set(text: &str) -> Option<SettingOverride> {
         let (key, value) = text.split_once('=')?;
-        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+        let key = key.trim().to_owned();
+        let value = value.trim().to_owned();
         Some(SettingOverride {
             option: format!("--set {key}"),
             key,
@@ -64,7 +65,7 @@ pub struct ConfigSources {
     /// Environment variables.
     pub environment: Vec<(OsString, OsString)>,
     /// Settings of the command line; later ones override earlier ones.
-    pub given: Vec<SettingOverride>,
+    pub overrides: Vec<SettingOverride>,
     /// Names of the capabilities that can be granted.
     pub capabilities: Vec<&'static str>,
     /// Resources that settings must not exceed.
@@ -129,21 +130,22 @@ impl ConfigSources {
     }
 
     fn read(&self, extent: DocumentPart<'_>) -> ConfigCheck {
-        let said = ParsedSettings::default();
+        let parsed = ParsedSettings::default();
         let mut layers = Layers {
             sources: self,
             extent,
-            said,
+            parsed,
             files: Vec::new(),
             problems: Vec::new(),
         };
         layers.read_files();
         layers.read_environment();
         layers.read_command_line();
+        // These compare settings with each other, so all layers must have been read.
         layers.match_sinks();
         layers.check_shares();
         let Layers {
-            said:
+            parsed:
                 ParsedSettings {
                     config,
                     origins,
@@ -213,7 +215,7 @@ enum Presence {
 struct Layers<'a> {
     sources: &'a ConfigSources,
     extent: DocumentPart<'a>,
-    said: ParsedSettings,
+    parsed: ParsedSettings,
     files: Vec<PathBuf>,
     problems: Vec<Problem>,
 }
@@ -221,14 +223,15 @@ struct Layers<'a> {
 impl Layers<'_> {
     /// Reads the files. An unreadable file does not prevent the others from being read.
     fn read_files(&mut self) {
+        // Without a file there is no directory for drop-ins beside it.
         let Some((path, presence)) = self.sources.place() else {
             return;
         };
         let extent = self.extent;
         match (files::read(&path), presence) {
             (Ok(Some(text)), _) => {
-                self.read_file(&path, &text, |said, text, reading| {
-                    said.take_main(text, extent, reading)
+                self.read_file(&path, &text, |parsed, text, reading| {
+                    parsed.take_main(text, extent, reading)
                 });
             }
             (Ok(None), Presence::Optional) => {}
@@ -267,6 +270,7 @@ impl Layers<'_> {
         take: impl FnOnce(&mut ParsedSettings, &str, &mut DocumentParser<'_>),
     ) {
         self.files.push(path.to_owned());
+        // Paths in a file are absolute also if the file was named by a relative path.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let base = absolute.parent().unwrap_or(Path::new("")).to_owned();
         let mut reading = DocumentParser {
@@ -274,23 +278,24 @@ impl Layers<'_> {
             base,
             capabilities: &self.sources.capabilities,
             problems: &mut self.problems,
+            found: 0,
             key: "",
         };
-        take(&mut self.said, text, &mut reading);
+        take(&mut self.parsed, text, &mut reading);
     }
 
     /// Checks the shares of users.
     fn check_shares(&mut self) {
         let ParsedSettings {
             config, origins, ..
-        } = &self.said;
+        } = &self.parsed;
         self.problems
             .extend(shares::check(config, origins, self.sources.system));
     }
 
     /// Checks the sinks, and that the sinks named by modules exist.
     fn match_sinks(&mut self) {
-        let ParsedSettings { modules, sinks, .. } = &self.said;
+        let ParsedSettings { modules, sinks, .. } = &self.parsed;
         // Sinks with invalid settings were reported already; a check of the combination would only
         // confuse.
         let sound = sinks.iter().filter(|sink| !sink.is_flawed());
@@ -301,9 +306,11 @@ impl Layers<'_> {
         );
         for module in modules {
             for wanted in &module.settings.sinks {
+                // The other names are built in and need no table.
                 let SinkName::Opened(name) = wanted else {
                     continue;
                 };
+                // A flawed sink exists. Only its own problem is reported.
                 if sinks.iter().all(|sink| sink.settings.name != *name) {
                     let known = SinkName::BUILT_IN
                         .into_iter()
@@ -333,6 +340,7 @@ impl Layers<'_> {
             let source = TextSource::Variable(name.to_owned());
             if let Some((_, setting)) = settings.iter().find(|setting| setting.0 == name) {
                 self.read_value(setting, value, source);
+            // Not every unknown variable is a problem: builds of modules read `PEAL_TOOLS`.
             } else if let Some(message) = unknown_variable(name, &settings, self.extent) {
                 self.problems
                     .push(Problem::new(source.origin(&(0..0)), message));
@@ -341,7 +349,9 @@ impl Layers<'_> {
     }
 
     fn read_command_line(&mut self) {
-        for given in &self.sources.given {
+        // Also settings of sections that are not read: what was typed for this command is not
+        // ignored.
+        for given in &self.sources.overrides {
             let source = TextSource::Option(given.option.clone());
             match Setting::<Config>::of(&given.key) {
                 Some(setting) => self.read_value(setting, OsStr::new(&given.value), source),
@@ -361,16 +371,18 @@ impl Layers<'_> {
                 format!(
                     "{} is no UTF-8; it should be {}",
                     setting.key,
-                    setting.wanted()
+                    setting.accepted_values()
                 ),
             ));
             return;
         };
         let mut reading = DocumentParser {
             source,
+            // These layers are in no file, so that relative paths start at the working directory.
             base: std::env::current_dir().unwrap_or_default(),
             capabilities: &self.sources.capabilities,
             problems: &mut self.problems,
+            found: 0,
             key: setting.key,
         };
         let value = match DeValue::parse(text) {
@@ -378,8 +390,8 @@ impl Layers<'_> {
             // A string needs no quotes. Text that is no value of TOML is reported as it is.
             _ => Spanned::new(0..text.len(), DeValue::String(Cow::Borrowed(text))),
         };
-        (setting.read)(&mut self.said.config, &value, &mut reading);
-        self.said.origins.insert(setting.key, origin);
+        (setting.read)(&mut self.parsed.config, &value, &mut reading);
+        self.parsed.origins.insert(setting.key, origin);
     }
 }
 
@@ -390,6 +402,7 @@ fn unknown_variable(
     settings: &[(String, &'static Setting<Config>)],
     extent: DocumentPart<'_>,
 ) -> Option<String> {
+    // A setting of a section that is not read is not unknown.
     if extent != DocumentPart::Whole && Config::ALL.iter().any(|setting| setting.variable() == name)
     {
         return None;
@@ -397,6 +410,7 @@ fn unknown_variable(
     let near = nearest(name, settings.iter().map(|setting| setting.0.as_str()));
     let is_wanted = |section: &str| match extent {
         DocumentPart::Sections(wanted) => wanted.contains(&section),
+        // The table as a whole is in the list as a section without a name.
         DocumentPart::Whole | DocumentPart::Settings => !section.is_empty(),
     };
     let mut sections = Config::SECTIONS

@@ -21,7 +21,7 @@ const MAX_NAME: usize = Key::MAX;
 
 impl NamedTable for Module {
     const HEAD: &'static str = "module";
-    const MOST: usize = 1024;
+    const MAX_ENTRIES: usize = 1024;
 
     fn name(&self) -> &str {
         &self.name
@@ -42,10 +42,12 @@ impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
             .as_array()
             .filter(|elements| elements.len() <= MAX_LIST)
         else {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
             return None;
         };
-        let (mut list, mut is_right) = (Vec::new(), true);
+        let mut list = Vec::new();
+        let mut is_right = true;
+        // All elements are read, so that all problems are reported at once.
         for element in elements.iter() {
             match self.0.read(element, reading) {
                 Some(item) if list.contains(&item) => {
@@ -55,7 +57,7 @@ impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
                         reading.key,
                         described(element.get_ref())
                     );
-                    reading.wrong(&element.span(), message);
+                    reading.add_problem(&element.span(), message);
                 }
                 Some(item) => list.push(item),
                 None => is_right = false,
@@ -72,8 +74,8 @@ impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
             .map(Value::Array)
     }
 
-    fn wanted(&self) -> String {
-        format!("an array; each element {}", self.0.wanted())
+    fn accepted_values(&self) -> String {
+        format!("an array; each element {}", self.0.accepted_values())
     }
 }
 
@@ -88,6 +90,7 @@ impl ValueKind<Status> for StatusCodeKind {
     ) -> Option<Status> {
         match value.get_ref() {
             DeValue::Integer(number) => {
+                // Statuses of a site have a number and no name.
                 let status = i32::from_str_radix(number.as_str(), number.radix())
                     .ok()
                     .map(Status);
@@ -112,12 +115,12 @@ impl ValueKind<Status> for StatusCodeKind {
                         reading.key,
                         quoted(name)
                     );
-                    reading.wrong(&value.span(), message);
+                    reading.add_problem(&value.span(), message);
                 }
                 status
             }
             _ => {
-                reading.refuse(value, &self.wanted());
+                reading.refuse(value, &self.accepted_values());
                 None
             }
         }
@@ -129,7 +132,7 @@ impl ValueKind<Status> for StatusCodeKind {
         }))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "a status by name or number, as in \"PMIX_ERR_PROC_ABORTED_BY_SIG\" or -3001".to_owned()
     }
 }
@@ -157,6 +160,7 @@ impl ValueKind<ChainPlacement> for Placement {
                 .iter()
                 .find(|place| place.0 == word)
                 .map(|place| place.1.clone()),
+            // A module has one neighbour: `before` and `after` exclude each other.
             DeValue::Table(table) if table.len() == 1 => {
                 let neighbour = |word| {
                     table
@@ -174,7 +178,7 @@ impl ValueKind<ChainPlacement> for Placement {
             _ => None,
         };
         if place.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         place
     }
@@ -193,7 +197,7 @@ impl ValueKind<ChainPlacement> for Placement {
         })
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         let words: Vec<String> = PLACES
             .iter()
             .map(|place| format!("{:?}", place.0))
@@ -215,16 +219,14 @@ impl ValueKind<String> for CapabilityKind {
         reading: &mut DocumentParser<'_>,
     ) -> Option<String> {
         let Some(name) = value.get_ref().as_str() else {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
             return None;
         };
         if reading.capabilities.contains(&name) {
             return Some(name.to_owned());
         }
-        let (all, hint) = (
-            reading.capabilities.join(", "),
-            crate::nearest::nearest(name, reading.capabilities.iter().copied()),
-        );
+        let all = reading.capabilities.join(", ");
+        let hint = crate::nearest::nearest(name, reading.capabilities.iter().copied());
         let mut message = format!(
             "{}: there is no capability {}; these can be granted: {all}",
             reading.key,
@@ -234,7 +236,7 @@ impl ValueKind<String> for CapabilityKind {
             // A write to a string cannot fail.
             let _ = write!(message, " (did you mean `{near}`?)");
         }
-        reading.wrong(&value.span(), message);
+        reading.add_problem(&value.span(), message);
         None
     }
 
@@ -242,7 +244,7 @@ impl ValueKind<String> for CapabilityKind {
         Some(Value::String(value.clone()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "the name of a capability, as in \"logging\"".to_owned()
     }
 }
@@ -261,7 +263,7 @@ impl ValueKind<String> for InfoKey {
             .as_str()
             .and_then(|name| crate::words::key(name).ok());
         if key.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         key.map(|key| key.as_str().to_owned())
     }
@@ -270,7 +272,7 @@ impl ValueKind<String> for InfoKey {
         Some(Value::String(value.clone()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "an info key, as in \"pmix.cred\" or \"PMIX_CREDENTIAL\"".to_owned()
     }
 }
@@ -282,7 +284,7 @@ pub(crate) struct Channel;
 impl ValueKind<Key> for Channel {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<Key> {
         let Some(name) = value.get_ref().as_str() else {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
             return None;
         };
         if let Some((_, key, _)) = CHANNELS
@@ -291,6 +293,7 @@ impl ValueKind<Key> for Channel {
         {
             return Some(Key::from(*key));
         }
+        // A key of the Standard that is no channel must not become one of the site.
         let is_own = name.contains('.') && !name.starts_with("pmix.");
         let message = match Key::new(name) {
             Ok(key) if is_own => return Some(key),
@@ -305,7 +308,7 @@ impl ValueKind<Key> for Channel {
             }
             Err(error) => format!("{}: {error}", reading.key),
         };
-        reading.wrong(&value.span(), message);
+        reading.add_problem(&value.span(), message);
         None
     }
 
@@ -313,7 +316,7 @@ impl ValueKind<Key> for Channel {
         Some(Value::String(value.as_str().to_owned()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         let names = alternatives(CHANNELS.iter().map(|channel| channel.0));
         format!(
             "the name of a log channel: {names}, its key, or a key of the site with a dot, as in \"site.log.board\""
@@ -332,7 +335,7 @@ impl ValueKind<[u8; 32]> for Sha256 {
     ) -> Option<[u8; 32]> {
         let digest = value.get_ref().as_str().and_then(digest);
         if digest.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         digest
     }
@@ -345,12 +348,13 @@ impl ValueKind<[u8; 32]> for Sha256 {
         ))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "64 hexadecimal digits, as `peal module inspect` shows them".to_owned()
     }
 }
 
 fn digest(text: &str) -> Option<[u8; 32]> {
+    // `from_str_radix` accepts a sign.
     if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
@@ -366,16 +370,18 @@ pub(crate) struct ModuleScope;
 impl ModuleScope {
     fn parse(text: &str) -> Option<ConfiguredScope> {
         let is_plain = |name: &str| !name.is_empty() && !name.contains(char::is_control);
+        // At the first colon, since a namespace may contain colons.
         match text.split_once(':') {
             None => (text == "site").then_some(ConfiguredScope::Site),
-            Some(("user", name)) => match name.parse() {
-                Ok(id) => Some(ConfiguredScope::User(UserRef::Id(id))),
-                Err(_) => {
-                    let is_name =
-                        is_plain(name) && name.len() <= 32 && !name.contains([':', '/', ' ']);
-                    is_name.then(|| ConfiguredScope::User(UserRef::Name(name.to_owned())))
-                }
-            },
+            // A name of digits only is a uid. `parse` would accept a sign before them.
+            Some(("user", name)) if name.bytes().all(|byte| byte.is_ascii_digit()) => name
+                .parse()
+                .ok()
+                .map(|id| ConfiguredScope::User(UserRef::Id(id))),
+            Some(("user", name)) => {
+                let is_name = is_plain(name) && name.len() <= 32 && !name.contains([':', '/', ' ']);
+                is_name.then(|| ConfiguredScope::User(UserRef::Name(name.to_owned())))
+            }
             Some(("namespace", name)) => NspacePattern::new(name)
                 .ok()
                 .filter(|_| is_plain(name))
@@ -393,7 +399,7 @@ impl ValueKind<ConfiguredScope> for ModuleScope {
     ) -> Option<ConfiguredScope> {
         let scope = value.get_ref().as_str().and_then(ModuleScope::parse);
         if scope.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         scope
     }
@@ -407,7 +413,7 @@ impl ValueKind<ConfiguredScope> for ModuleScope {
         }))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "\"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\", in which * matches any text".to_owned()
     }
 }
@@ -424,7 +430,7 @@ impl ValueKind<Proc> for ProcName {
             .and_then(|text| words::proc(text).ok())
             .filter(is_plain);
         if proc.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         proc
     }
@@ -433,7 +439,7 @@ impl ValueKind<Proc> for ProcName {
         words::proc_text(value).map(Value::String)
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "\"NAMESPACE:RANK\", or \"NAMESPACE:*\" for all of its procs".to_owned()
     }
 }
@@ -446,7 +452,7 @@ impl TextKind for ModuleNameKind {
         !text.is_empty() && text.len() <= MAX_NAME && !text.contains(char::is_control)
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         format!("a name of at most {MAX_NAME} bytes, without control characters")
     }
 }
@@ -465,10 +471,12 @@ impl ValueKind<Vec<Info>> for OwnSettings {
             .as_table()
             .filter(|table| table.len() <= MAX_LIST)
         else {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
             return None;
         };
-        let (mut infos, mut is_right) = (Vec::new(), true);
+        let mut infos = Vec::new();
+        let mut is_right = true;
+        // All settings are read, so that all problems are reported at once.
         for (name, value) in table {
             let content = match value.get_ref() {
                 DeValue::Boolean(truth) => Some(PmixValue::Bool(*truth)),
@@ -483,7 +491,7 @@ impl ValueKind<Vec<Info>> for OwnSettings {
                 (Ok(key), Some(value)) => infos.push(Info::new(key, value)),
                 (Err(error), _) => {
                     is_right = false;
-                    reading.wrong(&name.span(), format!("{}: {error}", reading.key));
+                    reading.add_problem(&name.span(), format!("{}: {error}", reading.key));
                 }
                 (_, None) => {
                     is_right = false;
@@ -496,6 +504,7 @@ impl ValueKind<Vec<Info>> for OwnSettings {
 
     fn write(&self, value: &Vec<Info>) -> Option<Value> {
         let pair = |info: &Info| {
+            // `read` makes only these types.
             let value = match &info.value {
                 PmixValue::Bool(truth) => Value::Boolean(*truth),
                 PmixValue::Int64(number) => Value::Integer(*number),
@@ -511,7 +520,7 @@ impl ValueKind<Vec<Info>> for OwnSettings {
             .map(Value::Table)
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "a table of settings that the module knows".to_owned()
     }
 }

@@ -51,6 +51,7 @@ impl TextSource {
                 ProblemOrigin::File(TextPosition {
                     file: path.clone(),
                     line,
+                    // Editors count characters and not bytes.
                     column: before.chars().count() + 1,
                 })
             }
@@ -72,18 +73,22 @@ pub(crate) struct DocumentParser<'a> {
     /// Names of the capabilities that can be granted.
     pub(crate) capabilities: &'a [&'static str],
     pub(crate) problems: &'a mut Vec<Problem>,
+    /// Number of problems of this text, with those beyond the limit of reported ones.
+    pub(crate) found: usize,
     /// Key of the setting that is being read.
     pub(crate) key: &'static str,
 }
 
 impl DocumentParser<'_> {
     /// Notes a problem of a part of the text.
-    pub(crate) fn wrong(&mut self, span: &Range<usize>, message: impl Into<String>) {
+    pub(crate) fn add_problem(&mut self, span: &Range<usize>, message: impl Into<String>) {
         let origin = self.source.origin(span);
         self.problem(Problem::new(origin, message));
     }
 
     pub(crate) fn problem(&mut self, problem: Problem) {
+        self.found += 1;
+        // A file that is no configuration could have a problem in each line.
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         }
@@ -96,7 +101,7 @@ impl DocumentParser<'_> {
             self.key,
             described(value.get_ref())
         );
-        self.wrong(&value.span(), message);
+        self.add_problem(&value.span(), message);
     }
 }
 
@@ -116,6 +121,7 @@ pub(crate) fn described(value: &DeValue<'_>) -> String {
 /// Quotes the beginning of a text, with escapes for characters that could end a line or move the
 /// cursor.
 pub(crate) fn quoted(text: &str) -> String {
+    // A text in a file may be of any length.
     match text.char_indices().nth(MAX_QUOTED) {
         Some((at, _)) => format!("{:?}...", text.get(..at).unwrap_or_default()),
         None => format!("{text:?}"),

@@ -16,7 +16,9 @@ pub fn saved<'a>(modules: impl IntoIterator<Item = &'a ModuleEntry>) -> String {
         document.push_str("[[module]]\n");
         for setting in Module::ALL
             .iter()
-            .filter(|setting| module.given(setting.key).is_some())
+            // Settings with their defaults are left out, so that they do not count as given when
+            // they are read.
+            .filter(|setting| module.origin_of(setting.key).is_some())
         {
             if let Some(value) = setting.value(&module.settings) {
                 let name = setting.key.strip_prefix("module.").unwrap_or(setting.key);
@@ -36,14 +38,17 @@ pub fn recalled(
     base: &Path,
     capabilities: &[&'static str],
 ) -> Result<Vec<ModuleEntry>, Problems> {
-    let (mut said, mut problems) = (ParsedSettings::default(), Vec::<Problem>::new());
+    let mut said = ParsedSettings::default();
+    let mut problems = Vec::<Problem>::new();
     let mut reading = DocumentParser {
         source: TextSource::file(name, document),
         base: base.to_owned(),
         capabilities,
         problems: &mut problems,
+        found: 0,
         key: "",
     };
+    // The document has the form of a drop-in, which holds modules only.
     said.take_drop_in(document, &mut reading);
     if problems.is_empty() {
         Ok(said.modules)
@@ -88,8 +93,8 @@ event_classes = "both"
         assert_eq!(settings(&first), settings(&again));
         assert_eq!(first.len(), 2);
         assert!(
-            again[0].given("module.on_failure").is_some()
-                && again[1].given("module.on_failure").is_none()
+            again[0].origin_of("module.on_failure").is_some()
+                && again[1].origin_of("module.on_failure").is_none()
         );
         assert!(
             recalled("[[module]]\nname = 1", Path::new("v1"), Path::new("/"), &[])

@@ -27,12 +27,14 @@ impl Server {
     /// Returns the connections that one user may have.
     pub fn connections_per_user(&self) -> usize {
         self.max_connections_per_user
+            // At least one: zero would lock out every user.
             .unwrap_or((self.max_connections / PART).max(1))
     }
 
     /// Returns the concurrent handshakes that one user may have.
     pub fn handshakes_per_user(&self) -> usize {
         self.max_handshakes_per_user
+            // Every handshake belongs to a connection, so more would never occur.
             .unwrap_or(HANDSHAKES.min(self.connections_per_user()))
     }
 
@@ -53,6 +55,7 @@ impl Tools {
     /// Returns the tools that one user may have.
     pub fn per_user(&self) -> usize {
         self.max_connections_per_user
+            // At least one: zero would lock out the tools of every user.
             .unwrap_or((self.max_connections / PART).max(1))
     }
 }
@@ -61,6 +64,7 @@ impl Log {
     /// Returns the queued log requests that one user may have.
     pub fn user_queued(&self) -> usize {
         self.max_queue_requests_per_user
+            // Rounded up, so that a small queue still has a share for each user.
             .unwrap_or(self.max_queue_requests.div_ceil(4))
     }
 
@@ -145,6 +149,7 @@ fn totals(config: &Config) -> [Bound; 9] {
         store,
         ..
     } = config;
+    // A share above its total has no effect: the total is reached first.
     let at_most_bytes = |key, value: u64, total: &str, most: u64| Bound {
         key,
         value,
@@ -219,6 +224,7 @@ fn system_bounds(config: &Config, system: SystemResources) -> Vec<Bound> {
     let files = system.open_files.map(|files| Bound {
         key: "server.max_connections",
         value: server.max_connections as u64,
+        // Each connection is an open file.
         limit: Limit::AtMost(files.saturating_sub(OTHER_FILES)),
         reason: format!("this process may have {files} files open (RLIMIT_NOFILE), and needs some for other things"),
     });
@@ -254,7 +260,7 @@ mod tests {
     fn problems(settings: &[&str]) -> Vec<String> {
         let sources = ConfigSources {
             environment: vec![("PEAL_CONFIG".into(), "".into())],
-            given: settings
+            overrides: settings
                 .iter()
                 .filter_map(|text| SettingOverride::set(text))
                 .collect(),

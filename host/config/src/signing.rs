@@ -59,12 +59,14 @@ impl TrustedKey {
             .filter(|line| !line.is_empty())
             .collect();
         let line = match lines.as_slice() {
+            // The first line of a key file is a comment.
             [line] | [_, line] => *line,
             _ => text,
         };
         let read = minisign_verify::PublicKey::from_base64(line)
             .ok()
             .zip(KeyId::of_line(line));
+        // The file may be any that was named by mistake, so the error shows only its beginning.
         let error = || SignerKeyError {
             text: line.chars().take(60).collect(),
         };
@@ -101,6 +103,7 @@ impl Modules {
 
     /// Returns the keys that are trusted for modules of this owner.
     pub fn keys_of(&self, owner: ModuleOwner) -> impl Iterator<Item = &TrustedKey> {
+        // The keys of the site are trusted for every owner.
         let more: &[TrustedKey] = match owner {
             ModuleOwner::Site => &[],
             ModuleOwner::User => &self.user_keys,
@@ -136,7 +139,7 @@ impl ValueKind<TrustedKey> for SignerPublicKey {
             .as_str()
             .and_then(|text| TrustedKey::parse(text).ok());
         if key.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         key
     }
@@ -145,7 +148,7 @@ impl ValueKind<TrustedKey> for SignerPublicKey {
         Some(Value::String(value.text.clone()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "a public key of minisign: 56 characters that begin with RW".to_owned()
     }
 }
@@ -182,9 +185,10 @@ RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
 
     #[test]
     fn the_sites_keys_are_trusted_for_all_and_others_for_their_own() {
-        let (site, user) = (TrustedKey::parse(FILE).unwrap(), {
+        let site = TrustedKey::parse(FILE).unwrap();
+        let user = {
             TrustedKey::parse("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3").unwrap()
-        });
+        };
         let rules = Modules {
             require_signature: vec![ModuleOwner::Site, ModuleOwner::User],
             trusted_keys: vec![site.clone()],

@@ -128,7 +128,7 @@ settings! {
 
 impl NamedTable for Sink {
     const HEAD: &'static str = "sink";
-    const MOST: usize = 64;
+    const MAX_ENTRIES: usize = 64;
 
     fn name(&self) -> &str {
         &self.name
@@ -157,6 +157,7 @@ impl SinkEntry {
         let durability = match durability {
             Some(SinkDurability::Store) => QueueDurability::Store,
             Some(SinkDurability::Memory) => QueueDurability::Memory,
+            // Messages for a machine that is away survive a restart in the store.
             None if is_far => QueueDurability::Store,
             None => QueueDurability::Memory,
         };
@@ -179,8 +180,9 @@ impl SinkEntry {
             delivery_timeout,
             ..
         } = self.settings.clone();
+        // peal-sinks checks this as well, but does not know the place in the file.
         if first_retry_delay > max_retry_delay {
-            return Err(self.wrong(
+            return Err(self.single_problem(
                 "sink.first_retry_delay_ms",
                 "sink.first_retry_delay_ms is more than sink.max_retry_delay_ms",
             ));
@@ -193,7 +195,7 @@ impl SinkEntry {
     }
 
     /// Returns a single problem of a key as the error.
-    fn wrong(&self, key: &str, message: impl Into<String>) -> Problems {
+    fn single_problem(&self, key: &str, message: impl Into<String>) -> Problems {
         Problems(vec![self.problem(key, message)])
     }
 
@@ -205,19 +207,21 @@ impl SinkEntry {
             ("sink.mail.", "sink.mail.server"),
             ("sink.file.", "sink.file.path"),
         ];
+        // The origin decides, because the values of all kinds have defaults.
         let mut given = PLACES
             .iter()
-            .filter(|(_, place)| self.given(place).is_some());
+            .filter(|(_, place)| self.origin_of(place).is_some());
         let wanted = "a sink has one of `syslog.address`, `mail.server` and `file.path`";
         let Some((section, place)) = given.next() else {
-            return Err(self.wrong("sink.name", wanted));
+            return Err(self.single_problem("sink.name", wanted));
         };
         if let Some((_, second)) = given.next() {
-            return Err(self.wrong(
+            return Err(self.single_problem(
                 second,
                 format!("{wanted}; this one has {place} and {second}"),
             ));
         }
+        // Otherwise these settings would have no effect, and nothing would say so.
         let is_of_other = |key: &&&str| {
             PLACES
                 .iter()
@@ -237,7 +241,9 @@ impl SinkEntry {
             (Some(address), ..) => self.syslog(address).map(SinkKind::Syslog),
             (_, Some(server), _) => self.mail(server).map(|mail| SinkKind::Mail(Box::new(mail))),
             (.., Some(path)) => Ok(SinkKind::File(self.file(path))),
-            _ => Err(self.wrong("sink.name", wanted)),
+            // Not reached: the value of a given key is missing only if it is invalid, and then the
+            // sink is not opened.
+            _ => Err(self.single_problem("sink.name", wanted)),
         };
         both(kind, of_others).map(|(kind, ())| kind)
     }
@@ -258,19 +264,21 @@ impl SinkEntry {
             "sink.syslog.key",
         ];
         let message = |key| format!("{key} is for an address that begins with tls://");
+        // Without TLS these files have no effect, and the connection would be taken for a protected
+        // one.
         let in_vain = of_tls
             .iter()
-            .filter(|key| !is_tls && self.given(key).is_some());
+            .filter(|key| !is_tls && self.origin_of(key).is_some());
         let in_vain =
             Problems(in_vain.map(|key| self.problem(key, message(key))).collect()).or_none();
         let identity = match (certificate, key) {
             (Some(certificate), Some(key)) => Ok(Some(TlsIdentity { certificate, key })),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(self.wrong(
+            (Some(_), None) => Err(self.single_problem(
                 "sink.syslog.certificate",
                 "a certificate needs its key: sink.syslog.key",
             )),
-            (None, Some(_)) => Err(self.wrong(
+            (None, Some(_)) => Err(self.single_problem(
                 "sink.syslog.key",
                 "a key needs its certificate: sink.syslog.certificate",
             )),
@@ -294,11 +302,12 @@ impl SinkEntry {
             ..
         } = self.settings.mail.clone();
         let sender = sender.ok_or_else(|| {
-            self.wrong(
+            self.single_problem(
                 "sink.mail.server",
                 "a sink of mail needs `mail.sender`, an address",
             )
         });
+        // Also a user or a password alone, so that all problems are reported at once.
         let has_password = user.is_some() || password_file.is_some();
         let credentials = match (user, password_file) {
             (Some(user), Some(password_file)) => Ok(Some(Credentials {
@@ -306,11 +315,11 @@ impl SinkEntry {
                 password_file,
             })),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(self.wrong(
+            (Some(_), None) => Err(self.single_problem(
                 "sink.mail.user",
                 "a user needs a password: sink.mail.password_file",
             )),
-            (None, Some(_)) => Err(self.wrong(
+            (None, Some(_)) => Err(self.single_problem(
                 "sink.mail.password_file",
                 "a password needs a user: sink.mail.user",
             )),
@@ -319,7 +328,7 @@ impl SinkEntry {
             Encryption::StartTls => Ok(peal_sinks::Encryption::StartTls),
             Encryption::StartTlsIfOffered => Ok(peal_sinks::Encryption::StartTlsIfOffered),
             Encryption::Tls => Ok(peal_sinks::Encryption::Tls),
-            Encryption::None if has_password => Err(self.wrong(
+            Encryption::None if has_password => Err(self.single_problem(
                 "sink.mail.encryption",
                 "a password needs an encrypted connection",
             )),

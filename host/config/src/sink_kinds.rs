@@ -23,10 +23,11 @@ pub(crate) struct NewSink;
 
 impl TextKind for NewSink {
     fn fits(&self, text: &str) -> bool {
+        // A sink with a built-in name could not be reached.
         is_name(text) && matches!(SinkName::of(text), SinkName::Opened(_))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         let taken = SinkName::BUILT_IN
             .map(|name| format!("{name:?}"))
             .join(", ");
@@ -51,7 +52,7 @@ impl ValueKind<SinkName> for NameOfSink {
             .filter(|name| is_name(name))
             .map(SinkName::of);
         if name.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         name
     }
@@ -60,7 +61,7 @@ impl ValueKind<SinkName> for NameOfSink {
         Some(Value::String(value.name().to_owned()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         let built_in = SinkName::BUILT_IN
             .map(|name| format!("{name:?}"))
             .join(", ");
@@ -82,7 +83,9 @@ impl<T: FromStr<Err: Display> + Display> ValueKind<T> for Parsed {
             return None;
         };
         text.parse()
-            .inspect_err(|error| reading.wrong(&value.span(), format!("{}: {error}", reading.key)))
+            .inspect_err(|error| {
+                reading.add_problem(&value.span(), format!("{}: {error}", reading.key))
+            })
             .ok()
     }
 
@@ -90,7 +93,7 @@ impl<T: FromStr<Err: Display> + Display> ValueKind<T> for Parsed {
         Some(Value::String(value.to_string()))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         self.0.to_owned()
     }
 }
@@ -103,7 +106,7 @@ impl TextKind for TextLineKind {
         !text.is_empty() && text.len() <= MAX_TEXT && !text.contains(char::is_control)
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         self.0.to_owned()
     }
 }
@@ -121,9 +124,10 @@ impl ValueKind<u32> for Permissions {
             .as_str()
             .filter(is_octal)
             .and_then(|text| u32::from_str_radix(text, 8).ok());
+        // A file of log lines has no use for execution and set-user-id bits.
         let mode = mode.filter(|mode| mode & !0o666 == 0);
         if mode.is_none() {
-            reading.refuse(value, &self.wanted());
+            reading.refuse(value, &self.accepted_values());
         }
         mode
     }
@@ -135,7 +139,7 @@ impl ValueKind<u32> for Permissions {
         Some(Value::String(text))
     }
 
-    fn wanted(&self) -> String {
+    fn accepted_values(&self) -> String {
         "permissions in octal digits, as in \"640\"".to_owned()
     }
 }

@@ -11,7 +11,7 @@ pub struct Setting<T> {
     pub(crate) doc: &'static [&'static str],
     pub(crate) read: fn(&mut T, &Spanned<DeValue<'_>>, &mut DocumentParser<'_>),
     pub(crate) value: fn(&T) -> Option<Value>,
-    pub(crate) wanted: fn() -> String,
+    pub(crate) accepted_values: fn() -> String,
     pub(crate) unset: fn() -> Option<&'static str>,
     pub(crate) is_text: fn() -> bool,
     pub(crate) is_required: fn() -> bool,
@@ -30,7 +30,7 @@ pub(crate) trait NamedTable: SettingsTable {
     /// Heading of such a table, with which the keys begin.
     const HEAD: &'static str;
     /// Limit of such tables.
-    const MOST: usize;
+    const MAX_ENTRIES: usize;
 
     /// Returns the name that identifies an entry; empty until it was given.
     fn name(&self) -> &str;
@@ -43,8 +43,8 @@ impl<T: SettingsTable> Setting<T> {
     }
 
     /// Describes the valid values.
-    pub fn wanted(&self) -> String {
-        (self.wanted)()
+    pub fn accepted_values(&self) -> String {
+        (self.accepted_values)()
     }
 
     /// Returns the value; `None` if it is unset, which [`Setting::unset`] explains.
@@ -64,6 +64,7 @@ impl<T: SettingsTable> Setting<T> {
 
     /// Returns the environment variable of the setting, as in `PEAL_EVENTS_RING_SIZE`.
     pub fn variable(&self) -> String {
+        // Variables of a shell have neither dots nor dashes in their names.
         format!("PEAL_{}", self.key.replace(['.', '-'], "_").to_uppercase())
     }
 
@@ -146,12 +147,13 @@ macro_rules! settings {
             example: $example,
             doc: &[$($doc),+],
             read: |of, value, reading| {
+                // After an invalid value, which was reported, the default stays.
                 if let Some(value) = <_ as $crate::kinds::ValueKind<$ty>>::read(&$kind, value, reading) {
                     of.$($path)+ = value;
                 }
             },
             value: |of| <_ as $crate::kinds::ValueKind<$ty>>::write(&$kind, &of.$($path)+),
-            wanted: || <_ as $crate::kinds::ValueKind<$ty>>::wanted(&$kind),
+            accepted_values: || <_ as $crate::kinds::ValueKind<$ty>>::accepted_values(&$kind),
             unset: || <_ as $crate::kinds::ValueKind<$ty>>::unset(&$kind),
             is_text: || <_ as $crate::kinds::ValueKind<$ty>>::is_text(&$kind),
             is_required: || <_ as $crate::kinds::ValueKind<$ty>>::is_required(&$kind),

@@ -43,7 +43,8 @@ impl Resolved {
         let settings = Config::ALL
             .iter()
             .map(|setting| shown(setting, &self.config, self.origin(setting.key)));
-        let (modules, sinks) = (self.modules.iter().map(entry), self.sinks.iter().map(entry));
+        let modules = self.modules.iter().map(entry);
+        let sinks = self.sinks.iter().map(entry);
         View {
             files: self.files.clone(),
             settings: settings.collect(),
@@ -54,7 +55,11 @@ impl Resolved {
 }
 
 fn entry<T: SettingsTable>(entry: &TableEntry<T>) -> Vec<Shown> {
-    let origin = |setting: &Setting<T>| entry.given(setting.key).unwrap_or(&ProblemOrigin::BuiltIn);
+    let origin = |setting: &Setting<T>| {
+        entry
+            .origin_of(setting.key)
+            .unwrap_or(&ProblemOrigin::BuiltIn)
+    };
     T::ALL
         .iter()
         .map(|setting| shown(setting, &entry.settings, origin(setting)))
@@ -87,6 +92,7 @@ impl fmt::Display for View {
         }
         let mut section = "";
         for shown in &self.settings {
+            // In the table, the settings of a section follow each other.
             let (name, rest) = shown.key.split_once('.').unwrap_or(("", shown.key));
             if name != section {
                 section = name;
@@ -116,6 +122,7 @@ fn rest<'k>(key: &'k str, head: &str) -> &'k str {
 fn write_line(f: &mut fmt::Formatter<'_>, name: &str, shown: &Shown) -> fmt::Result {
     let line = match &shown.value {
         Some(value) => format!("{name} = {value}"),
+        // TOML has no value for an unset setting.
         None => format!("# {name}: {}", shown.unset.unwrap_or("not set")),
     };
     writeln!(f, "{line:<44}  # {}", shown.origin)

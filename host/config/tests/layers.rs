@@ -111,7 +111,7 @@ fn every_key_of_a_module_is_read() {
         );
         let unset = Module::ALL
             .iter()
-            .filter(|other| module.given(other.key).is_none())
+            .filter(|other| module.origin_of(other.key).is_none())
             .count();
         assert!(
             unset >= Module::ALL.len() - 3,
@@ -151,7 +151,7 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
     }
     for setting in Module::ALL {
         assert!(
-            all.modules[0].given(setting.key).is_some(),
+            all.modules[0].origin_of(setting.key).is_some(),
             "{} is not in the example",
             setting.key
         );
@@ -160,7 +160,7 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
         let of_some = all
             .sinks
             .iter()
-            .find(|sink| sink.given(setting.key).is_some());
+            .find(|sink| sink.origin_of(setting.key).is_some());
         let sink = of_some.unwrap_or_else(|| panic!("{} is not in the example", setting.key));
         assert_ne!(
             setting.value(&sink.settings),
@@ -229,14 +229,14 @@ fn each_layer_overrides_those_before_it() {
         .push(("PEAL_SERVER_MAX_OUTBOX_MESSAGES".into(), "12".into()));
     assert_eq!(cache(&sources), (2, "PEAL_EVENTS_RING_SIZE".to_owned()));
     sources
-        .given
+        .overrides
         .push(SettingOverride::set("events.ring_size=3").unwrap());
     assert_eq!(cache(&sources), (3, "--set events.ring_size".to_owned()));
     sources
-        .given
+        .overrides
         .push(SettingOverride::set(" events.ring_size = 4 ").unwrap());
     assert_eq!(cache(&sources).0, 4, "the later one counts");
-    sources.given.push(SettingOverride::option(
+    sources.overrides.push(SettingOverride::option(
         "--on-abort",
         "run.on_abort",
         "terminate".to_owned(),

@@ -493,7 +493,7 @@ fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
         .environment
         .push(("PEAL_RUN_ON_ABORT".into(), "explode".into()));
     sources
-        .given
+        .overrides
         .push(peal_config::SettingOverride::set("log.onec=true").unwrap());
     let problems = sources.load().unwrap_err().0;
     assert_eq!(problems.len(), 7, "{problems:#?}");
@@ -525,6 +525,24 @@ fn invalid_toml_is_refused_with_its_position() {
         .load()
         .unwrap_err();
     assert!(long[0].contains("bytes, 4194304 are allowed"), "{long:#?}");
+}
+
+#[test]
+fn module_behind_the_last_reported_problem_is_flawed() {
+    let many = "unknown = 1\n";
+    let text: String = (0..100).map(|at| format!("a{at}{many}")).collect();
+    let site = support::Site::new(&format!(
+        "{text}[[module]]\nname = \"flawed\"\npath = 5\n[[module]]\nname = \"sound\"\npath = \"sound.wasm\"\n"
+    ));
+    let check = site.sources().check();
+    assert_eq!(check.problems.len(), 100);
+    let flawed: Vec<(&str, bool)> = check
+        .resolved
+        .modules
+        .iter()
+        .map(|module| (module.settings.name.as_str(), module.is_flawed()))
+        .collect();
+    assert_eq!(flawed, [("flawed", true), ("sound", false)]);
 }
 
 #[test]

@@ -91,6 +91,7 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWIPC,
     libc::CLONE_NEWUTS,
     libc::CLONE_NEWCGROUP,
+    // Not `CLONE_NEWTIME`: `clone` takes its bit for a part of the signal number.
 ];
 
 /// Rules of a filter: system calls, each refused always (without rules) or for certain arguments.
@@ -109,6 +110,7 @@ pub(crate) fn refuse() -> Result<EnforcementLevel, ConfinementError> {
         .map(other)
         .collect::<Result<_, _>>()
         .map_err(Error::from)?;
+    // The conditions of one rule hold together: the family is none of those that are allowed.
     refused.insert(
         libc::SYS_socket,
         vec![SeccompRule::new(other).map_err(Error::from)?],
@@ -126,6 +128,7 @@ pub(crate) fn refuse() -> Result<EnforcementLevel, ConfinementError> {
     // The flags of `clone3` are in memory, which a filter cannot read. On `ENOSYS` callers fall
     // back to `clone`.
     let unknown = SystemCallRules::from([(libc::SYS_clone3, Vec::new())]);
+    // A filter has one error number, so there are two filters.
     if apply(unknown, libc::ENOSYS, arch)? == EnforcementLevel::Missing {
         return Ok(EnforcementLevel::Missing);
     }

@@ -23,6 +23,8 @@ pub(crate) fn confine(
     let writing = AccessFs::from_all(KNOWN) & !never;
     let removing = AccessFs::ReadDir | AccessFs::RemoveFile | AccessFs::RemoveDir;
     let rules = Ruleset::default()
+        // What is handled here and allowed by no rule below is refused. The crate leaves out rights
+        // that the kernel does not know.
         .handle_access(AccessFs::from_all(KNOWN))?
         .handle_access(AccessNet::ConnectTcp)?
         .create()?;
@@ -58,6 +60,7 @@ fn allow(
     let access = if path.is_dir() {
         access
     } else {
+        // The kernel refuses a rule for a file that has rights of directories.
         access & AccessFs::from_file(KNOWN)
     };
     Ok(rules.add_rule(PathBeneath::new(place, access))?)

@@ -63,6 +63,7 @@ impl Confinement {
             remove,
             connect,
         } = self;
+        // `is_below` compares canonical paths, so the roots have to be canonical as well.
         let read: BTreeSet<PathBuf> = read
             .iter()
             .filter_map(|path| path.canonicalize().ok())

@@ -28,11 +28,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (read, write, other) = (
-        dir.path().join("read"),
-        dir.path().join("write"),
-        dir.path().join("other"),
-    );
+    let read = dir.path().join("read");
+    let write = dir.path().join("write");
+    let other = dir.path().join("other");
     let remove = dir.path().join("remove");
     for dir in [&read, &write, &remove, &other] {
         fs::create_dir(dir).unwrap();
@@ -41,10 +39,8 @@ fn main() -> ExitCode {
     symlink(&other, read.join("out")).unwrap();
     let open = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let shut = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let (open_port, shut_port) = (
-        open.local_addr().unwrap().port(),
-        shut.local_addr().unwrap().port(),
-    );
+    let open_port = open.local_addr().unwrap().port();
+    let shut_port = shut.local_addr().unwrap().port();
 
     late();
     // Before it, all of that can be done.

@@ -33,6 +33,7 @@ impl Assemblages {
                 others.extend(members.iter().cloned());
             }
         }
+        // A proc that is left alone is connected with no other.
         self.0.retain(|_, members| members.len() > 1);
         others
     }

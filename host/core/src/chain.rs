@@ -90,6 +90,7 @@ impl<H> ChainRun<H> {
         match self.waiting.pop_front() {
             Some(member) => NextHandler::Call(PendingHandler { run: self, member }),
             None => NextHandler::Done(ChainEnd {
+                // At the end no call is under way, so the results are mostly moved and not copied.
                 steps: Arc::unwrap_or_clone(self.steps),
                 spent: self.spent,
             }),
@@ -112,6 +113,8 @@ impl<H> PendingHandler<H> {
         let mut event = (*self.run.event).clone();
         event
             .infos
+            // The object belongs to the registration. An object that the source put into the event
+            // must not reach the handler in its place.
             .retain(|info| info.key != key::PMIX_EVENT_RETURN_OBJECT);
         event
             .infos
@@ -131,6 +134,7 @@ impl<H> PendingHandler<H> {
 
     /// Continues as if the handler did not exist.
     pub fn pass_over(self) -> ChainRun<H> {
+        // A one-shot registration is not spent, since its handler was not called.
         self.run
     }
 
@@ -145,6 +149,7 @@ impl<H> PendingHandler<H> {
             run.spent.push(member.id);
         }
         let name = member.registration.name.clone();
+        // Copies the results only if an earlier call still holds them.
         Arc::make_mut(&mut run.steps).push(ChainResult {
             name,
             status: outcome.status,

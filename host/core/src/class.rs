@@ -1,5 +1,5 @@
 //! The two event classes, and filters for them.
-use crate::audience::EventTargets;
+use crate::event_targets::EventTargets;
 use peal_model::{Event, Info, Infos, Range, Status, Value, key};
 
 /// The class of an event (RFC 0002, "PMIx Event Notification").
@@ -43,10 +43,8 @@ impl ClassFilter {
     /// handlers of `peal-client` and for hosted handlers (RFC 0002).
     pub fn of(directives: &[Info], default: ClassFilter) -> ClassFilter {
         let given = |key| directives.value_of(key).and_then(Value::as_bool);
-        let (job, environment) = (
-            given(key::PMIX_EVENT_JOB_LEVEL),
-            given(key::PMIX_EVENT_ENVIRO_LEVEL),
-        );
+        let job = given(key::PMIX_EVENT_JOB_LEVEL);
+        let environment = given(key::PMIX_EVENT_ENVIRO_LEVEL);
         if job.is_none() && environment.is_none() {
             return default;
         }
@@ -89,13 +87,13 @@ impl ClassFilter {
 pub(crate) struct EventSummary {
     pub(crate) code: Status,
     pub(crate) class: Class,
-    pub(crate) marking: Marking,
-    pub(crate) affects: Affects,
+    pub(crate) marking: DefaultDelivery,
+    pub(crate) affects: AffectedProcs,
 }
 
 /// The marking of an event for default registrations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Marking {
+pub(crate) enum DefaultDelivery {
     /// Default registrations receive the event.
     Ordinary,
     /// Default registrations do not receive the event (`PMIX_EVENT_NON_DEFAULT`).
@@ -104,7 +102,7 @@ pub(crate) enum Marking {
 
 /// The procs that an event affects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Affects {
+pub(crate) enum AffectedProcs {
     /// The event names no affected procs, so it may affect any.
     Anybody,
     /// The event names the affected procs.
@@ -115,17 +113,18 @@ impl EventSummary {
     /// Returns the summary of an event with these targets.
     pub(crate) fn of(event: &Event, aim: &EventTargets) -> EventSummary {
         let marking = if event.is_non_default() {
-            Marking::NonDefault
+            DefaultDelivery::NonDefault
         } else {
-            Marking::Ordinary
+            DefaultDelivery::Ordinary
         };
         let affects = if aim.names_affected() {
-            Affects::Named
+            AffectedProcs::Named
         } else {
-            Affects::Anybody
+            AffectedProcs::Anybody
         };
         let class = match event.range {
             Range::Namespace => Class::JobSpecific,
+            // An event that names procs concerns these, whatever its range.
             _ if aim.names_affected() || aim.names_targets() => Class::JobSpecific,
             _ => Class::Environment,
         };
@@ -146,7 +145,8 @@ mod tests {
     #[test]
     fn every_pair_of_words_means_one_thing() {
         use ClassFilter::{Both, Environment, JobSpecific, Neither};
-        let (no, yes) = (Some(Value::Bool(false)), Some(Value::Bool(true)));
+        let no = Some(Value::Bool(false));
+        let yes = Some(Value::Bool(true));
         let odd = Some(Value::Pointer);
         for (job, environment, wanted) in [
             (&None, &None, None),

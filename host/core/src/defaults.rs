@@ -1,7 +1,7 @@
-//! Decisions where no policy decides: one built-in rule per hook.
+//! Decisions where no policy decides: the default of each hook, and its built-in rule.
 use peal_model::{
-    ConnectionKind, Hook, Info, Infos, PolicyRequest, PolicySubject, Proc, Status, TargetProc,
-    UserIdentity, Value, code, key,
+    BuiltInRule, ConnectionKind, Hook, Info, PolicyRequest, Proc, Status, TargetProc, UserIdentity,
+    Value, code, key,
 };
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -51,71 +51,17 @@ pub struct RuleRequest<'a> {
     pub server: UserIdentity,
     /// The procs that the request concerns.
     pub targets: &'a [TargetProc],
-    /// The subject of the request.
-    pub what: RuleSubject<'a>,
-}
-
-/// The subject of a request, with the data that its rule needs beside the requester and the
-/// targets.
-#[derive(Clone, Copy, Debug)]
-pub enum RuleSubject<'a> {
-    /// Connecting. The target is the proc itself, or the jobs of a tool's user.
-    Connection(ConnectionKind),
-    /// Raising an event, possibly in the name of another source (`PMIX_EVENT_PROXY`).
-    Event {
-        /// The claimed source.
-        claimed: Option<&'a Value>,
-    },
-    /// Registering for events. Raising and delivery are decided for each event.
-    Registration,
-    /// Writing to log channels.
-    Log,
-    /// Provisioning nodes.
-    Provision,
-    /// Forming a group, inviting procs or accepting an invitation.
-    Group,
-    /// Spawning a job.
-    Spawn {
-        /// The directives of its applications.
-        infos: &'a [Info],
-        /// The directives of the job.
-        directives: &'a [Info],
-    },
-    /// Controlling, monitoring or querying other procs, or acting as a user.
-    Others {
-        /// The hook.
-        hook: Hook,
-        /// The users that the request names.
-        users: &'a [u32],
-    },
+    /// The hook, for messages.
+    pub hook: Hook,
+    /// The built-in rule, with the data that it needs beside the requester and the targets.
+    pub rule: BuiltInRule<'a>,
 }
 
 impl<'a> RuleRequest<'a> {
     /// Returns the rule's view of a policy request.
     pub fn of(request: &'a PolicyRequest) -> RuleRequest<'a> {
-        let what = match request.matter {
-            PolicySubject::Connection(kind) => RuleSubject::Connection(kind),
-            PolicySubject::Event { .. } => RuleSubject::Event {
-                claimed: request.infos.value_of(key::PMIX_EVENT_PROXY),
-            },
-            PolicySubject::Registration => RuleSubject::Registration,
-            PolicySubject::JobControl => RuleSubject::Others {
-                hook: Hook::JobControl,
-                users: &[],
-            },
-            PolicySubject::Monitor => RuleSubject::Others {
-                hook: Hook::Monitor,
-                users: &[],
-            },
-            PolicySubject::Provision => RuleSubject::Provision,
-            PolicySubject::Log => RuleSubject::Log,
-            PolicySubject::Group(_) => RuleSubject::Group,
-            PolicySubject::Spawn => RuleSubject::Spawn {
-                infos: &request.infos,
-                directives: &request.directives,
-            },
-        };
         let PolicyRequest {
+            subject,
             requester,
             identity,
             server,
@@ -127,22 +73,8 @@ impl<'a> RuleRequest<'a> {
             identity: *identity,
             server: *server,
             targets,
-            what,
-        }
-    }
-}
-
-impl RuleSubject<'_> {
-    /// Returns the hook whose rule applies.
-    pub fn hook(&self) -> Hook {
-        match self {
-            RuleSubject::Connection(_) => Hook::Connection,
-            RuleSubject::Event { .. } | RuleSubject::Registration => Hook::Event,
-            RuleSubject::Log => Hook::Log,
-            RuleSubject::Provision => Hook::Provision,
-            RuleSubject::Group => Hook::Group,
-            RuleSubject::Spawn { .. } => Hook::Spawn,
-            RuleSubject::Others { hook, .. } => *hook,
+            hook: subject.hook(),
+            rule: subject.rule(),
         }
     }
 }
@@ -176,10 +108,10 @@ pub enum RuleDenial {
         named: u32,
     },
     /// The requester's user is unknown.
-    #[error("nobody knows whose {} is", name(.0.as_ref()))]
+    #[error("user of {} is unknown: the kernel reports no owner of its connection", name(.0.as_ref()))]
     Nobody(Option<Proc>),
     /// The event claims another source.
-    #[error("{} claims that another was the source of its event", name(.0.as_ref()))]
+    #[error("{} names another proc as the source of its event (PMIX_EVENT_PROXY)", name(.0.as_ref()))]
     ForeignSource(Option<Proc>),
     /// A tool belongs to a user without jobs here.
     #[error("a tool of user {uid}, which has no job here; the server runs as user {server}")]
@@ -215,41 +147,36 @@ impl RuleDenial {
 /// Decides a request by a hook's default.
 pub fn decide(default: HookDefault, case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     match default {
-        // A default of `deny` restricts raising events, not receiving those of the resource
-        // manager.
-        _ if matches!(case.what, RuleSubject::Registration) => Ok(()),
+        // A default of `deny` restricts the raising of events, not the receiving.
+        _ if case.rule == BuiltInRule::GrantAlways => Ok(()),
         HookDefault::Grant => Ok(()),
-        HookDefault::Deny => Err(RuleDenial::Configured(case.what.hook())),
+        HookDefault::Deny => Err(RuleDenial::Configured(case.hook)),
         HookDefault::BuiltIn => built_in(case),
     }
 }
 
 fn built_in(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
-    match case.what {
-        RuleSubject::Connection(ConnectionKind::Client) => own_only(case, &[]),
-        RuleSubject::Connection(ConnectionKind::Tool) => tool(case),
-        RuleSubject::Event { claimed } => own_event(case, claimed),
-        // The admin lists the log channels that exist, and a request cannot name others.
-        RuleSubject::Log | RuleSubject::Registration => Ok(()),
-        RuleSubject::Provision => Err(RuleDenial::NoProvisioner),
+    match case.rule {
+        BuiltInRule::Grant | BuiltInRule::GrantAlways => Ok(()),
+        BuiltInRule::PolicyOnly => Err(RuleDenial::NoProvisioner),
+        BuiltInRule::OwnConnection(ConnectionKind::Client) => own_only(case, &[]),
+        BuiltInRule::OwnConnection(ConnectionKind::Tool) => tool(case),
+        BuiltInRule::OwnSource { claimed } => own_event(case, claimed),
         // Only requests of the site's own modules have no requester.
-        RuleSubject::Others { .. }
+        BuiltInRule::OwnTargets { .. } | BuiltInRule::OwnTargetsOrRoot
             if case.requester.is_none() && case.identity == Some(case.server) =>
         {
             Ok(())
         }
         // The kernel shows root the processes of all users, and so does the server.
-        RuleSubject::Others {
-            hook: Hook::Query, ..
-        } if case.identity.is_some_and(|identity| identity.uid == 0) => known_only(case),
-        RuleSubject::Others { users, .. } => own_only(case, users),
-        RuleSubject::Group => own_as_far_as_known(case),
-        RuleSubject::Spawn { infos, directives } => {
-            let users: Vec<u32> = directives
-                .iter()
-                .chain(infos)
-                .filter_map(user_named)
-                .collect();
+        BuiltInRule::OwnTargetsOrRoot if case.identity.is_some_and(|user| user.uid == 0) => {
+            known_only(case)
+        }
+        BuiltInRule::OwnTargetsOrRoot => own_only(case, &[]),
+        BuiltInRule::OwnTargets { users } => own_only(case, users),
+        BuiltInRule::NoForeignTargets => none_foreign(case, uid_of(case)?),
+        BuiltInRule::OwnUserIds { infos } => {
+            let users: Vec<u32> = infos.into_iter().flatten().filter_map(user_named).collect();
             own_only(case, &users)
         }
     }
@@ -268,15 +195,10 @@ fn own_event(case: &RuleRequest<'_>, claimed: Option<&Value>) -> Result<(), Rule
     }
 }
 
-/// Applies `own_only` to procs whose jobs are known. Unknown ones may be on other servers. A proc
-/// of another user cannot take part there, because each user has a name space of groups.
-fn own_as_far_as_known(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
-    none_foreign(case, uid_of(case)?)
-}
-
 /// Grants if all targets and named users belong to the requester's user.
 fn own_only(case: &RuleRequest<'_>, users: &[u32]) -> Result<(), RuleDenial> {
     let uid = uid_of(case)?;
+    // Procs without a known owner pass `none_foreign`, so unknown ones are refused first.
     known_only(case)?;
     none_foreign(case, uid)?;
     match users.iter().find(|user| **user != uid) {
@@ -333,6 +255,7 @@ fn tool(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
         .ok_or_else(|| RuleDenial::Nobody(case.requester.cloned()))?
         .uid;
     let owns = |target: &TargetProc| target.owner.is_some_and(|owner| owner.uid == uid);
+    // Of no targets at all, `all` alone would say that the tool owns them.
     let owns_all = !case.targets.is_empty() && case.targets.iter().all(owns);
     if uid == 0 || uid == case.server.uid || owns_all {
         Ok(())

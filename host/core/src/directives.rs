@@ -2,8 +2,8 @@
 //! calls take. Values whose type differs from the Standard's are converted by `peal_model`
 //! ([`peal_model::Value::as_u64`] and similar functions).
 use crate::{
-    audience::ProcSet,
     class::ClassFilter,
+    event_targets::ProcSet,
     registration::{
         ChainPlacement, EventCodes, HandlerRegistration, Lifetime, RegistrationError, SourceFilter,
     },
@@ -27,6 +27,8 @@ impl HandlerRegistration {
             EventCodes::of(codes),
         );
         let mut chosen: Option<(&'static str, ChainPlacement)> = None;
+        // All placements are read before one is taken, so that two of them are an error and neither
+        // wins.
         for (key, place) in [
             (key::PMIX_EVENT_HDLR_FIRST, ChainPlacement::First),
             (key::PMIX_EVENT_HDLR_LAST, ChainPlacement::Last),
@@ -75,6 +77,8 @@ impl HandlerRegistration {
                     .extend(value.as_procs().ok_or_else(|| bad_procs(key))?);
             }
         }
+        // `ClassFilter::of` takes values of other types as absent. A registration that has one is
+        // refused.
         for key in [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL] {
             flag(directives, key)?;
         }
@@ -117,10 +121,11 @@ fn sources(
         None => Range::Undef,
         Some(value) => value.as_range().ok_or(RegistrationError::BadDirective {
             key: key::PMIX_RANGE.0,
-            wanted: "PMIX_DATA_RANGE",
+            expected: "PMIX_DATA_RANGE",
         })?,
     };
     let of = |pattern: &dyn Fn(&Proc) -> Proc| {
+        // The site's handlers belong to no job, to which such a range could refer.
         let registrant = registrant.ok_or(RegistrationError::NobodysRange { range })?;
         Ok(SourceFilter::These(ProcSet::of(vec![pattern(registrant)])))
     };
@@ -142,7 +147,7 @@ fn sources(
 fn bad_procs(key: KeyName) -> RegistrationError {
     RegistrationError::BadDirective {
         key: key.0,
-        wanted: "PMIX_PROC or an array of them",
+        expected: "PMIX_PROC or an array of them",
     }
 }
 
@@ -152,6 +157,7 @@ fn choose(
     place: ChainPlacement,
 ) -> Result<(), RegistrationError> {
     match chosen {
+        // A handler has one position, so two directives contradict each other.
         Some((first, _)) => Err(RegistrationError::TwoPlaces {
             first,
             second: key.0,
@@ -168,7 +174,7 @@ fn flag(directives: &[Info], key: KeyName) -> Result<bool, RegistrationError> {
         None => Ok(false),
         Some(value) => value.as_bool().ok_or(RegistrationError::BadDirective {
             key: key.0,
-            wanted: "PMIX_BOOL",
+            expected: "PMIX_BOOL",
         }),
     }
 }
@@ -181,7 +187,7 @@ fn text(directives: &[Info], key: KeyName) -> Result<Option<&str>, RegistrationE
             .map(Some)
             .ok_or(RegistrationError::BadDirective {
                 key: key.0,
-                wanted: "PMIX_STRING",
+                expected: "PMIX_STRING",
             }),
     }
 }

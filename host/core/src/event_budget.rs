@@ -12,26 +12,30 @@ pub struct Share {
     /// The number of raised events that are accepted. Further ones are refused.
     pub number: usize,
     /// The budget of each accepted event.
-    pub each: EventBudget,
+    pub per_event: EventBudget,
 }
 
 impl EventBudget {
-    /// Takes the share of an owner whose handlers raise this many events. It is at most half of
-    /// what is left, so that the owners after it get a share, too.
+    /// Takes the share of an owner whose handlers raise this many events. It is half of what is
+    /// left, rounded up, so that the owners after it get a share, too.
     pub fn share(&mut self, wanted: usize) -> Share {
         let rest = self.0 / 2;
+        // Rounded up, so that a budget of one still allows one event.
         let mine = self.0 - rest;
         let number = u32::try_from(wanted).unwrap_or(u32::MAX).min(mine);
+        // Nothing is taken from the budget, and the division below needs at least one event.
         if number == 0 {
             return Share {
                 number: 0,
-                each: EventBudget(0),
+                per_event: EventBudget(0),
             };
         }
         self.0 = rest;
         Share {
             number: number as usize,
-            each: EventBudget((mine - number) / number),
+            // Each accepted event takes one unit of the share, and the rest is divided among them.
+            // The division rounds down, so together they never exceed the share.
+            per_event: EventBudget((mine - number) / number),
         }
     }
 }
@@ -46,7 +50,7 @@ mod tests {
         let shares: Vec<Share> = (0..owners).map(|_| allowance.share(wanted)).collect();
         let raised = shares.iter().filter(|share| share.number > 0);
         raised
-            .map(|share| share.number * (1 + all_that_follows(share.each, owners, wanted)))
+            .map(|share| share.number * (1 + all_that_follows(share.per_event, owners, wanted)))
             .sum()
     }
 
@@ -54,7 +58,11 @@ mod tests {
     fn a_handler_that_answers_its_own_event_comes_to_an_end() {
         let mut allowance = EventBudget(256);
         let mut row = 0;
-        while let Share { number: 1, each } = allowance.share(1) {
+        while let Share {
+            number: 1,
+            per_event: each,
+        } = allowance.share(1)
+        {
             (allowance, row) = (each, row + 1);
         }
         assert_eq!(row, 8);
@@ -69,7 +77,7 @@ mod tests {
             allowance.share(100),
             Share {
                 number: 5,
-                each: EventBudget(0)
+                per_event: EventBudget(0)
             }
         );
         assert_eq!(allowance, EventBudget(4));

@@ -156,6 +156,7 @@ impl Fences {
         let awaits = |fence: &&Fence| {
             fence.missing.contains(proc) && fence.purpose == purpose && fence.procs == *procs
         };
+        // Ids increase, so the oldest of several fences is found first.
         self.open.values().find(awaits).map(|fence| fence.id)
     }
 
@@ -166,9 +167,12 @@ impl Fences {
             expected,
             attendance,
         } = participants;
+        // Never reused: a result may still come for a fence that has ended.
         self.next += 1;
         let id = FenceId(self.next);
-        let (arrived, waiting, collect) = (BTreeSet::new(), Vec::new(), Collect::Nothing);
+        let arrived = BTreeSet::new();
+        let waiting = Vec::new();
+        let collect = Collect::Nothing;
         let missing = expected;
         let fence = Fence {
             id,
@@ -200,9 +204,11 @@ impl Fences {
         fence.missing.remove(&arrival.proc);
         fence.arrived.insert(arrival.proc);
         fence.waiting.push(arrival.request);
+        // Participants may differ here. One that needs the values is enough.
         if arrival.collect == Collect::Data {
             fence.collect = Collect::Data;
         }
+        // A timeout ends the fence for all participants, so the earliest one counts.
         let deadline = [fence.deadline, arrival.deadline]
             .into_iter()
             .flatten()
@@ -236,6 +242,7 @@ impl Fences {
             .values_mut()
             .filter(|fence| concerned(fence.purpose))
         {
+            // A proc that arrived before its end has contributed, so that fence is not partial.
             if fence.missing.remove(proc) {
                 fence.attendance = Completeness::Partial;
                 complete.extend(fence.complete());
@@ -247,6 +254,7 @@ impl Fences {
     /// Removes a fence that is complete on all servers.
     pub(crate) fn finish(&mut self, id: FenceId) -> Option<CompletedFence> {
         let fence = self.open.remove(&id)?;
+        // Without this, `deadline` would go on returning the time of a fence that is gone.
         fence
             .deadline
             .into_iter()
@@ -278,6 +286,7 @@ impl Fences {
 
     /// Removes the connects that an ended proc takes part in. Returns the waiting requests.
     pub(crate) fn unconnectable(&mut self, proc: &Proc) -> Vec<RequestId> {
+        // Arrived procs count, too: the others would be connected with a proc that has ended.
         let has_part =
             |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
         let connects = self
@@ -298,6 +307,8 @@ impl Fences {
             .filter(|fence| !fence.waiting.is_empty())
         {
             fence.waiting.retain(|request| request.peer != peer);
+            // A fence that misses no proc is being gathered. It stays, because the values of other
+            // servers are stored only for a fence that exists.
             if fence.waiting.is_empty() && !fence.missing.is_empty() {
                 deserted.push(fence.id);
             }
@@ -333,6 +344,7 @@ impl Fences {
 
     /// Removes the fences that are past their deadline. Returns the waiting requests.
     pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
+        // The sorted deadlines spare a look at every fence at each tick.
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
         }

@@ -139,6 +139,7 @@ impl TrackedJob {
             *match life {
                 ProcPhase::Expected => &mut census.expected,
                 ProcPhase::Connected(_) => &mut census.connected,
+                // A terminated proc has finalized before.
                 ProcPhase::Finalized | ProcPhase::Terminated => &mut census.finalized,
                 ProcPhase::Lost => &mut census.lost,
             } += 1;
@@ -149,6 +150,7 @@ impl TrackedJob {
     /// Records that a rank was started as a process, for the first time or again.
     pub(crate) fn started(&mut self, rank: Rank, pid: u32) {
         let starts = self.starts.entry(rank).or_default();
+        // `PMIX_REINCARNATION` is the number of restarts, which is 0 at the first start.
         let before = std::mem::replace(starts, starts.saturating_add(1));
         self.set_value(rank, key::PMIX_REINCARNATION, Some(Value::Uint32(before)));
         self.set_value(rank, key::PMIX_PROC_PID, Some(Value::Pid(pid)));
@@ -162,11 +164,13 @@ impl TrackedJob {
             key::PMIX_JOB_CTRL_RESTART,
             checkpoint.map(Value::string),
         );
+        // The old process is about to end, and the new one has no pid yet.
         self.set_value(rank, key::PMIX_PROC_PID, None);
     }
 
     /// Adds a process set to the data of a rank.
     pub(crate) fn joins_set(&mut self, rank: Rank, name: &Text) {
+        // A key has one value, so the new one must hold all names.
         let known = match self.value(rank, key::PMIX_PSET_NAMES) {
             Some(Value::DataArray(names)) => names.items().to_vec(),
             _ => Vec::new(),
@@ -192,6 +196,7 @@ impl TrackedJob {
 
     /// Sets or removes a value in the data of a rank.
     pub(crate) fn set_value(&mut self, rank: Rank, key: KeyName, value: Option<Value>) {
+        // Copies the job data only while a reply still holds them.
         for entry in &mut Arc::make_mut(&mut self.info).entries {
             if let JobEntry::Rank(of, kvals) = entry
                 && *of == rank
@@ -264,6 +269,7 @@ fn kvals_of<'a>(info: &'a JobInfo, proc: &Proc) -> impl Iterator<Item = &'a Kval
     let rank = proc.rank;
     info.entries.iter().flat_map(move |entry| match entry {
         JobEntry::Rank(of, kvals) if *of == rank => kvals.as_slice(),
+        // Special ranks such as the wildcard name no single proc, so they mean the job itself.
         JobEntry::Job(kval) if !rank.is_valid() => std::slice::from_ref(kval),
         _ => &[],
     })

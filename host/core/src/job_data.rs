@@ -6,11 +6,13 @@ use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Proc, R
 impl JobSpec {
     /// Returns the data that programs with libpmix and Open MPI need on one node.
     pub fn job_info(&self) -> JobInfo {
-        let (size, host) = (self.size(), self.hostname.as_str());
+        let size = self.size();
+        let host = self.hostname.as_str();
         let apps = u32::try_from(self.apps.len()).unwrap_or(u32::MAX);
         let mut entries = vec![
             job(key::PMIX_JOB_SIZE, Value::Uint32(size)),
             job(key::PMIX_UNIV_SIZE, Value::Uint32(self.slots.max(size))),
+            // Open MPI 4.1 needs the maximum and asks for it if it is absent.
             job(key::PMIX_MAX_PROCS, Value::Uint32(size)),
             job(key::PMIX_JOBID, Value::string(self.nspace.as_str())),
             job(key::PMIX_NUM_NODES, Value::Uint32(1)),
@@ -53,6 +55,8 @@ impl JobSpec {
                 key::PMIX_NODE_SIZE,
                 Value::Uint32(self.offset.saturating_add(self.size())),
             ),
+            // Without the list each rank of Open MPI 5 takes itself for the only one on its node,
+            // and uses no shared memory.
             Info::new(key::PMIX_LOCAL_PEERS, Value::string(&peers)),
             Info::new(key::PMIX_LOCAL_PROCS, Value::procs(procs)),
             Info::new(key::PMIX_LOCALLDR, Value::Rank(Rank(0))),
@@ -70,6 +74,7 @@ impl JobSpec {
 
     fn rank_values(&self, shared: &SharedRankData, place: &AppRanks<'_>, rank: Rank) -> Vec<Kval> {
         let in_all = self.offset.saturating_add(rank.0);
+        // The Standard has 16 bits for ranks on a node. Higher ones are not distinguished.
         let number = |number: u32| Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX));
         let own = [
             number(rank.0),
@@ -82,8 +87,10 @@ impl JobSpec {
             key: key.clone(),
             value,
         });
+        // The pid comes later. Without room for it the list of each rank would double.
         let mut kvals = Vec::with_capacity(own.len() + shared.common.len() + SAID_AT_START);
         kvals.extend(own);
+        // Clones share the texts of keys and values, so a rank costs little memory.
         kvals.extend_from_slice(&shared.common);
         kvals
     }
@@ -109,7 +116,7 @@ impl JobSpec {
                 leader,
                 app,
             };
-            leader += app.size;
+            leader = app.size.saturating_add(leader);
             place
         })
     }
@@ -136,6 +143,7 @@ impl SharedRankData {
             key::PMIX_GLOBAL_RANK,
         ];
         let common = [
+            // A rank without host name ends Open MPI 5 by a segmentation fault in MPI_Init.
             Kval::new(key::PMIX_HOSTNAME, Value::string(&spec.hostname)),
             Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
             Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0)),
@@ -160,7 +168,7 @@ struct AppRanks<'a> {
 
 impl<'a> AppRanks<'a> {
     fn ranks(self) -> impl Iterator<Item = (AppRanks<'a>, Rank)> {
-        (self.leader..self.leader + self.app.size).map(move |rank| (self, Rank(rank)))
+        (self.leader..self.leader.saturating_add(self.app.size)).map(move |rank| (self, Rank(rank)))
     }
 
     fn values(&self) -> Vec<Info> {
@@ -169,13 +177,14 @@ impl<'a> AppRanks<'a> {
             Info::new(key::PMIX_APP_SIZE, Value::Uint32(self.app.size)),
             Info::new(key::PMIX_APPLDR, Value::Rank(Rank(self.leader))),
         ];
-        let said = [
+        let texts = [
             (key::PMIX_APP_ARGV, &self.app.command),
             (key::PMIX_WDIR, &self.app.wdir),
         ];
         values.extend(
-            said.into_iter()
-                .filter_map(|(key, said)| Some(Info::new(key, Value::string(said.as_deref()?)))),
+            texts
+                .into_iter()
+                .filter_map(|(key, texts)| Some(Info::new(key, Value::string(texts.as_deref()?)))),
         );
         values
     }

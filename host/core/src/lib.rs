@@ -28,6 +28,7 @@ mod deadlines;
 pub mod defaults;
 mod directives;
 mod event_budget;
+mod event_targets;
 mod fence;
 pub mod group;
 pub mod job;

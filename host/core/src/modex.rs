@@ -43,7 +43,7 @@ impl Committed {
     }
 
     /// Returns all values that procs of this node may see.
-    fn seen(&self) -> impl Iterator<Item = Kval> {
+    fn visible_values(&self) -> impl Iterator<Item = Kval> {
         let remote = self
             .remote
             .kvals_beside(&self.local)
@@ -66,7 +66,7 @@ pub(crate) struct Modex {
     committed: BTreeMap<Proc, Committed>,
     /// Procs that are or were in a group with procs of this node.
     shared: BTreeSet<Proc>,
-    held: BTreeMap<Proc, Vec<PendingGet>>,
+    pending_gets: BTreeMap<Proc, Vec<PendingGet>>,
     /// Number of pending gets of each connection.
     held_by: BTreeMap<PeerId, usize>,
     deadlines: Deadlines,
@@ -83,12 +83,15 @@ pub(crate) struct PutShare {
 
 impl Modex {
     pub(crate) fn new(max_bytes: usize) -> Modex {
-        let (committed, held, held_by) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (shared, deadlines) = (BTreeSet::new(), Deadlines::default());
+        let committed = BTreeMap::new();
+        let pending_gets = BTreeMap::new();
+        let held_by = BTreeMap::new();
+        let shared = BTreeSet::new();
+        let deadlines = Deadlines::default();
         Modex {
             committed,
             shared,
-            held,
+            pending_gets,
             held_by,
             deadlines,
             max_bytes,
@@ -108,12 +111,11 @@ impl Modex {
         share: PutShare,
         commits: Vec<Commit>,
     ) -> Result<Vec<RequestId>, PutRefusal> {
-        let committed = self.committed.entry(proc.clone()).or_default();
-        if self.shared.contains(proc) {
-            committed.audience = PutVisibility::Group;
-        }
-        let (mut local, mut remote) = (PutValues::default(), PutValues::default());
+        let mut local = PutValues::default();
+        let mut remote = PutValues::default();
         for Commit { scope, kvals } in commits {
+            // A client sends values of global scope twice, as local and as remote ones. So only
+            // remote values are invisible on this node.
             let values = if scope == Scope::Remote {
                 &mut remote
             } else {
@@ -124,8 +126,11 @@ impl Modex {
                 .try_for_each(|kval| values.insert(kval))
                 .map_err(|_| PutRefusal::Qualified)?;
         }
-        let mut after = committed.bytes;
-        for (new, old) in [(&local, &committed.local), (&remote, &committed.remote)] {
+        // A refused commit must not leave an entry: the proc would count as one that has committed.
+        let none = Committed::default();
+        let before = self.committed.get(proc).unwrap_or(&none);
+        let mut after = before.bytes;
+        for (new, old) in [(&local, &before.local), (&remote, &before.remote)] {
             if !old.has_room_for(new) {
                 return Err(PutRefusal::Qualified);
             }
@@ -143,8 +148,14 @@ impl Modex {
             max_bytes: max,
         } = share;
         self.charged
-            .replace(uid, committed.bytes, after, max)
+            .replace(uid, before.bytes, after, max)
             .map_err(|OverShare| PutRefusal::User { uid, max })?;
+        // Nothing below can fail, so a commit is added as a whole or not at all.
+        let committed = self.committed.entry(proc.clone()).or_default();
+        if self.shared.contains(proc) {
+            // The proc may have joined a group before it committed anything.
+            committed.audience = PutVisibility::Group;
+        }
         committed.uid = uid;
         committed.local.extend(local);
         committed.remote.extend(remote);
@@ -155,6 +166,7 @@ impl Modex {
     /// Shows a proc's values for other nodes to procs of this node, because it is in a group with
     /// some. Returns the gets that are answered by that.
     pub(crate) fn share(&mut self, proc: &Proc) -> Vec<RequestId> {
+        // Shared before, and the gets were answered then.
         if !self.shared.insert(proc.clone()) {
             return Vec::new();
         }
@@ -174,8 +186,9 @@ impl Modex {
                 .as_ref()
                 .is_none_or(|sought| committed.shows(sought))
         };
+        // A get with the undefined rank takes the value of any proc of the job.
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
-        let taken = [proc, &anybody].map(|proc| take_held(&mut self.held, proc, answered));
+        let taken = [proc, &anybody].map(|proc| take_held(&mut self.pending_gets, proc, answered));
         taken
             .into_iter()
             .flat_map(|taken| self.release(taken))
@@ -192,13 +205,14 @@ impl Modex {
     /// The answer is cached.
     pub(crate) fn answer(&mut self, proc: &Proc, of_host: impl FnOnce() -> RankData) -> SharedData {
         let Some(committed) = self.committed.get_mut(proc) else {
+            // Without committed values there is no entry that could keep the answer.
             return of_host().into();
         };
         if let Some(answer) = &committed.answer {
             return answer.clone();
         }
         let mut all = of_host();
-        all.kvals.extend(committed.seen());
+        all.kvals.extend(committed.visible_values());
         committed.answer.insert(all.into()).clone()
     }
 
@@ -244,13 +258,17 @@ impl Modex {
         request: RequestId,
         deadline: MonotonicTime,
     ) {
+        // Counted, because a connection may have only so many (`max_pending_gets`).
         *self.held_by.entry(request.peer).or_default() += 1;
         self.deadlines.add(deadline);
-        self.held.entry(proc.clone()).or_default().push(PendingGet {
-            request,
-            sought,
-            deadline,
-        });
+        self.pending_gets
+            .entry(proc.clone())
+            .or_default()
+            .push(PendingGet {
+                request,
+                sought,
+                deadline,
+            });
     }
 
     /// Returns the number of pending gets of a connection.
@@ -260,14 +278,14 @@ impl Modex {
 
     /// Takes the gets that wait for a proc that will not put anything any more.
     pub(crate) fn give_up(&mut self, proc: &Proc) -> Vec<RequestId> {
-        let taken = take_held(&mut self.held, proc, |_| true);
+        let taken = take_held(&mut self.pending_gets, proc, |_| true);
         self.release(taken)
     }
 
     /// Takes the gets that wait for procs of a removed job.
     pub(crate) fn give_up_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
         let procs: Vec<Proc> = self
-            .held
+            .pending_gets
             .keys()
             .filter(|proc| proc.nspace == *nspace)
             .cloned()
@@ -277,6 +295,7 @@ impl Modex {
 
     /// Removes the gets of a closed connection.
     pub(crate) fn forget(&mut self, peer: PeerId) {
+        // The count spares a search among the gets of all connections.
         if self.held_by(peer) > 0 {
             self.take_all(|held| held.request.peer == peer);
         }
@@ -291,10 +310,10 @@ impl Modex {
     }
 
     fn take_all(&mut self, taken: impl Fn(&PendingGet) -> bool + Copy) -> Vec<RequestId> {
-        let procs: Vec<Proc> = self.held.keys().cloned().collect();
+        let procs: Vec<Proc> = self.pending_gets.keys().cloned().collect();
         let taken = procs
             .iter()
-            .flat_map(|proc| take_held(&mut self.held, proc, taken))
+            .flat_map(|proc| take_held(&mut self.pending_gets, proc, taken))
             .collect();
         self.release(taken)
     }

@@ -4,9 +4,9 @@
 //! multi-code and default registrations; then LAST. Inside a category: FIRST_IN_CATEGORY, the list,
 //! LAST_IN_CATEGORY.
 use crate::{
-    audience::EventTargets,
     chain::{ChainMember, ChainRun},
     class::EventSummary,
+    event_targets::EventTargets,
     registration::{
         Category, ChainPlacement, HandlerRegistration, Mode, RegistrationError, RegistrationId,
     },
@@ -37,6 +37,7 @@ impl<H> Slot<H> {
         place: &'static str,
         entry: RegistrationEntry<H>,
     ) -> Result<(), RegistrationError> {
+        // Shadow handlers occupy no position, so any number of them fits beside an active one.
         let takes_part = |entry: &&RegistrationEntry<H>| entry.registration.mode == Mode::Active;
         if let (Some(holder), true) = (self.0.iter().find(takes_part), takes_part(&&entry)) {
             return Err(RegistrationError::Taken {
@@ -84,6 +85,7 @@ impl<H> Bucket<H> {
     }
 
     fn insert_at(&mut self, at: usize, entry: RegistrationEntry<H>) {
+        // The end of the list is given as the largest index.
         self.list.insert(at.min(self.list.len()), entry);
     }
 
@@ -111,6 +113,7 @@ impl<H> Bucket<H> {
             return Some(if offset == 0 {
                 Err(beyond("FIRST_IN_CATEGORY"))
             } else {
+                // The list begins right after the first handler of the category.
                 Ok(0)
             });
         }
@@ -144,7 +147,9 @@ pub struct Registrations<H> {
 
 impl<H> Default for Registrations<H> {
     fn default() -> Self {
-        let (single, multi, default) = (Bucket::default(), Bucket::default(), Bucket::default());
+        let single = Bucket::default();
+        let multi = Bucket::default();
+        let default = Bucket::default();
         Registrations {
             first: Slot::default(),
             single,
@@ -182,6 +187,7 @@ impl<H> Registrations<H> {
             registration: Arc::new(registration),
             handler,
         })?;
+        // Only now: a refused registration takes no identifier.
         self.next += 1;
         Ok(id)
     }
@@ -287,6 +293,7 @@ impl<H> Registrations<H> {
         if let Some(found) = self.bucket(ours).beside(name, offset) {
             return found;
         }
+        // These two positions are outside of all categories, and nothing goes beyond them.
         for (slot, place) in [(&self.first, "FIRST"), (&self.last, "LAST")] {
             if slot.has(name) {
                 return Err(RegistrationError::Beyond {
@@ -295,12 +302,13 @@ impl<H> Registrations<H> {
                 });
             }
         }
+        // Other categories are searched only to name the obstacle in the error.
         let elsewhere = |category: &Category| self.bucket(*category).beside(name, offset).is_some();
         match Category::ALL.into_iter().find(elsewhere) {
             Some(theirs) => Err(RegistrationError::OtherCategory {
                 name: name.to_owned(),
-                theirs,
-                ours,
+                existing: theirs,
+                requested: ours,
             }),
             None => Err(RegistrationError::NoSuchName {
                 name: name.to_owned(),
@@ -312,6 +320,7 @@ impl<H> Registrations<H> {
 impl<H: Clone> Registrations<H> {
     /// Returns the run of an event through the handlers that it matches.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
+        // Computed once for all registrations, because an event may name thousands of procs.
         let aim = EventTargets::of(&event);
         let head = EventSummary::of(&event, &aim);
         let met = self

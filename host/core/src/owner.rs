@@ -35,6 +35,7 @@ impl Owner {
     ) -> bool {
         match self {
             Owner::Site => true,
+            // Events about jobs of other users are hidden, even if the scope includes the user.
             Owner::User(uid) => {
                 reach.includes(Some(*uid))
                     && jobs
@@ -67,8 +68,11 @@ mod tests {
 
     #[test]
     fn site_comes_first_and_tenants_see_own_entries_only() {
-        let (mine, other) = (Nspace::new("mine").unwrap(), Nspace::new("other").unwrap());
-        let (site, user, job) = (Owner::Site, Owner::User(7), Owner::Namespace(mine.clone()));
+        let mine = Nspace::new("mine").unwrap();
+        let other = Nspace::new("other").unwrap();
+        let site = Owner::Site;
+        let user = Owner::User(7);
+        let job = Owner::Namespace(mine.clone());
         assert!(site < user && user < job);
         let jobs = [(mine.clone(), 7), (other.clone(), 8)];
         let reaches = |owner: &Owner, event: &Event, reach| {

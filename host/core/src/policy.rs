@@ -6,8 +6,8 @@ use crate::{
     registration::{ChainPlacement, EventCodes, HandlerRegistration, Mode, RegistrationError},
 };
 use peal_model::{
-    Amendment, ChainResult, GroupOperationKind, Info, KeyName, PolicyOutcome, PolicyRequest,
-    PolicySubject, Range, Status, Value, code,
+    Amendment, ChainResult, Info, KeyName, PolicyOutcome, PolicyRequest, PolicySubject, Range,
+    Status, Value, code,
 };
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -75,23 +75,27 @@ pub enum Verdict {
         answer: Vec<Info>,
     },
     /// The request is denied.
-    Denied {
-        /// The origin.
-        by: DecidedBy,
-        /// The status for the requester.
-        status: Status,
-        /// The reasons.
-        reasons: Vec<Info>,
-    },
+    Denied(DeniedVerdict),
 }
 
-impl Verdict {
+/// A denial.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeniedVerdict {
+    /// The origin.
+    pub by: DecidedBy,
+    /// The status for the requester.
+    pub status: Status,
+    /// The reasons.
+    pub reasons: Vec<Info>,
+}
+
+impl DeniedVerdict {
     /// Returns the denial of a request when too many decisions are pending.
-    pub fn overload() -> Verdict {
+    pub fn overload() -> DeniedVerdict {
         let reasons = vec![reason(
             "too many requests are waiting for the site's policies; try again",
         )];
-        Verdict::Denied {
+        DeniedVerdict {
             by: DecidedBy::Overload,
             status: code::PMIX_ERR_OUT_OF_RESOURCE,
             reasons,
@@ -99,11 +103,11 @@ impl Verdict {
     }
 
     /// Returns the denial of a granted request that could not be recorded.
-    pub fn unrecorded() -> Verdict {
+    pub fn unrecorded() -> DeniedVerdict {
         let reasons = vec![reason(
             "the decision cannot be recorded; notify the administrators",
         )];
-        Verdict::Denied {
+        DeniedVerdict {
             by: DecidedBy::Unrecorded,
             status: code::PMIX_ERR_NOT_AVAILABLE,
             reasons,
@@ -111,9 +115,9 @@ impl Verdict {
     }
 
     /// Returns the denial of a request whose requester has lost its name to a job.
-    pub(crate) fn evicted() -> Verdict {
+    pub(crate) fn evicted() -> DeniedVerdict {
         let reasons = vec![reason("your name belongs to a job now")];
-        Verdict::Denied {
+        DeniedVerdict {
             by: DecidedBy::Eviction,
             status: code::PMIX_ERR_NO_PERMISSIONS,
             reasons,
@@ -121,9 +125,9 @@ impl Verdict {
     }
 }
 
-impl From<RuleDenial> for Verdict {
-    fn from(refused: RuleDenial) -> Verdict {
-        Verdict::Denied {
+impl From<RuleDenial> for DeniedVerdict {
+    fn from(refused: RuleDenial) -> DeniedVerdict {
+        DeniedVerdict {
             by: DecidedBy::Default,
             status: refused.status(),
             reasons: vec![reason(refused)],
@@ -284,7 +288,7 @@ impl<P> PolicyRun<P> {
 pub fn by_default(default: HookDefault, request: &PolicyRequest) -> Verdict {
     match defaults::decide(default, &RuleRequest::of(request)) {
         Ok(()) => granted(DecidedBy::Default, request, &[]),
-        Err(refused) => refused.into(),
+        Err(refused) => Verdict::Denied(refused.into()),
     }
 }
 
@@ -335,13 +339,14 @@ impl<P> PendingPolicy<P> {
                 } else {
                     status
                 };
-                run.verdict = Some(Verdict::Denied {
+                run.verdict = Some(Verdict::Denied(DeniedVerdict {
                     by,
                     status,
                     reasons: said.infos.clone(),
-                });
+                }));
                 (status, said.infos)
             }
+            // The amendment of a policy that failed is dropped with its answer.
             Err(PolicyFailure {
                 status,
                 reason: why,
@@ -351,11 +356,11 @@ impl<P> PendingPolicy<P> {
                     member.name
                 ))];
                 if member.on_failure == OnFailure::Deny {
-                    run.verdict = Some(Verdict::Denied {
+                    run.verdict = Some(Verdict::Denied(DeniedVerdict {
                         by,
                         status,
                         reasons: infos.clone(),
-                    });
+                    }));
                 }
                 (status, infos)
             }
@@ -374,67 +379,23 @@ impl<P> PolicyRun<P> {
         if amendment == Amendment::default() {
             return;
         }
-        let Amendment { infos, range, data } = amendment;
-        let request = Arc::make_mut(&mut self.request);
-        if let Some(amended) = infos {
-            match request.matter {
-                PolicySubject::JobControl
-                | PolicySubject::Monitor
-                | PolicySubject::Registration
-                | PolicySubject::Log
-                | PolicySubject::Spawn
-                | PolicySubject::Group(
-                    GroupOperationKind::Construct | GroupOperationKind::Destruct,
-                ) => request.directives = amended,
-                // The infos are those of the job-control request or event, which was decided
-                // before.
-                PolicySubject::Provision
-                | PolicySubject::Group(GroupOperationKind::Invite | GroupOperationKind::Join) => {}
-                PolicySubject::Event { .. } | PolicySubject::Connection(_) => {
-                    request.infos = amended
-                }
-            }
-        }
-        if let (PolicySubject::Event { range, .. }, Some(amended)) = (&mut request.matter, range)
-            && amended.is_within(*range)
-        {
-            *range = amended;
-        }
-        if let (PolicySubject::Log, Some(rewritten)) = (&request.matter, data) {
-            request.infos = rewritten;
-        }
+        Arc::make_mut(&mut self.request).subject.amend(amendment);
     }
 }
 
 /// Returns the verdict that grants a request with its amendments, and the infos of the granting
 /// policy.
 fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
-    let range = if let PolicySubject::Event { range, .. } = request.matter {
-        Some(range)
-    } else {
-        None
-    };
-    let data = (request.matter == PolicySubject::Log).then(|| request.infos.clone());
-    let amended = match request.matter {
-        PolicySubject::JobControl
-        | PolicySubject::Monitor
-        | PolicySubject::Provision
-        | PolicySubject::Registration
-        | PolicySubject::Log
-        | PolicySubject::Spawn
-        | PolicySubject::Group(_) => &request.directives,
-        PolicySubject::Event { .. } | PolicySubject::Connection(_) => &request.infos,
-    };
-    let answer = if request.matter == PolicySubject::Provision {
-        said.to_vec()
-    } else {
-        Vec::new()
+    let subject = &request.subject;
+    let answer = match subject {
+        PolicySubject::Provision(_) => said.to_vec(),
+        _ => Vec::new(),
     };
     Verdict::Granted {
         by,
-        amended: amended.clone(),
-        range,
-        data,
+        amended: subject.granted().to_vec(),
+        range: subject.range(),
+        data: subject.log_data().map(<[Info]>::to_vec),
         answer,
     }
 }

@@ -87,6 +87,7 @@ impl Psets {
     /// Returns the sets of a user, by name.
     pub(crate) fn of(&self, uid: u32) -> impl Iterator<Item = &Pset> {
         self.0
+            // The empty text sorts before all names.
             .range((uid, Text::default())..)
             .take_while(move |((whose, _), _)| *whose == uid)
             .map(|(_, pset)| pset)
@@ -95,34 +96,62 @@ impl Psets {
     /// Answers queries about the process sets of the requester's user.
     pub(crate) fn query(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
         let sets: Vec<&Pset> = self.of(identity.uid).collect();
-        let mut told = Vec::new();
+        let mut infos = Vec::new();
         for query in queries {
             let meant = query
                 .qualifiers
                 .value_of(key::PMIX_PSET_NAME)
                 .and_then(Value::as_str);
+            // Other keys are answered elsewhere.
             for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
                 let is = |key: KeyName| asked == key.0;
                 if is(key::PMIX_QUERY_NUM_PSETS) {
-                    told.push(Info::new(
+                    infos.push(Info::new(
                         key::PMIX_QUERY_NUM_PSETS,
                         Value::Size(sets.len() as u64),
                     ));
                 } else if is(key::PMIX_QUERY_PSET_NAMES) {
                     let names: Vec<&str> =
                         sets.iter().filter_map(|set| set.name.as_str()).collect();
-                    told.push(Info::new(
+                    infos.push(Info::new(
                         key::PMIX_QUERY_PSET_NAMES,
                         Value::string(&names.join(",")),
                     ));
                 } else if is(key::PMIX_QUERY_PSET_MEMBERSHIP)
-                    && let Some(set) = sets.iter().find(|set| set.name.as_str() == meant)
+                    // A name that is not UTF-8 must not match a query that names no set.
+                    && let Some(meant) = meant
+                    && let Some(set) = sets.iter().find(|set| set.name.as_str() == Some(meant))
                 {
                     let members = Value::procs(set.members.iter().cloned());
-                    told.push(Info::new(key::PMIX_QUERY_PSET_MEMBERSHIP, members));
+                    infos.push(Info::new(key::PMIX_QUERY_PSET_MEMBERSHIP, members));
                 }
             }
         }
-        told
+        infos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::Rank;
+
+    #[test]
+    fn query_without_a_name_matches_no_unprintable_set() {
+        let mut psets = Psets::default();
+        let pset = Pset {
+            name: Text::from_bytes(b"\xff"),
+            members: vec![Proc::new(Nspace::new("job").unwrap(), Rank(0))],
+        };
+        psets.define(1000, pset).unwrap();
+        let query = Query {
+            keys: vec![Some(key::PMIX_QUERY_PSET_MEMBERSHIP.0.into())],
+            qualifiers: Vec::new(),
+        };
+        let identity = UserIdentity {
+            uid: 1000,
+            gid: 100,
+        };
+        assert_eq!(psets.query(identity, &[query]), Vec::new());
     }
 }

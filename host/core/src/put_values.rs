@@ -80,6 +80,7 @@ impl PutValues {
         value: QualifiedValue,
     ) -> Result<(), TooManyQualified> {
         let values = self.qualified.entry(key).or_default();
+        // First, because the value that is replaced does not count towards the limit.
         values.retain(|known| !known.is_like(&value));
         if values.len() >= MAX_QUALIFIED {
             return Err(TooManyQualified);
@@ -151,6 +152,7 @@ impl PutValues {
 
     /// Returns all values that another set does not have.
     pub(crate) fn kvals_beside(&self, other: &PutValues) -> impl Iterator<Item = Kval> {
+        // Values of global scope are in both sets and must be returned once.
         let plain = self
             .plain
             .iter()
@@ -197,6 +199,7 @@ fn qualified(kval: Kval) -> Result<(Key, QualifiedValue), Kval> {
         .map(|info| (*info).clone())
         .collect();
     if qualifiers.is_empty() {
+        // A wrapped value without qualifiers equals a plain one.
         return Err(Kval {
             key: primary.key.clone(),
             value: primary.value.clone(),
@@ -275,11 +278,10 @@ mod tests {
 
     #[test]
     fn byte_count_equals_stored_values() {
-        let (mut all, more) = (
-            values([put(1, &[side(1)]), Kval::new(A, Value::Bool(true))]),
-            values([put(2, &[side(1)])]),
-        );
-        let (before, replaced) = (all.bytes(), all.bytes_replaced_by(&more));
+        let mut all = values([put(1, &[side(1)]), Kval::new(A, Value::Bool(true))]);
+        let more = values([put(2, &[side(1)])]);
+        let before = all.bytes();
+        let replaced = all.bytes_replaced_by(&more);
         assert_eq!(replaced, more.bytes());
         all.extend(more);
         assert_eq!(all.bytes(), before);
@@ -289,10 +291,8 @@ mod tests {
     fn qualified_values_of_one_key_are_bounded() {
         let most = u32::try_from(MAX_QUALIFIED).unwrap();
         let mut full = values((0..most).map(|number| put(number, &[side(number)])));
-        let (one_more, replacing) = (
-            values([put(0, &[side(most)])]),
-            values([put(9, &[side(0)])]),
-        );
+        let one_more = values([put(0, &[side(most)])]);
+        let replacing = values([put(9, &[side(0)])]);
         assert!(!full.has_room_for(&one_more) && full.has_room_for(&replacing));
         assert!(full.insert(put(0, &[side(most)])).is_err());
         assert_eq!(full.kvals().count(), MAX_QUALIFIED);

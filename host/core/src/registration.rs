@@ -1,8 +1,8 @@
 //! Event registrations: codes, placement and filters, and the reasons for refusing them.
 //! `directives.rs` parses them.
 use crate::{
-    audience::{EventTargets, ProcSet},
-    class::{ClassFilter, EventSummary, Marking},
+    class::{ClassFilter, DefaultDelivery, EventSummary},
+    event_targets::{EventTargets, ProcSet},
 };
 use peal_model::{Event, Proc, Range, Status, Value, code};
 use std::{fmt, sync::Arc};
@@ -60,7 +60,7 @@ impl EventCodes {
         match self {
             EventCodes::Single(code) => *code == head.code,
             EventCodes::Multi(codes) => codes.contains(&head.code),
-            EventCodes::Default => head.marking == Marking::Ordinary,
+            EventCodes::Default => head.marking == DefaultDelivery::Ordinary,
         }
     }
 }
@@ -198,14 +198,14 @@ pub enum RegistrationError {
         name: String,
     },
     /// The handler named in BEFORE or AFTER is in another category.
-    #[error("{name:?} is a {theirs} handler; a {ours} handler cannot stand next to it")]
+    #[error("{name:?} is a {existing} handler; a {requested} handler cannot stand next to it")]
     OtherCategory {
         /// The name.
         name: String,
         /// The category of that handler.
-        theirs: Category,
+        existing: Category,
         /// The category of the new one.
-        ours: Category,
+        requested: Category,
     },
     /// The placement is before the first or after the last of a category.
     #[error("{name:?} holds {place}, so nothing can stand beyond it")]
@@ -224,12 +224,12 @@ pub enum RegistrationError {
         second: &'static str,
     },
     /// A directive has the wrong type.
-    #[error("{key} must be a {wanted}")]
+    #[error("{key} must be a {expected}")]
     BadDirective {
         /// The key string.
         key: &'static str,
         /// The accepted type.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// There is a list of procs with another range than the custom one, or a custom range without a
     /// list.
@@ -288,9 +288,9 @@ impl HandlerRegistration {
 
     /// Names the registration: by the component's own choice, else by its directives, else after
     /// the module.
-    pub fn named(self, wanted: Option<&str>, module: &str) -> HandlerRegistration {
+    pub fn named(self, name: Option<&str>, module: &str) -> HandlerRegistration {
         let own = Some(&*self.name).filter(|own| !own.is_empty());
-        let name = wanted.or(own).unwrap_or(module).into();
+        let name = name.or(own).unwrap_or(module).into();
         HandlerRegistration { name, ..self }
     }
 

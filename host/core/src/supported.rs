@@ -155,36 +155,32 @@ const FOR_DEBUGGERS: [KeyName; 10] = [
 /// There is one info for each call, because `pattrs` of libpmix 4.2 uses the length of the first
 /// list for all lists in the same info.
 pub fn answer_queries(queries: &[Query], host: &[Supported]) -> Vec<Info> {
-    let mut told = Vec::new();
+    let mut infos = Vec::new();
     for query in queries {
-        for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
-            if asked == key::PMIX_QUERY_ATTRIBUTE_SUPPORT.0 {
-                told.extend(answer(&query.qualifiers, host));
-            } else if asked == key::PMIX_QUERY_SPAWN_SUPPORT.0 {
-                told.extend(of_spawn(host, key::PMIX_QUERY_SPAWN_SUPPORT, |_| true));
-            } else if asked == key::PMIX_QUERY_DEBUG_SUPPORT.0 {
-                told.extend(of_spawn(host, key::PMIX_QUERY_DEBUG_SUPPORT, |key| {
+        for key in query.keys.iter().flatten().filter_map(Text::as_str) {
+            if key == key::PMIX_QUERY_ATTRIBUTE_SUPPORT.0 {
+                infos.extend(answer(&query.qualifiers, host));
+            } else if key == key::PMIX_QUERY_SPAWN_SUPPORT.0 {
+                infos.extend(of_spawn(host, key::PMIX_QUERY_SPAWN_SUPPORT, |_| true));
+            } else if key == key::PMIX_QUERY_DEBUG_SUPPORT.0 {
+                infos.extend(of_spawn(host, key::PMIX_QUERY_DEBUG_SUPPORT, |key| {
                     FOR_DEBUGGERS.contains(key)
                 }));
             }
         }
     }
-    told
+    infos
 }
 
 /// Returns the selected spawn attributes; none if spawning is not supported.
-fn of_spawn(
-    host: &[Supported],
-    asked: KeyName,
-    is_meant: impl Fn(&KeyName) -> bool,
-) -> Option<Info> {
+fn of_spawn(host: &[Supported], key: KeyName, is_meant: impl Fn(&KeyName) -> bool) -> Option<Info> {
     let (_, keys) = host.iter().find(|(call, _)| *call == "PMIx_Spawn")?;
     let keys: Vec<&str> = keys
         .iter()
         .filter(|key| is_meant(key))
         .map(|key| key.0)
         .collect();
-    Some(Info::new(asked, Value::string(&keys.join(","))))
+    Some(Info::new(key, Value::string(&keys.join(","))))
 }
 
 fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
@@ -196,9 +192,10 @@ fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
         ),
         (key::PMIX_HOST_FUNCTIONS, key::PMIX_HOST_ATTRIBUTES, host),
     ];
-    let mut told = Vec::new();
+    let mut infos = Vec::new();
     for (functions, attributes, beside) in levels {
         let mut table: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        // The server and the host environment may name the same call.
         for (call, keys) in SERVER.iter().chain(beside) {
             table
                 .entry(call)
@@ -207,7 +204,7 @@ fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
         }
         if qualifiers.value_of(functions).is_some() {
             let names: Vec<&str> = table.keys().copied().collect();
-            told.push(Info::new(functions, Value::string(&names.join(","))));
+            infos.push(Info::new(functions, Value::string(&names.join(","))));
         }
         if let Some(named) = qualifiers.value_of(attributes) {
             let named: Vec<&str> = named.as_str().unwrap_or("all").split(',').collect();
@@ -215,10 +212,10 @@ fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
             let meant = table
                 .iter()
                 .filter(|(call, keys)| meant(call) && !keys.is_empty());
-            told.extend(meant.map(|(call, keys)| of_call(call, keys)));
+            infos.extend(meant.map(|(call, keys)| of_call(call, keys)));
         }
     }
-    told
+    infos
 }
 
 /// Returns the attributes of one call, under its name.

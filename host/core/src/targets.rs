@@ -39,6 +39,7 @@ pub(crate) fn single(
             rank::PMIX_RANK_LOCAL_PEERS,
             rank::PMIX_RANK_LOCAL_NODE,
         ];
+        // `count` and not `any`, because each of these ranks must leave the set.
         let all = whole.iter().filter(|rank| wanted.remove(rank)).count() > 0;
         if let Some(unknown) = wanted.difference(&known).next() {
             return Err(UnknownTarget::Rank(Proc::new(nspace.clone(), *unknown)));

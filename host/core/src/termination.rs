@@ -21,14 +21,14 @@ impl TerminationRequest {
     }
 
     fn of(info: &Info) -> Option<TerminationRequest> {
-        let wish = if info.key == key::PMIX_EVENT_WANT_TERMINATION {
+        let request = if info.key == key::PMIX_EVENT_WANT_TERMINATION {
             TerminationRequest::Termination
         } else if info.key == key::PMIX_EVENT_NO_TERMINATION {
             TerminationRequest::NoTermination
         } else {
             return None;
         };
-        (info.value == Value::Bool(true)).then_some(wish)
+        (info.value == Value::Bool(true)).then_some(request)
     }
 }
 
@@ -37,8 +37,8 @@ impl TerminationRequest {
 /// end the chain.
 pub fn last_request(steps: &[ChainResult]) -> Option<(&ChainResult, TerminationRequest)> {
     steps.iter().rev().find_map(|step| {
-        let wish = step.infos.iter().rev().find_map(TerminationRequest::of)?;
-        Some((step, wish))
+        let request = step.infos.iter().rev().find_map(TerminationRequest::of)?;
+        Some((step, request))
     })
 }
 
@@ -65,10 +65,8 @@ mod tests {
     #[test]
     fn the_last_handler_that_says_anything_decides() {
         let yes = || Value::Bool(true);
-        let (wants, spares) = (
-            step("wants", &[(WANT, yes())]),
-            step("spares", &[(NO, yes())]),
-        );
+        let wants = step("wants", &[(WANT, yes())]);
+        let spares = step("spares", &[(NO, yes())]);
         let says_nothing = step(
             "quiet",
             &[
@@ -100,7 +98,7 @@ mod tests {
         ] {
             let found = last_request(&steps);
             assert_eq!(
-                found.map(|(step, wish)| (&*step.name, wish)),
+                found.map(|(step, request)| (&*step.name, request)),
                 expected,
                 "{steps:?}"
             );

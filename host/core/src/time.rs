@@ -10,6 +10,7 @@ impl Add<Duration> for MonotonicTime {
     fn add(self, after: Duration) -> MonotonicTime {
         MonotonicTime(
             self.0
+                // A duration beyond the range of the clock never ends.
                 .saturating_add(u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
         )
     }

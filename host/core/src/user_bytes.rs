@@ -65,7 +65,8 @@ mod tests {
         fn charged_bytes_are_sum_of_things_within_share(
             changes in prop::collection::vec((0..9_usize, 0..80_usize), 1..200)
         ) {
-            let (mut ledger, mut things) = (UserBytes::default(), [0; 9]);
+            let mut ledger = UserBytes::default();
+            let mut things = [0; 9];
             for (thing, bytes) in changes {
                 let uid = u32::try_from(thing % 3).unwrap();
                 let others: usize = (0..9).filter(|other| other % 3 == thing % 3 && *other != thing).map(|other| things[other]).sum();

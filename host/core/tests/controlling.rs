@@ -11,7 +11,7 @@ use peal_core::{
     MonotonicTime,
     job::JobSpec,
     job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
-    policy::{DecidedBy, REASON, Verdict},
+    policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{Action, StateSettings, Upcall},
 };
 use peal_model::{
@@ -91,7 +91,8 @@ impl Stage {
     }
 
     fn complete(&mut self, rank: usize, infos: Vec<Info>) -> Vec<Action> {
-        let (code, range) = (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Range::Rm);
+        let code = code::PMIX_JCTRL_CHECKPOINT_COMPLETE;
+        let range = Range::Rm;
         self.ask(rank, Request::Notify { code, range, infos })
     }
 
@@ -446,6 +447,46 @@ fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
 }
 
 #[test]
+fn preemptions_of_one_moment_have_checkpoints_of_their_own() {
+    let mut stage = Stage::new(StateSettings::default());
+    let mut names = BTreeSet::new();
+    for rank in 1..=2 {
+        let methods = methods(&[by_event(-3500)]);
+        stage.control(rank, &[], &[yes(key::PMIX_JOB_CTRL_PREEMPTIBLE), methods]);
+        let targets = [proc(u32::try_from(rank).unwrap())];
+        let begun = stage.control(0, &targets, &[text(PREEMPT, "terminate")]);
+        let name = |action: &Action| match action {
+            Action::Chain { event, .. } => event
+                .infos
+                .value_of(key::PMIX_JOB_CTRL_CHECKPOINT)
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            _ => None,
+        };
+        names.extend(begun.iter().find_map(name));
+    }
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn chosen_name_of_generated_form_refuses_no_later_request() {
+    let mut stage = Stage::new(StateSettings::default());
+    // The second request would be named so.
+    stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE), named("peal-2")]);
+    for _ in 0..2 {
+        let begun = stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE)]);
+        assert_eq!(asked_of_host(&begun).len(), 1, "{begun:?}");
+    }
+    let mut names: Vec<String> = stage
+        .states(OWNER)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["peal-2", "peal-3", "peal-4"]);
+}
+
+#[test]
 fn own_requests_can_be_cancelled_before_they_go_too_far() {
     let mut stage = Stage::new(StateSettings::default());
     stage.control(0, &[], &[methods(&[by_event(-3500)])]);
@@ -575,7 +616,8 @@ fn kept_requests_are_bounded_and_hidden_from_other_users() {
 #[test]
 fn denied_requests_are_on_record() {
     let mut stage = Stage::new(StateSettings::default());
-    let (nspace, hostname) = (Nspace::new("theirs").unwrap(), "node".to_owned());
+    let nspace = Nspace::new("theirs").unwrap();
+    let hostname = "node".to_owned();
     stage
         .server
         .add_job(JobSpec::new(nspace, 1, hostname, OTHER));
@@ -697,15 +739,13 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         data: None,
         answer: said(),
     };
-    let (by, status) = (
-        DecidedBy::Policy("p".into()),
-        code::PMIX_ERR_OUT_OF_RESOURCE,
-    );
-    let denied = Verdict::Denied {
+    let by = DecidedBy::Policy("p".into());
+    let status = code::PMIX_ERR_OUT_OF_RESOURCE;
+    let denied = Verdict::Denied(DeniedVerdict {
         by,
         status,
         reasons: vec![text(REASON, "all are taken")],
-    };
+    });
     for (verdict, state, status, word) in [
         (
             granted,
@@ -731,12 +771,11 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         let Some(Action::Decide { id, request }) = begun.last() else {
             panic!("{begun:?}")
         };
-        let provision = request.provision.clone().unwrap();
+        let PolicySubject::Provision(provision) = &request.subject else {
+            panic!("{request:?}")
+        };
         assert_eq!(provision.nodes, ["node01", "node02", "node03", "login1"]);
-        assert_eq!(
-            (provision.image.as_deref(), request.matter),
-            (Some("c7"), PolicySubject::Provision)
-        );
+        assert_eq!(provision.image.as_deref(), Some("c7"));
         let over = stage.server.decided(*id, verdict);
         let [event] = ended(&over)[..] else {
             panic!("{over:?}")

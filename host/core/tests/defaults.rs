@@ -6,11 +6,12 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    defaults::{Defaults, HookDefault, RuleRequest, RuleSubject, decide},
+    defaults::{Defaults, HookDefault, RuleRequest, decide},
     user_scope::UserScope,
 };
 use peal_model::{
-    ConnectionKind, Hook, Nspace, Proc, Rank, Status, TargetProc, UserIdentity, Value, code,
+    BuiltInRule, ConnectionKind, Hook, Nspace, Proc, Rank, Status, TargetProc, UserIdentity, Value,
+    code,
 };
 use proptest::prelude::*;
 
@@ -36,14 +37,15 @@ fn target(job: &str, owner: Option<u32>) -> TargetProc {
 }
 
 /// Returns the built-in rule's answer to a requester of this user.
-fn ask(uid: Option<u32>, what: RuleSubject<'_>, targets: &[TargetProc]) -> Result<(), Status> {
+fn ask(uid: Option<u32>, rule: BuiltInRule<'_>, targets: &[TargetProc]) -> Result<(), Status> {
     let me = proc("me");
     let case = RuleRequest {
         requester: Some(&me),
         identity: uid.map(identity),
         server: identity(SERVER),
         targets,
-        what,
+        hook: Hook::JobControl,
+        rule,
     };
     decide(HookDefault::BuiltIn, &case).map_err(|refused| refused.status())
 }
@@ -54,25 +56,25 @@ const UNKNOWN: Result<(), Status> = Err(code::PMIX_ERR_NOT_FOUND);
 
 #[test]
 fn client_connection_needs_registered_uid() {
-    let what = RuleSubject::Connection(ConnectionKind::Client);
+    let rule = BuiltInRule::OwnConnection(ConnectionKind::Client);
     assert_eq!(
-        ask(Some(MINE), what, &[target("mine", Some(MINE))]),
+        ask(Some(MINE), rule, &[target("mine", Some(MINE))]),
         GRANTED
     );
     for other in [OTHERS, ROOT, SERVER] {
         assert_eq!(
-            ask(Some(other), what, &[target("mine", Some(MINE))]),
+            ask(Some(other), rule, &[target("mine", Some(MINE))]),
             REFUSED,
             "user {other}"
         );
     }
-    assert_eq!(ask(Some(MINE), what, &[target("nobody's", None)]), UNKNOWN);
-    assert_eq!(ask(None, what, &[target("mine", Some(MINE))]), REFUSED);
+    assert_eq!(ask(Some(MINE), rule, &[target("nobody's", None)]), UNKNOWN);
+    assert_eq!(ask(None, rule, &[target("mine", Some(MINE))]), REFUSED);
 }
 
 #[test]
 fn tool_connection_needs_uid_of_server_or_job_or_root() {
-    let what = RuleSubject::Connection(ConnectionKind::Tool);
+    let rule = BuiltInRule::OwnConnection(ConnectionKind::Tool);
     for (uid, targets, answer) in [
         (SERVER, vec![], GRANTED),
         (ROOT, vec![], GRANTED),
@@ -89,24 +91,25 @@ fn tool_connection_needs_uid_of_server_or_job_or_root() {
         (SERVER, vec![target("nobody's", None)], GRANTED),
     ] {
         assert_eq!(
-            ask(Some(uid), what, &targets),
+            ask(Some(uid), rule, &targets),
             answer,
             "user {uid} about {targets:?}"
         );
     }
-    assert_eq!(ask(None, what, &[]), REFUSED);
+    assert_eq!(ask(None, rule, &[]), REFUSED);
 }
 
 #[test]
 fn event_is_granted_and_forged_source_refused() {
-    let (own, foreign) = (Value::Proc(proc("me")), Value::Proc(proc("other")));
+    let own = Value::Proc(proc("me"));
+    let foreign = Value::Proc(proc("other"));
     for (claimed, answer) in [
         (None, GRANTED),
         (Some(&own), GRANTED),
         (Some(&foreign), REFUSED),
     ] {
         assert_eq!(
-            ask(Some(MINE), RuleSubject::Event { claimed }, &[]),
+            ask(Some(MINE), BuiltInRule::OwnSource { claimed }, &[]),
             answer,
             "{claimed:?}"
         );
@@ -115,13 +118,13 @@ fn event_is_granted_and_forged_source_refused() {
     assert_eq!(
         ask(
             Some(MINE),
-            RuleSubject::Event { claimed: None },
+            BuiltInRule::OwnSource { claimed: None },
             &[target("theirs", Some(OTHERS))]
         ),
         GRANTED
     );
     assert_eq!(
-        ask(None, RuleSubject::Event { claimed: None }, &[]),
+        ask(None, BuiltInRule::OwnSource { claimed: None }, &[]),
         REFUSED
     );
 }
@@ -137,21 +140,10 @@ fn event_delivered_across_uids_only_to_rm_and_site_handlers() {
 
 #[test]
 fn requests_about_others_own_uid_only_but_root_may_query() {
-    for hook in [
-        Hook::JobControl,
-        Hook::Monitor,
-        Hook::Group,
-        Hook::Spawn,
-        Hook::Publish,
-        Hook::Lookup,
-        Hook::Query,
+    for (rule, root) in [
+        (BuiltInRule::OwnTargets { users: &[] }, REFUSED),
+        (BuiltInRule::OwnTargetsOrRoot, GRANTED),
     ] {
-        let what = RuleSubject::Others { hook, users: &[] };
-        let root = if hook == Hook::Query {
-            GRANTED
-        } else {
-            REFUSED
-        };
         for (uid, targets, answer) in [
             (MINE, vec![target("mine", Some(MINE))], GRANTED),
             (MINE, vec![], GRANTED),
@@ -167,59 +159,36 @@ fn requests_about_others_own_uid_only_but_root_may_query() {
             (SERVER, vec![target("theirs", Some(OTHERS))], REFUSED),
         ] {
             assert_eq!(
-                ask(Some(uid), what, &targets),
+                ask(Some(uid), rule, &targets),
                 answer,
-                "{hook}: user {uid} about {targets:?}"
+                "{rule:?}: user {uid} about {targets:?}"
             );
         }
-        assert_eq!(
-            ask(
-                Some(MINE),
-                RuleSubject::Others {
-                    hook,
-                    users: &[MINE]
-                },
-                &[]
-            ),
-            GRANTED,
-            "{hook}"
-        );
-        assert_eq!(
-            ask(
-                Some(MINE),
-                RuleSubject::Others {
-                    hook,
-                    users: &[MINE, OTHERS]
-                },
-                &[]
-            ),
-            REFUSED,
-            "{hook}"
-        );
-        assert_eq!(ask(None, what, &[]), REFUSED, "{hook}");
+        assert_eq!(ask(None, rule, &[]), REFUSED, "{rule:?}");
     }
+    let names = |users| ask(Some(MINE), BuiltInRule::OwnTargets { users }, &[]);
+    assert_eq!(names(&[MINE]), GRANTED);
+    assert_eq!(names(&[MINE, OTHERS]), REFUSED);
 }
 
 #[test]
 fn log_granted_as_the_admin_lists_channels() {
-    assert_eq!(ask(Some(MINE), RuleSubject::Log, &[]), GRANTED);
+    assert_eq!(ask(Some(MINE), BuiltInRule::Grant, &[]), GRANTED);
 }
 
 #[test]
 fn refusal_names_requester_and_obstacle() {
     let me = proc("me");
     let words = |targets: &[TargetProc], users: &[u32]| {
-        let what = RuleSubject::Others {
-            hook: Hook::JobControl,
-            users,
-        };
-        let (identity, server) = (Some(identity(MINE)), identity(SERVER));
+        let server = identity(SERVER);
+        let identity = Some(identity(MINE));
         let case = RuleRequest {
             requester: Some(&me),
             identity,
             server,
             targets,
-            what,
+            hook: Hook::JobControl,
+            rule: BuiltInRule::OwnTargets { users },
         };
         decide(HookDefault::BuiltIn, &case).unwrap_err().to_string()
     };
@@ -243,39 +212,30 @@ fn the_site_may_grant_or_deny_a_hook_altogether() {
     defaults.set(Hook::JobControl, HookDefault::Grant);
     defaults.set(Hook::Log, HookDefault::Deny);
     let theirs = [target("theirs", Some(OTHERS))];
-    let ask = |hook, what| {
+    let ask = |hook, rule| {
         let case = RuleRequest {
             requester: None,
             identity: Some(identity(MINE)),
             server: identity(1),
             targets: &theirs,
-            what,
+            hook,
+            rule,
         };
         decide(defaults.of(hook), &case).map_err(|refused| refused.to_string())
     };
     assert_eq!(
         ask(
             Hook::JobControl,
-            RuleSubject::Others {
-                hook: Hook::JobControl,
-                users: &[OTHERS]
-            }
+            BuiltInRule::OwnTargets { users: &[OTHERS] }
         ),
         Ok(())
     );
     assert_eq!(
-        ask(Hook::Log, RuleSubject::Log),
+        ask(Hook::Log, BuiltInRule::Grant),
         Err("the site's default for log is to deny".to_owned())
     );
     assert!(
-        ask(
-            Hook::Monitor,
-            RuleSubject::Others {
-                hook: Hook::Monitor,
-                users: &[]
-            }
-        )
-        .is_err(),
+        ask(Hook::Monitor, BuiltInRule::OwnTargets { users: &[] }).is_err(),
         "others stay as they are"
     );
 }
@@ -301,16 +261,17 @@ proptest! {
     ) {
         let targets: Vec<TargetProc> = owners.iter().map(|owner| target("job", *owner)).collect();
         let me = proc("me");
-        let ask = |what| {
-            let (identity, server) = (uid.map(identity), identity(server));
-            decide(HookDefault::BuiltIn, &RuleRequest { requester: Some(&me), identity, server, targets: &targets, what }).is_ok()
+        let ask = |rule| {
+            let server = identity(server);
+            let identity = uid.map(identity);
+            decide(HookDefault::BuiltIn, &RuleRequest { requester: Some(&me), identity, server, targets: &targets, hook: Hook::JobControl, rule }).is_ok()
         };
         let own = uid.is_some_and(|uid| touches_only(uid, &owners, &users));
-        prop_assert_eq!(ask(RuleSubject::Others { hook: Hook::Group, users: &users }), own);
+        prop_assert_eq!(ask(BuiltInRule::OwnTargets { users: &users }), own);
         let named = uid.is_some_and(|uid| touches_only(uid, &owners, &[]));
-        prop_assert_eq!(ask(RuleSubject::Connection(ConnectionKind::Client)), named);
+        prop_assert_eq!(ask(BuiltInRule::OwnConnection(ConnectionKind::Client)), named);
         let tool = uid.is_some_and(|uid| uid == 0 || uid == server || (!owners.is_empty() && named));
-        prop_assert_eq!(ask(RuleSubject::Connection(ConnectionKind::Tool)), tool);
-        prop_assert_eq!(ask(RuleSubject::Event { claimed: None }), uid.is_some());
+        prop_assert_eq!(ask(BuiltInRule::OwnConnection(ConnectionKind::Tool)), tool);
+        prop_assert_eq!(ask(BuiltInRule::OwnSource { claimed: None }), uid.is_some());
     }
 }

@@ -11,7 +11,7 @@ use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
     job_control::JobAction,
-    policy::{DecidedBy, REASON, Verdict},
+    policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{
         Action, AdmissionCheck, DecisionId, EventBudget, Monitoring, PeerId, RaisingOwner,
         StateSettings, Upcall,
@@ -167,11 +167,11 @@ fn granted(infos: Vec<Info>) -> Verdict {
 
 fn denied(status: Status) -> Verdict {
     let reasons = vec![Info::new(REASON, Value::string("not today"))];
-    Verdict::Denied {
+    Verdict::Denied(DeniedVerdict {
         by: DecidedBy::Policy("no".to_owned()),
         status,
         reasons,
-    }
+    })
 }
 
 #[test]
@@ -251,14 +251,19 @@ fn policies_see_foreign_and_unknown_targets_and_decide() {
             panic!("{actions:?}")
         };
         assert_eq!(
-            (request.matter, request.identity),
-            (PolicySubject::JobControl, Some(ALICE))
+            (request.subject.hook(), request.identity),
+            (Hook::JobControl, Some(ALICE))
         );
         assert_eq!(
             (&request.targets[0].proc, request.targets[0].owner),
             (&target, owner)
         );
-        assert!(request.directives.is_true(key::PMIX_JOB_CTRL_KILL));
+        assert!(
+            request
+                .subject
+                .directives()
+                .is_true(key::PMIX_JOB_CTRL_KILL)
+        );
         let actions = stage.server.decided(*id, denied(Status(-3100)));
         assert_eq!(statuses(&actions), [Status(-3100)]);
         let [
@@ -306,10 +311,8 @@ fn requests_that_name_others_are_refused_row_by_row() {
     let about = Info::new(key::PMIX_NSPACE, Value::string("bob"));
     let as_bob = Info::new(key::PMIX_USERID, Value::Uint32(BOB.uid));
     let none = Vec::new;
-    let (adds, none_named) = (
-        Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(bobs())),
-        Vec::new,
-    );
+    let adds = Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(bobs()));
+    let none_named = Vec::new;
     let rows: Vec<(Hook, Request)> = vec![
         (
             Hook::JobControl,
@@ -515,7 +518,12 @@ fn an_abort_of_others_is_job_control_to_policies() {
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
-    assert!(request.directives.is_true(key::PMIX_JOB_CTRL_TERMINATE));
+    assert!(
+        request
+            .subject
+            .directives()
+            .is_true(key::PMIX_JOB_CTRL_TERMINATE)
+    );
     let actions = stage.server.decided(*id, denied(Status(-3100)));
     assert!(
         matches!(
@@ -557,10 +565,8 @@ fn cross_user_events_need_a_policy_also_for_late_registrations() {
 
     let mut stage = Stage::policed(&[]);
     stage.notify(stage.peers[ALICE_0], Vec::new());
-    let (late, bob) = (
-        stage.register(stage.peers[ALICE_1]),
-        stage.register(stage.peers[BOB_0]),
-    );
+    let late = stage.register(stage.peers[ALICE_1]);
+    let bob = stage.register(stage.peers[BOB_0]);
     assert_eq!(
         (hearers(&late).len(), hearers(&bob).len()),
         (1, 0),
@@ -647,10 +653,10 @@ fn event_policies_refuse_or_narrow_registrations_and_ranges() {
     let [Action::Decide { request, .. }] = &registers[..] else {
         panic!("{registers:?}")
     };
-    assert_eq!(
-        (request.matter, &request.codes[..]),
-        (PolicySubject::Registration, &[NEWS][..])
-    );
+    let PolicySubject::Registration(subject) = &request.subject else {
+        panic!("{request:?}")
+    };
+    assert_eq!(subject.codes, [NEWS]);
     assert_eq!(
         (&request.requester, request.identity),
         (&Some(proc("alice", 1)), Some(ALICE))
@@ -693,7 +699,8 @@ fn event_policies_refuse_or_narrow_registrations_and_ranges() {
 #[test]
 fn peer_leaving_before_decision_is_registered_for_nothing() {
     let mut stage = Stage::policed(&[Hook::Event]);
-    let (leaves, stays) = (stage.peers[ALICE_1], stage.peers[BOB_0]);
+    let leaves = stage.peers[ALICE_1];
+    let stays = stage.peers[BOB_0];
     let undecided = stage.ask_to_register(leaves, Vec::new());
     let taken_back = stage.ask_to_register(stays, Vec::new());
     stage.ask(leaves, Request::Finalize);
@@ -868,17 +875,17 @@ fn connections_are_asked_about_where_there_are_policies() {
         panic!()
     };
     assert_eq!(
-        (request.matter, request.identity),
-        (
-            PolicySubject::Connection(ConnectionKind::Client),
-            Some(ALICE)
-        )
+        (request.subject.hook(), request.identity),
+        (Hook::Connection, Some(ALICE))
     );
     assert_eq!(
         (request.targets[0].owner, request.server.uid),
         (Some(ALICE), 500)
     );
-    assert_eq!(request.peer, Some(peer().0));
+    let PolicySubject::Connection(subject) = &request.subject else {
+        panic!("{request:?}")
+    };
+    assert_eq!(subject.peer, peer().0);
     let mut defaults = Defaults::default();
     defaults.set(Hook::Connection, HookDefault::Deny);
     let mut closed = Stage::with(

@@ -10,7 +10,7 @@ mod support;
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
-    policy::{DecidedBy, Verdict, reason},
+    policy::{DecidedBy, DeniedVerdict, Verdict, reason},
     server::{Action, DecisionId, RequestId, StateSettings},
 };
 use peal_model::{
@@ -38,7 +38,8 @@ impl Stage {
     /// A server with a job of Alice's, whose two procs hear of everything that is said of groups, and a job of Bob's, not connected.
     fn new(settings: StateSettings, policed: &[Hook]) -> Stage {
         let mut stage = Stage::with_jobs(settings, &[("alice", 2, ALICE)]);
-        let (bob, server) = (Nspace::new("bob").unwrap(), &mut stage.server);
+        let bob = Nspace::new("bob").unwrap();
+        let server = &mut stage.server;
         server.add_job(JobSpec::new(bob, 2, "node", BOB));
         for &peer in &stage.peers {
             let codes = vec![
@@ -112,17 +113,10 @@ impl Stage {
     }
 
     fn grant(&mut self, id: DecisionId, request: &PolicyRequest) -> Vec<Action> {
-        let infos = if let PolicySubject::Event { .. } = request.matter {
-            &request.infos
-        } else {
-            &request.directives
-        };
-        let range = if let PolicySubject::Event { range, .. } = request.matter {
-            Some(range)
-        } else {
-            None
-        };
-        let (by, amended) = (DecidedBy::Policy("yes".to_owned()), infos.clone());
+        let subject = &request.subject;
+        let by = DecidedBy::Policy("yes".to_owned());
+        let amended = subject.granted().to_vec();
+        let range = subject.range();
         self.server.decided(
             id,
             Verdict::Granted {
@@ -139,11 +133,11 @@ impl Stage {
         let by = DecidedBy::Policy("no".to_owned());
         self.server.decided(
             id,
-            Verdict::Denied {
+            Verdict::Denied(DeniedVerdict {
                 by,
                 status: DENIED,
                 reasons: vec![reason("not today")],
-            },
+            }),
         )
     }
 
@@ -165,6 +159,14 @@ impl Stage {
 
 fn both() -> [Proc; 2] {
     [proc("alice", 0), proc("alice", 1)]
+}
+
+/// Returns the kind of the operation and the name of the group.
+fn group(request: &PolicyRequest) -> (GroupOperationKind, Option<&str>) {
+    match &request.subject {
+        PolicySubject::Group(subject) => (subject.kind, subject.name.as_deref()),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn asked(actions: &[Action]) -> (DecisionId, Arc<PolicyRequest>) {
@@ -213,13 +215,7 @@ fn policies_see_group_request_and_may_amend_it() {
         Value::procs([proc("elsewhere", 3)]),
     );
     let (_, request) = asked(&stage.construct(0, &both(), vec![added.clone()]));
-    assert_eq!(
-        (request.matter, request.group_name.as_deref()),
-        (
-            PolicySubject::Group(GroupOperationKind::Construct),
-            Some("g")
-        )
-    );
+    assert_eq!(group(&request), (GroupOperationKind::Construct, Some("g")));
     assert_eq!(
         (&request.requester, request.identity),
         (&Some(proc("alice", 0)), Some(ALICE))
@@ -238,7 +234,7 @@ fn policies_see_group_request_and_may_amend_it() {
             (proc("elsewhere", 3), None)
         ]
     );
-    assert_eq!(request.directives, [added]);
+    assert_eq!(request.subject.directives(), [added]);
 
     // Without whoever was added it is there at once.
     let mut stage = Stage::policed();
@@ -248,7 +244,8 @@ fn policies_see_group_request_and_may_amend_it() {
             Value::procs([proc("elsewhere", 3)]),
         );
         let (id, _) = asked(&stage.construct(rank, &both(), vec![added]));
-        let (by, amended) = (DecidedBy::Policy("alone".to_owned()), Vec::new());
+        let by = DecidedBy::Policy("alone".to_owned());
+        let amended = Vec::new();
         let verdict = Verdict::Granted {
             by,
             amended,
@@ -261,8 +258,8 @@ fn policies_see_group_request_and_may_amend_it() {
     }
     let (id, request) = asked(&stage.destruct(0));
     assert_eq!(
-        (request.matter, request.targets.len()),
-        (PolicySubject::Group(GroupOperationKind::Destruct), 2),
+        (group(&request).0, request.targets.len()),
+        (GroupOperationKind::Destruct, 2),
         "its members"
     );
     assert!(
@@ -407,11 +404,11 @@ fn refused_invitation_reaches_no_proc() {
     let mut stage = Stage::policed();
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
     assert_eq!(
-        (request.matter, request.targets.len()),
-        (PolicySubject::Group(GroupOperationKind::Invite), 2)
+        (group(&request).0, request.targets.len()),
+        (GroupOperationKind::Invite, 2)
     );
     assert_eq!(
-        (request.group_name.as_deref(), request.directives.len()),
+        (group(&request).1, request.subject.directives().len()),
         (Some("g"), 2)
     );
     let actions = stage.deny(id);
@@ -438,10 +435,7 @@ fn denied_member_has_declined_for_its_inviters() {
     let mut stage = Stage::policed();
     let (id, request) =
         asked(&stage.raise(1, code::PMIX_GROUP_INVITE_ACCEPTED, &[proc("alice", 0)]));
-    assert_eq!(
-        request.matter,
-        PolicySubject::Group(GroupOperationKind::Join)
-    );
+    assert_eq!(group(&request).0, GroupOperationKind::Join);
     let actions = stage.deny(id);
     assert_eq!(answers(&actions), [DENIED]);
     let [(0, event)] = &heard(&stage, &actions)[..] else {
@@ -462,8 +456,8 @@ fn forbidden_group_is_not_formed_by_events() {
     let mut stage = Stage::policed();
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_CONSTRUCT_COMPLETE, &both()));
     assert_eq!(
-        (request.matter, request.targets.len()),
-        (PolicySubject::Group(GroupOperationKind::Construct), 2)
+        (group(&request).0, request.targets.len()),
+        (GroupOperationKind::Construct, 2)
     );
     let actions = stage.deny(id);
     assert_eq!(answers(&actions), [DENIED]);
@@ -478,12 +472,9 @@ fn forbidden_group_is_not_formed_by_events() {
 fn an_invitation_is_an_event_first_and_then_about_a_group() {
     let mut stage = Stage::new(StateSettings::default(), &[Hook::Event, Hook::Group]);
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
-    assert!(matches!(request.matter, PolicySubject::Event { .. }));
+    assert!(matches!(request.subject, PolicySubject::Event(_)));
     let (id, request) = asked(&stage.grant(id, &request));
-    assert_eq!(
-        request.matter,
-        PolicySubject::Group(GroupOperationKind::Invite)
-    );
+    assert_eq!(group(&request).0, GroupOperationKind::Invite);
     let actions = stage.grant(id, &request);
     assert!(
         matches!(

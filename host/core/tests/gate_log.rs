@@ -9,12 +9,11 @@ use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
     job::JobSpec,
-    policy::{DecidedBy, REASON, Verdict},
+    policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{Action, PeerId, RequestId, ServerState, StateSettings},
 };
 use peal_model::{
-    Hook, Info, Nspace, PolicySubject, Proc, Rank, Reply, Request, Status, UserIdentity, Value,
-    code, key,
+    Hook, Info, Nspace, Proc, Rank, Reply, Request, Status, UserIdentity, Value, code, key,
 };
 
 const ALICE: UserIdentity = UserIdentity {
@@ -31,7 +30,8 @@ fn proc(nspace: &str) -> Proc {
 fn stage(settings: StateSettings, policed: &[Hook]) -> (ServerState, PeerId) {
     let mut server = ServerState::new(settings);
     server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
-    let (nspace, hostname) = (Nspace::new("alice").unwrap(), "node".to_owned());
+    let nspace = Nspace::new("alice").unwrap();
+    let hostname = "node".to_owned();
     server.add_job(JobSpec::new(nspace, 1, hostname, ALICE));
     let (peer, _) = server.admit(&proc("alice"), ALICE).unwrap();
     (server, peer)
@@ -103,12 +103,12 @@ fn log_waits_for_policies_and_uses_their_rewrite() {
         panic!("{actions:?}")
     };
     assert_eq!(
-        (request.matter, &request.requester, request.identity),
-        (PolicySubject::Log, &Some(proc("alice")), Some(ALICE))
+        (request.subject.hook(), &request.requester, request.identity),
+        (Hook::Log, &Some(proc("alice")), Some(ALICE))
     );
     assert_eq!(
-        (&request.infos, &request.directives),
-        (&line("text"), &priority())
+        (request.subject.infos(), request.subject.directives()),
+        (&line("text")[..], &priority()[..])
     );
     assert_eq!(server.counts().decisions_awaited, 1);
     let by = DecidedBy::Policy("redacts".to_owned());
@@ -152,11 +152,11 @@ fn denied_log_gets_status_and_trace_gets_reason() {
     let by = DecidedBy::Policy("no".to_owned());
     let actions = server.decided(
         *id,
-        Verdict::Denied {
+        Verdict::Denied(DeniedVerdict {
             by,
             status: Status(-3100),
             reasons,
-        },
+        }),
     );
     let [
         Action::Denied(denial),

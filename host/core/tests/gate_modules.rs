@@ -12,13 +12,16 @@ use peal_core::{
     job::JobSpec,
     job_control::JobAction,
     owner::Owner,
-    policy::{DecidedBy, NextPolicy, OnFailure, PolicyAnswer, PolicyChain, REASON, Verdict},
+    policy::{
+        DecidedBy, DeniedVerdict, NextPolicy, OnFailure, PolicyAnswer, PolicyChain, REASON, Verdict,
+    },
     registration::{ChainPlacement, Mode},
     server::{Action, PeerId, RequestId, ServerState, StateSettings, Upcall},
 };
 use peal_model::{
-    Amendment, Hook, Info, KeyName, Nspace, PolicyOutcome, PolicyRequest, PolicySubject, Proc,
-    Provision, Rank, Reply, Request, Status, UnixGroup, UserIdentity, Value, code, key, rank,
+    Amendment, Hook, Info, KeyName, MonitorSubject, Nspace, PolicyOutcome, PolicyRequest,
+    PolicySubject, Proc, ProvisionSubject, Rank, Reply, Request, Status, UnixGroup, UserIdentity,
+    Value, code, key, rank,
 };
 use std::sync::Arc;
 
@@ -45,7 +48,8 @@ fn stage(policed: &[Hook]) -> ServerState {
     let mut server = ServerState::new(StateSettings::default());
     server.guard(SITE, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
-        let (nspace, hostname) = (nspace(job), "node".to_owned());
+        let nspace = nspace(job);
+        let hostname = "node".to_owned();
         server.add_job(JobSpec::new(nspace, 1, hostname, identity));
     }
     server
@@ -85,11 +89,9 @@ fn denied(actions: &[Action]) -> (String, Status) {
 #[test]
 fn without_policies_the_site_controls_all_and_tenants_their_own() {
     let mut server = stage(&[]);
-    let (site, user, job) = (
-        Owner::Site,
-        Owner::User(ALICE.uid),
-        Owner::Namespace(nspace("alice")),
-    );
+    let site = Owner::Site;
+    let user = Owner::User(ALICE.uid);
+    let job = Owner::Namespace(nspace("alice"));
     let mut ask = |owner: &Owner, target: &str| {
         server.control_for(owner, 7, vec![proc(target)], kill(), MonotonicTime(0))
     };
@@ -153,20 +155,20 @@ fn policies_see_owner_of_module_before_anything_is_done() {
         panic!("{actions:?}")
     };
     assert_eq!(
-        (request.matter, &request.requester, request.identity),
-        (PolicySubject::JobControl, &None, Some(SITE))
+        (request.subject.hook(), &request.requester, request.identity),
+        (Hook::JobControl, &None, Some(SITE))
     );
     assert_eq!(
-        (&request.directives, request.targets[0].owner),
-        (&kill(), Some(BOB))
+        (request.subject.directives(), request.targets[0].owner),
+        (&kill()[..], Some(BOB))
     );
     let reasons = vec![Info::new(REASON, Value::string("not today"))];
     let by = DecidedBy::Policy("no".to_owned());
-    let verdict = Verdict::Denied {
+    let verdict = Verdict::Denied(DeniedVerdict {
         by,
         status: Status(-3100),
         reasons,
-    };
+    });
     let (why, status) = denied(&server.decided(*id, verdict));
     assert!(
         why.contains("not today") && why.contains("site@peal"),
@@ -287,13 +289,13 @@ fn policies_see_unix_groups_of_requester_and_monitor() {
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
+    assert_eq!(request.groups, groups);
     assert_eq!(
-        (request.matter, &request.groups),
-        (PolicySubject::Monitor, &groups)
-    );
-    assert_eq!(
-        (&request.infos, &request.directives),
-        (&vec![monitor.clone()], &time(5))
+        request.subject,
+        PolicySubject::Monitor(MonitorSubject {
+            monitor: monitor.clone(),
+            directives: time(5),
+        })
     );
     let by = DecidedBy::Policy("yes".to_owned());
     let verdict = Verdict::Granted {
@@ -340,24 +342,18 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
             )
             .unwrap();
     }
-    let nodes = Provision {
+    let subject = PolicySubject::Provision(ProvisionSubject {
         nodes: vec!["node1".to_owned()],
         image: None,
-    };
+        directives: kill(),
+    });
     let request = Arc::new(PolicyRequest {
-        matter: PolicySubject::Provision,
+        subject,
         requester: Some(proc("alice")),
         identity: Some(ALICE),
         groups: Arc::default(),
         server: SITE,
-        peer: None,
         targets: Vec::new(),
-        group_name: None,
-        applications: Vec::new(),
-        codes: Vec::new(),
-        provision: Some(nodes),
-        infos: Vec::new(),
-        directives: kill(),
     });
     let mut run = chain.run(request, default);
     loop {
@@ -383,9 +379,9 @@ fn nodes_come_only_from_granting_module_and_its_infos_answer() {
                 .filter_map(|info| info.value.as_str().map(str::to_owned))
                 .collect::<Vec<_>>())
         }
-        Verdict::Denied {
+        Verdict::Denied(DeniedVerdict {
             status, reasons, ..
-        } => Err((status, reasons)),
+        }) => Err((status, reasons)),
     };
     let granted = provision(
         &[(PolicyOutcome::Pass, "no"), (PolicyOutcome::Grant, "here")],

@@ -9,7 +9,7 @@
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
-    policy::{DecidedBy, Verdict, reason},
+    policy::{DecidedBy, DeniedVerdict, Verdict, reason},
     server::{Action, PeerId, RequestId, ServerState, StateSettings, Upcall},
 };
 use peal_model::{
@@ -98,15 +98,12 @@ fn policy_sees_each_application_with_its_directives() {
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("the host hears nothing of it: {actions:?}")
     };
-    assert_eq!(
-        (request.matter, request.identity),
-        (PolicySubject::Spawn, Some(ALICE))
-    );
+    assert_eq!(request.identity, Some(ALICE));
     assert_eq!(
         (&request.targets[0].proc, request.targets[0].owner),
         (&proc("bob"), Some(BOB))
     );
-    let told = |command: &str, arguments: &[&str], procs, directives| Application {
+    let application = |command: &str, arguments: &[&str], procs, directives| Application {
         command: command.to_owned(),
         arguments: arguments
             .iter()
@@ -117,12 +114,18 @@ fn policy_sees_each_application_with_its_directives() {
         procs,
         directives,
     };
+    let PolicySubject::Spawn(subject) = &request.subject else {
+        panic!("{request:?}")
+    };
     assert_eq!(
-        request.applications,
-        [told("solver", &["-v"], 2, 2), told("viz", &[], 0, 1)]
+        subject.applications,
+        [
+            application("solver", &["-v"], 2, 2),
+            application("viz", &[], 0, 1)
+        ]
     );
-    assert_eq!(request.infos, ["/a", "/b", "/c"].map(wdir));
-    assert_eq!(request.directives, [parent]);
+    assert_eq!(subject.infos, ["/a", "/b", "/c"].map(wdir));
+    assert_eq!(subject.directives, [parent]);
     // What is granted is what came, with the job's directives as they were amended.
     let actions = server.decided(*id, granted(vec![wdir("/scratch")]));
     let [
@@ -156,11 +159,11 @@ fn denied_spawn_is_answered_without_job_after_its_record() {
         panic!("{actions:?}")
     };
     let by = DecidedBy::Policy("no".to_owned());
-    let denied = Verdict::Denied {
+    let denied = Verdict::Denied(DeniedVerdict {
         by,
         status: Status(-3100),
         reasons: vec![reason("not today")],
-    };
+    });
     let actions = server.decided(*id, denied);
     let [Action::Denied(denial), Action::Reply { reply, .. }] = &actions[..] else {
         panic!("{actions:?}")

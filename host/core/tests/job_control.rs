@@ -37,8 +37,8 @@ fn ask(targets: &[Proc], directives: Vec<Info>) -> Result<ParsedJobControl, JobC
     read(Some(&proc("mine", 1)), targets, directives, ranks)
 }
 
-fn wanted(directives: &[Info]) -> RequestedAction {
-    ask(&[], directives.to_vec()).unwrap().wanted
+fn action(directives: &[Info]) -> RequestedAction {
+    ask(&[], directives.to_vec()).unwrap().action
 }
 
 fn yes(key: KeyName) -> Info {
@@ -93,7 +93,7 @@ fn each_action_by_its_directive() {
         let id = text(key::PMIX_JOB_CTRL_ID, "mine");
         let asked = ask(&[], vec![id, directive.clone()]).unwrap();
         assert_eq!(
-            asked.wanted,
+            asked.action,
             RequestedAction::Act {
                 action,
                 targets: mine()
@@ -112,7 +112,7 @@ fn each_action_by_its_directive() {
 fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
     let kill = |targets: &[Proc]| match ask(targets, vec![yes(key::PMIX_JOB_CTRL_KILL)])
         .unwrap()
-        .wanted
+        .action
     {
         RequestedAction::Act { targets, .. } => targets,
         other => panic!("{other:?}"),
@@ -131,10 +131,8 @@ fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
 
 #[test]
 fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
-    let (ckpt, two) = (
-        text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"),
-        key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL,
-    );
+    let ckpt = text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck");
+    let two = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;
     assert_eq!(two, key::PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT);
     let event = number(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, -3500);
     let time = |seconds| Some(Duration::from_secs(seconds));
@@ -170,7 +168,7 @@ fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
             method,
             timeout,
         };
-        let asked = wanted(&[vec![ckpt.clone()], more.clone()].concat());
+        let asked = action(&[vec![ckpt.clone()], more.clone()].concat());
         assert_eq!(
             asked,
             RequestedAction::Checkpoint {
@@ -216,9 +214,9 @@ fn requests_without_action_on_own_procs_are_parsed() {
         vec![yes(key::PMIX_JOB_CTRL_PREEMPTIBLE), both],
     )
     .unwrap();
-    assert_eq!(asked.wanted, declares);
+    assert_eq!(asked.action, declares);
 
-    let cancel = |value| wanted(&[Info::new(key::PMIX_JOB_CTRL_CANCEL, value)]);
+    let cancel = |value| action(&[Info::new(key::PMIX_JOB_CTRL_CANCEL, value)]);
     assert_eq!(
         cancel(Value::string("ck")),
         RequestedAction::Cancel(RequestSelector::Named("ck".to_owned()))
@@ -231,18 +229,16 @@ fn requests_without_action_on_own_procs_are_parsed() {
         ]
     );
 
-    let (nodes, image) = (
-        text(key::PMIX_JOB_CTRL_PROVISION, "node[01-16]"),
-        text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "c7"),
-    );
+    let nodes = text(key::PMIX_JOB_CTRL_PROVISION, "node[01-16]");
+    let image = text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "c7");
     let provision = |image: Option<&str>| RequestedAction::Provision {
         nodes: "node[01-16]".to_owned(),
         image: image.map(str::to_owned),
     };
-    assert_eq!(wanted(std::slice::from_ref(&nodes)), provision(None));
-    assert_eq!(wanted(&[nodes, image]), provision(Some("c7")));
+    assert_eq!(action(std::slice::from_ref(&nodes)), provision(None));
+    assert_eq!(action(&[nodes, image]), provision(Some("c7")));
 
-    let preempt = wanted(&[text(PREEMPT, "pause"), number(GRACE, 5)]);
+    let preempt = action(&[text(PREEMPT, "pause"), number(GRACE, 5)]);
     let grace = Some(Duration::from_secs(5));
     assert_eq!(
         preempt,
@@ -256,7 +252,8 @@ fn requests_without_action_on_own_procs_are_parsed() {
 
 #[test]
 fn cleanup_directives_are_parsed() {
-    let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
+    let files = key::PMIX_REGISTER_CLEANUP;
+    let dirs = key::PMIX_REGISTER_CLEANUP_DIR;
     let plain = Cleanup {
         procs: mine(),
         files: ["/tmp/a", "/tmp/b"].map(Into::into).into(),
@@ -266,7 +263,7 @@ fn cleanup_directives_are_parsed() {
         top: TopDirectory::Remove,
         ignored: BTreeSet::new(),
     };
-    let cleanup = |directives: &[Info]| match wanted(directives) {
+    let cleanup = |directives: &[Info]| match action(directives) {
         RequestedAction::Declare {
             cleanup: Some(cleanup),
             ..
@@ -281,12 +278,11 @@ fn cleanup_directives_are_parsed() {
         yes(key::PMIX_CLEANUP_LEAVE_TOPDIR),
         text(key::PMIX_CLEANUP_IGNORE, "keep,me"),
     ]);
-    let (files_of_none, directories) = (BTreeSet::new(), ["/tmp/d".into()].into());
-    let (depth, subdirectories, top) = (
-        Depth::Recursive,
-        Subdirectories::OnlyEmpty,
-        TopDirectory::Leave,
-    );
+    let files_of_none = BTreeSet::new();
+    let directories = ["/tmp/d".into()].into();
+    let depth = Depth::Recursive;
+    let subdirectories = Subdirectories::OnlyEmpty;
+    let top = TopDirectory::Leave;
     let ignored = ["keep", "me"].map(Into::into).into();
     let procs = mine();
     assert_eq!(
@@ -305,8 +301,9 @@ fn cleanup_directives_are_parsed() {
 
 #[test]
 fn cleanup_paths_of_several_directives_all_count() {
-    let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
-    let cleanup = |directives: Vec<Info>| match ask(&[], directives).map(|asked| asked.wanted) {
+    let files = key::PMIX_REGISTER_CLEANUP;
+    let dirs = key::PMIX_REGISTER_CLEANUP_DIR;
+    let cleanup = |directives: Vec<Info>| match ask(&[], directives).map(|asked| asked.action) {
         Ok(RequestedAction::Declare {
             cleanup: Some(cleanup),
             ..
@@ -353,23 +350,20 @@ fn cleanup_paths_of_several_directives_all_count() {
 
 #[test]
 fn invalid_requests_are_refused_with_reason() {
-    let (kill, term) = (
-        yes(key::PMIX_JOB_CTRL_KILL),
-        yes(key::PMIX_JOB_CTRL_TERMINATE),
-    );
+    let kill = yes(key::PMIX_JOB_CTRL_KILL);
+    let term = yes(key::PMIX_JOB_CTRL_TERMINATE);
     let required = |key| Info {
         flags: InfoFlags::REQUIRED,
         ..yes(key)
     };
-    let (unknown, bad, none) = (
-        KeyName("site.own"),
-        code::PMIX_ERR_BAD_PARAM,
-        code::PMIX_ERR_NOT_FOUND,
-    );
+    let unknown = KeyName("site.own");
+    let bad = code::PMIX_ERR_BAD_PARAM;
+    let none = code::PMIX_ERR_NOT_FOUND;
     let signal = |number_of| number(key::PMIX_JOB_CTRL_SIGNAL, number_of);
     let methods = key::PMIX_JOB_CTRL_CHECKPOINT_METHOD;
     let array = |infos: Vec<Info>| Info::new(methods, Value::DataArray(DataArray::infos(infos)));
-    let (dir, file) = (key::PMIX_REGISTER_CLEANUP_DIR, key::PMIX_REGISTER_CLEANUP);
+    let dir = key::PMIX_REGISTER_CLEANUP_DIR;
+    let file = key::PMIX_REGISTER_CLEANUP;
     let conflict = code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES;
     let ckpt = || text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck");
     let two = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;
@@ -597,7 +591,7 @@ fn invalid_requests_are_refused_with_reason() {
     }
     // An optional directive that nobody knows is passed by, and the same action twice is one.
     assert_eq!(
-        wanted(&[yes(unknown), kill.clone(), kill]),
+        action(&[yes(unknown), kill.clone(), kill]),
         RequestedAction::Act {
             action: JobAction::Kill,
             targets: mine()

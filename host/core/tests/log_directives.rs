@@ -298,7 +298,8 @@ const TEXT: &str = "pmix.log.stdout: text";
 #[test]
 fn duplicates_are_counted_and_logged_after_window() {
     let mut stage = DuplicateLog::new(8);
-    let (good, partial) = (code::PMIX_SUCCESS, code::PMIX_ERR_PARTIAL_SUCCESS);
+    let good = code::PMIX_SUCCESS;
+    let partial = code::PMIX_ERR_PARTIAL_SUCCESS;
     assert_eq!(stage.log("a", good, 0), good);
     assert_eq!(stage.log("b", partial, 1000), partial);
     assert_eq!(
@@ -396,7 +397,7 @@ fn the_book_is_no_longer_than_it_may_be() {
 
 #[test]
 fn their_number_is_dressed_as_they_are_and_not_mailed() {
-    let dress = vec![
+    let prefix = vec![
         truth(key::PMIX_LOG_XML_OUTPUT, true),
         info(key::PMIX_LOG_SYSLOG_PRI, Value::Int(3)),
     ];
@@ -412,7 +413,7 @@ fn their_number_is_dressed_as_they_are_and_not_mailed() {
     let asked = request(
         "job",
         vec![array, text(OUT, "text")],
-        [dress.clone(), more, pair("a", "\n")].concat(),
+        [prefix.clone(), more, pair("a", "\n")].concat(),
     );
     let mut book = DuplicateFilter::new(Aggregation::default());
     let likeness = likeness_of(&asked).unwrap();
@@ -434,7 +435,7 @@ fn their_number_is_dressed_as_they_are_and_not_mailed() {
     let request = &told[0].request;
     assert_eq!(
         (&request.directives, &request.source, request.identity),
-        (&dress, &asked.source, asked.identity)
+        (&prefix, &asked.source, asked.identity)
     );
     assert_eq!(told.len(), 1);
 }

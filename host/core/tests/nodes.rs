@@ -172,7 +172,8 @@ proptest! {
     #[test]
     fn node_text_names_same_nodes_as_enumeration(items in prop::collection::vec(prop::collection::vec(part(), 1..4), 1..4)) {
         let mut text = Vec::new();
-        let (mut wanted, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut wanted = Vec::new();
+        let mut seen = BTreeSet::new();
         for parts in &items {
             let written: String = parts.iter().map(|part| match part {
                 Part::Plain(plain) => plain.clone(),

@@ -584,7 +584,8 @@ proptest! {
                 }
             }
             for happening in &happenings {
-                let (ours, theirs) = (order_of(&chain, happening.event()), model.order(*happening));
+                let ours = order_of(&chain, happening.event());
+                let theirs = model.order(*happening);
                 prop_assert_eq!(ours, theirs, "{:?}", happening);
             }
         }

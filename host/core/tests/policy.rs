@@ -8,14 +8,15 @@
 use peal_core::{
     defaults::HookDefault,
     policy::{
-        ConcludedRun, DecidedBy, NextPolicy, OnFailure, PolicyAnswer, PolicyChain, PolicyFailure,
-        REASON, Verdict,
+        ConcludedRun, DecidedBy, DeniedVerdict, NextPolicy, OnFailure, PolicyAnswer, PolicyChain,
+        PolicyFailure, REASON, Verdict,
     },
     registration::{ChainPlacement, Mode, RegistrationError},
 };
 use peal_model::{
-    Amendment, GroupOperationKind, Info, Infos, KeyName, Nspace, PolicyOutcome, PolicyRequest,
-    PolicySubject, Proc, Range, Rank, Status, TargetProc, UserIdentity, Value, code,
+    Amendment, EventSubject, GroupOperationKind, GroupSubject, Info, Infos, JobControlSubject,
+    KeyName, LogSubject, MonitorSubject, Nspace, PolicyOutcome, PolicyRequest, PolicySubject, Proc,
+    Range, Rank, RegistrationSubject, SpawnSubject, Status, TargetProc, UserIdentity, Value, code,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -30,16 +31,23 @@ fn note(text: &str) -> Info {
     Info::new(NOTE, Value::string(text))
 }
 
-fn request(matter: PolicySubject, owner: u32) -> Arc<PolicyRequest> {
+/// Returns a job-control request about a proc of this user.
+fn job_control(owner: u32) -> Arc<PolicyRequest> {
+    let directives = vec![note("directives as asked")];
+    request(
+        PolicySubject::JobControl(JobControlSubject { directives }),
+        owner,
+    )
+}
+
+fn request(subject: PolicySubject, owner: u32) -> Arc<PolicyRequest> {
     let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
     Arc::new(PolicyRequest {
-        matter,
+        subject,
         requester: Some(proc.clone()),
         identity: Some(ME),
         server: UserIdentity { uid: 0, gid: 0 },
         groups: Arc::default(),
-        provision: None,
-        peer: None,
         targets: vec![TargetProc {
             proc,
             owner: Some(UserIdentity {
@@ -47,11 +55,6 @@ fn request(matter: PolicySubject, owner: u32) -> Arc<PolicyRequest> {
                 gid: 100,
             }),
         }],
-        group_name: None,
-        applications: Vec::new(),
-        codes: Vec::new(),
-        infos: vec![note("infos as asked")],
-        directives: vec![note("directives as asked")],
     })
 }
 
@@ -111,7 +114,7 @@ fn ran(decided: &ConcludedRun) -> Vec<&str> {
 fn by(verdict: &Verdict) -> (&DecidedBy, bool) {
     match verdict {
         Verdict::Granted { by, .. } => (by, true),
-        Verdict::Denied { by, .. } => (by, false),
+        Verdict::Denied(DeniedVerdict { by, .. }) => (by, false),
     }
 }
 
@@ -122,7 +125,7 @@ fn first_grant_or_deny_decides_and_later_policies_are_not_asked() {
         infos: vec![note("not today")],
         ..said(PolicyOutcome::Deny(Status(-3001)))
     };
-    let own = request(PolicySubject::JobControl, ME.uid);
+    let own = job_control(ME.uid);
     let denied = run(
         &chain(&[
             ("a", OnFailure::Deny, pass()),
@@ -136,13 +139,13 @@ fn first_grant_or_deny_decides_and_later_policies_are_not_asked() {
     let by = DecidedBy::Policy("b".to_owned());
     assert_eq!(
         denied.verdict,
-        Verdict::Denied {
+        Verdict::Denied(DeniedVerdict {
             by,
             status: Status(-3001),
             reasons
-        }
+        })
     );
-    let foreign = request(PolicySubject::JobControl, 2000);
+    let foreign = job_control(2000);
     let granted = run(
         &chain(&[
             ("yes", OnFailure::Deny, said(PolicyOutcome::Grant)),
@@ -171,14 +174,14 @@ fn where_all_pass_or_none_is_there_the_default_decides() {
         chain(&[("a", OnFailure::Deny, said(PolicyOutcome::Pass))]),
     ] {
         assert_eq!(
-            by(&run(&chain, &request(PolicySubject::JobControl, ME.uid)).verdict),
+            by(&run(&chain, &job_control(ME.uid)).verdict),
             (&DecidedBy::Default, true)
         );
-        let Verdict::Denied {
+        let Verdict::Denied(DeniedVerdict {
             by,
             status,
             reasons,
-        } = run(&chain, &request(PolicySubject::JobControl, 2000)).verdict
+        }) = run(&chain, &job_control(2000)).verdict
         else {
             panic!("the job belongs to another user")
         };
@@ -193,14 +196,14 @@ fn where_all_pass_or_none_is_there_the_default_decides() {
 
 #[test]
 fn a_policy_that_fails_counts_as_its_on_failure() {
-    let own = request(PolicySubject::JobControl, ME.uid);
+    let own = job_control(ME.uid);
     let ConcludedRun { verdict, steps } =
         run(&chain(&[("broken", OnFailure::Deny, failed())]), &own);
-    let Verdict::Denied {
+    let Verdict::Denied(DeniedVerdict {
         by: who,
         status,
         reasons,
-    } = verdict
+    }) = verdict
     else {
         panic!("deny is safe")
     };
@@ -269,10 +272,11 @@ fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
             },
         )]);
         let request = request(
-            PolicySubject::Event {
+            PolicySubject::Event(EventSubject {
                 code: Status(-3001),
                 range: asked,
-            },
+                infos: vec![note("infos as asked")],
+            }),
             ME.uid,
         );
         let Verdict::Granted {
@@ -284,7 +288,7 @@ fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
             panic!()
         };
         assert_eq!(range, Some(becomes), "{asked} amended to {amended}");
-        assert_eq!(infos, request.infos);
+        assert_eq!(infos, request.subject.infos());
     }
 }
 
@@ -298,27 +302,46 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         ("one", OnFailure::Deny, amends("by one")),
         ("two", OnFailure::Deny, amends("by two")),
     ]);
-    let event = PolicySubject::Event {
-        code: Status(-3001),
-        range: Range::Global,
+    let infos = || vec![note("infos as asked")];
+    let directives = || vec![note("directives as asked")];
+    let group = |kind| {
+        PolicySubject::Group(GroupSubject {
+            kind,
+            name: None,
+            directives: directives(),
+        })
     };
-    for (matter, seen) in [
-        (PolicySubject::JobControl, "directives"),
-        (PolicySubject::Registration, "directives"),
-        (PolicySubject::Monitor, "directives"),
-        (PolicySubject::Log, "directives"),
-        (
-            PolicySubject::Group(GroupOperationKind::Construct),
-            "directives",
-        ),
-        (
-            PolicySubject::Group(GroupOperationKind::Destruct),
-            "directives",
-        ),
-        (PolicySubject::Spawn, "directives"),
-        (event, "infos"),
+    for subject in [
+        PolicySubject::JobControl(JobControlSubject {
+            directives: directives(),
+        }),
+        PolicySubject::Registration(RegistrationSubject {
+            codes: Vec::new(),
+            directives: directives(),
+        }),
+        PolicySubject::Monitor(MonitorSubject {
+            monitor: note("infos as asked"),
+            directives: directives(),
+        }),
+        PolicySubject::Log(LogSubject {
+            data: infos(),
+            directives: directives(),
+        }),
+        group(GroupOperationKind::Construct),
+        group(GroupOperationKind::Destruct),
+        PolicySubject::Spawn(SpawnSubject {
+            applications: Vec::new(),
+            infos: infos(),
+            directives: directives(),
+        }),
+        PolicySubject::Event(EventSubject {
+            code: Status(-3001),
+            range: Range::Global,
+            infos: infos(),
+        }),
     ] {
-        let asked = request(matter, ME.uid);
+        let amends_infos = matches!(subject, PolicySubject::Event(_));
+        let asked = request(subject, ME.uid);
         let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance()
         else {
             panic!()
@@ -327,17 +350,14 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         let NextPolicy::Ask(second) = first.finish(one).advance() else {
             panic!()
         };
-        let (amended, other) = match matter {
-            PolicySubject::JobControl
-            | PolicySubject::Monitor
-            | PolicySubject::Registration
-            | PolicySubject::Log
-            | PolicySubject::Group(_)
-            | PolicySubject::Spawn => (&second.request().directives, &second.request().infos),
-            _ => (&second.request().infos, &second.request().directives),
+        let subject = &second.request().subject;
+        let (amended, other) = if amends_infos {
+            (subject.infos(), subject.directives())
+        } else {
+            (subject.directives(), subject.infos())
         };
-        assert_eq!(*amended, [note("by one")], "{seen}");
-        assert!(*other != [note("by one")], "what is not {seen} stays");
+        assert_eq!(amended, [note("by one")], "{subject:?}");
+        assert_ne!(other, [note("by one")], "{subject:?}");
         assert_eq!((second.name(), second.steps().len()), ("two", 1));
         let Verdict::Granted { amended, .. } = run(&chain, &asked).verdict else {
             panic!()
@@ -362,7 +382,12 @@ fn log_data_is_rewritten_for_later_policies_and_nothing_else() {
         ("one", OnFailure::Deny, rewrites("by one")),
         ("two", OnFailure::Deny, rewrites("by two")),
     ]);
-    let asked = request(PolicySubject::Log, ME.uid);
+    let directives = vec![note("directives as asked")];
+    let log = PolicySubject::Log(LogSubject {
+        data: vec![note("data as asked")],
+        directives: directives.clone(),
+    });
+    let asked = request(log, ME.uid);
     let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else {
         panic!()
     };
@@ -370,19 +395,19 @@ fn log_data_is_rewritten_for_later_policies_and_nothing_else() {
     let NextPolicy::Ask(second) = first.finish(one).advance() else {
         panic!()
     };
-    assert_eq!(second.request().infos, [note("by one")]);
+    assert_eq!(second.request().subject.infos(), [note("by one")]);
     let Verdict::Granted { amended, data, .. } = run(&chain, &asked).verdict else {
         panic!()
     };
     assert_eq!(
         (amended, data),
-        (asked.directives.clone(), Some(vec![note("by two")]))
+        (directives.clone(), Some(vec![note("by two")]))
     );
-    let job_control = request(PolicySubject::JobControl, ME.uid);
+    let job_control = job_control(ME.uid);
     let Verdict::Granted { amended, data, .. } = run(&chain, &job_control).verdict else {
         panic!()
     };
-    assert_eq!((amended, data), (job_control.directives.clone(), None));
+    assert_eq!((amended, data), (directives, None));
 }
 
 #[test]
@@ -393,14 +418,14 @@ fn a_denial_never_looks_like_a_success() {
             OnFailure::Deny,
             said(PolicyOutcome::Deny(code::PMIX_SUCCESS)),
         )]),
-        &request(PolicySubject::JobControl, ME.uid),
+        &job_control(ME.uid),
     );
     assert!(matches!(
         denied.verdict,
-        Verdict::Denied {
+        Verdict::Denied(DeniedVerdict {
             status: code::PMIX_ERR_NO_PERMISSIONS,
             ..
-        }
+        })
     ));
 }
 
@@ -422,7 +447,7 @@ fn placement_words_hold_over_one_category() {
     assert!(
         matches!(add("second", ChainPlacement::First), Err(RegistrationError::Taken { holder, .. }) if holder == "first")
     );
-    let decided = run(&chain, &request(PolicySubject::JobControl, ME.uid));
+    let decided = run(&chain, &job_control(ME.uid));
     assert_eq!(ran(&decided), ["first", "before", "middle", "last"]);
 }
 
@@ -446,8 +471,9 @@ proptest! {
         let names: Vec<String> = (0..policies.len()).map(|at| at.to_string()).collect();
         let list: Vec<_> = policies.iter().zip(&names)
             .map(|((deny, said), name)| (name.as_str(), on_failure(*deny), said.clone())).collect();
-        let decided = run(&chain(&list), &request(PolicySubject::JobControl, if own { ME.uid } else { 2000 }));
-        let (mut granted, mut asked) = (own, 0);
+        let decided = run(&chain(&list), &job_control(if own { ME.uid } else { 2000 }));
+        let mut granted = own;
+        let mut asked = 0;
         for (deny, said) in policies.iter().rev() {
             match said.outcome {
                 Ok(PolicyOutcome::Pass) => asked += 1,

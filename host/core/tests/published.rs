@@ -356,7 +356,8 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
 proptest! {
     #[test]
     fn published_data_agree_with_model(ops in proptest::collection::vec(op(), 1..60)) {
-        let (mut published, mut model) = (Published::new(LIMITS), Model::default());
+        let mut published = Published::new(LIMITS);
+        let mut model = Model::default();
         for (number, op) in (1..).zip(ops) {
             step(&mut published, &mut model, number, op);
         }

@@ -139,6 +139,7 @@ pub fn measure(
         bytes,
         limits,
     } = component;
+    // Declared here, because it has to outlive the match below, which borrows it.
     let own;
     let cases = match cases {
         Some(cases) => cases,
@@ -155,6 +156,7 @@ pub fn measure(
         sinks: &sinks,
         limits,
     };
+    // The time limit of a site must not stop a call that is slow only because it is counted.
     let limits = ModuleLimits {
         call_time: limits.call_time.saturating_mul(COUNTING),
         ..limits
@@ -170,12 +172,11 @@ pub fn measure(
     let mut measured = Vec::new();
     let mut last = None;
     for case in cases.iter() {
-        let (mut run, mut count) = (
-            CaseRunner::new(&of, cases),
-            CaseRunner::new(&counted, cases),
-        );
+        let mut run = CaseRunner::new(&of, cases);
+        let mut count = CaseRunner::new(&counted, cases);
         let began = Instant::now();
         run.ready(case)?;
+        // Each case compiles the same bytes; the first time is enough.
         if measured.is_empty() {
             compile = began.elapsed();
         }
@@ -191,8 +192,9 @@ pub fn measure(
             count.sweep();
             count.again(case)
         });
+        // A failure is part of the result of `timed`. Here only the number is missing.
         if twice.is_ok() {
-            of_case.fuel = count.taken().fuel;
+            of_case.fuel = count.consumption().fuel;
         }
         measured.push(of_case);
         // The last runner holds the compiled component, which the starts below need.
@@ -221,10 +223,13 @@ fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
         (began.elapsed(), done)
     };
     let (first, done) = call();
+    // The reset between calls is not part of their time.
     run.sweep();
     let mut failure: Option<CallFailure> = done.err();
     let mut again = |most: usize, time: Duration| {
-        let (mut times, end) = (Vec::new(), Instant::now() + time);
+        let mut times = Vec::new();
+        let end = Instant::now() + time;
+        // One call is measured even if it takes longer than the whole time.
         while failure.is_none() && times.len() < most && (times.is_empty() || Instant::now() < end)
         {
             let (time, done) = call();
@@ -248,19 +253,20 @@ fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
         p95: quantile(&times, 95),
         p99: quantile(&times, 99),
         fuel: None,
-        memory: run.taken().memory,
+        memory: run.consumption().memory,
         failure: failure.map(|failure| failure.to_string()),
     }
 }
 
 /// Returns the time that this percentage of the times does not exceed.
 fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    // The result is a time that was measured, not a mean of two.
     let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(at).copied()
 }
 
 /// Built-in cases for components without case files, by role.
-const USUAL: [(Role, &str); 10] = [
+const BUILT_IN_CASES: [(Role, &str); 10] = [
     (
         Role::EventHandler,
         "event = { code = -3001, source = \"solver:0\", user = 1000, infos = [\"site.load=5\"] }",
@@ -311,7 +317,9 @@ const USUAL: [(Role, &str); 10] = [
 
 fn usual(bytes: &[u8]) -> Result<Cases, BenchError> {
     let roles = inspect(bytes)?.roles;
-    let cases = USUAL.iter().filter(|(role, _)| roles.contains(role));
+    let cases = BUILT_IN_CASES
+        .iter()
+        .filter(|(role, _)| roles.contains(role));
     let text: String = cases
         .map(|(role, case)| format!("[[case]]\nname = \"{}\"\n{case}\n", role.name()))
         .collect();
@@ -335,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_usual_cases_are_as_they_must_be() {
-        for (role, case) in USUAL {
+        for (role, case) in BUILT_IN_CASES {
             let text = format!("[[case]]\nname = \"{}\"\n{case}\n", role.name());
             assert_eq!(
                 Cases::parse(Path::new("built-in"), &text)

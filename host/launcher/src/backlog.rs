@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum size of all streams together, in bytes. When it is reached, new output of a stream
 /// replaces older output of the same stream.
-const ALL: usize = 16 << 20;
+const MAX_BACKLOG_BYTES: usize = 16 << 20;
 
 /// One stream of one proc: the proc and its IOF channel.
 type Source = (Proc, u16);
@@ -18,7 +18,7 @@ enum Flow {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct StreamBacklog {
     last: VecDeque<u8>,
     flow: Flow,
 }
@@ -26,7 +26,7 @@ struct Kept {
 /// The last output of the streams of all running jobs.
 #[derive(Debug, Default)]
 pub(super) struct OutputBacklog {
-    streams: BTreeMap<Source, Kept>,
+    streams: BTreeMap<Source, StreamBacklog>,
     bytes: usize,
 }
 
@@ -69,7 +69,7 @@ impl OutputBacklog {
         };
         let before = kept.last.len();
         // What the stream already has counts as room, since new output replaces it.
-        let room = most.min(before.saturating_add(ALL.saturating_sub(self.bytes)));
+        let room = most.min(before.saturating_add(MAX_BACKLOG_BYTES.saturating_sub(self.bytes)));
         let tail = written
             .get(written.len().saturating_sub(room)..)
             .unwrap_or_default();
@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn last_lines_and_end_are_kept_until_job_is_removed() {
-        let (mut backlog, out) = (OutputBacklog::default(), IofChannel::STDOUT);
+        let mut backlog = OutputBacklog::default();
+        let out = IofChannel::STDOUT;
         let mut write = |rank, text: &str| backlog.write((&proc(rank), out), text.as_bytes(), 8);
         write(0, "one\n");
         write(0, "two\n");

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Maximum number of requests about procs of registered jobs in progress at once. Each takes a
 /// thread.
-pub(super) const REGISTERED: usize = 64;
+pub(super) const MAX_REGISTERED_REQUESTS: usize = 64;
 
 /// Result of a request that has begun: the procs on which the action failed, once it has ended.
 type PendingResult = oneshot::Receiver<Vec<RankNotDone>>;
@@ -28,7 +28,7 @@ impl EmbeddedHostEnvironment {
         // All jobs begin before the result of one is awaited, so that they proceed in parallel.
         let mut begun = Vec::new();
         for (job, ranks) in by_job {
-            let answer = match self.kin.find(&job) {
+            let answer = match self.jobs.find(&job) {
                 Some(found) => begin(found.commands, &action, &ranks).await,
                 None => self.control_registered(&job, &action, &ranks),
             };
@@ -39,6 +39,7 @@ impl EmbeddedHostEnvironment {
             let of_job = match answer {
                 Some(answer) => answer
                     .await
+                    // The task of the job dropped the sender: the job ended before the action.
                     .unwrap_or_else(|_| after_the_end(&action, ranks)),
                 None => ranks.into_iter().map(not_started).collect(),
             };
@@ -78,7 +79,8 @@ impl EmbeddedHostEnvironment {
             let _ = done.send(refused.collect());
             return Some(answer);
         };
-        let (action, ranks) = (action.clone(), ranks.clone());
+        let action = action.clone();
+        let ranks = ranks.clone();
         let control = RegisteredControl {
             owner: listed.owner,
             action,
@@ -86,11 +88,14 @@ impl EmbeddedHostEnvironment {
             grace: self.grace,
             others,
         };
+        // The action reads `/proc` and waits for processes, which blocks.
         tokio::task::spawn_blocking(move || {
             let not_done = listed
                 .registered()
                 .map(|procs| control.run(procs))
                 .unwrap_or_default();
+            // Released before the answer, so that the requester finds the permit free for its next
+            // request.
             drop(permit);
             // The requester may have given up.
             let _ = done.send(not_done);
@@ -158,6 +163,7 @@ pub(crate) fn signal_of(action: &JobAction) -> Option<Signal> {
         JobAction::Terminate | JobAction::Restart { .. } => Some(Signal::TERM),
         JobAction::Kill => Some(Signal::KILL),
         JobAction::Signal(number) => Signal::from_named_raw(i32::from(*number)),
+        // A pause may use the freezer instead of a signal.
         JobAction::Pause | JobAction::Resume => None,
     }
 }

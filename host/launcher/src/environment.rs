@@ -57,13 +57,14 @@ fn now(command: &Command, name: &OsStr) -> Option<OsString> {
         .get_envs()
         .find(|(changed, _)| *changed == name);
     match changed {
+        // A change of the command hides the inherited variable, also if it removes it.
         Some((_, value)) => value.map(OsStr::to_owned),
         None => std::env::var_os(name),
     }
 }
 
 /// Removes variables that describe `peal` itself as a proc of another launcher.
-pub(super) fn inherited(command: &mut Command) {
+pub(super) fn remove_inherited(command: &mut Command) {
     let of_others = |name: &OsStr| {
         let name = name.as_encoded_bytes();
         name.starts_with(b"PMIX_")
@@ -82,7 +83,8 @@ pub(super) fn of_open_mpi(
     rank: Rank,
     app: &AppRequest,
 ) -> Vec<(&'static str, String)> {
-    let (size, on_node) = (job.size().to_string(), job.offset.saturating_add(rank.0));
+    let size = job.size().to_string();
+    let on_node = job.offset.saturating_add(rank.0);
     let rank = rank.0.to_string();
     let sizes: Vec<String> = job.apps.iter().map(|app| app.size.to_string()).collect();
     let mut first = 0_u32;
@@ -99,6 +101,7 @@ pub(super) fn of_open_mpi(
         ),
         ("OMPI_COMM_WORLD_SIZE", size.clone()),
         ("OMPI_COMM_WORLD_RANK", rank.clone()),
+        // All procs of a job are on this node, so local sizes and ranks equal the global ones.
         ("OMPI_COMM_WORLD_LOCAL_SIZE", size.clone()),
         ("OMPI_COMM_WORLD_LOCAL_RANK", rank),
         ("OMPI_COMM_WORLD_NODE_RANK", on_node.to_string()),

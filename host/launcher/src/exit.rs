@@ -12,13 +12,13 @@ use peal_server::ProcExit;
 /// concerns events of normal ends, which the launcher does not raise.
 pub(crate) fn intention(request: &JobRequest) -> Vec<Info> {
     // Rounded up: the attribute is in whole seconds, and zero would announce no time at all.
-    let seconds = i32::try_from(request.keeping.action_timeout.as_millis().div_ceil(1000))
+    let seconds = i32::try_from(request.options.action_timeout.as_millis().div_ceil(1000))
         .unwrap_or(i32::MAX);
     let mut infos = vec![Info::new(
         key::PMIX_EVENT_ACTION_TIMEOUT,
         Value::Int(seconds),
     )];
-    match request.keeping.on_abort {
+    match request.options.on_abort {
         OnAbort::Terminate => {
             infos.push(Info::new(key::PMIX_EVENT_TERMINATE_JOB, Value::Bool(true)))
         }

@@ -7,7 +7,7 @@ use std::{
 use tokio::{io::AsyncWriteExt, process::ChildStdin, sync::mpsc, task::JoinSet};
 
 /// Maximum number of pieces that wait for a proc that does not read. Beyond it, a push waits.
-const PIECES: usize = 16;
+const MAX_QUEUED_PIECES: usize = 16;
 
 /// Standard inputs of those procs of a job that have one.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Inputs {
 
     /// Connects the standard input of a proc to the pushed data.
     pub(super) fn connect(&self, rank: Rank, mut stdin: ChildStdin, tasks: &mut JoinSet<()>) {
-        let (to, mut pieces) = mpsc::channel::<Bytes>(PIECES);
+        let (to, mut pieces) = mpsc::channel::<Bytes>(MAX_QUEUED_PIECES);
         self.lock().insert(rank, to);
         tasks.spawn(async move {
             while let Some(piece) = pieces.recv().await {

@@ -16,11 +16,11 @@ use std::{
 };
 
 /// Maximum number of requests that wait for earlier pauses and resumptions.
-const WAITING: usize = 64;
+const MAX_WAITING_REQUESTS: usize = 64;
 
 /// Result of a pause or resumption on another thread.
 #[derive(Debug)]
-pub(super) struct Deed {
+pub(super) struct PauseResult {
     open: OpenControl,
     /// Ranks on which it failed, with the reason.
     refused: BTreeMap<Rank, String>,
@@ -36,7 +36,7 @@ impl RunningJobTask {
             | JobAction::Pause
             | JobAction::Resume
             | JobAction::Restart { .. } => {
-                if self.queue.len() >= WAITING {
+                if self.queue.len() >= MAX_WAITING_REQUESTS {
                     let busy = "too many requests about this job are waiting";
                     let refused = control
                         .ranks
@@ -56,7 +56,7 @@ impl RunningJobTask {
 
     /// Begins waiting requests until one occupies another thread.
     async fn begin_next(&mut self) {
-        while self.deeds.is_empty()
+        while self.pauses.is_empty()
             && let Some(control) = self.queue.pop_front()
         {
             self.begin(control).await;
@@ -74,7 +74,7 @@ impl RunningJobTask {
             JobAction::Signal(_) => self.signal(&action, ranks, open),
             JobAction::Pause | JobAction::Resume => self.stop_or_go(action, ranks, open),
             JobAction::Terminate => {
-                self.end_procs(&action, ranks, open, self.request.keeping.grace)
+                self.end_procs(&action, ranks, open, self.request.options.grace)
                     .await
             }
             JobAction::Kill => self.end_procs(&action, ranks, open, Duration::ZERO).await,
@@ -116,7 +116,10 @@ impl RunningJobTask {
                 .get(&rank)
                 .filter(|_| self.running.contains_key(&rank))
             {
-                Some(_) if self.endings.has_asked(rank) || !matches!(self.ending, Ending::Not) => {
+                Some(_)
+                    if self.terminations.is_terminating(rank)
+                        || !matches!(self.ending, Ending::Not) =>
+                {
                     open.not_done.push(RankNotDone::new(
                         rank,
                         code::PMIX_ERR_NOT_FOUND,
@@ -127,18 +130,19 @@ impl RunningJobTask {
                 None => open.not_done.extend(ended_already(&action, rank)),
             }
         }
-        let family = self.family.clone();
-        self.deeds.spawn_blocking(move || {
+        let reaper = self.reaper.clone();
+        // A pause waits until the processes have stopped.
+        self.pauses.spawn_blocking(move || {
             let refused = match action {
-                JobAction::Pause => process_tree::pause(&trees, &family),
-                _ => process_tree::resume(&trees, &family),
+                JobAction::Pause => process_tree::pause(&trees, &reaper),
+                _ => process_tree::resume(&trees, &reaper),
             };
-            Deed { open, refused }
+            PauseResult { open, refused }
         });
     }
 
     /// Answers a request whose pause or resumption has finished, and begins the next ones.
-    pub(super) async fn deed_done(&mut self, Deed { mut open, refused }: Deed) {
+    pub(super) async fn pause_done(&mut self, PauseResult { mut open, refused }: PauseResult) {
         let not_done = refused.into_iter().map(|(rank, reason)| RankNotDone {
             rank,
             status: code::PMIX_ERROR,
@@ -168,20 +172,20 @@ impl RunningJobTask {
             return;
         };
         // The later request wins over a pending restart of the same procs.
-        self.give_up_restarts(
+        self.cancel_restarts(
             |rank| ranks.contains(&rank),
             "its termination has been requested",
         );
-        let done = self
-            .endings
-            .end(ranks, open, (&self.trees, &self.running), (signal, grace));
+        let done =
+            self.terminations
+                .end(ranks, open, (&self.trees, &self.running), (signal, grace));
         done.into_iter().for_each(OpenControl::answer);
-        if self.endings.cover(&self.running) && matches!(self.ending, Ending::Not) {
+        if self.terminations.cover(&self.running) && matches!(self.ending, Ending::Not) {
             self.end.exit_status = ProcExit::Signalled(signal.as_raw()).exit_status();
             self.ends_because(code::PMIX_ERR_JOB_CANCELED);
             // The scans kill each proc at its own time, so the job needs no time of its own.
             self.ending = Ending::Controlled;
-            self.give_up_restarts(|_| true, "its job ends");
+            self.cancel_restarts(|_| true, "its job ends");
         }
     }
 
@@ -193,13 +197,13 @@ impl RunningJobTask {
         ranks: BTreeSet<Rank>,
         mut open: OpenControl,
     ) {
-        let mut ranks = match self.request.keeping.restart {
+        let mut ranks = match self.request.options.restart {
             RestartScope::Ranks => ranks,
             RestartScope::Job => (0..self.request.size()).map(Rank).collect(),
         };
         let ends = !matches!(self.ending, Ending::Not);
-        for rank in ranks.extract_if(.., |rank| ends || self.endings.has_asked(*rank)) {
-            let (status, why) = if self.endings.restarts(rank) {
+        for rank in ranks.extract_if(.., |rank| ends || self.terminations.is_terminating(*rank)) {
+            let (status, why) = if self.terminations.restarts(rank) {
                 (code::PMIX_ERR_RESOURCE_BUSY, "its restart is in progress")
             } else {
                 (
@@ -220,20 +224,21 @@ impl RunningJobTask {
             ranks: ranks.clone(),
             checkpoint,
         });
-        let how = (Signal::TERM, self.request.keeping.grace);
+        let how = (Signal::TERM, self.request.options.grace);
         let done = self
-            .endings
+            .terminations
             .end(ranks, open, (&self.trees, &self.running), how);
         if let Some(open) = done {
+            // No proc of the request has a process left: they are started at once.
             self.settle(open).await;
         }
     }
 
     /// Processes the result of a scan: cleans up behind procs without processes, and completes
     /// their requests.
-    pub(super) async fn looked(&mut self, looked: ScanResult) {
-        let (over, done) = self.endings.looked(looked);
-        over.into_iter().for_each(|rank| self.clean_behind(rank));
+    pub(super) async fn scan_done(&mut self, result: ScanResult) {
+        let (over, done) = self.terminations.apply_scan(result);
+        over.into_iter().for_each(|rank| self.clean_up_after(rank));
         for open in done {
             self.settle(open).await;
         }
@@ -253,7 +258,7 @@ impl RunningJobTask {
                         let pids = self.running.get(&rank).map(|pid| (rank, *pid));
                         self.server
                             .procs_started(self.request.nspace.clone(), pids.into_iter().collect());
-                        self.forgive(rank);
+                        self.clear_abnormal_end(rank);
                     }
                     Err(error) => {
                         let reason = error.to_string();
@@ -268,18 +273,19 @@ impl RunningJobTask {
                         } else {
                             self.end.exit_status
                         };
+                        // The server expects the restarted proc, and collectives would wait for it.
                         self.server.proc_ended(proc, None);
-                        self.clean_behind(rank);
+                        self.clean_up_after(rank);
                     }
                 }
             }
-            self.keep_started();
+            self.move_started_to_cgroups();
         }
         open.answer();
     }
 
     /// Removes the abnormal end of a restarted proc from the exit of the job.
-    fn forgive(&mut self, rank: Rank) {
+    fn clear_abnormal_end(&mut self, rank: Rank) {
         if self
             .end
             .first_abnormal
@@ -292,11 +298,12 @@ impl RunningJobTask {
     }
 
     /// Cancels the restarts of the selected procs. Those without a process count as ended now.
-    pub(super) fn give_up_restarts(&mut self, of: impl Fn(Rank) -> bool, because: &str) {
-        for rank in self.endings.give_up_restarts(of, because) {
+    pub(super) fn cancel_restarts(&mut self, of: impl Fn(Rank) -> bool, because: &str) {
+        for rank in self.terminations.cancel_restarts(of, because) {
+            // A proc that still runs is reported when its process ends.
             if !self.running.contains_key(&rank) {
                 self.server.proc_ended(self.proc(rank), None);
-                self.clean_behind(rank);
+                self.clean_up_after(rank);
             }
         }
     }

@@ -78,6 +78,13 @@ impl JobListing {
         self.because.get().copied().unwrap_or(code::PMIX_SUCCESS)
     }
 
+    /// Returns the state of a proc that has ended. The lock is held for this only: a process may
+    /// delay reads of its command line, and the task of the job must not wait for that.
+    fn end_of(&self, rank: Rank) -> ProcState {
+        let ended = self.ends().get(&rank).copied();
+        ended.unwrap_or(ProcState::TERMINATED)
+    }
+
     fn ends(&self) -> MutexGuard<'_, BTreeMap<Rank, ProcState>> {
         // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
@@ -100,9 +107,9 @@ impl JobListing {
     }
 
     /// Returns the process of a proc.
-    fn process_of(&self, proc: &Proc, family: &ChildReaper) -> ProcProcess {
+    fn process_of(&self, proc: &Proc, reaper: &ChildReaper) -> ProcProcess {
         match &self.origin {
-            JobOrigin::Launched { .. } => family
+            JobOrigin::Launched { .. } => reaper
                 .process_of(proc)
                 .map_or(ProcProcess::Ended, ProcProcess::Running),
             JobOrigin::Adopted(procs) => procs.process_of(proc.rank),
@@ -128,10 +135,10 @@ impl JobListing {
     }
 
     /// Returns the running procs, each with its process id.
-    pub(super) fn running(&self, family: &ChildReaper) -> Vec<(Proc, u32)> {
+    pub(super) fn running(&self, reaper: &ChildReaper) -> Vec<(Proc, u32)> {
         let procs = (0..self.size).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
         procs
-            .filter_map(|proc| match self.process_of(&proc, family) {
+            .filter_map(|proc| match self.process_of(&proc, reaper) {
                 ProcProcess::Running(pid) => Some((proc, pid)),
                 ProcProcess::Unknown | ProcProcess::Ended => None,
             })
@@ -139,29 +146,23 @@ impl JobListing {
     }
 
     /// Returns the procs as an array of `PMIX_PROC_INFO`, by rank.
-    pub(super) fn procs(&self, family: &ChildReaper) -> DataArray {
+    pub(super) fn procs(&self, reaper: &ChildReaper) -> DataArray {
         let apps = match &self.origin {
             JobOrigin::Launched { apps, .. } => apps.as_slice(),
             JobOrigin::Adopted(_) => &[],
         };
-        let ends = self.ends();
         DataArray::proc_infos((0..self.size).map(|rank| {
             let proc = Proc::new(self.nspace.clone(), Rank(rank));
             let program = job_request::app_of(apps, proc.rank).map(|app| &app.program);
             let executable = program.map(|program| Text::from_bytes(program.as_encoded_bytes()));
-            let (pid, state, executable) = match self.process_of(&proc, family) {
+            let (pid, state, executable) = match self.process_of(&proc, reaper) {
                 ProcProcess::Running(pid) => (
                     pid,
                     ProcState::RUNNING,
+                    // The other launcher did not report which program it started.
                     executable.or_else(|| program_of(pid)),
                 ),
-                ProcProcess::Ended => (
-                    0,
-                    ends.get(&proc.rank)
-                        .copied()
-                        .unwrap_or(ProcState::TERMINATED),
-                    executable,
-                ),
+                ProcProcess::Ended => (0, self.end_of(proc.rank), executable),
                 // Only the other launcher knows the state.
                 ProcProcess::Unknown => (0, ProcState::UNDEF, executable),
             };

@@ -16,7 +16,7 @@ pub(crate) struct SpawnTreeId(u64);
 /// Running job.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisteredJob {
-    pub(crate) family: SpawnTreeId,
+    pub(crate) tree: SpawnTreeId,
     /// Request by which it was started, as the template for jobs that it spawns.
     pub(crate) request: Arc<JobRequest>,
     pub(crate) commands: mpsc::Sender<JobCommand>,
@@ -27,15 +27,15 @@ pub(crate) struct RegisteredJob {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SpawnTree {
     /// A new tree.
-    Alone,
+    New,
     /// An existing tree.
-    Of(SpawnTreeId),
+    Existing(SpawnTreeId),
 }
 
 #[derive(Default, Debug)]
 struct Inner {
     running: BTreeMap<Nspace, RegisteredJob>,
-    families: u64,
+    trees: u64,
     /// Number of names given to spawned jobs.
     named: u64,
     /// Number of procs of all jobs registered so far.
@@ -44,10 +44,10 @@ struct Inner {
 
 impl Inner {
     /// Returns the other running jobs of the spawn tree of a job.
-    fn relatives(&self, nspace: &Nspace) -> impl Iterator<Item = &RegisteredJob> {
-        let family = self.running.get(nspace).map(|job| job.family);
+    fn related_jobs(&self, nspace: &Nspace) -> impl Iterator<Item = &RegisteredJob> {
+        let tree = self.running.get(nspace).map(|job| job.tree);
         let is_related = move |other: &Nspace, job: &RegisteredJob| {
-            Some(job.family) == family && other != nspace && !job.commands.is_closed()
+            Some(job.tree) == tree && other != nspace && !job.commands.is_closed()
         };
         self.running
             .iter()
@@ -75,18 +75,18 @@ pub(crate) struct SpawnSlot(Arc<JobRegistry>);
 
 impl Drop for SpawnSlot {
     fn drop(&mut self) {
-        self.0
-            .spawned
-            .send_modify(|offspring| offspring.running = offspring.running.saturating_sub(1));
+        self.0.spawned.send_modify(|spawned_jobs| {
+            spawned_jobs.running = spawned_jobs.running.saturating_sub(1)
+        });
     }
 }
 
 impl SpawnSlot {
     /// Records the exit of the job and frees the slot.
     pub(crate) fn ended(self, end: JobExit) {
-        self.0.spawned.send_modify(|offspring| {
-            if end.exit_status != 0 && offspring.failed.is_none() {
-                offspring.failed = Some(end);
+        self.0.spawned.send_modify(|spawned_jobs| {
+            if end.exit_status != 0 && spawned_jobs.failed.is_none() {
+                spawned_jobs.failed = Some(end);
             }
         });
     }
@@ -97,7 +97,7 @@ impl JobRegistry {
     pub(crate) fn register(
         &self,
         request: &JobRequest,
-        kinship: SpawnTree,
+        spawn_tree: SpawnTree,
         (commands, inputs): (mpsc::Sender<JobCommand>, Arc<Inputs>),
     ) -> Option<()> {
         let mut inner = self.lock();
@@ -106,16 +106,16 @@ impl JobRegistry {
         if inner.running.contains_key(&request.nspace) {
             return None;
         }
-        let family = match kinship {
-            SpawnTree::Of(family) => family,
-            SpawnTree::Alone => {
-                inner.families += 1;
-                SpawnTreeId(inner.families)
+        let tree = match spawn_tree {
+            SpawnTree::Existing(tree) => tree,
+            SpawnTree::New => {
+                inner.trees += 1;
+                SpawnTreeId(inner.trees)
             }
         };
         inner.procs = inner.procs.saturating_add(request.size());
         let job = RegisteredJob {
-            family,
+            tree,
             request: Arc::new(request.clone()),
             commands,
             inputs,
@@ -145,7 +145,7 @@ impl JobRegistry {
             .running
             .values()
             .filter(|job| !job.commands.is_closed());
-        running.min_by_key(|job| job.family.0).cloned()
+        running.min_by_key(|job| job.tree.0).cloned()
     }
 
     /// Returns a name for one more job, derived from that of an existing job, and the number of
@@ -164,28 +164,28 @@ impl JobRegistry {
     }
 
     /// Reserves a slot for a job to be spawned. Returns none if `max` spawned jobs exist.
-    pub(crate) fn spawns(self: &Arc<JobRegistry>, max: usize) -> Option<SpawnSlot> {
-        let begun = self.spawned.send_if_modified(|offspring| {
-            let is_room = offspring.running < max;
-            offspring.running += usize::from(is_room);
+    pub(crate) fn reserve_spawn(self: &Arc<JobRegistry>, max: usize) -> Option<SpawnSlot> {
+        let begun = self.spawned.send_if_modified(|spawned_jobs| {
+            let is_room = spawned_jobs.running < max;
+            spawned_jobs.running += usize::from(is_room);
             is_room
         });
         begun.then(|| SpawnSlot(self.clone()))
     }
 
     /// Returns true if other jobs of the spawn tree of a job run.
-    pub(crate) fn has_relatives(&self, nspace: &Nspace) -> bool {
-        self.lock().relatives(nspace).next().is_some()
+    pub(crate) fn has_related_jobs(&self, nspace: &Nspace) -> bool {
+        self.lock().related_jobs(nspace).next().is_some()
     }
 
     /// Ends the other jobs of the spawn tree of a job with this status.
-    pub(crate) fn end_relatives(&self, nspace: &Nspace, because: Status) {
-        for job in self.lock().relatives(nspace) {
+    pub(crate) fn end_related_jobs(&self, nspace: &Nspace, because: Status) {
+        for job in self.lock().related_jobs(nspace) {
             // A full queue drops the command: this must not block under the lock. Such a job ends
             // by a later command, for example the interruption of all jobs.
             let _ = job
                 .commands
-                .try_send(JobCommand::EndWithRelative { because });
+                .try_send(JobCommand::EndWithRelatedJob { because });
         }
     }
 
@@ -198,12 +198,14 @@ impl JobRegistry {
     }
 
     /// Waits until no spawned job is left. Returns the exit of the first that failed, if any did.
-    pub(crate) async fn childless(&self) -> Option<JobExit> {
+    pub(crate) async fn spawned_jobs_ended(&self) -> Option<JobExit> {
         let mut spawned = self.spawned.subscribe();
-        let offspring = spawned.wait_for(|offspring| offspring.running == 0).await;
-        offspring
+        let spawned_jobs = spawned
+            .wait_for(|spawned_jobs| spawned_jobs.running == 0)
+            .await;
+        spawned_jobs
             .ok()
-            .and_then(|offspring| offspring.failed.clone())
+            .and_then(|spawned_jobs| spawned_jobs.failed.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

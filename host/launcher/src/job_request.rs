@@ -90,7 +90,7 @@ pub struct JobRequest {
     /// Name of the node.
     pub hostname: String,
     /// Options that spawned jobs inherit.
-    pub keeping: JobOptions,
+    pub options: JobOptions,
     /// Destinations of the output.
     pub output: JobOutput,
     /// Procs that receive the standard input.
@@ -144,7 +144,7 @@ impl JobRequest {
             parent: None,
             offset: 0,
             hostname: hostname.into(),
-            keeping: JobOptions::default(),
+            options: JobOptions::default(),
             output: JobOutput::default(),
             input: StdinTarget::Nobody,
             reporting: Reporting::default(),
@@ -285,6 +285,8 @@ pub(crate) fn spawn(
         why: format!("no application for rank {rank}"),
     })?;
     let mut command = Command::new(&app.program);
+    // In a group of its own, a proc and its children can be signalled together, and a Ctrl-C at the
+    // terminal reaches `peal` alone.
     command.args(&app.args).process_group(0).kill_on_drop(true);
     if let Some(wdir) = &app.wdir {
         // Checked here, since `spawn` reports an unusable directory like an unusable program.
@@ -294,7 +296,9 @@ pub(crate) fn spawn(
         })?;
         command.current_dir(wdir);
     }
-    environment::inherited(&mut command);
+    // In this order: settings of the request may set what was removed here, but must not replace
+    // the variables by which the proc finds its server.
+    environment::remove_inherited(&mut command);
     app.settings
         .iter()
         .for_each(|setting| setting.apply(&mut command));
@@ -308,6 +312,7 @@ pub(crate) fn spawn(
     // `peal` may itself be a proc of an outer job: its mark has to remain for that job.
     let marks =
         std::env::var(MARK).map_or_else(|_| mark.to_owned(), |above| format!("{above} {mark}"));
+    // An inherited checkpoint would make a first start look like a restart.
     command.env(MARK, marks).env_remove(CHECKPOINT);
     command.envs(checkpoint.map(|checkpoint| (CHECKPOINT, checkpoint)));
     let input = if request.input.reaches(rank) {

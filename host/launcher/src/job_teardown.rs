@@ -5,19 +5,20 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Time that killed orphans of the procs have to end. A process in a system call may need it.
-const LAST_ORPHAN: Duration = Duration::from_secs(5);
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time that the removal of registered files may take.
-const REMOVING: Duration = Duration::from_secs(60);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl RunningJobTask {
     /// Ends the orphans that the procs left and removes registered files. Then passes on the last
     /// output. A slow reader of `peal`'s output delays it without limit, unless the user interrupts
     /// the job.
     pub(super) async fn clear_up(&mut self, inbox: &mut mpsc::Receiver<JobCommand>) {
-        let family = self.family.clone();
-        let killing = tokio::task::spawn_blocking(move || family.kill_orphans());
-        if tokio::time::timeout(LAST_ORPHAN, killing).await.is_err() {
+        let reaper = self.reaper.clone();
+        // First, since a remaining process could write to the files that are removed.
+        let killing = tokio::task::spawn_blocking(move || reaper.kill_orphans());
+        if tokio::time::timeout(ORPHAN_TIMEOUT, killing).await.is_err() {
             tracing::error!("killed process of the job does not end");
         }
         self.clean_up().await;
@@ -47,8 +48,8 @@ impl RunningJobTask {
             self.removals.spawn_blocking(move || cleanups.remove(due));
         }
         let done = async { while self.removals.join_next().await.is_some() {} };
-        if tokio::time::timeout(REMOVING, done).await.is_err() {
-            tracing::error!(after = ?REMOVING, "cleanup of the job not finished in time");
+        if tokio::time::timeout(CLEANUP_TIMEOUT, done).await.is_err() {
+            tracing::error!(after = ?CLEANUP_TIMEOUT, "cleanup of the job not finished in time");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{
     Launching, RunningJob,
     job::{JobContext, RunningJobTask},
     job_registry::SpawnTree,
-    spawn::{self, Bond, SpawnPlan},
+    spawn::{self, ParentDependence, SpawnPlan},
 };
 use peal_model::{App, Info, Proc, Status, UserIdentity, code};
 use peal_server::{AddJobError, Spawned};
@@ -19,13 +19,13 @@ impl EmbeddedHostEnvironment {
     /// # Errors
     /// The reason of the failure. No part of the job remains then.
     pub async fn launch(&self, request: JobRequest) -> Result<RunningJob, LaunchError> {
-        self.start(request, SpawnTree::Alone).await
+        self.start(request, SpawnTree::New).await
     }
 
     async fn start(
         &self,
         request: JobRequest,
-        kinship: SpawnTree,
+        spawn_tree: SpawnTree,
     ) -> Result<RunningJob, LaunchError> {
         let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
         let nspace = request.nspace.clone();
@@ -33,30 +33,31 @@ impl EmbeddedHostEnvironment {
         let inputs = Arc::<Inputs>::default();
         // Registered before any proc runs, since a proc may abort its job at once.
         if self
-            .kin
-            .register(&request, kinship, (commands.clone(), inputs.clone()))
+            .jobs
+            .register(&request, spawn_tree, (commands.clone(), inputs.clone()))
             .is_none()
         {
             return Err(AddJobError::Exists(request.nspace).into());
         }
-        self.outputs.retain(|job| self.kin.knows(job));
-        let JobOutput { tagging, kept } = &request.output;
+        // Only now, since the report of the end of a job may be logged after its task has ended.
+        self.outputs.retain(|job| self.jobs.knows(job));
+        let JobOutput { tagging, files } = &request.output;
         self.outputs
-            .open(request.nspace.clone(), *tagging, kept.display());
+            .open(request.nspace.clone(), *tagging, files.display());
         self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
-        let (family, cleanups, notices) = (
-            self.family.clone(),
-            self.cleanups.clone(),
-            self.notices.clone(),
-        );
-        let (kin, table, pulls) = (self.kin.clone(), self.table.clone(), self.pulls.clone());
+        let reaper = self.reaper.clone();
+        let cleanups = self.cleanups.clone();
+        let notices = self.notices.clone();
+        let jobs = self.jobs.clone();
+        let table = self.table.clone();
+        let pulls = self.pulls.clone();
         let outputs = self.outputs.clone();
         let shared = JobContext {
-            family,
+            reaper,
             cleanups,
             notices,
-            kin,
+            jobs,
             table,
             pulls,
             outputs,
@@ -88,21 +89,21 @@ impl EmbeddedHostEnvironment {
         }
         // A server of other launchers' jobs starts none.
         let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
-        let own = self.kin.find(&source.nspace);
+        let own = self.jobs.find(&source.nspace);
         let like = own
             .clone()
-            .or_else(|| self.kin.oldest())
+            .or_else(|| self.jobs.oldest())
             .ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
-        let spawning = self.kin.spawns(like.request.keeping.max_spawned).ok_or_else(|| {
-            let max = like.request.keeping.max_spawned;
+        let spawning = self.jobs.reserve_spawn(like.request.options.max_spawned).ok_or_else(|| {
+            let max = like.request.options.max_spawned;
             tracing::warn!(requester = %source, max, "spawn refused: run.max_spawned_jobs reached");
             code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
         })?;
-        let (nspace, offset) = self.kin.next(&like.request.nspace);
+        let (nspace, offset) = self.jobs.next(&like.request.nspace);
         let SpawnPlan {
             request,
-            bond,
-            told_of_end,
+            dependence,
+            notify_completion,
             forwarded,
         } = spawn::read(
             (nspace.clone(), offset),
@@ -113,10 +114,13 @@ impl EmbeddedHostEnvironment {
         )?;
         // Jobs spawned by procs write where their parents do. Only tools pull the output.
         let is_pulled = own.is_none() && forwarded.0 != 0;
-        let (kinship, needed) = match (bond, own) {
-            (Bond::Kin, Some(own)) => (SpawnTree::Of(own.family), None),
-            (Bond::Dependent, Some(own)) => (SpawnTree::Of(own.family), Some(own.commands)),
-            (Bond::Kin | Bond::Dependent, None) | (Bond::Apart, _) => (SpawnTree::Alone, None),
+        let (spawn_tree, needed) = match (dependence, own) {
+            (ParentDependence::OnFailure, Some(own)) => (SpawnTree::Existing(own.tree), None),
+            (ParentDependence::OnEnd, Some(own)) => {
+                (SpawnTree::Existing(own.tree), Some(own.commands))
+            }
+            (ParentDependence::OnFailure | ParentDependence::OnEnd, None)
+            | (ParentDependence::Independent, _) => (SpawnTree::New, None),
         };
         let hold = || {
             self.pulls
@@ -124,12 +128,14 @@ impl EmbeddedHostEnvironment {
         };
         // The pull begins before the job, so that no output is missed.
         let pulled = is_pulled.then(hold).transpose()?;
-        let mut job = self.start(request, kinship).await.map_err(|error| {
+        let mut job = self.start(request, spawn_tree).await.map_err(|error| {
             tracing::warn!(requester = %source, %error, "spawn failed");
             spawn::status(&error)
         })?;
-        let (server, spawned) = (launching.server.clone(), nspace.clone());
-        let commands = self.kin.find(&nspace).map(|job| job.commands);
+        let server = launching.server.clone();
+        let spawned = nspace.clone();
+        // None if the job has ended already; then there is nothing to end.
+        let commands = self.jobs.find(&nspace).map(|job| job.commands);
         tokio::spawn(async move {
             let end = tokio::select! {
                 end = job.ended() => end,
@@ -139,7 +145,7 @@ impl EmbeddedHostEnvironment {
                 }
             };
             drop(pulled);
-            if told_of_end {
+            if notify_completion {
                 server.notify(spawn::end_of(spawned, &end, source));
             }
             spawning.ended(end);
@@ -164,7 +170,7 @@ async fn end_with_parent(child: Option<mpsc::Sender<JobCommand>>) {
     if let Some(child) = child {
         // An error means that the job has ended in the meantime.
         let _ = child
-            .send(JobCommand::EndWithRelative {
+            .send(JobCommand::EndWithRelatedJob {
                 because: code::PMIX_ERR_JOB_CANCELED,
             })
             .await;

@@ -103,7 +103,7 @@ pub(crate) enum JobCommand {
     /// Forwards a signal of this number from the user to the procs.
     Forward { signal: i32 },
     /// Ends the job because another job of its spawn tree is being ended with this status.
-    EndWithRelative { because: Status },
+    EndWithRelatedJob { because: Status },
     /// Carries out a permitted job-control request on some of the procs.
     Control(RankControl),
 }
@@ -118,11 +118,11 @@ struct Launching {
 pub struct EmbeddedHostEnvironment {
     /// Server of the jobs, once it is known.
     launching: OnceLock<Launching>,
-    kin: Arc<JobRegistry>,
+    jobs: Arc<JobRegistry>,
     pulls: Arc<Pulls>,
     /// Jobs as queries report them.
     table: Arc<JobTable>,
-    family: Arc<ChildReaper>,
+    reaper: Arc<ChildReaper>,
     cleanups: Arc<Cleanups>,
     publishing: Publishing,
     outputs: Outputs,
@@ -138,16 +138,16 @@ impl EmbeddedHostEnvironment {
     pub fn new(notices: Notices) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment {
             launching: OnceLock::new(),
-            kin: Arc::default(),
+            jobs: Arc::default(),
             pulls: Arc::default(),
             table: Arc::default(),
-            family: Arc::new(ChildReaper::adopting()),
+            reaper: Arc::new(ChildReaper::adopting()),
             cleanups: Arc::default(),
             publishing: Publishing::default(),
             outputs: Outputs::default(),
             notices,
             grace: JobOptions::default().grace,
-            controls: Arc::new(Semaphore::new(control::REGISTERED)),
+            controls: Arc::new(Semaphore::new(control::MAX_REGISTERED_REQUESTS)),
         }
     }
 
@@ -187,7 +187,7 @@ impl EmbeddedHostEnvironment {
     /// `PMIX_ERR_NO_PERMISSIONS` for a job that is not the owner's, and `PMIX_ERR_NOT_FOUND` for a
     /// job that is not here.
     pub fn used(&self, owner: &Owner, procs: &[Proc]) -> Result<Vec<Info>, Status> {
-        self.table.used(owner, procs, &self.family)
+        self.table.used(owner, procs, &self.reaper)
     }
 
     /// Waits until all that procs logged has been written. A slow reader of the output delays it
@@ -208,18 +208,18 @@ impl EmbeddedHostEnvironment {
     /// Waits until all jobs that procs have spawned have ended. Returns the exit of the first that
     /// failed, if any did.
     pub async fn spawned_ended(&self) -> Option<JobExit> {
-        self.kin.childless().await
+        self.jobs.spawned_jobs_ended().await
     }
 
     /// Ends all jobs, as the user requested by a signal of that number. A second call kills them at
     /// once.
     pub fn interrupt(&self, signal: i32) {
-        self.kin.tell_all(|| JobCommand::Interrupt { signal });
+        self.jobs.tell_all(|| JobCommand::Interrupt { signal });
     }
 
     /// Forwards a signal of that number to the procs of all jobs.
     pub fn forward(&self, signal: i32) {
-        self.kin.tell_all(|| JobCommand::Forward { signal });
+        self.jobs.tell_all(|| JobCommand::Forward { signal });
     }
 
     /// Removes what is due, on another thread, since removal blocks.
@@ -233,24 +233,24 @@ impl EmbeddedHostEnvironment {
 
 impl JobRegistrar for EmbeddedHostEnvironment {
     fn adopt(&self, job: &JobSpec) {
-        self.outputs.lend(job.nspace.clone());
+        self.outputs.add_external(job.nspace.clone());
         self.cleanups.open(job.nspace.clone());
         self.table.adopt(job);
     }
 
     fn release(&self, job: &Nspace) {
         self.remove(self.cleanups.close(job));
-        self.outputs.take_back(job);
+        self.outputs.remove_external(job);
         self.table.release(job);
     }
 }
 
 impl HostEnvironment for EmbeddedHostEnvironment {
     fn process_of(&self, proc: &Proc) -> ProcessLookup {
-        if !self.kin.knows(&proc.nspace) {
+        if !self.jobs.knows(&proc.nspace) {
             return ProcessLookup::Unknown;
         }
-        self.family
+        self.reaper
             .process_of(proc)
             .map_or(ProcessLookup::Ended, ProcessLookup::Running)
     }
@@ -276,6 +276,8 @@ impl HostEnvironment for EmbeddedHostEnvironment {
     }
 
     fn registered_events(&self) -> Option<Vec<Status>> {
+        // Registered for all codes: otherwise an event for the resource manager has no recipient
+        // and is refused.
         Some(Vec::new())
     }
 
@@ -302,7 +304,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         self.pulls.forget(proc);
         // The ends of procs that this host environment started are reported by their job's task.
         // For others, the departure of the client is the only sign.
-        if !self.kin.knows(&proc.nspace) {
+        if !self.jobs.knows(&proc.nspace) {
             self.remove(self.cleanups.ended(proc));
         }
     }
@@ -354,8 +356,9 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         identity: UserIdentity,
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<Info>> {
-        let (table, family) = (self.table.clone(), self.family.clone());
-        let answer = move || table.answer(identity, &queries, &family);
+        let table = self.table.clone();
+        let reaper = self.reaper.clone();
+        let answer = move || table.answer(identity, &queries, &reaper);
         // Usage is read from `/proc`, which blocks.
         Box::pin(async move {
             tokio::task::spawn_blocking(answer)
@@ -375,7 +378,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
             || targets
                 .iter()
                 .all(|target| *target == Proc::all(source.nspace.clone()));
-        let job = self.kin.find(&source.nspace);
+        let job = self.jobs.find(&source.nspace);
         Box::pin(async move {
             if !own {
                 // Only whole-job aborts are served. To end some procs, or those of another job, is
@@ -437,9 +440,10 @@ impl HostEnvironment for EmbeddedHostEnvironment {
             let mut reached = 0;
             for target in targets {
                 let job = self
-                    .kin
+                    .jobs
                     .find(&target.nspace)
                     .ok_or(code::PMIX_ERR_NOT_FOUND)?;
+                // A wildcard rank means all procs of the job.
                 let ranks = target
                     .rank
                     .is_valid()

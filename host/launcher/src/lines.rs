@@ -49,6 +49,7 @@ impl LineSplitter {
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |at| at + 1);
+        // A long rest behind whole lines can wait: those are passed on first.
         let all = end == End::Reached || (whole == 0 && self.waiting.len() >= LONGEST_LINE);
         let count = if all { self.waiting.len() } else { whole };
         self.waiting.drain(..count).collect()
@@ -83,6 +84,7 @@ impl Tagger {
         let tag = format!("[{}] ", self.rank).into_bytes();
         let mut tagged = Vec::with_capacity(ready.len() + tag.len());
         for line in ready.split_inclusive(|byte| *byte == b'\n') {
+            // A long line that is passed on in pieces gets one tag.
             if self.at_start {
                 tagged.extend_from_slice(&tag);
             }

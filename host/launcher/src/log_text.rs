@@ -27,6 +27,7 @@ pub(super) fn texts(channel: &Key, data: &[Info]) -> Result<Vec<Vec<u8>>, Status
                 _ => None,
             };
             texts.push(text.or(bytes).ok_or(code::PMIX_ERR_BAD_PARAM)?);
+        // Other keys with this prefix are directives or further channels, not payload.
         } else if !key.as_str().starts_with(RESERVED) {
             let shown = text.unwrap_or_else(|| match json_value(value) {
                 serde_json::Value::Null => Vec::new(),

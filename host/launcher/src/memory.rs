@@ -30,14 +30,12 @@ pub(super) fn used(qualifiers: &[Info], running: &[(Proc, u32)]) -> Result<Info,
             Value::Float(own.megabytes),
         ));
     }
-    let meant = usage_query::meant(usage_query::wanted(qualifiers)?, running);
+    let meant = usage_query::select(usage_query::selected_rank(qualifiers)?, running);
     let samples: Vec<Sample> = meant
         .filter_map(|(proc, pid)| sample(usage::of_proc(proc, *pid, fields)?))
         .collect();
-    let (is_average, is_extremes) = (
-        qualifiers.is_true(key::PMIX_QUERY_REPORT_AVG),
-        qualifiers.is_true(key::PMIX_QUERY_REPORT_MINMAX),
-    );
+    let is_average = qualifiers.is_true(key::PMIX_QUERY_REPORT_AVG);
+    let is_extremes = qualifiers.is_true(key::PMIX_QUERY_REPORT_MINMAX);
     if is_average && let Some(average) = average(&samples) {
         infos.push(Info::new(
             key::PMIX_CLIENT_AVG_MEMORY,
@@ -139,11 +137,9 @@ mod tests {
                 .map(|info| info.key.clone())
                 .collect::<Vec<_>>()
         };
-        let (server, proc, average) = (
-            key::PMIX_DAEMON_MEMORY,
-            key::PMIX_PROC_RESOURCE_USAGE,
-            key::PMIX_CLIENT_AVG_MEMORY,
-        );
+        let server = key::PMIX_DAEMON_MEMORY;
+        let proc = key::PMIX_PROC_RESOURCE_USAGE;
+        let average = key::PMIX_CLIENT_AVG_MEMORY;
         assert_eq!(keys(&[]), [server, proc]);
         assert_eq!(
             keys(&[key::PMIX_QUERY_LOCAL_ONLY, key::PMIX_QUERY_REPORT_AVG]),

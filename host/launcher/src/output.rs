@@ -23,11 +23,11 @@ use tokio::{
 
 /// Size of the first read of an output, in bytes. It is small, since most procs write nothing most
 /// of the time.
-const LEAST_READ: usize = 128;
+const MIN_READ_BYTES: usize = 128;
 
 /// Time after the end of a job until an output counts as ended that a process outside of the job
 /// holds open.
-const IDLE: Duration = Duration::from_secs(2);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Destinations of the output of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -35,7 +35,7 @@ pub struct JobOutput {
     /// Tags before the lines that are shown.
     pub tagging: Tagging,
     /// Files for the output.
-    pub kept: OutputFiles,
+    pub files: OutputFiles,
 }
 
 /// Use of output files: `rank.N/stdout` and `rank.N/stderr` for each proc, below a directory.
@@ -97,11 +97,12 @@ impl ProcOutputs {
     ) -> Result<ProcOutputs, LaunchError> {
         let rank = proc.rank;
         let dir = output
-            .kept
+            .files
             .dir()
             .map(|dir| dir.join(format!("rank.{rank}")));
         let file = |name: &str| dir.as_ref().map(|dir| open_in(dir, name)).transpose();
-        let (stdout_file, stderr_file) = (file("stdout")?, file("stderr")?);
+        let stdout_file = file("stdout")?;
+        let stderr_file = file("stderr")?;
         for (stream, file) in [
             (Stream::Stdout, &stdout_file),
             (Stream::Stderr, &stderr_file),
@@ -109,7 +110,7 @@ impl ProcOutputs {
             let copies = StreamCopies::new(file.clone(), pulled(stream.iof_channel()));
             logged.copy_to(proc, stream, copies);
         }
-        let is_shown = output.kept.display() == Display::Shown;
+        let is_shown = output.files.display() == Display::Shown;
         let tagger = || Tagger::new(rank, output.tagging);
         Ok(ProcOutputs {
             stdout: Outlet {
@@ -156,6 +157,8 @@ fn open_in(dir: &Path, name: &str) -> Result<Arc<File>, LaunchError> {
     let path = dir.join(name);
     let file = fs::OpenOptions::new()
         .create(true)
+        // Logged lines are appended to the same file by another thread, and a restarted proc
+        // continues it.
         .append(true)
         .open(&path)
         .map_err(refused(&path))?;
@@ -183,8 +186,10 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
             && let Err(error) = keep(file.clone(), ready.clone()).await
         {
             tracing::error!(rank = %self.rank, %error, "cannot write output file of proc; its further output is not in it");
+            // The file has a gap now, so nothing is appended behind it.
             self.file = None;
         }
+        // Before `peal`'s own output, whose reader may be slow without limit.
         if let Some(pulled) = &self.pulled {
             pulled.forward(&ready).await;
         }
@@ -219,7 +224,8 @@ async fn copy<W: AsyncWrite + Unpin>(
     mut to: Box<Outlet<W>>,
     mut writers: watch::Receiver<Writers>,
 ) {
-    let (mut lines, mut room) = (LineSplitter::default(), LEAST_READ);
+    let mut lines = LineSplitter::default();
+    let mut room = MIN_READ_BYTES;
     loop {
         lines.waiting.reserve(room);
         let read = tokio::select! {
@@ -235,7 +241,7 @@ async fn copy<W: AsyncWrite + Unpin>(
                 // The buffer grows with the amount that the proc writes, and shrinks when it writes
                 // little.
                 room = if count < room {
-                    LEAST_READ
+                    MIN_READ_BYTES
                 } else {
                     (4 * room).min(LONGEST_LINE)
                 };
@@ -261,7 +267,7 @@ async fn copy<W: AsyncWrite + Unpin>(
 async fn idle(writers: &mut watch::Receiver<Writers>) {
     // An error means that the job's task has ended, and with it all writers.
     let _ = writers.wait_for(|writers| *writers == Writers::Gone).await;
-    Box::pin(tokio::time::sleep(IDLE)).await;
+    Box::pin(tokio::time::sleep(IDLE_TIMEOUT)).await;
 }
 
 #[cfg(test)]
@@ -297,7 +303,7 @@ mod tests {
         ) -> Poll<std::io::Result<usize>> {
             let busy = self
                 .busy
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE * 5)));
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE_TIMEOUT * 5)));
             std::task::ready!(busy.as_mut().poll(context));
             self.busy = None;
             self.got.extend_from_slice(piece);

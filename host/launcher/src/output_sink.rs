@@ -16,9 +16,9 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 
 /// Maximum number of pieces that wait to be written to one stream.
-const PIECES: usize = 1024;
+const MAX_QUEUED_PIECES: usize = 1024;
 /// Maximum size of these pieces together, in bytes.
-const BYTES: usize = 16 << 20;
+const MAX_QUEUED_BYTES: usize = 16 << 20;
 
 /// Output of `peal`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -109,7 +109,7 @@ impl StreamWriter {
     /// Starts the writer thread. A thread is simpler than a task, which would have to hand each
     /// piece to a blocking thread.
     fn open(name: &str, to: impl Write + Send + 'static) -> io::Result<StreamWriter> {
-        let (send, pieces) = mpsc::channel(PIECES);
+        let (send, pieces) = mpsc::channel(MAX_QUEUED_PIECES);
         let waiting = Arc::new(AtomicUsize::new(0));
         let counted = waiting.clone();
         thread::Builder::new()
@@ -129,7 +129,7 @@ impl StreamWriter {
             .waiting
             .fetch_add(count, Ordering::Relaxed)
             .saturating_add(count);
-        if waiting > BYTES || self.send.try_send(Piece::Logged(logged)).is_err() {
+        if waiting > MAX_QUEUED_BYTES || self.send.try_send(Piece::Logged(logged)).is_err() {
             self.waiting.fetch_sub(count, Ordering::Relaxed);
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -159,6 +159,7 @@ fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &Atomic
                     // lost.
                     let _ = to.write_all(&shown).and_then(|()| to.flush());
                 }
+                // Only after the write: until then `busy` must report the line.
                 waiting.fetch_sub(lines.len(), Ordering::Relaxed);
             }
             Piece::Flushed(sender) => drop(sender.send(())),
@@ -195,7 +196,7 @@ struct Inner {
     /// Launched jobs.
     jobs: BTreeMap<Nspace, SharedOutput>,
     /// Jobs of other launchers, until they are released.
-    lent: BTreeSet<Nspace>,
+    external: BTreeSet<Nspace>,
 }
 
 impl Inner {
@@ -242,7 +243,7 @@ impl Inner {
                     lines,
                 })
             }
-            None if self.lent.contains(&source.nspace) => Some(LoggedLines {
+            None if self.external.contains(&source.nspace) => Some(LoggedLines {
                 shown: shown(Tagging::default()),
                 copies: None,
                 lines,
@@ -252,7 +253,7 @@ impl Inner {
     }
 
     fn knows(&self, job: &Nspace) -> bool {
-        self.jobs.contains_key(job) || self.lent.contains(job)
+        self.jobs.contains_key(job) || self.external.contains(job)
     }
 }
 
@@ -301,15 +302,15 @@ impl Outputs {
 
     /// Adds a job of another launcher. Its logged lines appear on the output of `peal`, since these
     /// log channels have no other destination.
-    pub(crate) fn lend(&self, job: Nspace) {
+    pub(crate) fn add_external(&self, job: Nspace) {
         let mut inner = self.lock();
         inner.open();
-        inner.lent.insert(job);
+        inner.external.insert(job);
     }
 
     /// Removes a job of another launcher.
-    pub(crate) fn take_back(&self, job: &Nspace) {
-        self.lock().lent.remove(job);
+    pub(crate) fn remove_external(&self, job: &Nspace) {
+        self.lock().external.remove(job);
     }
 
     /// Removes launched jobs for which `runs` returns false.
@@ -471,7 +472,7 @@ mod tests {
             )
         };
         assert_eq!(write("theirs"), Err(code::PMIX_ERR_NOT_AVAILABLE));
-        outputs.lend(proc("theirs").nspace);
+        outputs.add_external(proc("theirs").nspace);
         assert_eq!(
             (write("theirs"), write("other")),
             (Ok(()), Err(code::PMIX_ERR_NOT_AVAILABLE))
@@ -479,7 +480,7 @@ mod tests {
         // The end of launched jobs does not affect jobs of other launchers.
         outputs.retain(|_| false);
         assert_eq!(write("theirs"), Ok(()));
-        outputs.take_back(&proc("theirs").nspace);
+        outputs.remove_external(&proc("theirs").nspace);
         assert_eq!(write("theirs"), Err(code::PMIX_ERR_NOT_AVAILABLE));
     }
 
@@ -488,7 +489,7 @@ mod tests {
         // The pipe is not read, so that the writer blocks when it is full.
         let (_far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Plain);
-        let piece = vec![b'x'; BYTES / 4];
+        let piece = vec![b'x'; MAX_QUEUED_BYTES / 4];
         let written: Vec<bool> = (0..5)
             .map(|_| {
                 outputs

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 /// Process that was started and is not in its control group yet.
 pub(super) struct StartedProcess {
     pid: u32,
-    cell: Arc<ProcCgroup>,
+    cgroup: Arc<ProcCgroup>,
     /// Dropped when the process is in its group, or cannot be put there.
     _taken: oneshot::Sender<()>,
 }
@@ -68,10 +68,10 @@ impl RunningJobTask {
                 server: self.server.clone(),
                 source: proc.clone(),
                 channel,
-                kept: self.request.keeping.output_backlog_bytes,
+                kept: self.request.options.output_backlog_bytes,
             }
         })?;
-        let mut child = self.family.start(proc.clone(), || {
+        let mut child = self.reaper.start(proc.clone(), || {
             let child = job_request::spawn(
                 (&self.request, &self.spec),
                 rank,
@@ -82,25 +82,29 @@ impl RunningJobTask {
             Ok::<_, LaunchError>((child, number))
         })?;
         let pid = child.id().unwrap_or_default();
-        let cell = self.cell.as_ref().and_then(|job| match job.cell(rank) {
-            Ok(cell) => Some(Arc::new(cell)),
-            Err(error) => {
-                tracing::debug!(%rank, %error, "no control group for proc");
-                None
-            }
-        });
+        let cgroup = self
+            .cgroup
+            .as_ref()
+            .and_then(|job| match job.proc_cgroup(rank) {
+                Ok(cgroup) => Some(Arc::new(cgroup)),
+                Err(error) => {
+                    tracing::debug!(%rank, %error, "no control group for proc");
+                    None
+                }
+            });
         let (taken, is_taken) = oneshot::channel();
-        self.started.extend(cell.clone().map(|cell| StartedProcess {
-            pid,
-            cell,
-            _taken: taken,
-        }));
+        self.started
+            .extend(cgroup.clone().map(|cgroup| StartedProcess {
+                pid,
+                cgroup,
+                _taken: taken,
+            }));
         self.trees.insert(
             rank,
             Tree {
                 leader: pid,
                 mark,
-                cell,
+                cgroup,
             },
         );
         self.running.insert(rank, pid);
@@ -129,14 +133,19 @@ impl RunningJobTask {
     /// Puts started procs into their control groups, on another thread, since the kernel may take
     /// some milliseconds. In immediate succession they take less. Until then, processes are found
     /// by their marks and process groups.
-    pub(super) fn keep_started(&mut self) {
+    pub(super) fn move_started_to_cgroups(&mut self) {
         let started = std::mem::take(&mut self.started);
         if started.is_empty() {
             return;
         }
         tokio::task::spawn_blocking(move || {
-            for StartedProcess { pid, cell, _taken } in started {
-                if let Err(error) = cell.take(pid) {
+            for StartedProcess {
+                pid,
+                cgroup,
+                _taken,
+            } in started
+            {
+                if let Err(error) = cgroup.take(pid) {
                     // The process has ended already, or the system does not permit the move.
                     tracing::debug!(pid, %error, "process not put into its control group");
                 }
@@ -146,15 +155,15 @@ impl RunningJobTask {
 }
 
 /// Creates the control group for the procs of a job, if configured and possible.
-pub(super) fn kept(request: &JobRequest) -> Option<Arc<JobCgroup>> {
-    let made = match request.keeping.control_groups {
+pub(super) fn create_job_cgroup(request: &JobRequest) -> Option<Arc<JobCgroup>> {
+    let made = match request.options.control_groups {
         ControlGroups::Try => JobCgroup::make(),
         ControlGroups::Off => return None,
     };
     match made {
-        Ok(cell) => {
+        Ok(cgroup) => {
             tracing::info!(job = %request.nspace, "control groups available; procs are paused by the freezer");
-            Some(Arc::new(cell))
+            Some(Arc::new(cgroup))
         }
         Err(error) => {
             tracing::info!(job = %request.nspace, %error, "no control groups available; procs are paused by signals");

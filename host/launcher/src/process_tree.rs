@@ -24,10 +24,10 @@ use std::{
 pub(crate) const MARK: &str = "PEAL_PROC";
 
 /// Time that a process has to stop. A process in a system call may need it.
-const STOPPING: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval between scans of processes that are about to stop.
-const LOOK: Duration = Duration::from_millis(1);
+const SCAN_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Properties by which the processes of a proc are recognized.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Tree {
     /// Mark in the environment of its processes.
     pub(crate) mark: String,
     /// Control group of its processes, if there is one.
-    pub(crate) cell: Option<Arc<ProcCgroup>>,
+    pub(crate) cgroup: Option<Arc<ProcCgroup>>,
 }
 
 /// Process trees of procs of one job, by rank.
@@ -52,7 +52,7 @@ pub(crate) fn mark(proc: &Proc) -> String {
 impl Tree {
     /// Thaws the control group, so that its processes receive signals.
     pub(crate) fn thaw(&self) {
-        if let Some(Err(error)) = self.cell.as_ref().map(|cell| cell.thaw()) {
+        if let Some(Err(error)) = self.cgroup.as_ref().map(|cgroup| cgroup.thaw()) {
             tracing::warn!(mark = self.mark, %error, "cannot thaw control group of proc");
         }
     }
@@ -60,18 +60,18 @@ impl Tree {
 
 /// Procs by the properties that assign orphans to them.
 struct Owners<'a> {
-    by_cell: HashMap<&'a str, Rank>,
+    by_cgroup: HashMap<&'a str, Rank>,
     by_mark: HashMap<&'a str, Rank>,
     by_leader: HashMap<u32, Rank>,
 }
 
 impl<'a> Owners<'a> {
     fn of(trees: &'a Trees) -> Owners<'a> {
-        let cells = trees
+        let cgroups = trees
             .iter()
-            .filter_map(|(rank, tree)| Some((tree.cell.as_ref()?.name(), *rank)));
+            .filter_map(|(rank, tree)| Some((tree.cgroup.as_ref()?.name(), *rank)));
         Owners {
-            by_cell: cells.collect(),
+            by_cgroup: cgroups.collect(),
             by_mark: trees
                 .iter()
                 .map(|(rank, tree)| (&*tree.mark, *rank))
@@ -87,14 +87,14 @@ impl<'a> Owners<'a> {
     fn of_orphan(&self, orphan: &RunningProcess) -> Option<Rank> {
         let group = orphan
             .control_group()
-            .filter(|_| !self.by_cell.is_empty())
+            .filter(|_| !self.by_cgroup.is_empty())
             .unwrap_or_default();
         let above = group
             .rmatch_indices('/')
             .filter_map(|(at, _)| group.get(..at));
         let kept = std::iter::once(&*group)
             .chain(above)
-            .find_map(|group| self.by_cell.get(group));
+            .find_map(|group| self.by_cgroup.get(group));
         let marked = || match orphan.variable(MARK) {
             Some(marks) => marks
                 .split(' ')
@@ -108,13 +108,14 @@ impl<'a> Owners<'a> {
 }
 
 /// Returns all processes of these procs that have not ended.
-pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, RunningProcess)> {
+pub(crate) fn members(trees: &Trees, reaper: &ChildReaper) -> Vec<(Rank, RunningProcess)> {
     let me = std::process::id();
     let all: HashMap<u32, RunningProcess> = RunningProcess::all()
         .into_iter()
         .map(|process| (process.id.pid, process))
         .collect();
-    let leaders = family.leaders();
+    // After the list of processes: a proc that starts in between must not look like an orphan.
+    let leaders = reaper.leaders();
     let wanted = Owners::of(trees);
     // Owners found so far. `None` means that the process belongs to none of these procs.
     let mut owners: HashMap<u32, Option<Rank>> = HashMap::new();
@@ -132,7 +133,7 @@ pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, Running
                 break wanted.by_leader.get(&pid).copied();
             }
             if at.parent == me {
-                break if family.is_stranger(pid) {
+                break if reaper.is_preexisting(pid) {
                     None
                 } else {
                     wanted.of_orphan(&at)
@@ -154,10 +155,10 @@ pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, Running
 
 /// Stops all processes of these procs. Returns the procs with processes that do not stop, with the
 /// reason. Blocks.
-pub(crate) fn pause(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, String> {
+pub(crate) fn pause(trees: &Trees, reaper: &ChildReaper) -> BTreeMap<Rank, String> {
     let mut refused = BTreeMap::new();
     for (rank, tree) in trees {
-        if let Some(Err(error)) = tree.cell.as_ref().map(|cell| cell.freeze()) {
+        if let Some(Err(error)) = tree.cgroup.as_ref().map(|cgroup| cgroup.freeze()) {
             refused.insert(
                 *rank,
                 format!("its control group cannot be frozen: {error}"),
@@ -165,16 +166,16 @@ pub(crate) fn pause(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, Strin
         }
     }
     // Repeated, since a process may start another one before it stops.
-    let until = Instant::now() + STOPPING;
+    let until = Instant::now() + STOP_TIMEOUT;
     loop {
         let mut moving: BTreeMap<Rank, String> = BTreeMap::new();
-        for (rank, process) in members(trees, family) {
-            let cell = trees
+        for (rank, process) in members(trees, reaper) {
+            let cgroup = trees
                 .get(&rank)
-                .and_then(|tree| tree.cell.as_ref())
-                .filter(|cell| cell.holds(&process));
-            let (stopped, sent) = match cell {
-                Some(cell) => (cell.is_frozen(), Ok(())),
+                .and_then(|tree| tree.cgroup.as_ref())
+                .filter(|cgroup| cgroup.holds(&process));
+            let (stopped, sent) = match cgroup {
+                Some(cgroup) => (cgroup.is_frozen(), Ok(())),
                 None if process.is_stopped() => (true, Ok(())),
                 None => (false, process.signal(Signal::STOP)),
             };
@@ -188,27 +189,27 @@ pub(crate) fn pause(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, Strin
             refused.extend(moving);
             return refused;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(SCAN_INTERVAL);
     }
 }
 
 /// Resumes all processes of these procs. Returns the procs with processes that cannot be resumed,
 /// with the reason. Blocks.
-pub(crate) fn resume(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, String> {
+pub(crate) fn resume(trees: &Trees, reaper: &ChildReaper) -> BTreeMap<Rank, String> {
     let mut refused = BTreeMap::new();
     for (rank, tree) in trees {
-        if let Some(Err(error)) = tree.cell.as_ref().map(|cell| cell.thaw()) {
+        if let Some(Err(error)) = tree.cgroup.as_ref().map(|cgroup| cgroup.thaw()) {
             refused.insert(
                 *rank,
                 format!("its control group cannot be thawed: {error}"),
             );
         }
     }
-    for (rank, process) in members(trees, family) {
+    for (rank, process) in members(trees, reaper) {
         let kept = trees
             .get(&rank)
-            .and_then(|tree| tree.cell.as_ref())
-            .is_some_and(|cell| cell.holds(&process));
+            .and_then(|tree| tree.cgroup.as_ref())
+            .is_some_and(|cgroup| cgroup.holds(&process));
         // In a thawed group only processes stopped by a signal need `SIGCONT`.
         if (!kept || process.is_stopped())
             && let Err(error) = process.signal(Signal::CONT)
@@ -238,14 +239,14 @@ pub(crate) type ProcessSnapshot = BTreeMap<Rank, HashSet<ProcessId>>;
 ///
 /// To kill a proc takes several scans. Processes found are stopped first, so that they start no
 /// others. When a scan finds no new process, all are killed.
-pub(crate) fn look(
+pub(crate) fn scan(
     trees: &Trees,
     due: &BTreeMap<Rank, PendingSignal>,
-    family: &ChildReaper,
+    reaper: &ChildReaper,
     seen: &mut ProcessSnapshot,
 ) -> BTreeMap<Rank, usize> {
     let mut found: BTreeMap<Rank, Vec<RunningProcess>> = BTreeMap::new();
-    for (rank, process) in members(trees, family) {
+    for (rank, process) in members(trees, reaper) {
         found.entry(rank).or_default().push(process);
     }
     for (rank, processes) in &found {
@@ -259,6 +260,7 @@ pub(crate) fn look(
                     .filter(|process| process.group != tree.leader)
                     .collect();
                 send(&elsewhere, Signal::TERM);
+                // A stopped process acts on the request only when it continues.
                 send(&elsewhere, Signal::CONT);
             }
             PendingSignal::Watch => {}
@@ -276,10 +278,11 @@ fn end(tree: &Tree, processes: &[RunningProcess], seen: &mut HashSet<ProcessId>)
     let all: Vec<&RunningProcess> = processes.iter().collect();
     if all.iter().all(|process| seen.contains(&process.id)) {
         send(&all, Signal::KILL);
-        tree.cell.iter().for_each(|cell| cell.kill());
+        // The kernel also kills processes of the group that were started since the scan.
+        tree.cgroup.iter().for_each(|cgroup| cgroup.kill());
     } else {
         // A failure to freeze is ignored, since the processes are stopped one by one as well.
-        tree.cell.iter().for_each(|cell| drop(cell.freeze()));
+        tree.cgroup.iter().for_each(|cgroup| drop(cgroup.freeze()));
         send(&all, Signal::STOP);
     }
     seen.extend(processes.iter().map(|process| process.id));

@@ -11,13 +11,13 @@ use std::{
 };
 
 /// Maximum number of pulls of one proc or tool.
-const EACH: usize = 64;
+const MAX_PULLS_PER_PULLER: usize = 64;
 /// Maximum number of pulls of all together.
-const ALL: usize = 4096;
+const MAX_PULLS: usize = 4096;
 
 /// Local id of the pull that a tool has by default for jobs that it spawns. Client and server agree
 /// on it.
-const BY_ITSELF: u64 = 0;
+const DEFAULT_PULL: u64 = 0;
 
 /// Directives of a pull that are honoured. The last output is kept in any case, which satisfies
 /// `PMIX_IOF_DROP_OLDEST`.
@@ -52,7 +52,7 @@ impl EmbeddedHostEnvironment {
         if sources.is_empty()
             || !sources
                 .iter()
-                .all(|source| self.kin.find(&source.nspace).is_some())
+                .all(|source| self.jobs.find(&source.nspace).is_some())
         {
             return Err(code::PMIX_ERR_NOT_FOUND);
         }
@@ -106,7 +106,7 @@ impl Inner {
             .values()
             .filter(|other| other.puller == pull.puller)
             .count();
-        if own >= EACH || self.pulls.len() >= ALL {
+        if own >= MAX_PULLS_PER_PULLER || self.pulls.len() >= MAX_PULLS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         self.last += 1;
@@ -146,7 +146,9 @@ impl Pulls {
                 .backlog
                 .of(|source, channel| pull.wants(source, channel), most)
             {
-                let (source, data) = (source.clone(), Bytes::from(data.as_slice()));
+                let source = source.clone();
+                let data = Bytes::from(data.as_slice());
+                // Not awaited, because the lock is held.
                 late(IofOutput {
                     source,
                     channels,
@@ -183,8 +185,9 @@ impl Pulls {
             puller: puller.clone(),
             sources,
             channels,
-            local_id: BY_ITSELF,
+            local_id: DEFAULT_PULL,
         };
+        // Nothing is kept yet, since the job has not been started.
         let id = self.lock().add(pull)?;
         Ok(PullHandle {
             pulls: self.clone(),
@@ -211,6 +214,8 @@ impl Pulls {
         kept: usize,
     ) -> Vec<(Proc, u64)> {
         let mut inner = self.lock();
+        // Under one lock: a pull that begins meanwhile gets the output once, from the backlog or
+        // from the caller.
         inner.backlog.write((source, channel), written, kept);
         inner.wanting(source, channel)
     }
@@ -279,7 +284,8 @@ impl Pulled {
     }
 
     fn output(&self, local_id: u64, written: &[u8]) -> IofOutput {
-        let (source, channels) = (self.source.clone(), self.channel);
+        let source = self.source.clone();
+        let channels = self.channel;
         IofOutput {
             source,
             channels,
@@ -337,8 +343,10 @@ mod tests {
 
     #[test]
     fn pull_gets_named_output_until_its_end() {
-        let (pulls, tool) = (Pulls::default(), proc("tool", Rank(0)));
-        let (out, err) = (IofChannel::STDOUT, IofChannel::STDERR);
+        let pulls = Pulls::default();
+        let tool = proc("tool", Rank(0));
+        let out = IofChannel::STDOUT;
+        let err = IofChannel::STDERR;
         let all = proc("job", rank::PMIX_RANK_WILDCARD);
         let first = add(&pulls, tool.clone(), vec![all], out, 7).unwrap();
         add(
@@ -367,7 +375,9 @@ mod tests {
 
     #[test]
     fn late_pull_gets_last_output_before_the_rest() {
-        let (pulls, source, out) = (Pulls::default(), proc("job", Rank(0)), IofChannel::STDOUT);
+        let pulls = Pulls::default();
+        let source = proc("job", Rank(0));
+        let out = IofChannel::STDOUT;
         pulls.written((&source, out), b"one\ntwo\n", 64);
         pulls.written((&source, IofChannel::STDERR), b"error\n", 64);
         let late = |most| {
@@ -404,7 +414,7 @@ mod tests {
                 IofChannel::STDOUT,
             )
             .unwrap();
-        assert_eq!(of(&pulls, &source, IofChannel::STDOUT), [BY_ITSELF]);
+        assert_eq!(of(&pulls, &source, IofChannel::STDOUT), [DEFAULT_PULL]);
         drop(held);
         assert!(of(&pulls, &source, IofChannel::STDOUT).is_empty());
     }
@@ -421,7 +431,7 @@ mod tests {
                 1,
             )
         };
-        assert!((0..EACH).all(|_| add("greedy").is_ok()));
+        assert!((0..MAX_PULLS_PER_PULLER).all(|_| add("greedy").is_ok()));
         assert_eq!(add("greedy"), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
         assert!(add("other").is_ok());
     }

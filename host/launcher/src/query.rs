@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 
 /// Maximum number of keys in one request. It bounds the size of the reply, since the information
 /// about one job can be long.
-const MOST_KEYS: usize = 64;
+const MAX_KEYS: usize = 64;
 
 /// Running jobs, for queries.
 #[derive(Debug, Default)]
@@ -39,7 +39,8 @@ impl JobTable {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
-        let (nspace, hostname) = (request.nspace.clone(), request.hostname.clone());
+        let nspace = request.nspace.clone();
+        let hostname = request.hostname.clone();
         let origin = JobOrigin::Launched {
             apps: request.apps.clone(),
             commands,
@@ -52,7 +53,8 @@ impl JobTable {
 
     /// Adds a job of another launcher. It is listed until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
-        let (nspace, hostname) = (job.nspace.clone(), job.hostname.clone());
+        let nspace = job.nspace.clone();
+        let hostname = job.hostname.clone();
         let origin = JobOrigin::Adopted(RegisteredProcs::default());
         let listed = JobListing::new(job.identity, (nspace.clone(), job.size()), hostname, origin);
         self.jobs().insert(nspace, Arc::new(listed));
@@ -119,9 +121,9 @@ impl JobTable {
         &self,
         identity: UserIdentity,
         queries: &[Query],
-        family: &ChildReaper,
+        reaper: &ChildReaper,
     ) -> Result<Vec<Info>, Status> {
-        if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MOST_KEYS {
+        if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MAX_KEYS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         let mine = |job: &JobListing| {
@@ -136,25 +138,25 @@ impl JobTable {
             .collect();
         let mut found = Vec::new();
         for query in queries {
-            let named = match Wanted::of(&query.qualifiers)? {
-                Wanted::All => None,
-                Wanted::Job(nspace) => match jobs.iter().find(|job| job.nspace == nspace) {
+            let named = match SelectedJobs::of(&query.qualifiers)? {
+                SelectedJobs::All => None,
+                SelectedJobs::Job(nspace) => match jobs.iter().find(|job| job.nspace == nspace) {
                     Some(job) => Some(job),
                     // An unknown or foreign job yields no info: the requester cannot tell them
                     // apart.
                     None => continue,
                 },
             };
-            for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
-                if usage_query::is_asked(asked) {
-                    let running = named.map(|job| job.running(family)).unwrap_or_default();
-                    found.extend(usage_query::about(asked, &query.qualifiers, &running)?);
-                } else if asked == key::PMIX_QUERY_MEMORY_USAGE.0 {
+            for queried in query.keys.iter().flatten().filter_map(Text::as_str) {
+                if usage_query::is_usage_query(queried) {
+                    let running = named.map(|job| job.running(reaper)).unwrap_or_default();
+                    found.extend(usage_query::about(queried, &query.qualifiers, &running)?);
+                } else if queried == key::PMIX_QUERY_MEMORY_USAGE.0 {
                     let all = named.map_or(&jobs[..], std::slice::from_ref);
-                    let running: Vec<_> = all.iter().flat_map(|job| job.running(family)).collect();
+                    let running: Vec<_> = all.iter().flat_map(|job| job.running(reaper)).collect();
                     found.push(memory::used(&query.qualifiers, &running)?);
                 } else {
-                    found.extend(about(asked, &jobs, named, family)?);
+                    found.extend(about(queried, &jobs, named, reaper)?);
                 }
             }
         }
@@ -167,7 +169,7 @@ impl JobTable {
         &self,
         owner: &Owner,
         procs: &[Proc],
-        family: &ChildReaper,
+        reaper: &ChildReaper,
     ) -> Result<Vec<Info>, Status> {
         let mut running = Vec::new();
         for proc in procs {
@@ -184,9 +186,10 @@ impl JobTable {
             if !is_theirs {
                 return Err(code::PMIX_ERR_NO_PERMISSIONS);
             }
+            // No lock is held from here on, since `/proc` is read.
             let all = proc.rank == rank::PMIX_RANK_WILDCARD;
             running.extend(
-                job.running(family)
+                job.running(reaper)
                     .into_iter()
                     .filter(|(one, _)| all || one.rank == proc.rank),
             );
@@ -204,22 +207,24 @@ impl JobTable {
 }
 
 /// Jobs that a query selects.
-enum Wanted {
+enum SelectedJobs {
     All,
     Job(Nspace),
 }
 
-impl Wanted {
-    fn of(qualifiers: &[Info]) -> Result<Wanted, Status> {
+impl SelectedJobs {
+    fn of(qualifiers: &[Info]) -> Result<SelectedJobs, Status> {
         let named = [key::PMIX_NSPACE, key::PMIX_PROCID]
             .iter()
             .find_map(|key| qualifiers.value_of(*key));
         match named {
-            None => Ok(Wanted::All),
-            Some(Value::Proc(proc)) => Ok(Wanted::Job(proc.nspace.clone())),
+            None => Ok(SelectedJobs::All),
+            Some(Value::Proc(proc)) => Ok(SelectedJobs::Job(proc.nspace.clone())),
             Some(value) => {
                 let nspace = value.as_str().and_then(|text| Nspace::new(text).ok());
-                nspace.map(Wanted::Job).ok_or(code::PMIX_ERR_BAD_PARAM)
+                nspace
+                    .map(SelectedJobs::Job)
+                    .ok_or(code::PMIX_ERR_BAD_PARAM)
             }
         }
     }
@@ -227,12 +232,12 @@ impl Wanted {
 
 /// Returns the info of a key, if the key is known.
 fn about(
-    asked: &str,
+    queried: &str,
     jobs: &[Arc<JobListing>],
     named: Option<&Arc<JobListing>>,
-    family: &ChildReaper,
+    reaper: &ChildReaper,
 ) -> Result<Option<Info>, Status> {
-    let is = |key: KeyName| asked == key.0;
+    let is = |key: KeyName| queried == key.0;
     let known = if is(key::PMIX_QUERY_NAMESPACES) {
         let names: Vec<&str> = jobs.iter().map(|job| job.nspace.as_str()).collect();
         (key::PMIX_QUERY_NAMESPACES, Value::string(&names.join(",")))
@@ -255,7 +260,7 @@ fn about(
     {
         // The job must be named. All its procs are on this node.
         let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
-        (key, Value::DataArray(job.procs(family)))
+        (key, Value::DataArray(job.procs(reaper)))
     } else {
         return Ok(None);
     };
@@ -289,7 +294,8 @@ mod tests {
 
     #[test]
     fn query_answers_job_user_and_root_and_ended_jobs_are_forgotten() {
-        let (table, family) = (JobTable::default(), ChildReaper::adopting());
+        let table = JobTable::default();
+        let reaper = ChildReaper::adopting();
         let (first, _inbox) = mpsc::channel(1);
         let (second, ended) = mpsc::channel(1);
         table.insert(&request("first"), first);
@@ -308,7 +314,7 @@ mod tests {
                 .answer(
                     identity,
                     &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())],
-                    &family,
+                    &reaper,
                 )
                 .unwrap();
             found
@@ -330,7 +336,7 @@ mod tests {
             key::PMIX_QUERY_SPAWN_SUPPORT,
         ];
         let answer =
-            |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &family);
+            |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &reaper);
         let found = answer(me, "first").unwrap();
         assert_eq!(found.len(), 2, "unknown keys are left out");
         let Value::DataArray(procs) = &found[0].value else {
@@ -351,18 +357,19 @@ mod tests {
 
     #[test]
     fn job_runs_until_termination_and_procs_show_their_exits() {
-        let (table, family) = (JobTable::default(), ChildReaper::adopting());
+        let table = JobTable::default();
+        let reaper = ChildReaper::adopting();
         let (commands, _inbox) = mpsc::channel(1);
         table.insert(&request("job"), commands);
         let me = UserIdentity {
             uid: geteuid().as_raw(),
             gid: 0,
         };
-        let value = |asked: KeyName| {
+        let value = |queried: KeyName| {
             let found = table
-                .answer(me, &[query(&[asked], of_job("job"))], &family)
+                .answer(me, &[query(&[queried], of_job("job"))], &reaper)
                 .unwrap();
-            found.value_of(asked).unwrap().clone()
+            found.value_of(queried).unwrap().clone()
         };
         assert_eq!(
             value(key::PMIX_QUERY_JOB_STATUS),
@@ -385,16 +392,17 @@ mod tests {
         );
         let unnamed = query(&[key::PMIX_QUERY_JOB_STATUS], Vec::new());
         assert_eq!(
-            table.answer(me, &[unnamed], &family),
+            table.answer(me, &[unnamed], &reaper),
             Err(code::PMIX_ERR_BAD_PARAM)
         );
     }
 
     #[test]
     fn a_question_that_makes_no_sense_or_is_too_long_is_refused() {
-        let (table, family) = (JobTable::default(), ChildReaper::adopting());
+        let table = JobTable::default();
+        let reaper = ChildReaper::adopting();
         let me = UserIdentity { uid: 0, gid: 0 };
-        let ask = |query: Query| table.answer(me, &[query], &family).unwrap_err();
+        let ask = |query: Query| table.answer(me, &[query], &reaper).unwrap_err();
         assert_eq!(
             ask(query(&[key::PMIX_QUERY_PROC_TABLE], Vec::new())),
             code::PMIX_ERR_BAD_PARAM
@@ -404,7 +412,7 @@ mod tests {
             ask(query(&[key::PMIX_QUERY_NAMESPACES], qualifier)),
             code::PMIX_ERR_BAD_PARAM
         );
-        let many = [key::PMIX_QUERY_NAMESPACES; MOST_KEYS + 1];
+        let many = [key::PMIX_QUERY_NAMESPACES; MAX_KEYS + 1];
         assert_eq!(
             ask(query(&many, Vec::new())),
             code::PMIX_ERR_OUT_OF_RESOURCE

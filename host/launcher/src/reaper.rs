@@ -14,7 +14,7 @@ use std::{
 pub(crate) struct ChildReaper {
     /// Children that existed before the first job. A shell may have started them before it executed
     /// `peal`. They are never ended.
-    strangers: HashSet<Pid>,
+    preexisting: HashSet<Pid>,
     /// Running procs of all jobs. Their jobs' tasks wait for them.
     procs: Mutex<BTreeMap<Proc, Pid>>,
 }
@@ -27,7 +27,7 @@ impl ChildReaper {
             tracing::warn!(%error, "cannot adopt orphans of procs; some may outlive their job");
         }
         ChildReaper {
-            strangers: children(),
+            preexisting: children(),
             procs: Mutex::default(),
         }
     }
@@ -77,8 +77,8 @@ impl ChildReaper {
     }
 
     /// Returns true if a child of this process existed before the first job.
-    pub(crate) fn is_stranger(&self, child: u32) -> bool {
-        pid(child).is_some_and(|child| self.strangers.contains(&child))
+    pub(crate) fn is_preexisting(&self, child: u32) -> bool {
+        pid(child).is_some_and(|child| self.preexisting.contains(&child))
     }
 
     /// Returns the children that are neither procs nor strangers.
@@ -86,7 +86,7 @@ impl ChildReaper {
         // The lock is held while the children are listed. Otherwise a proc started in between would
         // count as an orphan.
         let procs = self.procs();
-        let ours: HashSet<&Pid> = procs.values().chain(&self.strangers).collect();
+        let ours: HashSet<&Pid> = procs.values().chain(&self.preexisting).collect();
         children()
             .into_iter()
             .filter(|child| !ours.contains(child))

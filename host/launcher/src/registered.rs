@@ -20,10 +20,10 @@ const MAX_PROCESSES: usize = 16;
 
 /// Time that processes have to stop, or to end after the kill. A process in a system call may need
 /// it.
-const STOPPING: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval between scans of processes that are about to stop or to end.
-const LOOK: Duration = Duration::from_millis(5);
+const SCAN_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Processes of the procs of a registered job.
 #[derive(Debug, Default)]
@@ -51,6 +51,7 @@ impl RegisteredProcs {
         };
         let mut all = self.all();
         let known = all.entry(rank).or_default();
+        // Processes that have ended must not use up the limit.
         known.retain(RunningProcess::is_there);
         if known.len() < MAX_PROCESSES && known.iter().all(|other| other.id != process.id) {
             known.push(process);
@@ -262,7 +263,7 @@ impl RegisteredTargets<'_> {
 
     fn pause(&self) -> BTreeMap<Rank, Refused> {
         // Repeated, since a process may start another one before it stops.
-        let until = Instant::now() + STOPPING;
+        let until = Instant::now() + STOP_TIMEOUT;
         loop {
             let mut moving = BTreeMap::new();
             for (rank, process) in self
@@ -279,45 +280,49 @@ impl RegisteredTargets<'_> {
             if moving.is_empty() || Instant::now() >= until {
                 return moving;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(SCAN_INTERVAL);
         }
     }
 
     /// Asks the processes to end, and kills the remaining ones after `grace`.
     fn terminate(&self, grace: Duration) -> BTreeMap<Rank, Refused> {
-        let asked = self.members();
-        let refused = send(asked.clone(), Signal::TERM);
+        let members = self.members();
+        let refused = send(members.clone(), Signal::TERM);
         // A stopped process would not act on the request.
-        let _ = send(asked.clone(), Signal::CONT);
-        let left = await_end(&asked, grace);
+        let _ = send(members.clone(), Signal::CONT);
+        let left = await_end(&members, grace);
         if left.is_empty() {
             return refused;
         }
         // Passed on explicitly, since a process whose parent has ended is no descendant any more.
-        self.kill_with(left)
+        self.kill_with(left, Instant::now() + STOP_TIMEOUT)
     }
 
     /// Kills the processes.
     fn kill(&self) -> BTreeMap<Rank, Refused> {
-        self.kill_with(Vec::new())
+        self.kill_with(Vec::new(), Instant::now() + STOP_TIMEOUT)
     }
 
     /// Kills the processes, and `known` ones that were among them. Each is stopped first, so that
-    /// it starts no others while the rest is searched for.
-    fn kill_with(&self, known: Vec<(Rank, RunningProcess)>) -> BTreeMap<Rank, Refused> {
+    /// it starts no others while the rest is searched for. The search ends at `until`.
+    fn kill_with(
+        &self,
+        known: Vec<(Rank, RunningProcess)>,
+        until: Instant,
+    ) -> BTreeMap<Rank, Refused> {
+        // Ignore errors: the kill below reports them.
         let _ = send(known.clone(), Signal::STOP);
         let mut seen: BTreeMap<ProcessId, (Rank, RunningProcess)> = known
             .into_iter()
             .map(|(rank, process)| (process.id, (rank, process)))
             .collect();
-        let until = Instant::now() + STOPPING;
         loop {
             let found = self
                 .members()
                 .into_iter()
                 .filter(|(_, process)| !seen.contains_key(&process.id));
             let found: Vec<(Rank, RunningProcess)> = found.collect();
-            if found.is_empty() || Instant::now() >= until {
+            if found.is_empty() {
                 break;
             }
             // A process that cannot be stopped cannot be killed either, which is reported below.
@@ -327,10 +332,14 @@ impl RegisteredTargets<'_> {
                     .into_iter()
                     .map(|(rank, process)| (process.id, (rank, process))),
             );
+            // Only now, so that the last ones found are killed, too.
+            if Instant::now() >= until {
+                break;
+            }
         }
         let all: Vec<(Rank, RunningProcess)> = seen.into_values().collect();
         let mut refused = send(all.clone(), Signal::KILL);
-        for (rank, process) in await_end(&all, STOPPING) {
+        for (rank, process) in await_end(&all, STOP_TIMEOUT) {
             refused
                 .entry(rank)
                 .or_insert_with(|| Refused::still_there(&process, "does not end"));
@@ -359,7 +368,7 @@ fn await_end(processes: &[(Rank, RunningProcess)], limit: Duration) -> Vec<(Rank
         if left.is_empty() || Instant::now() >= until {
             return left;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(SCAN_INTERVAL);
     }
 }
 
@@ -399,7 +408,8 @@ mod tests {
         rank: u32,
         others: &[ProcessId],
     ) -> Vec<RankNotDone> {
-        let (ranks, others) = ([Rank(rank)].into(), others.iter().copied().collect());
+        let ranks = [Rank(rank)].into();
+        let others = others.iter().copied().collect();
         let control = RegisteredControl {
             owner: owner(),
             action,
@@ -462,6 +472,23 @@ mod tests {
         assert_eq!(control(&procs, JobAction::Kill, 1, &procs.ids()), []);
         assert!(!lives(child));
         shell.wait().unwrap();
+    }
+
+    #[test]
+    fn kill_at_its_deadline_includes_processes_just_found() {
+        let procs = RegisteredProcs::default();
+        let (mut shell, child) = family();
+        procs.add(Rank(0), shell.id());
+        let targets = RegisteredTargets {
+            running: procs.running(&[Rank(0)].into()),
+            others: &BTreeSet::new(),
+        };
+        let refused = targets.kill_with(Vec::new(), Instant::now());
+        let left = [shell.id(), child].map(lives);
+        let _ = shell.kill();
+        shell.wait().unwrap();
+        assert!(refused.is_empty(), "{refused:?}");
+        assert_eq!(left, [false, false]);
     }
 
     #[test]

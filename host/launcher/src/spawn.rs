@@ -20,9 +20,9 @@ use std::{
 };
 
 /// Maximum number of applications in one request, as on the command line.
-const MOST_APPS: usize = 256;
+const MAX_APPS: usize = 256;
 /// Maximum number of procs in one request, as on the command line.
-const MOST_PROCS: u32 = 65_535;
+const MAX_PROCS: u32 = 65_535;
 
 /// Directives that are honoured. Others are hints, unless they are required.
 pub(super) const SERVED: [KeyName; 29] = [
@@ -59,23 +59,23 @@ pub(super) const SERVED: [KeyName; 29] = [
 
 /// Dependence between a spawned job and its parent job (`PMIX_SPAWN_CHILD_SEP`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Bond {
+pub(super) enum ParentDependence {
     /// Both end together after a failure. The attribute is absent.
-    Kin,
+    OnFailure,
     /// Both end together after a failure, and the spawned job ends with the normal end of its
     /// parent job.
-    Dependent,
+    OnEnd,
     /// Each continues without the other.
-    Apart,
+    Independent,
 }
 
 /// Parsed spawn request.
 #[derive(Debug)]
 pub(super) struct SpawnPlan {
     pub(super) request: JobRequest,
-    pub(super) bond: Bond,
+    pub(super) dependence: ParentDependence,
     /// True if the requester receives an event at the end of the job.
-    pub(super) told_of_end: bool,
+    pub(super) notify_completion: bool,
     /// Output that is forwarded to the requester, if it is a tool.
     pub(super) forwarded: IofChannel,
 }
@@ -97,6 +97,7 @@ pub(super) fn read(
     let is_unserved = |info: &Info| {
         info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|key| info.key == *key)
     };
+    // Checked before anything else: a request is honoured as a whole or not at all.
     if let Some(info) = all().find(|info| is_unserved(info)) {
         tracing::info!(requester = %parent, key = %info.key, "spawn refused: required directive not supported");
         return Err(code::PMIX_ERR_NOT_SUPPORTED);
@@ -104,7 +105,7 @@ pub(super) fn read(
     if apps.is_empty() {
         return Err(code::PMIX_ERR_BAD_PARAM);
     }
-    if apps.len() > MOST_APPS {
+    if apps.len() > MAX_APPS {
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
     let wdir = app_of(&like.apps, parent.rank).and_then(|app| app.wdir.clone());
@@ -125,22 +126,22 @@ pub(super) fn read(
         ),
         offset,
         hostname: like.hostname.clone(),
-        keeping: like.keeping.clone(),
+        options: like.options.clone(),
         input: input(infos)?,
         reporting: reporting(infos, &like.reporting),
     };
-    if request.size() > MOST_PROCS {
+    if request.size() > MAX_PROCS {
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
-    let bond = match infos.value_of(key::PMIX_SPAWN_CHILD_SEP) {
-        None => Bond::Kin,
-        Some(_) if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) => Bond::Apart,
-        Some(_) => Bond::Dependent,
+    let dependence = match infos.value_of(key::PMIX_SPAWN_CHILD_SEP) {
+        None => ParentDependence::OnFailure,
+        Some(_) if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) => ParentDependence::Independent,
+        Some(_) => ParentDependence::OnEnd,
     };
     Ok(SpawnPlan {
         request,
-        bond,
-        told_of_end: infos.is_true(key::PMIX_NOTIFY_COMPLETION),
+        dependence,
+        notify_completion: infos.is_true(key::PMIX_NOTIFY_COMPLETION),
         forwarded: forwarded(infos),
     })
 }
@@ -164,7 +165,7 @@ fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppR
         .iter()
         .flatten()
         .filter_map(|line| assignment(line.as_bytes()));
-    let asked = infos.iter().chain(&app.infos).filter_map(setting);
+    let requested = infos.iter().chain(&app.infos).filter_map(setting);
     let pset = app
         .infos
         .value_of(key::PMIX_PSET_NAME)
@@ -172,10 +173,11 @@ fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppR
         .map(Text::from);
     Ok(AppRequest {
         wdir,
-        settings: own.chain(asked).collect(),
+        settings: own.chain(requested).collect(),
         process_set: pset,
         ..AppRequest::new(
             os(program),
+            // The first argument is the name of the program, as in `argv`.
             app.args.iter().skip(1).flatten().map(os).collect(),
             procs,
         )
@@ -248,10 +250,11 @@ fn output(infos: &[Info], like: &JobOutput, nspace: &Nspace) -> JobOutput {
         .find_map(|key| infos.value_of(*key))
         .and_then(Value::as_str)
         .map(PathBuf::from);
-    let kept = match dir {
+    let files = match dir {
         Some(dir) if infos.is_true(key::PMIX_IOF_FILE_ONLY) => OutputFiles::Only(dir),
         Some(dir) => OutputFiles::Too(dir),
-        None => like.kept.clone().below(nspace.as_str()),
+        // Both jobs have a rank 0, so the files of the spawned job are in a directory of its own.
+        None => like.files.clone().below(nspace.as_str()),
     };
     JobOutput {
         tagging: if is_tagged {
@@ -259,7 +262,7 @@ fn output(infos: &[Info], like: &JobOutput, nspace: &Nspace) -> JobOutput {
         } else {
             like.tagging
         },
-        kept,
+        files,
     }
 }
 
@@ -313,6 +316,7 @@ pub(super) fn end_of(job: Nspace, end: &JobExit, requester: Proc) -> Event {
         (None, Some((_, ProcExit::Exited(0))), _) => code::PMIX_ERR_JOB_TERM_WO_SYNC,
         (None, Some(_), _) => code::PMIX_ERR_JOB_NON_ZERO_TERM,
         (None, None, 0) => code::PMIX_SUCCESS,
+        // No proc failed by itself: the job was ended on request.
         (None, None, _) => code::PMIX_ERR_JOB_CANCELED,
     };
     let infos = vec![

@@ -14,16 +14,16 @@ use std::{
 use tokio::time::Instant;
 
 /// Time that killed processes have to end. A process in a system call may need it.
-const LAST: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// First interval between scans of processes that are about to end. It doubles with each scan.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
+const FIRST_SCAN_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum interval between scans.
-const SLOWEST_LOOK: Duration = Duration::from_millis(50);
+const MAX_SCAN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Proc that has been asked to end.
 #[derive(Debug)]
-struct EndOf {
+struct PendingTermination {
     since: Instant,
     /// Time at which remaining processes are killed.
     kill_at: Instant,
@@ -64,8 +64,8 @@ pub(crate) struct ScanResult {
 
 impl ProcessScan {
     /// Runs the scan. Blocks.
-    pub(crate) fn take(mut self, family: &ChildReaper) -> ScanResult {
-        let left = process_tree::look(&self.trees, &self.due, family, &mut self.seen);
+    pub(crate) fn run(mut self, reaper: &ChildReaper) -> ScanResult {
+        let left = process_tree::scan(&self.trees, &self.due, reaper, &mut self.seen);
         ScanResult {
             due: self.due,
             seen: self.seen,
@@ -77,7 +77,7 @@ impl ProcessScan {
 /// Procs of a job that were asked to end, and the requests that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Terminations {
-    ending: BTreeMap<Rank, EndOf>,
+    ending: BTreeMap<Rank, PendingTermination>,
     open: Vec<OpenControl>,
     seen: ProcessSnapshot,
     /// Time of the last scan.
@@ -113,7 +113,7 @@ impl Terminations {
                 reaper::signal_group(tree.leader, Signal::CONT);
             }
             let at = now + grace;
-            let end = self.ending.entry(rank).or_insert(EndOf {
+            let end = self.ending.entry(rank).or_insert(PendingTermination {
                 since: now,
                 kill_at: at,
                 signals: SignalState::NotYet,
@@ -123,6 +123,7 @@ impl Terminations {
             end.kill_at = end.kill_at.min(at);
             open.waits.insert(rank);
         }
+        // The next scan begins at once: these procs may end quickly.
         self.wait = Duration::ZERO;
         if open.waits.is_empty() {
             return Some(open);
@@ -132,7 +133,7 @@ impl Terminations {
     }
 
     /// Returns true if a proc has been asked to end and may have processes.
-    pub(crate) fn has_asked(&self, rank: Rank) -> bool {
+    pub(crate) fn is_terminating(&self, rank: Rank) -> bool {
         self.ending.contains_key(&rank)
     }
 
@@ -145,7 +146,7 @@ impl Terminations {
     }
 
     /// Cancels the restarts of the selected procs. Returns their ranks.
-    pub(crate) fn give_up_restarts(
+    pub(crate) fn cancel_restarts(
         &mut self,
         of: impl Fn(Rank) -> bool,
         because: &str,
@@ -177,7 +178,7 @@ impl Terminations {
     pub(crate) fn cover(&self, running: &BTreeMap<Rank, u32>) -> bool {
         running
             .keys()
-            .all(|rank| self.has_asked(*rank) && !self.restarts(*rank))
+            .all(|rank| self.is_terminating(*rank) && !self.restarts(*rank))
     }
 
     /// Returns true if processes of a proc that was asked to end may be left.
@@ -186,8 +187,8 @@ impl Terminations {
     }
 
     /// Returns the time of the next scan; none if no proc is being ended.
-    pub(crate) fn next_look(&self) -> Option<Instant> {
-        let of_one = |end: &EndOf| {
+    pub(crate) fn next_scan_time(&self) -> Option<Instant> {
+        let of_one = |end: &PendingTermination| {
             let next = self.last.map_or(end.since, |last| last + self.wait);
             match (end.signals, end.leader) {
                 (SignalState::NotYet, _) => end.since,
@@ -200,10 +201,10 @@ impl Terminations {
     }
 
     /// Returns the input of the next scan. The result has to be passed to
-    /// [`looked`](Terminations::looked) before another scan begins.
-    pub(crate) fn look(&mut self, trees: &Trees) -> ProcessScan {
+    /// [`apply_scan`](Terminations::apply_scan) before another scan begins.
+    pub(crate) fn next_scan(&mut self, trees: &Trees) -> ProcessScan {
         let now = Instant::now();
-        let due_of = |end: &EndOf| match end.signals {
+        let due_of = |end: &PendingTermination| match end.signals {
             _ if end.kill_at <= now => PendingSignal::Kill,
             SignalState::NotYet => PendingSignal::Tell,
             SignalState::All => PendingSignal::Watch,
@@ -226,7 +227,7 @@ impl Terminations {
 
     /// Processes the result of a scan. Returns the procs without processes, and the requests that
     /// are done.
-    pub(crate) fn looked(
+    pub(crate) fn apply_scan(
         &mut self,
         ScanResult { due, seen, left }: ScanResult,
     ) -> (Vec<Rank>, Vec<OpenControl>) {
@@ -240,7 +241,7 @@ impl Terminations {
             end.signals = SignalState::All;
             let count = left.get(&rank).copied().unwrap_or_default();
             let gone = count == 0 && end.leader == Leader::Ended;
-            let outlives = due == PendingSignal::Kill && now >= end.kill_at + LAST;
+            let outlives = due == PendingSignal::Kill && now >= end.kill_at + KILL_TIMEOUT;
             if !gone && !outlives {
                 continue;
             }
@@ -274,7 +275,7 @@ impl Terminations {
             }
         }
         self.last = Some(now);
-        self.wait = (self.wait * 2).clamp(FIRST_LOOK, SLOWEST_LOOK);
+        self.wait = (self.wait * 2).clamp(FIRST_SCAN_INTERVAL, MAX_SCAN_INTERVAL);
         (
             over,
             self.open
@@ -337,13 +338,14 @@ mod tests {
         let tree = |rank| Tree {
             leader: 1_000_000_000 + rank,
             mark: String::new(),
-            cell: None,
+            cgroup: None,
         };
         (0..RANKS).map(|rank| (Rank(rank), tree(rank))).collect()
     }
 
     async fn play(steps: Vec<TerminationStep>) {
-        let (trees, mut endings) = (trees(), Terminations::default());
+        let trees = trees();
+        let mut endings = Terminations::default();
         let mut running: BTreeMap<Rank, u32> = trees
             .iter()
             .map(|(rank, tree)| (*rank, tree.leader))
@@ -394,7 +396,7 @@ mod tests {
                     endings.ended(Rank(rank));
                 }
                 TerminationStep::Look(left) => {
-                    let look = endings.look(&trees);
+                    let look = endings.next_scan(&trees);
                     let now = Instant::now();
                     let late: BTreeSet<Rank> = kill_at
                         .iter()
@@ -415,7 +417,7 @@ mod tests {
                     let over = |(rank, at): (&u32, &Instant)| {
                         let gone =
                             !left.contains_key(&Rank(*rank)) && !running.contains_key(&Rank(*rank));
-                        (gone || now >= *at + LAST).then_some(*rank)
+                        (gone || now >= *at + KILL_TIMEOUT).then_some(*rank)
                     };
                     for rank in kill_at.iter().filter_map(over).collect::<Vec<_>>() {
                         kill_at.remove(&rank);
@@ -423,16 +425,16 @@ mod tests {
                             asked.over.insert(rank);
                         }
                     }
-                    let looked = ScanResult {
+                    let result = ScanResult {
                         due: look.due,
                         seen: look.seen,
                         left,
                     };
-                    done = endings.looked(looked).1;
+                    done = endings.apply_scan(result).1;
                 }
                 TerminationStep::Wait(time) => tokio::time::advance(time).await,
                 TerminationStep::GiveUp(given_up) => {
-                    let cancelled = endings.give_up_restarts(|rank| rank == Rank(given_up), "");
+                    let cancelled = endings.cancel_restarts(|rank| rank == Rank(given_up), "");
                     let mut counted = 0;
                     for asked in asked
                         .iter_mut()
@@ -451,7 +453,7 @@ mod tests {
                 assert_eq!(asked.answered, is_over);
             }
             assert_eq!(endings.are_busy(), !kill_at.is_empty());
-            assert_eq!(endings.next_look().is_some(), endings.are_busy());
+            assert_eq!(endings.next_scan_time().is_some(), endings.are_busy());
         }
     }
 

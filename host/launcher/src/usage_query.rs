@@ -4,19 +4,20 @@ use peal_model::{DataArray, Info, Infos, Proc, Rank, Status, Text, Value, code, 
 use peal_system::usage::{self, Fields};
 
 /// Returns true if the key is one of these queries.
-pub(super) fn is_asked(asked: &str) -> bool {
-    asked == key::PMIX_QUERY_PROC_RESOURCE_USAGE.0 || asked == key::PMIX_QUERY_NODE_RESOURCE_USAGE.0
+pub(super) fn is_usage_query(queried: &str) -> bool {
+    queried == key::PMIX_QUERY_PROC_RESOURCE_USAGE.0
+        || queried == key::PMIX_QUERY_NODE_RESOURCE_USAGE.0
 }
 
 /// Returns the usage of the selected procs, or of the node. For one selected proc, and for the
 /// node if it is named, this is its usage; otherwise it is an array of the usage of each. Reads
 /// `/proc`, which blocks.
 pub(super) fn about(
-    asked: &str,
+    queried: &str,
     qualifiers: &[Info],
     running: &[(Proc, u32)],
 ) -> Result<Option<Info>, Status> {
-    if asked == key::PMIX_QUERY_NODE_RESOURCE_USAGE.0 {
+    if queried == key::PMIX_QUERY_NODE_RESOURCE_USAGE.0 {
         let named = qualifiers.value_of(key::PMIX_HOSTNAME);
         let node = usage::of_node();
         return Ok(match named {
@@ -29,13 +30,14 @@ pub(super) fn about(
             {
                 Some(Info::new(key::PMIX_QUERY_NODE_RESOURCE_USAGE, node.value))
             }
+            // Only the usage of this node is known.
             Some(Value::String(_)) => None,
             Some(_) => return Err(code::PMIX_ERR_BAD_PARAM),
         });
     }
-    let one = wanted(qualifiers)?;
-    let wanted = meant(one, running);
-    let mut found = wanted.filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL));
+    let one = selected_rank(qualifiers)?;
+    let selected = select(one, running);
+    let mut found = selected.filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL));
     let value = match one {
         Some(_) => found.next().map(|usage| usage.value),
         None => Some(Value::DataArray(DataArray::infos(found))),
@@ -44,7 +46,7 @@ pub(super) fn about(
 }
 
 /// Returns those of the running procs that a query selects.
-pub(super) fn meant(
+pub(super) fn select(
     one: Option<Rank>,
     running: &[(Proc, u32)],
 ) -> impl Iterator<Item = &(Proc, u32)> {
@@ -54,7 +56,7 @@ pub(super) fn meant(
 }
 
 /// Returns the one rank that a query selects. None means all ranks of the job.
-pub(super) fn wanted(qualifiers: &[Info]) -> Result<Option<Rank>, Status> {
+pub(super) fn selected_rank(qualifiers: &[Info]) -> Result<Option<Rank>, Status> {
     let all = rank::PMIX_RANK_WILDCARD;
     let rank = match (
         qualifiers.value_of(key::PMIX_PROCID),

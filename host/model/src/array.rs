@@ -5,14 +5,14 @@ use thiserror::Error;
 
 /// Error for an element of another type than its array.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("element {at} is a {found}, expected {wanted}")]
+#[error("element {at} is a {found}, expected {expected}")]
 pub struct MixedArray {
     /// Index of the element, from 0.
     pub at: usize,
     /// Type of the element.
     pub found: DataType,
     /// Type of the array.
-    pub wanted: DataType,
+    pub expected: DataType,
 }
 
 /// An array of values that all have the same type (`pmix_data_array_t`). An empty array has a type,
@@ -34,6 +34,7 @@ struct Parts {
 impl TryFrom<Parts> for DataArray {
     type Error = MixedArray;
     fn try_from(Parts { element, items }: Parts) -> Result<DataArray, MixedArray> {
+        // A record could hold an array of mixed types, which `new` refuses.
         DataArray::new(element, items)
     }
 }
@@ -49,7 +50,7 @@ impl DataArray {
             Some((at, item)) => Err(MixedArray {
                 at,
                 found: item.data_type(),
-                wanted: element,
+                expected: element,
             }),
             None => Ok(DataArray { element, items }),
         }
@@ -58,6 +59,7 @@ impl DataArray {
     /// Makes an array of procs.
     pub fn procs(procs: impl IntoIterator<Item = Proc>) -> DataArray {
         DataArray {
+            // The elements are made here, so the check of `new` is not needed.
             element: dt::PMIX_PROC,
             items: procs.into_iter().map(Value::Proc).collect(),
         }
@@ -129,6 +131,7 @@ impl DataArray {
                 None
             }
         };
+        // The type of the array decides: an empty array of procs names no proc.
         (self.element == dt::PMIX_PROC).then(|| self.items.iter().filter_map(proc).collect())
     }
 

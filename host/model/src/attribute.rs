@@ -35,6 +35,7 @@ impl Attribute {
             "pmix_data_range_t" => dt::PMIX_DATA_RANGE,
             "pmix_persistence_t" => dt::PMIX_PERSIST,
             "pmix_scope_t" => dt::PMIX_SCOPE,
+            // The registry also has types of C that no value can have, such as pointers.
             _ => dt::PMIX_UNDEF,
         }
     }

@@ -61,6 +61,7 @@ impl Value {
     /// Returns the value of a numeric type. Fractions are cut, as by a cast in C. A boolean counts
     /// as a number here, but not as a status, rank, range or persistence.
     fn integer(&self) -> Option<i128> {
+        // 128 bits hold every number of 64 bits, with and without a sign.
         match self {
             Value::Byte(n) | Value::Uint8(n) => Some(i128::from(*n)),
             Value::Uint16(n) => Some(i128::from(*n)),
@@ -85,6 +86,7 @@ impl Value {
     reason = "what is behind the point is meant to go, and the bounds are checked"
 )]
 fn whole(number: f64) -> Option<i128> {
+    // 1e30 is below 2^127, so the cast never saturates.
     (number.is_finite() && number.abs() < 1e30).then_some(number as i128)
 }
 
@@ -98,6 +100,8 @@ fn truth_of(text: &str) -> Option<bool> {
     if begins(&["no", "false", "disable"]) || ["n", "f"].contains(&&*text) {
         return Some(false);
     }
+    // Only zero means no, so the digits are not converted and may be any number. A sign is no
+    // digit: `-1` means neither yes nor no.
     let digits = text.bytes().take_while(u8::is_ascii_digit);
     begins(&["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"])
         .then(|| digits.into_iter().any(|digit| digit != b'0'))

@@ -49,6 +49,7 @@ fn show(value: &Value, f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
         Value::Range(range) => f.write_str(range.name()),
         Value::Persistence(persistence) => f.write_str(persistence.name()),
         Value::Scope(scope) => f.write_str(scope.name()),
+        // An info has one value, so only arrays count as levels.
         Value::Info(info) => show_info(info, f, depth),
         Value::DataArray(array) if depth < MAX_DEPTH => {
             f.write_char('[')?;
@@ -63,6 +64,7 @@ fn show(value: &Value, f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
                 f.write_char(']')
             }
         }
+        // The length of a message grows with each level of arrays.
         Value::DataArray(array) => write!(f, "[{} of {}]", array.items().len(), array.element()),
         other => match other.as_u64() {
             Some(number) => number.fmt(f),
@@ -76,6 +78,7 @@ fn show_text(text: &str, f: &mut Formatter<'_>) -> fmt::Result {
     let mut characters = text.chars();
     for character in characters.by_ref().take(MAX_TEXT) {
         match character {
+            // `escape_debug` escapes single quotes, too, which cannot end the text here.
             '\'' => f.write_char(character)?,
             character => write!(f, "{}", character.escape_debug())?,
         }

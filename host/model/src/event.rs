@@ -59,6 +59,8 @@ impl Range {
                 Range::Custom,
             ],
             Range::Session => &[Range::Namespace, Range::Local, Range::Custom],
+            // A job may have procs on several nodes and a node procs of several jobs, so neither
+            // contains the other.
             _ => &[],
         };
         self == other || narrower.contains(&self)

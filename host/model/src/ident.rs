@@ -13,20 +13,20 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IdentError {
     /// The text is longer than the Standard allows.
-    #[error("{what} has {len} bytes; the limit is {max}")]
+    #[error("{kind} has {len} bytes; the limit is {max}")]
     TooLong {
         /// "namespace" or "key".
-        what: &'static str,
+        kind: &'static str,
         /// Length in bytes.
         len: usize,
         /// Longest length allowed, in bytes.
         max: usize,
     },
     /// The text contains a NUL byte, which ends a C string.
-    #[error("{what} {text:?} contains a NUL byte")]
+    #[error("{kind} {text:?} contains a NUL byte")]
     Nul {
         /// "namespace" or "key".
-        what: &'static str,
+        kind: &'static str,
         /// The text.
         text: String,
     },
@@ -53,17 +53,18 @@ pub enum IdentError {
     },
 }
 
-fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, IdentError> {
+fn checked(kind: &'static str, text: &str, max: usize) -> Result<Arc<str>, IdentError> {
+    // The length comes first, because the other errors contain the text.
     if text.len() > max {
         return Err(IdentError::TooLong {
-            what,
+            kind,
             len: text.len(),
             max,
         });
     }
     if text.contains('\0') {
         return Err(IdentError::Nul {
-            what,
+            kind,
             text: text.to_owned(),
         });
     }
@@ -73,6 +74,8 @@ fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, Ident
 /// Returns true if a character ends a line, controls a terminal or changes the direction of text.
 fn is_control(character: char) -> bool {
     character.is_control()
+        // Unicode counts line separators and direction marks as separators and formats, not as
+        // controls.
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -96,6 +99,7 @@ impl PartialEq for Nspace {
 
 impl Hash for Nspace {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        // Equal namespaces need equal hashes, so the text is hashed and not its address.
         self.0.hash(state);
     }
 }
@@ -142,6 +146,7 @@ impl Nspace {
     pub fn of_job(text: &str) -> Result<Nspace, IdentError> {
         match text {
             "" => Err(IdentError::NoJobName),
+            // The name becomes a part of paths, in which these mean other directories.
             "." | ".." => Err(IdentError::NoFileName {
                 text: text.to_owned(),
             }),
@@ -249,6 +254,7 @@ impl Proc {
 
     /// Returns true if some proc is covered by both.
     pub fn overlaps(&self, other: &Proc) -> bool {
+        // A rank means one proc or all. If two overlap, one covers the other.
         self.covers(other) || other.covers(self)
     }
 }
@@ -292,6 +298,7 @@ impl Key {
 
     /// Returns true if the key is reserved for the Standard, so that no proc may put a value of it.
     pub fn is_reserved(&self) -> bool {
+        // Without the dot, as `PMIX_CHECK_RESERVED_KEY` of OpenPMIx compares.
         self.0.starts_with("pmix")
     }
 
@@ -313,6 +320,7 @@ impl TryFrom<String> for Key {
 
 impl From<KeyName> for Key {
     fn from(name: KeyName) -> Key {
+        // Keys of the Standard are generated and within the bounds, so they are not checked again.
         Key(Arc::from(name.0))
     }
 }

@@ -69,6 +69,7 @@ pub trait Infos {
 
     /// Returns true if a boolean directive is given and true ([`Value::as_bool`]).
     fn is_true(&self, key: crate::KeyName) -> bool {
+        // A directive that is absent, or has no truth value, was not given.
         self.value_of(key).and_then(Value::as_bool).unwrap_or(false)
     }
 
@@ -79,6 +80,7 @@ pub trait Infos {
             crate::key::PMIX_EVENT_AFFECTED_PROC,
             crate::key::PMIX_EVENT_AFFECTED_PROCS,
         ];
+        // An event may have both keys. Their procs are joined.
         keys.into_iter()
             .filter_map(|key| self.value_of(key)?.as_procs())
             .flatten()

@@ -11,6 +11,7 @@ mod conversion;
 mod display;
 mod english;
 mod event;
+mod hook;
 mod ident;
 mod info;
 mod job;
@@ -31,14 +32,18 @@ mod value;
 pub use array::{DataArray, MixedArray};
 pub use english::{counted, with_article};
 pub use event::{ChainResult, Event};
+pub use hook::{
+    Application, BuiltInRule, ConnectionKind, ConnectionSubject, EventSubject, GroupOperationKind,
+    GroupSubject, Hook, JobControlSubject, LogSubject, MonitorSubject, PeerInfo, PolicySubject,
+    ProvisionSubject, RegistrationSubject, SpawnSubject,
+};
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use named::NamedProcs;
 pub use names::{Attribute, data_type, key, number, rank, status as code};
 pub use policy::{
-    Amendment, Application, ConnectionKind, GroupOperationKind, Hook, LogRequest, Mail, PeerInfo,
-    PolicyOutcome, PolicyRequest, PolicySubject, Provision, TargetProc, UnixGroup, UserIdentity,
+    Amendment, LogRequest, Mail, PolicyOutcome, PolicyRequest, TargetProc, UnixGroup, UserIdentity,
 };
 pub use registration_change::{ModuleRegistration, RegistrationChange};
 pub use reply::{GroupResult, Reply};

@@ -14,6 +14,8 @@ pub struct NamedProcs(Arc<[Proc]>);
 
 impl From<Vec<Proc>> for NamedProcs {
     fn from(mut procs: Vec<Proc>) -> NamedProcs {
+        // Lists mostly name ranks in their order. The check takes linear time and spares the sort.
+        // Strict order also means that no proc occurs twice.
         if !procs.is_sorted_by(|one, next| one < next) {
             procs.sort_unstable();
             procs.dedup();
@@ -41,10 +43,9 @@ impl NamedProcs {
 
     /// Returns the procs of a job.
     pub fn of_job(&self, nspace: &Nspace) -> &[Proc] {
-        let (before, behind) = (
-            |proc: &Proc| proc.nspace < *nspace,
-            |proc: &Proc| proc.nspace <= *nspace,
-        );
+        // Procs are sorted by namespace first, so those of a job are one range.
+        let before = |proc: &Proc| proc.nspace < *nspace;
+        let behind = |proc: &Proc| proc.nspace <= *nspace;
         self.get(self.partition_point(before)..self.partition_point(behind))
             .unwrap_or_default()
     }
@@ -105,6 +106,7 @@ impl Eq for NamedProcs {}
 
 impl Hash for NamedProcs {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        // Equal lists need equal hashes, also where they do not share an allocation.
         self.0.hash(state);
     }
 }

@@ -77,6 +77,7 @@ impl Reply {
     /// Returns the status; job data count as success.
     pub fn status(&self) -> Status {
         match self {
+            // An error closes the connection, so job data that are sent are a success.
             Reply::JobData(_) => crate::code::PMIX_SUCCESS,
             Reply::Status(status)
             | Reply::Data { status, .. }
@@ -121,6 +122,7 @@ impl Reply {
             Reply::Published { data, .. } => data
                 .iter()
                 .map(|data| {
+                    // `Size::of` counts the value, but not the proc and the key around it.
                     size_of::<Pdata>() + Size::of(&data.value).bytes + data.key.as_str().len()
                 })
                 .sum(),
@@ -137,6 +139,7 @@ impl Reply {
             }
             Reply::Distances { distances, .. } => {
                 let size = |distance: &DeviceDistance| {
+                    // Cloned to share the one function that knows the sizes of compound types.
                     Size::of(&Value::DeviceDistance(distance.clone().into())).bytes
                 };
                 distances.iter().map(size).sum()

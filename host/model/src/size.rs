@@ -22,6 +22,8 @@ impl Size {
     fn around(heap: usize, inner: impl IntoIterator<Item = Size>) -> Size {
         inner
             .into_iter()
+            // A text counts each time it occurs, also where its bytes are shared. The sum is an
+            // upper bound, and saturates where it would wrap.
             .fold(Size::leaf(heap), |outer, inner| Size {
                 bytes: outer.bytes.saturating_add(inner.bytes),
                 depth: outer.depth.max(inner.depth.saturating_add(1)),
@@ -44,6 +46,7 @@ impl Size {
         Size {
             bytes: value
                 .bytes
+                // The key is counted here, since a value does not know its key.
                 .saturating_add(size_of::<Info>() + info.key.as_str().len()),
             depth: value.depth,
         }
@@ -109,6 +112,7 @@ impl Size {
             ),
             Value::Device(device) => Size::leaf(texts([&device.uuid, &device.osname])),
             Value::NodePid(node) => Size::leaf(texts([&node.hostname])),
+            // All other values own no memory on the heap, or a box of fixed size.
             _ => Size::leaf(0),
         }
     }

@@ -70,6 +70,7 @@ impl Status {
 
     /// Returns the Standard's name, or Peal's own, if the code has one.
     pub fn name(self) -> Option<&'static str> {
+        // The generated table is sorted by number.
         if let Ok(at) = STATUS_NAMES.binary_search_by_key(&self.0, |entry| entry.0) {
             return STATUS_NAMES.get(at).map(|entry| entry.1);
         }
@@ -81,9 +82,11 @@ impl Status {
 
     /// Returns the code of a name: one of the Standard's, one of Peal's own, or a plain number.
     pub fn from_name(name: &str) -> Option<Status> {
+        // Sites use numbers that have no name.
         if let Ok(number) = name.parse::<i32>() {
             return Some(Status(number));
         }
+        // `STATUS_NAMES` has one name for each number. Older names are only in this table.
         let standard = crate::names::STATUS_ALIASES
             .iter()
             .find(|entry| entry.0 == name)

@@ -80,6 +80,7 @@ impl From<ByteBuf> for Bytes {
 
 impl From<ByteBuf> for Text {
     fn from(bytes: ByteBuf) -> Text {
+        // A text from a record is cut at a NUL like any other, so that all texts are C strings.
         Text::from_bytes(&bytes)
     }
 }

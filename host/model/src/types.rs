@@ -45,6 +45,7 @@ macro_rules! enumeration {
 
             /// Returns the number in the Standard.
             pub fn number(self) -> u8 {
+                // These enumerations take one byte on the wire, so the cast loses nothing.
                 match self { $($name::$variant => $number as u8,)+ }
             }
 

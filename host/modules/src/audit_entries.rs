@@ -1,21 +1,13 @@
 //! Entries for the audit trail: the facts of each loaded module, and every change of the set.
-use crate::{deployer::blocking, error::DeployError, load::Loader};
+use crate::{
+    blocking::blocking,
+    error::DeployError,
+    load::{Loader, Loading},
+};
 use peal_audit::{AuditEntry, ModuleFacts};
-use peal_core::owner::Owner;
-use peal_sandbox::{Digest, Grants, ModuleLimits, Services};
+use peal_sandbox::Services;
 use peal_server::admin::Deployed;
 use std::sync::Arc;
-
-/// A module that is about to be loaded.
-pub(crate) struct Loading<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) owner: &'a Owner,
-    /// The mode: `active`, `shadow` or `job-supplied`.
-    pub(crate) mode: &'static str,
-    pub(crate) component: (Digest, Arc<[u8]>),
-    pub(crate) grants: &'a Grants,
-    pub(crate) limits: ModuleLimits,
-}
 
 impl Loader {
     /// Adds a recorder for the module's calls, if there is an audit trail.
@@ -35,6 +27,7 @@ impl Loader {
             grants,
             limits,
         } = loading;
+        // Made of the opened services, so that the trail shows what the module reaches.
         let facts = ModuleFacts {
             name: name.to_owned(),
             owner: owner.to_string(),

@@ -51,7 +51,7 @@ struct RunningTask {
 #[derive(Debug)]
 struct FailedComponent {
     digest: Digest,
-    why: String,
+    reason: String,
 }
 
 impl UserQueue {
@@ -68,6 +68,8 @@ impl UserQueue {
         } else {
             self.failures.saturating_add(1)
         };
+        // The wait grows with the time that the failure cost: long compilations are the expensive
+        // ones.
         let doubled = 2_u32.saturating_pow(self.failures - 1);
         self.not_before = Some(now + took.max(MIN_WAIT).saturating_mul(doubled).min(MAX_WAIT));
     }
@@ -101,6 +103,7 @@ impl CompileQueue {
             return None;
         }
         let can_start = |uid: &u32| self.users.get(uid).is_some_and(|user| user.can_start(now));
+        // A user who has to wait does not hold up those behind.
         let at = self.turns.iter().position(can_start)?;
         let uid = self.turns.remove(at)?;
         let user = self.users.get_mut(&uid)?;
@@ -125,6 +128,7 @@ impl CompileQueue {
     /// that failed is remembered.
     pub(crate) fn fail(&mut self, uid: u32, why: &str, now: Instant) {
         let Some(ended) = self.end(uid) else { return };
+        // The other tasks are for the same modules, which start as a whole or not at all.
         self.enqueue(uid, []);
         let Some(user) = self.users.get_mut(&uid) else {
             return;
@@ -133,7 +137,7 @@ impl CompileQueue {
         if let UserTask::Compile(digest) = ended.task {
             user.failed.push_back(FailedComponent {
                 digest,
-                why: why.to_owned(),
+                reason: why.to_owned(),
             });
             if user.failed.len() > MAX_FAILED {
                 user.failed.pop_front();
@@ -145,6 +149,7 @@ impl CompileQueue {
         let user = self.users.get_mut(&uid)?;
         let ended = user.running.take()?;
         self.running = self.running.saturating_sub(1);
+        // Behind the others, so that users take turns.
         if !user.waiting.is_empty() {
             self.turns.push_back(uid);
         }
@@ -157,7 +162,7 @@ impl CompileQueue {
         failed
             .iter()
             .find(|component| component.digest == digest)
-            .map(|component| component.why.as_str())
+            .map(|component| component.reason.as_str())
     }
 
     /// Returns the time at which a delayed task may run, if there is room for one.
@@ -279,7 +284,8 @@ mod tests {
                 state ^= state << 17;
                 state % below
             };
-            let (mut now, max_running) = (Instant::now(), random(3) as usize + 1);
+            let mut now = Instant::now();
+            let max_running = random(3) as usize + 1;
             let mut queue = CompileQueue::new(max_running);
             let mut waiting: BTreeMap<u32, VecDeque<UserTask>> = BTreeMap::new();
             let mut running: BTreeMap<u32, UserTask> = BTreeMap::new();

@@ -1,101 +1,26 @@
-//! Component files: reading, and comparison with their settings before compilation.
+//! Components, and comparison with their settings before compilation.
 use crate::{
+    component_file::{ReadError, contents, open},
     limits::{self, ModuleCount},
     placement_check::PlacementCheck,
     scope::{self, ResolvedScope},
-    signature::{Signature, SignatureError, Signer},
-    users::UserDirectory,
+    signature::{Signature, SignatureError, Signer, lacking},
+    user_directory::UserDirectory,
 };
-use peal_config::{Config, Mode, ModuleEntry, Problem, Problems, UnsafePermissions, check_owner};
+use peal_config::{
+    Config, Mode, ModuleEntry, ModuleOwner, Modules, Problem, Problems, check_owner,
+};
 use peal_core::owner::Owner;
 use peal_model::Hook;
-use peal_sandbox::{
-    Capability, Digest, Directories, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect,
-};
-use rustix::fs::OFlags;
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
-use thiserror::Error;
-
-/// Error of reading a component.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// An error of the operating system.
-    #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// The path of the file.
-        path: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
-    /// The path is a directory, a pipe or the like.
-    #[error("cannot read {}: it is not a regular file", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The component exceeds the limit for users.
-    #[error("{} has {size} bytes; the limit for components of users is {limit} (tenant.max_component_bytes)", path.display())]
-    TooLarge {
-        /// The path of the file.
-        path: PathBuf,
-        /// The size in bytes.
-        size: u64,
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// Other users could have written the file.
-    #[error("the component, which has no sha256 here: {0}")]
-    Exposed(#[from] UnsafePermissions),
-}
-
-/// Reads a component, at most one byte more than the maximum size of a component.
-pub fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
-    contents(path, open(path)?)
-}
-
-/// Opens a regular file. Does not block on a pipe.
-pub(crate) fn open(path: &Path) -> Result<File, ReadError> {
-    let cannot = |source| ReadError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .map_err(cannot)?;
-    if !file.metadata().map_err(cannot)?.is_file() {
-        return Err(ReadError::NotAFile {
-            path: path.to_owned(),
-        });
-    }
-    Ok(file)
-}
-
-pub(crate) fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
-    let mut bytes = Vec::new();
-    let read = file
-        .take(MAX_COMPONENT_BYTES as u64 + 1)
-        .read_to_end(&mut bytes);
-    read.map_err(|source| ReadError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(bytes)
-}
+use peal_sandbox::{Capability, Digest, Directories, Inspection, Role, inspect};
+use std::{sync::Arc, time::SystemTime};
 
 /// Reads a component of the site. For a server of root the file must be writable by root only,
 /// unless its digest is configured.
 fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
     let settings = &entry.settings;
     let file = open(&settings.path)?;
+    // With a pinned digest it does not matter who can write the file.
     if settings.sha256.is_none() {
         let metadata = file.metadata().map_err(|source| ReadError::Io {
             path: settings.path.clone(),
@@ -114,7 +39,7 @@ pub struct Component {
     /// The result of its inspection.
     pub inspection: Inspection,
     /// The owner or owners of the module.
-    pub whose: ResolvedScope,
+    pub scope: ResolvedScope,
     /// The uid of the user who installed it; `None` for the site.
     pub installed_by: Option<u32>,
     /// The name of the module for admins: `UID/NAME` if a user installed it.
@@ -126,19 +51,75 @@ pub struct Component {
 }
 
 impl Component {
+    /// Returns the kind of owner for the signature rules.
+    pub(crate) fn module_owner(&self) -> ModuleOwner {
+        match &self.scope {
+            ResolvedScope::One(Owner::Site) => ModuleOwner::Site,
+            ResolvedScope::One(Owner::User(_)) => ModuleOwner::User,
+            ResolvedScope::One(Owner::Namespace(_)) | ResolvedScope::Jobs(_) => {
+                ModuleOwner::Namespace
+            }
+        }
+    }
+
+    /// Sets the signer, if its key is trusted.
+    pub(crate) fn signed(mut self, rules: &Modules) -> Component {
+        let owner = self.module_owner();
+        let signer = self.signature.as_ref().ok();
+        self.signer =
+            signer.and_then(|signature| signature.signer(&self.bytes, rules.keys_of(owner)).ok());
+        self
+    }
+
+    /// Returns the signer, if its key is still trusted and the signature still valid.
+    pub(crate) fn trusted_signer(&self, rules: &Modules) -> Option<&Signer> {
+        let signer = self.signer.as_ref()?;
+        let is_trusted = rules
+            .keys_of(self.module_owner())
+            .any(|key| *key == signer.key);
+        let holds = signer
+            .conditions
+            .at(SystemTime::now(), signer.key.id())
+            .is_ok();
+        (is_trusted && holds).then_some(signer)
+    }
+
+    /// Returns the error of a component that must be signed and is not.
+    pub(crate) fn unsigned(&self, entry: &ModuleEntry, rules: &Modules) -> Option<Problem> {
+        let name = Some(entry.settings.name.as_str());
+        if self
+            .trusted_signer(rules)
+            // The bytes were verified when they were read. Only what can change since is looked at
+            // again: the trusted keys, the time and the name.
+            .is_some_and(|signer| signer.check_module(name).is_ok())
+        {
+            return None;
+        }
+        let why = lacking(
+            rules,
+            (self.module_owner(), name),
+            &self.bytes,
+            &self.signature,
+        )?;
+        Some(entry.problem(
+            "module.path",
+            format!("module {} {why}", entry.settings.name),
+        ))
+    }
+
     /// Builds a component from stored bytes.
-    pub(crate) fn kept(
+    pub(crate) fn from_store(
         entry: &ModuleEntry,
         bytes: Vec<u8>,
         signature: Result<Signature, SignatureError>,
     ) -> Result<Component, Problem> {
-        inspected(entry, bytes, signature, Home::Site)
+        inspected(entry, bytes, signature, ModuleOrigin::Site)
     }
 }
 
 /// Origin of a module.
 #[derive(Clone, Copy)]
-pub(crate) enum Home<'a> {
+pub(crate) enum ModuleOrigin<'a> {
     /// The configuration.
     Site,
     /// The directory of a user.
@@ -150,27 +131,27 @@ pub(crate) enum Home<'a> {
 /// # Errors
 ///
 /// Returns all mismatches between components and settings.
-pub fn all(
+pub fn read_components(
     modules: &[ModuleEntry],
     config: &Config,
 ) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
-    fitting(modules, config, Home::Site)
+    fitting(modules, config, ModuleOrigin::Site)
 }
 
 /// Returns the mismatches of modules with valid settings, where the configuration has other errors.
 /// Modules with invalid settings may hold placements that are unknown here.
 pub fn unfit_among(modules: &[ModuleEntry], config: &Config) -> Vec<Problem> {
-    let mut seats = PlacementCheck::default();
-    seats.pass_over();
+    let mut placements = PlacementCheck::default();
+    placements.pass_over();
     let sound = modules.iter().filter(|entry| !entry.is_flawed());
-    fitted(sound, config, Home::Site, seats).1
+    fitted(sound, config, ModuleOrigin::Site, placements).1
 }
 
 /// Reads the components of modules of this origin, in order.
 pub(crate) fn fitting(
     modules: &[ModuleEntry],
     config: &Config,
-    home: Home<'_>,
+    home: ModuleOrigin<'_>,
 ) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
     let (components, problems) = fitted(modules.iter(), config, home, PlacementCheck::default());
     if problems.is_empty() {
@@ -184,33 +165,38 @@ pub(crate) fn fitting(
 fn fitted<'a>(
     modules: impl Iterator<Item = &'a ModuleEntry>,
     config: &Config,
-    home: Home<'_>,
-    mut seats: PlacementCheck<'a>,
+    home: ModuleOrigin<'_>,
+    mut placements: PlacementCheck<'a>,
 ) -> (Vec<(ModuleEntry, Component)>, Vec<Problem>) {
-    let (mut components, mut problems) = (Vec::new(), Vec::new());
-    let mut heads = ModuleCount::new(config);
+    let mut components = Vec::new();
+    let mut problems = Vec::new();
+    let mut module_counts = ModuleCount::new(config);
     for entry in modules {
         match of(entry, home, config).map(|component| component.signed(&config.modules)) {
             Ok(component) => {
-                let (inspection, owner) = (&component.inspection, component.whose.any());
+                let inspection = &component.inspection;
+                let owner = component.scope.any();
                 problems.extend(component.unsigned(entry, &config.modules));
                 problems.extend(unfit(entry, inspection, config));
                 problems.extend(scope::unfit(entry, &owner, inspection, config));
-                let counted = heads.add(&owner);
+                let counted = module_counts.add(&owner);
                 problems.extend(
                     counted
                         .err()
                         .map(|error| entry.problem("module.scope", error.to_string())),
                 );
+                // Opened only to report what cannot be used. A module opens its own when it is
+                // loaded.
                 problems.extend(
                     limits::files(entry, entry.settings.mode, &Directories::default()).err(),
                 );
-                problems.extend(seats.take(entry, &owner, &inspection.roles));
+                problems.extend(placements.take(entry, &owner, &inspection.roles));
                 components.push((entry.clone(), component));
             }
             Err(problem) => {
                 problems.push(problem);
-                seats.pass_over();
+                // Its placements are unknown, so conflicts that depend on them are not reported.
+                placements.pass_over();
             }
         }
     }
@@ -218,13 +204,16 @@ fn fitted<'a>(
 }
 
 /// Reads the component of a module and compares its digest with the configured one.
-fn of(entry: &ModuleEntry, home: Home<'_>, config: &Config) -> Result<Component, Problem> {
+fn of(entry: &ModuleEntry, home: ModuleOrigin<'_>, config: &Config) -> Result<Component, Problem> {
     let settings = &entry.settings;
     let bytes = match home {
-        Home::Site => read_for_site(entry),
-        Home::User(directory) => directory.component(&settings.path, config.tenant.max_component),
+        ModuleOrigin::Site => read_for_site(entry),
+        ModuleOrigin::User(directory) => {
+            directory.component(&settings.path, config.tenant.max_component)
+        }
     };
     let bytes = bytes.map_err(|error| entry.problem("module.path", error.to_string()))?;
+    // Compared first, so that other bytes are not even inspected.
     if let Some(pin) = settings.sha256.map(Digest) {
         let digest = Digest::of(&bytes);
         if pin != digest {
@@ -234,8 +223,8 @@ fn of(entry: &ModuleEntry, home: Home<'_>, config: &Config) -> Result<Component,
         }
     }
     let signature = match home {
-        Home::Site => Signature::beside(&settings.path),
-        Home::User(directory) => directory.signature(&settings.path),
+        ModuleOrigin::Site => Signature::beside(&settings.path),
+        ModuleOrigin::User(directory) => directory.signature(&settings.path),
     };
     inspected(entry, bytes, signature, home)
 }
@@ -244,12 +233,12 @@ fn inspected(
     entry: &ModuleEntry,
     bytes: Vec<u8>,
     signature: Result<Signature, SignatureError>,
-    home: Home<'_>,
+    home: ModuleOrigin<'_>,
 ) -> Result<Component, Problem> {
     let name = &entry.settings.name;
     let (whose, installed_by, title) = match home {
-        Home::Site => (scope::whose(entry)?, None, name.clone()),
-        Home::User(directory) => {
+        ModuleOrigin::Site => (scope::resolve_scope(entry)?, None, name.clone()),
+        ModuleOrigin::User(directory) => {
             let uid = directory.uid();
             (
                 ResolvedScope::One(Owner::User(uid)),
@@ -258,12 +247,13 @@ fn inspected(
             )
         }
     };
+    // Reads imports and exports only, so that errors are reported before any compilation.
     let inspection = inspect(&bytes)
         .map_err(|error| entry.problem("module.path", format!("module {name}: {error}")))?;
     Ok(Component {
         bytes: bytes.into(),
         inspection,
-        whose,
+        scope: whose,
         installed_by,
         title,
         signature,
@@ -315,7 +305,7 @@ impl SettingRequirement {
                 .into_iter()
                 .filter_map(Role::policy)
                 .any(|role| found.roles.contains(&role)),
-            SettingRequirement::Grant(capability) => has_grant(entry, *capability),
+            SettingRequirement::Grant(capability) => limits::has_grant(entry, *capability),
         };
         let missing = match self {
             SettingRequirement::Role(role) => format!("it exports no {role}"),
@@ -326,22 +316,6 @@ impl SettingRequirement {
         };
         (!is_met).then_some(missing)
     }
-}
-
-pub(crate) fn has_grant(entry: &ModuleEntry, capability: Capability) -> bool {
-    entry
-        .settings
-        .grants
-        .iter()
-        .any(|grant| grant == capability.name())
-}
-
-/// Returns the grants of a module.
-pub(crate) fn grants(entry: &ModuleEntry) -> Grants {
-    Capability::ALL
-        .into_iter()
-        .filter(|capability| has_grant(entry, *capability))
-        .collect()
 }
 
 fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Problem> {
@@ -359,7 +333,7 @@ fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Proble
     for capability in found
         .capabilities
         .iter()
-        .filter(|capability| !has_grant(entry, **capability))
+        .filter(|capability| !limits::has_grant(entry, **capability))
     {
         let grant = capability.name();
         wrong(
@@ -372,13 +346,17 @@ fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Proble
             "cannot be a shadow: it is a log channel, and written messages cannot be taken back";
         wrong("module.mode", why.to_owned());
     }
-    if has_grant(entry, Capability::State) && config.store.path.is_none() {
+    if limits::has_grant(entry, Capability::State) && config.store.path.is_none() {
         wrong(
             "module.grants",
             "cannot keep `state` without a store: set store.path".to_owned(),
         );
     }
-    for (key, need) in NEEDS.iter().filter(|need| entry.given(need.0).is_some()) {
+    // Only settings that were given: a default without effect is no mistake.
+    for (key, need) in NEEDS
+        .iter()
+        .filter(|need| entry.origin_of(need.0).is_some())
+    {
         if let Some(missing) = need.unmet(entry, found) {
             wrong(key, format!("cannot use {key}: {missing}"));
         }

@@ -1,6 +1,8 @@
 //! The module set of a running server and its replacement: as a whole, between two requests.
 use crate::{
-    audit_entries, component,
+    audit_entries,
+    blocking::blocking,
+    component,
     error::DeployError,
     load::{Loader, QuarantineListener},
     module_events::{self, ModuleEvent},
@@ -8,11 +10,11 @@ use crate::{
     scope::ResolvedScope,
     set::ModuleSet,
     startup::StartupModules,
-    status::{ModuleTroubles, is_quarantined},
+    status::ModuleTroubles,
     user_modules::UserModuleSets,
     version::{DesiredModule, Versions, shared},
 };
-use peal_config::{Config, Mode, ModuleEntry, Problems, nearest};
+use peal_config::{Config, Mode, ModuleEntry, Modules, Problems, nearest};
 use peal_model::Nspace;
 use peal_server::{
     ChainView, Metrics, Server, ServerHandle, Shadows, StoredState,
@@ -21,7 +23,7 @@ use peal_server::{
 use peal_store::ModuleOverride;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, PoisonError},
 };
 
 /// Reason for reading the configuration again.
@@ -64,18 +66,22 @@ impl StartupModules {
             versions,
             overrides,
         } = self;
-        let (handle, chains) = (server.handle(), server.chains());
-        let (metrics, shadows) = (server.metrics(), server.shadows());
+        let handle = server.handle();
+        let chains = server.chains();
+        let metrics = server.metrics();
+        let shadows = server.shadows();
         loader.set_listener(QuarantineListener {
             handle: handle.clone(),
             metrics: metrics.clone(),
         });
+        // The set of the start counts as configured, so that a touched file deploys nothing.
         let configured = versions
             .latest()
-            .map(|version| version.wanted.clone())
+            .map(|version| version.modules.clone())
             .unwrap_or_default();
         let users = UserModuleSets::new(loader.config().deploy.max_compilers);
-        let (jobs, troubles) = (Vec::new(), ModuleTroubles::default());
+        let jobs = Vec::new();
+        let troubles = ModuleTroubles::default();
         let deployer = Deployer {
             loader,
             running,
@@ -97,6 +103,19 @@ impl StartupModules {
 }
 
 impl Deployer {
+    /// Replaces the rules for signatures and returns the old ones. Running modules are not
+    /// affected.
+    pub fn check_by(&self, rules: Modules) -> Modules {
+        std::mem::replace(
+            &mut *self
+                .loader
+                .rules
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+            rules,
+        )
+    }
+
     /// Deploys the modules of a configuration. If the trigger is a change of files and the
     /// configuration is the same as the last time, changes by an admin stay in effect.
     pub async fn configure(
@@ -107,20 +126,22 @@ impl Deployer {
     ) -> Result<Deployed, DeployError> {
         self.look_at_users(config);
         let config = config.clone();
-        let wanted = blocking(move || component::all(&modules, &config)).await;
-        let wanted: Arc<[DesiredModule]> = match wanted {
-            Ok(wanted) => shared(wanted, self.versions.modules()).into(),
+        let desired = blocking(move || component::read_components(&modules, &config)).await;
+        let desired: Arc<[DesiredModule]> = match desired {
+            Ok(desired) => shared(desired, self.versions.modules()).into(),
             Err(problems) => {
                 // Changes of user modules are independent of the error.
-                self.deploy(self.wanted(), "configuration").await?;
+                self.deploy(self.desired_modules(), "configuration").await?;
                 return Err(self.refuse(DeployError::Unfit(problems)));
             }
         };
-        if prompt == ReloadTrigger::Files && is_same(&self.configured, &wanted) {
-            return self.deploy(self.wanted(), "users").await;
+        // A touched file is no request: only modules of users may have changed. An explicit reload
+        // deploys the configured set again, also after a rollback.
+        if prompt == ReloadTrigger::Files && is_same(&self.configured, &desired) {
+            return self.deploy(self.desired_modules(), "users").await;
         }
-        let deployed = self.deploy(wanted.clone(), "configuration").await?;
-        self.configured = wanted;
+        let deployed = self.deploy(desired.clone(), "configuration").await?;
+        self.configured = desired;
         self.forget_promotions().await;
         Ok(deployed)
     }
@@ -129,7 +150,7 @@ impl Deployer {
     /// the jobs.
     pub async fn follow(&mut self, jobs: Vec<Nspace>) {
         let concerned = |(_, component): &DesiredModule| {
-            component.whose.owners(&jobs) != component.whose.owners(&self.jobs)
+            component.scope.owners(&jobs) != component.scope.owners(&self.jobs)
         };
         let concerns = self.standing.iter().any(concerned);
         let gone: Vec<Nspace> = self
@@ -154,13 +175,14 @@ impl Deployer {
         let Some(store) = self.loader.store().cloned() else {
             return;
         };
-        let wanted = self.wanted();
+        let desired = self.desired_modules();
         let clear = move || {
-            let of_jobs = wanted
+            let of_jobs = desired
                 .iter()
-                .filter(|(_, component)| matches!(component.whose, ResolvedScope::Jobs(_)));
+                .filter(|(_, component)| matches!(component.scope, ResolvedScope::Jobs(_)));
             for (_, component) in of_jobs {
-                for owner in component.whose.owners(&gone) {
+                for owner in component.scope.owners(&gone) {
+                    // The quota does not matter for removal.
                     StoredState::new(&store, &component.title, &owner, 0).clear();
                 }
             }
@@ -185,10 +207,11 @@ impl Deployer {
     /// Ends the quarantine of a module.
     fn reset(&mut self, name: &str) -> Result<Deployed, DeployError> {
         self.find(name)?;
+        // A module may have several owners. Only those where it is quarantined change.
         let quarantined = self
             .running
             .titled(name)
-            .filter(|member| is_quarantined(member));
+            .filter(|member| member.is_quarantined());
         let mut changes = Vec::new();
         for member in quarantined {
             member.module.reset();
@@ -229,6 +252,7 @@ impl Deployer {
         }
         let overrides = self.overrides.with(
             name,
+            // For this component only: other bytes of that name must be promoted again.
             ModuleOverride::Promoted(component.inspection.digest.0),
         );
         self.with_overrides(overrides, &format!("promote {name}"))
@@ -273,7 +297,7 @@ impl Deployer {
                     .numbered(number)
                     .ok_or_else(|| DeployError::NoSuchVersion {
                         number,
-                        kept: self
+                        stored_versions: self
                             .versions
                             .statuses()
                             .iter()
@@ -283,11 +307,9 @@ impl Deployer {
                     })?
             }
         };
-        let (wanted, cause) = (
-            version.wanted.clone(),
-            format!("rollback to {}", version.number),
-        );
-        self.deploy(wanted, &cause).await
+        let desired = version.modules.clone();
+        let cause = format!("rollback to {}", version.number);
+        self.deploy(desired, &cause).await
     }
 
     /// Returns the number of the running version.
@@ -297,33 +319,38 @@ impl Deployer {
 
     /// Finds a desired module by name.
     fn find(&self, name: &str) -> Result<DesiredModule, DeployError> {
-        let wanted = self.everything(&self.wanted());
-        if let Some(found) = wanted.iter().find(|(_, component)| component.title == name) {
+        let desired = self.everything(&self.desired_modules());
+        if let Some(found) = desired
+            .iter()
+            .find(|(_, component)| component.title == name)
+        {
             return Ok(found.clone());
         }
         let near = nearest(
             name,
-            wanted.iter().map(|(_, component)| component.title.as_str()),
+            desired
+                .iter()
+                .map(|(_, component)| component.title.as_str()),
         )
         .map(str::to_owned);
         Err(DeployError::NoSuchModule {
             name: name.to_owned(),
-            near,
+            similar_name: near,
         })
     }
 
     /// Returns the desired modules of the running version, including disabled ones.
-    pub(crate) fn wanted(&self) -> Arc<[DesiredModule]> {
+    pub(crate) fn desired_modules(&self) -> Arc<[DesiredModule]> {
         self.versions
             .latest()
-            .map(|version| version.wanted.clone())
+            .map(|version| version.modules.clone())
             .unwrap_or_default()
     }
 
     /// Returns the modules of the site and those of users.
     pub(crate) fn everything(&self, site: &[DesiredModule]) -> Vec<DesiredModule> {
         site.iter()
-            .chain(self.users.wanted.values().flatten())
+            .chain(self.users.modules.values().flatten())
             .cloned()
             .collect()
     }
@@ -335,8 +362,9 @@ impl Deployer {
     ) -> Result<Deployed, DeployError> {
         let before = std::mem::replace(&mut self.overrides, overrides);
         let deployed = self
-            .deploy(self.wanted(), cause)
+            .deploy(self.desired_modules(), cause)
             .await
+            // The old set runs on, so the old overrides hold; they are stored only after success.
             .inspect_err(|_| self.overrides = before)?;
         self.keep_overrides().await;
         Ok(deployed)
@@ -345,21 +373,25 @@ impl Deployer {
     /// Deploys these modules, unless they are the same as the running ones.
     pub(crate) async fn deploy(
         &mut self,
-        wanted: Arc<[DesiredModule]>,
+        modules: Arc<[DesiredModule]>,
         cause: &str,
     ) -> Result<Deployed, DeployError> {
-        let (before, known) = (self.standing.clone(), self.known());
-        self.replace_with_users(&wanted).await?;
+        let before = self.standing.clone();
+        let known = self.known();
+        self.replace_with_users(&modules).await?;
         let changes = self.overridden(&known, changes(&before, &self.standing));
+        // Overrides change what runs and not what is desired, so they make no new version.
         let is_new = self
             .versions
             .latest()
-            .is_none_or(|last| !is_same(&last.wanted, &wanted));
+            .is_none_or(|last| !is_same(&last.modules, &modules));
         if is_new {
-            let (store, cause) = (self.loader.store().cloned(), cause.to_owned());
+            let store = self.loader.store().cloned();
+            let cause = cause.to_owned();
+            // The store blocks, so the versions move to the blocking thread and back.
             let mut versions = std::mem::take(&mut self.versions);
             self.versions = blocking(move || {
-                versions.add(wanted, cause, store.as_deref());
+                versions.add(modules, cause, store.as_deref());
                 versions
             })
             .await;
@@ -386,8 +418,9 @@ impl Deployer {
 
     /// Returns the names of the modules desired at the last change, including disabled ones.
     fn known(&self) -> BTreeSet<String> {
-        let (wanted, users) = (self.wanted(), self.users.running.values().flatten());
-        wanted
+        let desired = self.desired_modules();
+        let users = self.users.running.values().flatten();
+        desired
             .iter()
             .chain(users)
             .map(|(_, component)| component.title.clone())
@@ -401,6 +434,7 @@ impl Deployer {
         changes: Vec<ModuleChange>,
     ) -> Vec<ModuleChange> {
         let named = |ModuleChange { name, what }| {
+            // The module is still desired, so an admin disabled it or enabled it again.
             let what = match what {
                 ChangeKind::Removed if self.overrides.disables(&name) => ChangeKind::Disabled,
                 ChangeKind::Added if known.contains(&name) => ChangeKind::Enabled,
@@ -424,8 +458,10 @@ impl Deployer {
     /// Deploys modules of the site and of users. If that fails, tries the users' previous modules,
     /// and then none of users: modules of the site come first.
     async fn replace_with_users(&mut self, site: &[DesiredModule]) -> Result<(), DeployError> {
-        let newest = std::mem::take(&mut self.users.wanted);
+        let newest = std::mem::take(&mut self.users.modules);
         let mut attempts = vec![newest.clone()];
+        // A module of a user must not keep the site from changing its own. So the site's modules
+        // are tried with the users' newest, with those that run, and at last alone.
         for users in [self.users.running.clone(), BTreeMap::new()] {
             if !attempts.iter().any(|known| is_same_of_each(known, &users)) {
                 attempts.push(users);
@@ -433,7 +469,7 @@ impl Deployer {
         }
         let mut first = None;
         for users in attempts {
-            self.users.wanted = users;
+            self.users.modules = users;
             let standing: Arc<[DesiredModule]> =
                 self.overrides.applied(&self.everything(site)).into();
             let done = if changes(&self.standing, &standing).is_empty() {
@@ -445,7 +481,7 @@ impl Deployer {
             };
             match done {
                 Ok(()) => {
-                    self.users.running = self.users.wanted.clone();
+                    self.users.running = self.users.modules.clone();
                     if let Some(refused) = first {
                         self.refuse(refused);
                         self.note_refused(newest);
@@ -456,7 +492,7 @@ impl Deployer {
                 Err(refused) => first = first.or(Some(refused)),
             }
         }
-        self.users.wanted = self.users.running.clone();
+        self.users.modules = self.users.running.clone();
         Err(self.refuse(first.unwrap_or(DeployError::Stopped)))
     }
 
@@ -464,15 +500,21 @@ impl Deployer {
     async fn replace(&mut self, standing: Arc<[DesiredModule]>) -> Result<(), DeployError> {
         // User modules were started separately and are reused.
         let ready = self.running.with(&self.users.started);
-        let (loader, chains) = (self.loader.clone(), self.chains.clone());
-        let (members, jobs) = (standing.clone(), self.jobs.clone());
+        let loader = self.loader.clone();
+        let chains = self.chains.clone();
+        let members = standing.clone();
+        let jobs = self.jobs.clone();
         let loaded = blocking(move || {
             let set = ModuleSet::load(&loader, &members, &jobs, &ready)?;
+            // Before anything is replaced: a set whose placements conflict leaves the running one
+            // as it is.
             let hosted = set.seated(&chains)?;
             Ok((set, hosted))
         });
         let loaded: Result<_, Problems> = loaded.await;
         let (set, hosted) = loaded?;
+        // Before the set takes requests: a new instance of the same component must not lift its
+        // quarantine.
         set.stay_quarantined(&self.running);
         self.handle
             .deploy(hosted)
@@ -498,13 +540,4 @@ fn is_same_of_each(
             .values()
             .zip(others.values())
             .all(|(one, other)| is_same(one, other))
-}
-
-/// Runs blocking work or guests on a thread outside of the runtime.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        // The task is never aborted, so it panicked: continue the panic here.
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
 }

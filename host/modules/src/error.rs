@@ -9,12 +9,12 @@ pub enum DeployError {
     #[error(transparent)]
     Unfit(#[from] Problems),
     /// No module has this name.
-    #[error("there is no module {name:?}{}", hint(.near.as_deref()))]
+    #[error("there is no module {name:?}{}", hint(.similar_name.as_deref()))]
     NoSuchModule {
         /// The name.
         name: String,
         /// A similar name.
-        near: Option<String>,
+        similar_name: Option<String>,
     },
     /// The module is not a shadow.
     #[error("module {name:?} should be a shadow: set mode = \"shadow\" in its [[module]]")]
@@ -26,12 +26,12 @@ pub enum DeployError {
     #[error("the running version has no previous version")]
     NoPrevious,
     /// The version is not stored.
-    #[error("there is no version {number}; there are {kept}")]
+    #[error("there is no version {number}; there are {stored_versions}")]
     NoSuchVersion {
         /// The number of the version.
         number: u64,
         /// The stored versions.
-        kept: String,
+        stored_versions: String,
     },
     /// The server has stopped.
     #[error("the server has stopped")]

@@ -1,7 +1,8 @@
 //! Modules of a server: from the configuration to the running set, at the start and while it runs.
 //!
 //! ```text
-//! component.rs        component files: reading, and comparison with the settings before compilation
+//! component_file.rs   reading of component files
+//! component.rs        components, and comparison with the settings before compilation
 //! scope.rs            owner of a module, and the roles and grants that follow from it
 //! limits.rs           limits and grants, of each module and of all modules of an owner
 //! placement_check.rs  dry run of placements
@@ -12,6 +13,7 @@
 //! overrides.rs        overrides by admins, and differences between sets
 //! terms.rs            terms on which a component would run
 //! usage.rs            resource usage that modules may query
+//! user_directory.rs   directory of a user, with safe reading of its files
 //! users.rs            modules that users installed for their jobs
 //! user_modules.rs     validation, compilation and start of these, apart from the running set
 //! compile_queue.rs    order of that work, and waits after failures
@@ -25,9 +27,11 @@
 //! ```
 
 mod audit_entries;
+mod blocking;
 mod compile_queue;
 mod compiler;
 mod component;
+mod component_file;
 mod deployer;
 mod error;
 mod limits;
@@ -44,13 +48,15 @@ mod startup;
 mod status;
 mod terms;
 mod usage;
+mod user_directory;
 mod user_modules;
 mod users;
 mod version;
 mod watch;
 
 pub use compiler::{CompileFailure, CompileLimits, ComponentCompiler};
-pub use component::{Component, ReadError, all, read, unfit_among};
+pub use component::{Component, read_components, unfit_among};
+pub use component_file::{ReadError, read};
 pub use deployer::{Deployer, ReloadTrigger};
 pub use error::DeployError;
 pub use load::{JobHandlers, Loader};

@@ -16,17 +16,17 @@ use thiserror::Error;
 pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
     let limits = &settings.limits;
     ModuleLimits {
-        memory: limits.memory_bytes,
-        memory_total: limits.total_memory_bytes,
+        memory_bytes: limits.memory_bytes,
+        total_memory_bytes: limits.total_memory_bytes,
         call_time: limits.call_time,
-        host_time: limits.host_call_time,
+        host_call_time: limits.host_call_time,
         fuel: limits.fuel,
-        output: limits.output_bytes,
-        notifications: limits.raised_events,
+        output_bytes: limits.output_bytes,
+        raised_events: limits.raised_events,
         host_calls: limits.host_calls,
-        log_lines: limits.log_lines_per_second,
-        max_calls: limits.calls_per_instance,
-        instances: limits.idle_instances,
+        log_lines_per_second: limits.log_lines_per_second,
+        calls_per_instance: limits.calls_per_instance,
+        idle_instances: limits.idle_instances,
         isolation: isolation(settings.isolation, owner),
         failures: limits.failures,
         failure_window: limits.failure_window,
@@ -37,15 +37,16 @@ pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
 pub(crate) fn of_job_supplied(config: &Config) -> ModuleLimits {
     let limits = &config.job_supplied;
     ModuleLimits {
-        memory: limits.memory_bytes,
+        memory_bytes: limits.memory_bytes,
         call_time: limits.call_time,
-        host_time: limits.host_call_time,
+        host_call_time: limits.host_call_time,
         fuel: limits.fuel,
-        output: limits.output_bytes,
-        notifications: limits.raised_events,
+        output_bytes: limits.output_bytes,
+        raised_events: limits.raised_events,
         host_calls: limits.host_calls,
-        log_lines: limits.log_lines_per_second,
+        log_lines_per_second: limits.log_lines_per_second,
         isolation: Isolation::Namespace,
+        // Job-supplied modules have no settings for these.
         ..ModuleLimits::default()
     }
 }
@@ -54,14 +55,15 @@ pub(crate) fn of_job_supplied(config: &Config) -> ModuleLimits {
 pub(crate) fn capped(limits: ModuleLimits, config: &Config) -> ModuleLimits {
     let most = of_job_supplied(config);
     ModuleLimits {
-        memory: limits.memory.min(most.memory),
+        memory_bytes: limits.memory_bytes.min(most.memory_bytes),
         call_time: limits.call_time.min(most.call_time),
-        host_time: limits.host_time.min(most.host_time),
+        host_call_time: limits.host_call_time.min(most.host_call_time),
+        // A limit that only one of them sets holds as well.
         fuel: [limits.fuel, most.fuel].into_iter().flatten().min(),
-        output: limits.output.min(most.output),
-        notifications: limits.notifications.min(most.notifications),
+        output_bytes: limits.output_bytes.min(most.output_bytes),
+        raised_events: limits.raised_events.min(most.raised_events),
         host_calls: limits.host_calls.min(most.host_calls),
-        log_lines: limits.log_lines.min(most.log_lines),
+        log_lines_per_second: limits.log_lines_per_second.min(most.log_lines_per_second),
         ..limits
     }
 }
@@ -110,6 +112,23 @@ pub(crate) fn tenants_may_have(config: &Config, capability: Capability) -> bool 
         .any(|grant| grant == capability.name())
 }
 
+/// Returns true if the configuration grants a capability to a module.
+pub(crate) fn has_grant(entry: &ModuleEntry, capability: Capability) -> bool {
+    entry
+        .settings
+        .grants
+        .iter()
+        .any(|grant| grant == capability.name())
+}
+
+/// Returns the grants of a module.
+pub(crate) fn grants(entry: &ModuleEntry) -> Grants {
+    Capability::ALL
+        .into_iter()
+        .filter(|capability| has_grant(entry, *capability))
+        .collect()
+}
+
 /// Opens the directories that a module may use.
 pub(crate) fn files(
     entry: &ModuleEntry,
@@ -146,7 +165,7 @@ pub(crate) struct TooMany {
 /// Number of modules of each owner in a set. The site has no limit.
 pub(crate) struct ModuleCount {
     most: usize,
-    heads: BTreeMap<Owner, usize>,
+    module_counts: BTreeMap<Owner, usize>,
 }
 
 impl ModuleCount {
@@ -154,20 +173,20 @@ impl ModuleCount {
     pub(crate) fn new(config: &Config) -> ModuleCount {
         ModuleCount {
             most: config.tenant.max_modules,
-            heads: BTreeMap::new(),
+            module_counts: BTreeMap::new(),
         }
     }
 
     /// Counts a module of this owner.
     pub(crate) fn add(&mut self, owner: &Owner) -> Result<(), TooMany> {
-        let heads = self.heads.entry(owner.clone()).or_default();
-        if *owner != Owner::Site && *heads >= self.most {
+        let module_counts = self.module_counts.entry(owner.clone()).or_default();
+        if *owner != Owner::Site && *module_counts >= self.most {
             return Err(TooMany {
                 owner: owner.clone(),
                 most: self.most,
             });
         }
-        *heads += 1;
+        *module_counts += 1;
         Ok(())
     }
 }
@@ -198,6 +217,8 @@ impl Tenants {
             return None;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // Owners without modules are forgotten: otherwise the namespaces of all past jobs would
+        // stay.
         known.retain(|other, tenant| other == owner || tenant.is_used());
         Some(
             known
@@ -238,16 +259,16 @@ mod tests {
     fn an_owner_has_so_many_modules_and_no_more() {
         let mut config = Config::default();
         config.tenant.max_modules = 2;
-        let mut heads = ModuleCount::new(&config);
+        let mut module_counts = ModuleCount::new(&config);
         let job = Owner::Namespace(Nspace::new("job").unwrap());
-        assert!(heads.add(&job).is_ok() && heads.add(&job).is_ok());
-        let error = heads.add(&job).unwrap_err().to_string();
+        assert!(module_counts.add(&job).is_ok() && module_counts.add(&job).is_ok());
+        let error = module_counts.add(&job).unwrap_err().to_string();
         assert_eq!(
             error,
             "namespace job would have more than 2 modules (tenant.max_modules)"
         );
-        assert!(heads.add(&Owner::User(1)).is_ok());
-        assert!((0..50).all(|_| heads.add(&Owner::Site).is_ok()));
+        assert!(module_counts.add(&Owner::User(1)).is_ok());
+        assert!((0..50).all(|_| module_counts.add(&Owner::Site).is_ok()));
         let tenants = Tenants::new(&config);
         assert!(tenants.of(&Owner::Site).is_none() && tenants.of(&job).is_some());
     }

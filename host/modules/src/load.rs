@@ -1,8 +1,8 @@
 //! Loading of one module: its component is compiled, started and initialized with its settings.
 use crate::{
-    audit_entries::Loading,
     compiler::{self, CompileFailure, ComponentCompiler},
-    component::{self, Component, ReadError},
+    component::Component,
+    component_file::{self, ReadError},
     limits::{self, Tenants},
     module_events::{self, ModuleEvent},
     pools,
@@ -38,6 +38,17 @@ pub struct JobHandlers {
     pub handlers: Vec<PathBuf>,
 }
 
+/// A module that is about to be loaded.
+pub(crate) struct Loading<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) owner: &'a Owner,
+    /// The mode: `active`, `shadow` or `job-supplied`.
+    pub(crate) mode: &'static str,
+    pub(crate) component: (Digest, Arc<[u8]>),
+    pub(crate) grants: &'a Grants,
+    pub(crate) limits: ModuleLimits,
+}
+
 /// Error of loading a job-supplied module.
 #[derive(Debug, Error)]
 enum JobHandlerError {
@@ -54,7 +65,7 @@ enum JobHandlerError {
     #[error("{0}")]
     Format(#[from] FormatError),
     #[error(
-        "it does not handle events: it exports no {}, but {}; a job brings handlers only, name it in a [[module]] of the configuration",
+        "it does not handle events: it exports no {}, but {}; a job can supply event handlers only, configure other modules in a [[module]]",
         Role::EventHandler, listed(.0)
     )]
     NoHandler(BTreeSet<Role>),
@@ -135,6 +146,11 @@ pub struct DeployedModule {
 }
 
 impl DeployedModule {
+    /// Returns true if the module is quarantined.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.module.health().quarantined.is_some()
+    }
+
     /// Returns the name of the module for admins.
     pub fn name(&self) -> &str {
         self.module.name()
@@ -173,6 +189,14 @@ fn quarantine(quarantined: &Quarantined) -> AuditEntry {
 }
 
 impl Loader {
+    /// Returns the rules for signatures.
+    pub(crate) fn rules(&self) -> Modules {
+        self.rules
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     /// Creates a loader with sinks, store and audit trail.
     pub fn new(
         config: Config,
@@ -180,8 +204,10 @@ impl Loader {
         store: Option<Arc<Store>>,
         audit: Option<AuditTrail>,
     ) -> Loader {
-        let (tenants, rules) = (Tenants::new(&config), Mutex::new(config.modules.clone()));
-        let (directories, engine) = (Directories::default(), Mutex::default());
+        let tenants = Tenants::new(&config);
+        let rules = Mutex::new(config.modules.clone());
+        let directories = Directories::default();
+        let engine = Mutex::default();
         Loader {
             config,
             rules,
@@ -247,11 +273,13 @@ impl Loader {
 
     /// Returns the callback for a quarantine.
     fn quarantine_callback(&self) -> OnQuarantine {
-        let (server, audit) = (self.server.clone(), self.audit.clone());
+        let server = self.server.clone();
+        let audit = self.audit.clone();
         Arc::new(move |quarantined| {
             if let Some(audit) = &audit {
                 audit.mention(quarantine(quarantined));
             }
+            // Until the server runs, only the audit trail is told.
             if let Some(QuarantineListener { handle, metrics }) = server.get() {
                 metrics.counters().modules_quarantined.count();
                 handle.notify(module_events::event(&ModuleEvent::Quarantined(quarantined)));
@@ -303,7 +331,8 @@ impl Loader {
             .iter()
             .filter(|(_, component)| component.inspection.digest == digest)
         {
-            let limits = self.limits(entry, component, &component.whose.any());
+            let limits = self.limits(entry, component, &component.scope.any());
+            // The same component needs two kinds of code if one of its modules has a fuel limit.
             let target = engine.code_target(&limits).map_err(unavailable)?;
             if !done.contains(&target) {
                 compiler.compile(target, &component.bytes)?;
@@ -326,7 +355,7 @@ impl Loader {
         if let Some(problem) = component.unsigned(entry, &self.rules()) {
             return Err(problem);
         }
-        let grants = component::grants(entry);
+        let grants = limits::grants(entry);
         let services = Services {
             sinks: self.outlets.of(entry)?,
             state: self.state(entry, component, &owner, &grants)?,
@@ -384,12 +413,15 @@ impl Loader {
                 .file_stem()
                 .map(|stem| stem.to_string_lossy().into_owned())
                 .unwrap_or_default();
-            let (bytes, owner) = (component::read(path)?, Owner::Namespace(job.clone()));
+            let bytes = component_file::read(path)?;
+            let owner = Owner::Namespace(job.clone());
             let inspection = peal_sandbox::inspect(&bytes)?;
             if !inspection.roles.contains(&Role::EventHandler) {
                 return Err(JobHandlerError::NoHandler(inspection.roles));
             }
             let signature = Signature::beside(path);
+            // Before the load, which compiles: nothing unsigned reaches the compiler where a
+            // signature is required.
             if let Some(why) = signature::lacking(
                 &self.rules(),
                 (ModuleOwner::JobSupplied, None),
@@ -398,10 +430,8 @@ impl Loader {
             ) {
                 return Err(JobHandlerError::Unsigned(why));
             }
-            let (grants, limits) = (
-                limits::job_supplied_grants(&self.config),
-                limits::of_job_supplied(&self.config),
-            );
+            let grants = limits::job_supplied_grants(&self.config);
+            let limits = limits::of_job_supplied(&self.config);
             if let Some(capability) = inspection
                 .capabilities
                 .iter()
@@ -413,8 +443,8 @@ impl Loader {
                     remedy: remedy(capability),
                 });
             }
-            let (tenant, on_quarantine) =
-                (self.tenants.of(&owner), Some(self.quarantine_callback()));
+            let tenant = self.tenants.of(&owner);
+            let on_quarantine = Some(self.quarantine_callback());
             let usage = self.usage(&owner);
             let services = Services {
                 usage,
@@ -472,6 +502,7 @@ impl Loader {
         let settings = &entry.settings;
         let state = StoredState::new(store, &component.title, owner, settings.max_state_bytes);
         let total = self.config.tenant.max_state_bytes;
+        // All modules of a user share one total. The site's modules have only limits of their own.
         Ok(Some(Arc::new(if *owner == Owner::Site {
             state
         } else {

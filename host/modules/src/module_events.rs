@@ -30,7 +30,7 @@ pub(crate) enum ModuleEvent<'a> {
 
 /// Builds the event of a change: range local, not delivered to default handlers.
 pub(crate) fn event(news: &ModuleEvent<'_>) -> Event {
-    let (code, said) = match news {
+    let (code, extra_infos) = match news {
         ModuleEvent::Deployed { version, changes } => {
             let changes = changes
                 .iter()
@@ -58,8 +58,9 @@ pub(crate) fn event(news: &ModuleEvent<'_>) -> Event {
             )
         }
     };
+    // A default handler has not asked for events of Peal.
     let mut infos = vec![Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true))];
-    infos.extend(said);
+    infos.extend(extra_infos);
     Event {
         code,
         source: None,

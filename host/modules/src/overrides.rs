@@ -25,29 +25,30 @@ impl Overrides {
     }
 
     /// Returns the overrides with one more.
-    pub(crate) fn with(&self, name: &str, said: ModuleOverride) -> Overrides {
+    pub(crate) fn with(&self, name: &str, module_override: ModuleOverride) -> Overrides {
         let mut with = self.clone();
-        with.0.insert((name.to_owned(), said));
+        with.0.insert((name.to_owned(), module_override));
         with
     }
 
     /// Returns the overrides without one.
-    pub(crate) fn without(&self, name: &str, said: ModuleOverride) -> Overrides {
+    pub(crate) fn without(&self, name: &str, module_override: ModuleOverride) -> Overrides {
         let mut without = self.clone();
-        without.0.remove(&(name.to_owned(), said));
+        without.0.remove(&(name.to_owned(), module_override));
         without
     }
 
     /// Returns the overrides without promotions of modules that are not such shadows any more.
-    pub(crate) fn still_of(&self, wanted: &[DesiredModule]) -> Overrides {
+    pub(crate) fn still_of(&self, desired: &[DesiredModule]) -> Overrides {
         let is_shadow = |name: &str, digest: &[u8; 32]| {
-            wanted.iter().any(|(entry, component)| {
+            desired.iter().any(|(entry, component)| {
                 component.title == name
                     && component.inspection.digest.0 == *digest
                     && entry.settings.mode == Mode::Shadow
             })
         };
-        let stays = |(name, said): &&(String, ModuleOverride)| match said {
+        let stays = |(name, module_override): &&(String, ModuleOverride)| match module_override {
+            // An admin promoted these bytes. Other bytes under that name are a shadow again.
             ModuleOverride::Promoted(digest) => is_shadow(name, digest),
             ModuleOverride::Disabled => true,
         };
@@ -62,17 +63,17 @@ impl Overrides {
 
     /// Applies the overrides to desired modules. A promotion is for one component: another
     /// component of that name is a shadow again.
-    pub(crate) fn applied(&self, wanted: &[DesiredModule]) -> Vec<DesiredModule> {
-        let enabled = wanted
+    pub(crate) fn applied(&self, desired: &[DesiredModule]) -> Vec<DesiredModule> {
+        let enabled = desired
             .iter()
             .filter(|(_, component)| !self.disables(&component.title));
         let promoted = |(entry, component): &DesiredModule| {
-            let said = (
+            let module_override = (
                 component.title.clone(),
                 ModuleOverride::Promoted(component.inspection.digest.0),
             );
             let mut entry = entry.clone();
-            if self.0.contains(&said) {
+            if self.0.contains(&module_override) {
                 entry.settings.mode = Mode::Active;
             }
             (entry, component.clone())
@@ -86,18 +87,21 @@ fn change(
     (old_entry, old): &DesiredModule,
     (new_entry, new): &DesiredModule,
 ) -> Option<ChangeKind> {
+    // Other bytes tell more than any change of settings.
     if new.inspection.digest != old.inspection.digest {
         return Some(ChangeKind::Replaced);
     }
-    let (before, after) = (&old_entry.settings, &new_entry.settings);
-    if after == before && new.whose == old.whose {
+    let before = &old_entry.settings;
+    let after = &new_entry.settings;
+    if after == before && new.scope == old.scope {
         return None;
     }
+    // A promotion changes nothing but the mode.
     let shadow = Module {
         mode: Mode::Shadow,
         ..after.clone()
     };
-    let is_promoted = after.mode == Mode::Active && shadow == *before && new.whose == old.whose;
+    let is_promoted = after.mode == Mode::Active && shadow == *before && new.scope == old.scope;
     Some(if is_promoted {
         ChangeKind::Promoted
     } else {
@@ -116,7 +120,9 @@ pub(crate) fn changes(old: &[DesiredModule], new: &[DesiredModule]) -> Vec<Modul
             .filter(|title| find(others, title).is_some())
             .collect()
     }
-    let (before, after) = (common(old, new), common(new, old));
+    // Positions among the modules of both, so that an added one does not move all after it.
+    let before = common(old, new);
+    let after = common(new, old);
     let moved = |title: &str| {
         let place = |titles: &[&str]| titles.iter().position(|known| *known == title);
         (place(&before) != place(&after)).then_some(ChangeKind::Moved)
@@ -125,10 +131,10 @@ pub(crate) fn changes(old: &[DesiredModule], new: &[DesiredModule]) -> Vec<Modul
         .iter()
         .filter(|(_, component)| find(new, &component.title).is_none());
     let removed = removed.map(|(_, component)| (&component.title, ChangeKind::Removed));
-    let rest = new.iter().filter_map(|wanted| {
-        let title = &wanted.1.title;
+    let rest = new.iter().filter_map(|desired| {
+        let title = &desired.1.title;
         let what = match find(old, title) {
-            Some(had) => change(had, wanted).or_else(|| moved(title))?,
+            Some(had) => change(had, desired).or_else(|| moved(title))?,
             None => ChangeKind::Added,
         };
         Some((title, what))

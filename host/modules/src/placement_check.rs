@@ -48,8 +48,9 @@ pub fn mode(settings: &Module) -> Mode {
 /// A placement also applies to policies and log channels.
 pub fn handler_keys(entry: &ModuleEntry, roles: &BTreeSet<Role>) -> Vec<&'static str> {
     let has_other_place = roles.contains(&Role::LogChannel) || hooks(roles).next().is_some();
-    let means_nothing =
-        |key: &&str| entry.given(key).is_some() && !(*key == "module.placement" && has_other_place);
+    let means_nothing = |key: &&str| {
+        entry.origin_of(key).is_some() && !(*key == "module.placement" && has_other_place)
+    };
     HANDLER_KEYS.into_iter().filter(means_nothing).collect()
 }
 
@@ -86,7 +87,8 @@ impl<'a> PlacementCheck<'a> {
         owner: &Owner,
         roles: &BTreeSet<Role>,
     ) -> Vec<Problem> {
-        let (settings, mut problems) = (&entry.settings, Vec::new());
+        let settings = &entry.settings;
+        let mut problems = Vec::new();
         let mut wrong = |key, message: String| problems.push(entry.problem(key, message));
         if roles.contains(&Role::EventHandler) {
             if roles.contains(&Role::Lifecycle) && handler_keys(entry, roles).is_empty() {
@@ -97,6 +99,7 @@ impl<'a> PlacementCheck<'a> {
                 .entry(owner.clone())
                 .or_default()
                 .register(registration(settings), ())
+                // An unknown module may hold the name or the placement that seems to be missing.
                 && is_certain(&error, self.has_unknown || self.has_unnamed)
             {
                 wrong(

@@ -36,6 +36,7 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
         threads: CHANNELS,
         ..PoolSettings::default()
     })?;
+    // One thread of low priority, so that shadows take no time from the modules that act.
     let shadows = pool(PoolSettings {
         queue: MAX_SHADOW_CALLS,
         priority: Priority::Lowest,
@@ -53,7 +54,8 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
 /// Creates the engine.
 pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     let default = EngineSettings::default();
-    let (max_instances, fuel) = (config.max_instances, limits::fuel(config.fuel));
+    let max_instances = config.max_instances;
+    let fuel = limits::fuel(config.fuel);
     let settings = |cache_dir| EngineSettings {
         cache_dir,
         max_instances,

@@ -1,5 +1,5 @@
 //! Owner of a configured module, and what follows from it: chain, roles and grants.
-use crate::{component::has_grant, limits::tenants_may_have};
+use crate::limits::{has_grant, tenants_may_have};
 use peal_config::{Config, ConfiguredScope, ModuleEntry, Problem, UserRef};
 use peal_core::{owner::Owner, pattern::NspacePattern};
 use peal_model::{Nspace, with_article};
@@ -38,7 +38,7 @@ impl ResolvedScope {
 }
 
 /// Resolves the scope of a module. Blocks for a lookup in the user database.
-pub(crate) fn whose(entry: &ModuleEntry) -> Result<ResolvedScope, Problem> {
+pub(crate) fn resolve_scope(entry: &ModuleEntry) -> Result<ResolvedScope, Problem> {
     if let ConfiguredScope::Namespace(pattern) = &entry.settings.scope
         && pattern.exact().is_none()
     {
@@ -54,6 +54,7 @@ fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
         ConfiguredScope::User(UserRef::Id(uid)) => Ok(Owner::User(*uid)),
         ConfiguredScope::User(UserRef::Name(name)) => {
             let wrong = |why: String| entry.problem("module.scope", format!("module.scope: {why}"));
+            // Clients are known by their user ids, so the name is looked up here.
             match nix::unistd::User::from_name(name) {
                 Ok(Some(user)) => Ok(Owner::User(user.uid.as_raw())),
                 Ok(None) => Err(wrong(format!(
@@ -73,6 +74,7 @@ pub fn unfit(
     found: &Inspection,
     config: &Config,
 ) -> Vec<Problem> {
+    // The site may have every role and grant.
     if *owner == Owner::Site {
         return Vec::new();
     }

@@ -28,23 +28,26 @@ impl ModuleSet {
     /// and job-supplied modules stay. Runs guests: not for a thread of the runtime.
     pub(crate) fn load(
         loader: &Loader,
-        wanted: &[DesiredModule],
+        modules: &[DesiredModule],
         jobs: &[Nspace],
         running: &ModuleSet,
     ) -> Result<ModuleSet, Problems> {
-        let (mut members, mut problems) = (Vec::new(), Vec::new());
-        let each = wanted.iter().flat_map(|wanted| {
-            wanted
+        let mut members = Vec::new();
+        let mut problems = Vec::new();
+        let each = modules.iter().flat_map(|module| {
+            module
                 .1
-                .whose
+                .scope
                 .owners(jobs)
                 .into_iter()
-                .map(move |owner| (wanted, owner))
+                .map(move |owner| (module, owner))
         });
         for ((entry, component), owner) in each {
             let stays = running
                 .members
                 .iter()
+                // An unchanged module keeps its instances with their memory, and is not compiled
+                // again.
                 .find(|member| member.is_still(entry, component, &owner))
                 .cloned();
             match stays.map_or_else(
@@ -57,7 +60,7 @@ impl ModuleSet {
             ) {
                 Ok(member) => members.push(member),
                 // The job runs without the module; other jobs are not affected.
-                Err(problem) if matches!(component.whose, ResolvedScope::Jobs(_)) => {
+                Err(problem) if matches!(component.scope, ResolvedScope::Jobs(_)) => {
                     tracing::warn!(%problem, "module not loaded for a job");
                 }
                 Err(problem) => problems.push(problem),
@@ -67,6 +70,8 @@ impl ModuleSet {
             running
                 .members
                 .iter()
+                // Handlers that came with the job are in no configuration, so no reload may drop
+                // them.
                 .filter(|member| member.entry.is_none())
                 .cloned(),
         );
@@ -91,9 +96,9 @@ impl ModuleSet {
         loader: &Loader,
         job: &JobHandlers,
     ) -> Result<(), Problem> {
-        let mut heads = ModuleCount::new(loader.config());
+        let mut module_counts = ModuleCount::new(loader.config());
         for path in &job.handlers {
-            heads
+            module_counts
                 .add(&Owner::Namespace(job.nspace.clone()))
                 .map_err(|error| Problem::of_file(error.to_string()))?;
             self.members
@@ -121,6 +126,7 @@ impl ModuleSet {
     pub(crate) fn stay_quarantined(&self, before: &ModuleSet) {
         for member in &self.members {
             let is_same = |old: &&Arc<DeployedModule>| {
+                // A member that stays in the set has its quarantine itself.
                 !Arc::ptr_eq(old, member)
                     && old.owner == member.owner
                     && old.name() == member.name()
@@ -189,19 +195,23 @@ fn place_configured(
     entry: &ModuleEntry,
     member: &Arc<DeployedModule>,
 ) -> Result<(), Problem> {
-    let (settings, module) = (&entry.settings, &member.module);
+    let settings = &entry.settings;
+    let module = &member.module;
     let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
     let cannot = |error: RegistrationError| {
         format!("module {} cannot be registered: {error}", settings.name)
     };
-    let (name, place) = (&settings.name, || settings.placement.clone());
+    let name = &settings.name;
+    let place = || settings.placement.clone();
     let mode = placement_check::mode(settings);
     let roles = Role::ALL
         .into_iter()
         .filter(|role| module.has_role(*role))
         .collect();
     if module.has_role(Role::EventHandler) {
+        // Only its start has shown whether the module registers its handlers itself.
         let unused = placement_check::handler_keys(entry, &roles);
+        // These settings place the one handler of a module without registrations.
         if let (Some(first), false) = (unused.first(), member.registrations.is_empty()) {
             let message = format!(
                 "module {name} registers its handlers itself: leave out {}",
@@ -248,13 +258,14 @@ fn place_handler(
     member: &DeployedModule,
     otherwise: HandlerRegistration,
 ) -> Result<(), RegistrationError> {
-    let (owner, module) = (&member.owner, &member.module);
+    let owner = &member.owner;
+    let module = &member.module;
     if member.registrations.is_empty() {
         return chains.register(owner.clone(), otherwise, HostedHandler::new(module.clone()));
     }
+    // The site chooses the mode, also of handlers that the module registers itself.
     let mode = otherwise.mode;
-    member
-        .registrations
-        .iter()
-        .try_for_each(|wish| chains.register_wish(owner.clone(), module, wish, mode))
+    member.registrations.iter().try_for_each(|registration| {
+        chains.register_requested(owner.clone(), module, registration, mode)
+    })
 }

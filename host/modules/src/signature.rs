@@ -4,20 +4,14 @@
 mod conditions;
 
 pub use self::conditions::SignatureConditions;
-use crate::{
-    component::{self, Component, ReadError},
-    deployer::Deployer,
-    load::Loader,
-    scope::ResolvedScope,
-};
-use peal_config::{KeyId, Keyword, ModuleEntry, ModuleOwner, Modules, Problem, TrustedKey};
-use peal_core::owner::Owner;
+use crate::component_file::{self, ReadError};
+use peal_config::{KeyId, Keyword, ModuleOwner, Modules, TrustedKey};
 use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::SystemTime,
 };
 use thiserror::Error;
@@ -122,7 +116,7 @@ pub struct Signer {
 
 impl Signer {
     /// Refuses a signature for a module of another name.
-    fn check_module(&self, name: Option<&str>) -> Result<(), SignatureError> {
+    pub(crate) fn check_module(&self, name: Option<&str>) -> Result<(), SignatureError> {
         name.map_or(Ok(()), |name| {
             self.conditions.of_module(name, self.key.id())
         })
@@ -147,7 +141,7 @@ impl Signature {
     /// Reads the signature of a component.
     pub fn beside(component: &Path) -> Result<Signature, SignatureError> {
         let path = signature_place(component);
-        let file = component::open(&path).map_err(|error| match error {
+        let file = component_file::open(&path).map_err(|error| match error {
             ReadError::Io { source, .. } => source,
             other => io::Error::other(other),
         });
@@ -167,6 +161,7 @@ impl Signature {
             file => file.map_err(|error| unreadable(error.to_string()))?,
         };
         let mut text = String::new();
+        // One byte more than allowed shows a file that is too long.
         let read = file.take(MAX_SIGNATURE + 1).read_to_string(&mut text);
         match read.map_err(|error| unreadable(error.to_string()))? as u64 {
             0..=MAX_SIGNATURE => Signature::parse(&text),
@@ -205,11 +200,15 @@ impl Signature {
         let mut error = SignatureError::Stranger(self.key);
         // Ids of keys are not unique, so all keys with the id are tried.
         for key in trusted.into_iter().filter(|key| key.id() == self.key) {
+            // `false` refuses signatures of minisign's old kind, which sign the bytes without a
+            // hash first.
             match key.verifier().verify(component, &signature, false) {
                 Ok(()) => {
                     let comment = signature.trusted_comment();
                     let conditions = SignatureConditions::of_comment(comment);
                     let conditions = conditions.ok_or(SignatureError::Conditions(self.key))?;
+                    // The conditions are in the signed comment, so they count only after the
+                    // signature was verified.
                     conditions.at(now, self.key)?;
                     return Ok(Signer {
                         key: key.clone(),
@@ -261,6 +260,7 @@ pub(crate) fn lacking(
         _ if rules.keys_of(owner).next().is_none() => {
             "; no key is trusted yet: modules.trusted_keys".to_owned()
         }
+        // The trusted keys explain the error only if the key is not among them.
         _ if !matches!(error, SignatureError::Stranger(_)) => String::new(),
         ModuleOwner::Site => " (modules.trusted_keys)".to_owned(),
         other => format!(" (modules.trusted_keys, {})", Modules::keys_setting(other)),
@@ -269,87 +269,6 @@ pub(crate) fn lacking(
         "must be signed (modules.require_signature has {:?}): {error}{trusted}",
         owner.name()
     ))
-}
-
-impl Component {
-    /// Returns the kind of owner for the signature rules.
-    pub(crate) fn module_owner(&self) -> ModuleOwner {
-        match &self.whose {
-            ResolvedScope::One(Owner::Site) => ModuleOwner::Site,
-            ResolvedScope::One(Owner::User(_)) => ModuleOwner::User,
-            ResolvedScope::One(Owner::Namespace(_)) | ResolvedScope::Jobs(_) => {
-                ModuleOwner::Namespace
-            }
-        }
-    }
-
-    /// Sets the signer, if its key is trusted.
-    pub(crate) fn signed(mut self, rules: &Modules) -> Component {
-        let owner = self.module_owner();
-        let signer = self.signature.as_ref().ok();
-        self.signer =
-            signer.and_then(|signature| signature.signer(&self.bytes, rules.keys_of(owner)).ok());
-        self
-    }
-
-    /// Returns the signer, if its key is still trusted and the signature still valid.
-    pub(crate) fn trusted_signer(&self, rules: &Modules) -> Option<&Signer> {
-        let signer = self.signer.as_ref()?;
-        let is_trusted = rules
-            .keys_of(self.module_owner())
-            .any(|key| *key == signer.key);
-        let holds = signer
-            .conditions
-            .at(SystemTime::now(), signer.key.id())
-            .is_ok();
-        (is_trusted && holds).then_some(signer)
-    }
-
-    /// Returns the error of a component that must be signed and is not.
-    pub(crate) fn unsigned(&self, entry: &ModuleEntry, rules: &Modules) -> Option<Problem> {
-        let name = Some(entry.settings.name.as_str());
-        if self
-            .trusted_signer(rules)
-            .is_some_and(|signer| signer.check_module(name).is_ok())
-        {
-            return None;
-        }
-        let why = lacking(
-            rules,
-            (self.module_owner(), name),
-            &self.bytes,
-            &self.signature,
-        )?;
-        Some(entry.problem(
-            "module.path",
-            format!("module {} {why}", entry.settings.name),
-        ))
-    }
-}
-
-impl Loader {
-    /// Returns the rules for signatures.
-    pub(crate) fn rules(&self) -> Modules {
-        self.rules
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
-
-impl Deployer {
-    /// Replaces the rules for signatures and returns the old ones. Running modules are not
-    /// affected.
-    pub fn check_by(&self, rules: Modules) -> Modules {
-        std::mem::replace(
-            &mut *self
-                .loader
-                .rules
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-            rules,
-        )
-    }
 }
 
 #[cfg(test)]

@@ -203,6 +203,7 @@ const METRICS: [SinkMetric; 8] = [
 ];
 
 fn families(health: &BTreeMap<String, SinkHealth>) -> Vec<MetricFamily> {
+    // A family without samples says nothing.
     if health.is_empty() {
         return Vec::new();
     }

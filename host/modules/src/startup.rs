@@ -34,17 +34,20 @@ impl StartupModules {
     /// job.
     pub fn of_job(
         loader: Loader,
-        wanted: Vec<DesiredModule>,
+        modules: Vec<DesiredModule>,
         job: &JobHandlers,
     ) -> Result<StartedModules, Problems> {
         let jobs = std::slice::from_ref(&job.nspace);
-        let mut running = ModuleSet::load(&loader, &wanted, jobs, &ModuleSet::default())?;
+        let mut running = ModuleSet::load(&loader, &modules, jobs, &ModuleSet::default())?;
         running
             .add_job_handlers(&loader, job)
             .map_err(|problem| Problems(vec![problem]))?;
         let hosted = running.seated(&ChainView::default())?;
-        let (versions, overrides) = (Versions::default(), Overrides::default());
-        let (loader, standing) = (Arc::new(loader), wanted.into());
+        // A server of one job keeps no versions, because its set ends with the job.
+        let versions = Versions::default();
+        let overrides = Overrides::default();
+        let loader = Arc::new(loader);
+        let standing = modules.into();
         Ok(StartedModules {
             hosted,
             beginning: StartupModules {
@@ -61,32 +64,30 @@ impl StartupModules {
     /// errors are then returned too.
     pub fn of_server(
         loader: Loader,
-        wanted: Result<Vec<DesiredModule>, Problems>,
+        modules: Result<Vec<DesiredModule>, Problems>,
     ) -> Result<(StartedModules, Option<Problems>), Problems> {
         let store = loader.store().map(|store| &**store);
-        let (versions, overrides) = (
-            Versions::recall(store, &loader.config().modules),
-            Overrides::recall(store),
-        );
-        let load = |wanted: &[DesiredModule]| {
-            let standing: Arc<[DesiredModule]> = overrides.applied(wanted).into();
+        let versions = Versions::recall(store, &loader.config().modules);
+        let overrides = Overrides::recall(store);
+        let load = |modules: &[DesiredModule]| {
+            let standing: Arc<[DesiredModule]> = overrides.applied(modules).into();
             let running = ModuleSet::load(&loader, &standing, &[], &ModuleSet::default())?;
             let hosted = running.seated(&ChainView::default())?;
             Ok((running, hosted, standing))
         };
-        let first = wanted.and_then(|wanted| load(&wanted).map(|loaded| (wanted, loaded)));
-        let (wanted, (running, hosted, standing), cause, problems) = match first {
-            Ok((wanted, loaded)) => (wanted.into(), loaded, "start".to_owned(), None),
+        let first = modules.and_then(|modules| load(&modules).map(|loaded| (modules, loaded)));
+        let (modules, (running, hosted, standing), cause, problems) = match first {
+            Ok((modules, loaded)) => (modules.into(), loaded, "start".to_owned(), None),
             Err(problems) => {
                 // Without a usable earlier version the errors of the configuration are returned.
                 let Some(last) = versions.latest() else {
                     return Err(problems);
                 };
-                let Ok(loaded) = load(&last.wanted) else {
+                let Ok(loaded) = load(&last.modules) else {
                     return Err(problems);
                 };
                 (
-                    last.wanted.clone(),
+                    last.modules.clone(),
                     loaded,
                     format!("start with version {}", last.number),
                     Some(problems),
@@ -103,13 +104,13 @@ impl StartupModules {
         let is_known = beginning
             .versions
             .latest()
-            .is_some_and(|last| is_same(&last.wanted, &wanted));
+            .is_some_and(|last| is_same(&last.modules, &modules));
         let version = beginning
             .versions
             .latest()
             .map_or(0, |version| version.number)
             + u64::from(!is_known);
-        let changes = wanted
+        let changes = modules
             .iter()
             .map(|(_, component)| format!("{} runs", component.title))
             .collect();
@@ -120,7 +121,7 @@ impl StartupModules {
         });
         if !is_known {
             let store = beginning.loader.store().cloned();
-            beginning.versions.add(wanted, cause, store.as_deref());
+            beginning.versions.add(modules, cause, store.as_deref());
         }
         Ok((StartedModules { hosted, beginning }, problems))
     }

@@ -53,7 +53,8 @@ fn quarantine(member: &DeployedModule) -> Option<Trouble> {
         .last
         .map(|(_, failure)| format!(", the last time: {}", failure.reason))
         .unwrap_or_default();
-    let (name, owner) = (member.name(), &member.owner);
+    let name = member.name();
+    let owner = &member.owner;
     let message = format!(
         "module {name} of {owner} failed {failed} and is not called{last}; `peal module reset {name}` has it called again"
     );
@@ -66,22 +67,22 @@ fn quarantine(member: &DeployedModule) -> Option<Trouble> {
 impl Deployer {
     /// Returns the modules with their states, and the stored versions.
     pub fn list(&self) -> ModuleList {
-        let wanted = self.everything(&self.wanted());
-        let configured = wanted
+        let desired = self.everything(&self.desired_modules());
+        let configured = desired
             .iter()
             .flat_map(|(entry, component)| self.statuses_of(entry, component));
-        let brought = self
+        let job_supplied = self
             .running
             .members()
             .iter()
             .filter(|member| member.entry.is_none());
-        let brought = brought.map(|member| described(member, None));
+        let job_supplied = job_supplied.map(|member| described(member, None));
         let compiling = self
             .compiling()
             .map(|(entry, component)| self.status(entry, component, ModuleState::Compiling));
         ModuleList {
             version: self.version(),
-            modules: configured.chain(compiling).chain(brought).collect(),
+            modules: configured.chain(compiling).chain(job_supplied).collect(),
             versions: self.versions.statuses(),
             refused: self.refused_users(),
         }
@@ -91,7 +92,7 @@ impl Deployer {
     /// them.
     fn compiling(&self) -> impl Iterator<Item = &DesiredModule> {
         let runs = move |(entry, component): &DesiredModule| {
-            let owner = component.whose.any();
+            let owner = component.scope.any();
             self.running
                 .titled(&component.title)
                 .any(|member| member.is_still(entry, component, &owner))
@@ -100,7 +101,7 @@ impl Deployer {
             .pending
             .values()
             .flatten()
-            .filter(move |&wanted| !runs(wanted))
+            .filter(move |&desired| !runs(desired))
     }
 
     /// Returns a handle to the troubles that follows later changes.
@@ -131,10 +132,8 @@ impl Deployer {
 
     /// Returns the states of a module, one for each owner.
     fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
-        let (path, title) = (
-            Some(entry.settings.path.display().to_string()),
-            &component.title,
-        );
+        let path = Some(entry.settings.path.display().to_string());
+        let title = &component.title;
         let signer = self.signer(component);
         let running = self.running.titled(title);
         let running: Vec<ModuleStatus> = running
@@ -146,6 +145,7 @@ impl Deployer {
         if !running.is_empty() {
             return running;
         }
+        // A module for a pattern of jobs waits until such a job runs.
         let state = if self.overrides.disables(title) {
             ModuleState::Disabled
         } else {
@@ -163,7 +163,7 @@ impl Deployer {
     ) -> ModuleStatus {
         ModuleStatus {
             name: component.title.clone(),
-            owner: (&component.whose.any()).into(),
+            owner: (&component.scope.any()).into(),
             roles: component
                 .inspection
                 .roles
@@ -189,13 +189,9 @@ impl Deployer {
     }
 }
 
-/// Returns true if the module is quarantined.
-pub(crate) fn is_quarantined(member: &DeployedModule) -> bool {
-    member.module.health().quarantined.is_some()
-}
-
 fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {
-    let (module, health) = (&member.module, member.module.health());
+    let module = &member.module;
+    let health = member.module.health();
     let mode = member
         .entry
         .as_ref()
@@ -218,6 +214,7 @@ fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {
         sha256: module.digest().to_string(),
         failures: health.failures,
         failure: health
+            // The last failure stays known when it no longer counts, as after a reset.
             .last
             .filter(|_| health.failures > 0)
             .map(|(_, failure)| failure.reason),

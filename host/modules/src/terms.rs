@@ -1,7 +1,7 @@
 //! Terms on which a component would run: as each configured module that names it, as a job-supplied
 //! handler, or as a module of another owner.
 use crate::{
-    component, limits,
+    limits,
     signature::{self, Signature, SignatureError},
 };
 use peal_config::{
@@ -112,6 +112,7 @@ pub fn terms(
     if let Some(owner) = owner {
         return vec![of(sample, LoadContext { name: None, owner }, None, config)];
     }
+    // The file may be named by another path than in the configuration.
     let same = |path: &Path| match (path.canonicalize(), sample.file.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => path == sample.file,
@@ -126,7 +127,7 @@ pub fn terms(
             };
             of(sample, standing, Some(entry), config)
         });
-    let brought = of(
+    let job_supplied = of(
         sample,
         LoadContext {
             name: None,
@@ -135,7 +136,7 @@ pub fn terms(
         None,
         config,
     );
-    configured.chain([brought]).collect()
+    configured.chain([job_supplied]).collect()
 }
 
 fn owner_of(scope: &ConfiguredScope) -> ModuleOwner {
@@ -160,6 +161,7 @@ fn of(
         .partition(|capability| decided(**capability).0);
     let interfaces = found.imports.iter().map(|import| {
         let (verdict, rule) = match (import.kind, import.capability) {
+            // No setting offers an unknown interface, so no grant is looked up.
             (ImportKind::Unknown, _) => (
                 ImportStatus::NotOffered,
                 "Peal has no such interface in this version".to_owned(),
@@ -202,33 +204,34 @@ fn decide(
     entry: Option<&ModuleEntry>,
     config: &Config,
 ) -> (bool, String) {
-    let said = |yes: bool, rule: &str| (yes, rule.to_owned());
+    let with_rule = |is_granted: bool, rule: &str| (is_granted, rule.to_owned());
     if owner == ModuleOwner::JobSupplied {
         return match limits::job_supplied_grants(config).allows(capability) {
-            true => said(true, "tenant.grants"),
-            false if limits::tenants_may_have(config, capability) => said(
+            true => with_rule(true, "tenant.grants"),
+            false if limits::tenants_may_have(config, capability) => with_rule(
                 false,
                 "state, sinks and files are never granted to job-supplied modules",
             ),
-            false => said(false, "tenant.grants does not have it"),
+            false => with_rule(false, "tenant.grants does not have it"),
         };
     }
     let is_within = owner == ModuleOwner::Site || limits::tenants_may_have(config, capability);
     match entry {
-        Some(entry) if !component::has_grant(entry, capability) => (
+        Some(entry) if !limits::has_grant(entry, capability) => (
             false,
             format!(
                 "module.grants does not have it ({})",
                 entry.at("module.grants")
             ),
         ),
-        _ if !is_within => said(false, "tenant.grants does not have it"),
+        _ if !is_within => with_rule(false, "tenant.grants does not have it"),
         Some(entry) => (
             true,
             format!("module.grants ({})", entry.at("module.grants")),
         ),
-        None if owner == ModuleOwner::Site => said(true, "if module.grants has it"),
-        None => said(true, "if module.grants has it; tenant.grants does"),
+        // Without a configuration only a condition can be stated.
+        None if owner == ModuleOwner::Site => with_rule(true, "if module.grants has it"),
+        None => with_rule(true, "if module.grants has it; tenant.grants does"),
     }
 }
 
@@ -243,7 +246,7 @@ fn role_problems(found: &Inspection, owner: ModuleOwner) -> Vec<String> {
         ModuleOwner::Site => Vec::new(),
         ModuleOwner::JobSupplied if found.roles.contains(&Role::EventHandler) => Vec::new(),
         ModuleOwner::JobSupplied => vec![format!(
-            "exports no {}, and a job supplies handlers only",
+            "exports no {}; a job can supply event handlers only",
             Role::EventHandler
         )],
         ModuleOwner::User | ModuleOwner::Namespace => {
@@ -270,17 +273,19 @@ fn limits_of(
     entry: Option<&ModuleEntry>,
     config: &Config,
 ) -> BTreeMap<String, String> {
+    // Without a configured module the defaults hold.
     let usual = Module::default();
     let settings = entry.map_or(&usual, |entry| &entry.settings);
     let own = Module::ALL
         .iter()
         .filter_map(|setting| limit(setting, settings, "module.limits."));
-    let brought = Config::ALL
+    let job_supplied = Config::ALL
         .iter()
         .filter_map(|setting| limit(setting, config, "job_supplied."));
     match (owner, entry) {
-        (ModuleOwner::JobSupplied, _) => brought.collect(),
-        (ModuleOwner::User, None) => own.chain(brought).collect(),
+        (ModuleOwner::JobSupplied, _) => job_supplied.collect(),
+        // Later entries replace earlier ones, so the caps of tenants win.
+        (ModuleOwner::User, None) => own.chain(job_supplied).collect(),
         _ => own.collect(),
     }
 }

@@ -25,7 +25,7 @@ use tokio::{task::JoinSet, time};
 /// Modules that users installed.
 pub(crate) struct UserModuleSets {
     /// The usable modules.
-    pub(crate) wanted: BTreeMap<u32, Vec<DesiredModule>>,
+    pub(crate) modules: BTreeMap<u32, Vec<DesiredModule>>,
     /// The running modules.
     pub(crate) running: BTreeMap<u32, Vec<DesiredModule>>,
     /// The refused modules with their errors. They are not tried again until they change.
@@ -36,7 +36,7 @@ pub(crate) struct UserModuleSets {
     pub(crate) started: ModuleSet,
     queue: CompileQueue,
     /// The running work, on threads of its own.
-    work: JoinSet<Finished>,
+    work: JoinSet<UserModuleWork>,
     reading: Reading,
 }
 
@@ -50,10 +50,10 @@ enum Reading {
 
 /// Result of work on user modules.
 #[derive(Debug)]
-pub struct UserProgress(Finished);
+pub struct UserProgress(UserModuleWork);
 
 #[derive(Debug)]
-enum Finished {
+enum UserModuleWork {
     Read(io::Result<Installed>),
     Compiled {
         uid: u32,
@@ -61,7 +61,7 @@ enum Finished {
     },
     Started {
         uid: u32,
-        wanted: Vec<DesiredModule>,
+        modules: Vec<DesiredModule>,
         result: Result<ModuleSet, Problems>,
     },
 }
@@ -70,7 +70,7 @@ impl UserModuleSets {
     /// Creates an empty state for at most `max_compilers` tasks at a time.
     pub(crate) fn new(max_compilers: NonZeroUsize) -> UserModuleSets {
         UserModuleSets {
-            wanted: BTreeMap::new(),
+            modules: BTreeMap::new(),
             running: BTreeMap::new(),
             refused: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -84,7 +84,7 @@ impl UserModuleSets {
     fn read(&mut self, below: &Path, config: Config) {
         let below = below.to_owned();
         self.work
-            .spawn_blocking(move || Finished::Read(users::installed(&below, &config)));
+            .spawn_blocking(move || UserModuleWork::Read(users::installed(&below, &config)));
         self.reading = Reading::Running;
     }
 
@@ -95,7 +95,7 @@ impl UserModuleSets {
     }
 
     /// Returns problems for components that failed before.
-    fn failed(&self, uid: u32, wanted: &[DesiredModule]) -> Vec<Problem> {
+    fn failed(&self, uid: u32, modules: &[DesiredModule]) -> Vec<Problem> {
         let failed = |(entry, component): &DesiredModule| {
             let why = self.queue.failure(uid, component.inspection.digest)?;
             let message = format!(
@@ -104,7 +104,7 @@ impl UserModuleSets {
             );
             Some(entry.problem("module.path", message))
         };
-        wanted.iter().filter_map(failed).collect()
+        modules.iter().filter_map(failed).collect()
     }
 }
 
@@ -117,6 +117,7 @@ impl Deployer {
         match self.users.reading {
             Reading::Idle => self.users.read(below, config.clone()),
             Reading::Running | Reading::Again(_) => {
+                // The running read may have passed the changed file already.
                 self.users.reading = Reading::Again(Box::new(config.clone()))
             }
         }
@@ -146,29 +147,32 @@ impl Deployer {
 
     fn begin_tasks(&mut self) {
         while let Some((uid, task)) = self.users.queue.start(Instant::now()) {
-            let wanted = self.users.pending.get(&uid).cloned().unwrap_or_default();
+            let modules = self.users.pending.get(&uid).cloned().unwrap_or_default();
             let loader = self.loader.clone();
             match task {
                 UserTask::Compile(digest) => {
-                    let compile = move || Finished::Compiled {
+                    let compile = move || UserModuleWork::Compiled {
                         uid,
-                        result: loader.precompile(&wanted, digest),
+                        result: loader.precompile(&modules, digest),
                     };
                     self.users.work.spawn_blocking(compile);
                 }
                 UserTask::Start => {
-                    let (running, chains) = (self.running.clone(), self.chains.clone());
-                    let applied = self.overrides.applied(&wanted);
+                    let running = self.running.clone();
+                    let chains = self.chains.clone();
+                    let applied = self.overrides.applied(&modules);
                     // Started separately, so that it does not delay modules of the site.
                     let start = move || {
                         let set = ModuleSet::load(&loader, &applied, &[], &running)?;
                         set.seated(&chains).map(|_| set)
                     };
-                    self.users.work.spawn_blocking(move || Finished::Started {
-                        uid,
-                        wanted,
-                        result: start(),
-                    });
+                    self.users
+                        .work
+                        .spawn_blocking(move || UserModuleWork::Started {
+                            uid,
+                            modules,
+                            result: start(),
+                        });
                 }
             }
         }
@@ -177,7 +181,7 @@ impl Deployer {
     /// Handles a result of the work on user modules.
     pub async fn follow_users(&mut self, progress: UserProgress) {
         match progress.0 {
-            Finished::Read(installed) => {
+            UserModuleWork::Read(installed) => {
                 if let Reading::Again(config) =
                     std::mem::replace(&mut self.users.reading, Reading::Idle)
                 {
@@ -192,26 +196,27 @@ impl Deployer {
                     Err(error) => tracing::warn!(%error, "user modules not read"),
                 }
             }
-            Finished::Compiled { uid, result } => self.compiled(uid, result),
-            Finished::Started {
+            UserModuleWork::Compiled { uid, result } => self.compiled(uid, result),
+            UserModuleWork::Started {
                 uid,
-                wanted,
+                modules,
                 result,
-            } => self.started(uid, wanted, result).await,
+            } => self.started(uid, modules, result).await,
         }
         self.show_troubles();
     }
 
     async fn join_users(&mut self) {
         // Errors were logged by `refuse`; the other modules run.
-        let _ = self.deploy(self.wanted(), "users").await;
+        let _ = self.deploy(self.desired_modules(), "users").await;
     }
 
     /// Compares the installed modules of each user with the present ones. A user's modules are
     /// compiled and started as a whole, or the previous ones stay.
     fn take_users(&mut self, installed: Installed) {
+        // A user without a directory has no modules any more.
         self.users
-            .wanted
+            .modules
             .retain(|uid, _| installed.contains_key(uid));
         self.users
             .refused
@@ -225,9 +230,9 @@ impl Deployer {
             .collect();
         gone.into_iter()
             .for_each(|uid| self.users.forget_pending(uid));
-        for (uid, wanted) in installed {
-            let wanted = match wanted {
-                Ok(wanted) => wanted,
+        for (uid, modules) in installed {
+            let modules = match modules {
+                Ok(modules) => modules,
                 Err(problems) => {
                     self.users.forget_pending(uid);
                     self.refuse_user(uid, Vec::new(), problems);
@@ -235,26 +240,29 @@ impl Deployer {
                 }
             };
             let is_known = |known: Option<&Vec<DesiredModule>>| {
-                known.is_some_and(|known| is_same(known, &wanted))
+                known.is_some_and(|known| is_same(known, &modules))
             };
+            // What was refused is not tried again until it changes.
             if is_known(self.users.refused.get(&uid).map(|refused| &refused.0)) {
                 self.users.forget_pending(uid);
-            } else if is_known(self.users.wanted.get(&uid)) {
+            } else if is_known(self.users.modules.get(&uid)) {
                 self.users.forget_pending(uid);
                 self.users.refused.remove(&uid);
-                self.users.wanted.insert(uid, wanted);
+                self.users.modules.insert(uid, modules);
+            // If they are pending, the same modules are being prepared already.
             } else if !is_known(self.users.pending.get(&uid)) {
-                self.prepare(uid, wanted);
+                self.prepare(uid, modules);
             }
         }
     }
 
     /// Queues the compilation and start of modules, unless a component among them failed before.
-    fn prepare(&mut self, uid: u32, wanted: Vec<DesiredModule>) {
-        let failed = self.users.failed(uid, &wanted);
+    fn prepare(&mut self, uid: u32, modules: Vec<DesiredModule>) {
+        // Bytes that failed once fail again and would cost the time of a compilation each time.
+        let failed = self.users.failed(uid, &modules);
         if !failed.is_empty() {
             self.users.forget_pending(uid);
-            return self.refuse_user(uid, wanted, Problems(failed));
+            return self.refuse_user(uid, modules, Problems(failed));
         }
         let owner = Owner::User(uid);
         let running = self
@@ -263,29 +271,31 @@ impl Deployer {
             .iter()
             .filter(|member| member.owner == owner);
         let running: BTreeSet<Digest> = running.map(|member| member.module.digest()).collect();
-        let components: BTreeSet<Digest> = wanted
+        let components: BTreeSet<Digest> = modules
             .iter()
             .map(|(_, component)| component.inspection.digest)
             .collect();
         let compile = components
+            // The code of running components is in the cache and in memory.
             .difference(&running)
             .copied()
             .map(UserTask::Compile);
         self.users
             .queue
             .enqueue(uid, compile.chain([UserTask::Start]));
-        self.users.pending.insert(uid, wanted);
+        self.users.pending.insert(uid, modules);
     }
 
     fn compiled(&mut self, uid: u32, result: Result<(), CompileFailure>) {
         match result {
             Ok(()) => self.users.queue.succeed(uid),
+            // Not the user's fault, so it is neither remembered nor followed by a longer wait.
             Err(failure @ CompileFailure::Unavailable(_)) => {
                 self.users.queue.abandon(uid);
-                if let Some(wanted) = self.users.pending.remove(&uid) {
+                if let Some(modules) = self.users.pending.remove(&uid) {
                     self.refuse_user(
                         uid,
-                        wanted,
+                        modules,
                         Problems(vec![Problem::of_file(failure.to_string())]),
                     );
                 }
@@ -295,8 +305,8 @@ impl Deployer {
                     .queue
                     .fail(uid, &failure.to_string(), Instant::now());
                 // The user may have installed other modules meanwhile.
-                if let Some(wanted) = self.users.pending.remove(&uid) {
-                    self.prepare(uid, wanted);
+                if let Some(modules) = self.users.pending.remove(&uid) {
+                    self.prepare(uid, modules);
                 }
             }
         }
@@ -305,30 +315,33 @@ impl Deployer {
     async fn started(
         &mut self,
         uid: u32,
-        wanted: Vec<DesiredModule>,
+        modules: Vec<DesiredModule>,
         result: Result<ModuleSet, Problems>,
     ) {
+        // The user may have installed other modules while these were started.
         let is_current = self
             .users
             .pending
             .get(&uid)
-            .is_some_and(|pending| is_same(pending, &wanted));
+            .is_some_and(|pending| is_same(pending, &modules));
         match result {
             Ok(started) => {
                 self.users.queue.succeed(uid);
                 if is_current {
                     self.users.pending.remove(&uid);
                     self.users.refused.remove(&uid);
-                    self.users.wanted.insert(uid, wanted);
+                    self.users.modules.insert(uid, modules);
                     self.users.started = started;
                     self.join_users().await;
+                    // The running set holds the members that joined it; the others are dropped
+                    // here.
                     self.users.started = ModuleSet::default();
                 }
             }
             Err(problems) => {
                 self.users.queue.fail(uid, "", Instant::now());
                 match self.users.pending.remove(&uid) {
-                    Some(_) if is_current => self.refuse_user(uid, wanted, problems),
+                    Some(_) if is_current => self.refuse_user(uid, modules, problems),
                     Some(other) => self.prepare(uid, other),
                     None => {}
                 }
@@ -336,23 +349,23 @@ impl Deployer {
         }
     }
 
-    fn refuse_user(&mut self, uid: u32, wanted: Vec<DesiredModule>, problems: Problems) {
+    fn refuse_user(&mut self, uid: u32, modules: Vec<DesiredModule>, problems: Problems) {
         tracing::warn!(uid, "user modules refused");
         self.refuse(DeployError::Unfit(problems.clone()));
-        self.users.refused.insert(uid, (wanted, problems));
+        self.users.refused.insert(uid, (modules, problems));
     }
 
     /// Marks users as refused whose modules conflict with those of the site.
     pub(crate) fn note_refused(&mut self, newest: BTreeMap<u32, Vec<DesiredModule>>) {
-        for (uid, wanted) in newest
+        for (uid, modules) in newest
             .into_iter()
-            .filter(|(uid, _)| !self.users.wanted.contains_key(uid))
+            .filter(|(uid, _)| !self.users.modules.contains_key(uid))
         {
             tracing::warn!(uid, "user modules conflict with site modules");
             let why = "these modules conflict with those of the site".to_owned();
             self.users
                 .refused
-                .insert(uid, (wanted, Problems(vec![Problem::of_file(why)])));
+                .insert(uid, (modules, Problems(vec![Problem::of_file(why)])));
         }
     }
 }

@@ -2,24 +2,19 @@
 //! Its files become modules of that user. They get at most the tenants' limits and cannot name
 //! files outside of the directory.
 use crate::{
-    component::{self, Home, ReadError, contents},
-    signature::{Signature, SignatureError, signature_place},
+    component::{self, ModuleOrigin},
+    user_directory::{OPEN, UserDirectory, is_safe, names, open},
     version::DesiredModule,
 };
 use peal_config::{Config, Limits, ModuleEntry, Problem, Problems, recalled};
 use peal_sandbox::Capability;
 use rustix::{
-    fd::{AsFd, OwnedFd},
-    fs::{
-        AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2,
-        statat,
-    },
+    fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat},
     io::Errno,
 };
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -29,20 +24,8 @@ const MAX_USERS: usize = 10_000;
 const MAX_FILES: usize = 256;
 /// Maximum number of problems of a user that are reported.
 const MAX_PROBLEMS: usize = 100;
-/// Maximum size of a file in bytes.
-const MAX_FILE: u64 = 1 << 20;
-/// Mode bits of write permission for group and others.
-const OTHERS_WRITE: u32 = 0o022;
-
 /// Installed modules of each user, or the problems with them.
 pub(crate) type Installed = BTreeMap<u32, Result<Vec<DesiredModule>, Problems>>;
-
-/// The directory of a user.
-pub(crate) struct UserDirectory {
-    uid: u32,
-    path: PathBuf,
-    fd: OwnedFd,
-}
 
 /// A directory of a user that could not be opened.
 struct UnreadableDirectory {
@@ -55,27 +38,30 @@ struct UnreadableDirectory {
 pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> {
     let mut installed = Installed::new();
     each_directory(below, |directory| {
-        let (uid, wanted) = match directory {
-            Ok(directory) => (directory.uid, directory.wanted(config)),
-            Err(UnreadableDirectory { uid, path, error }) => (uid, Err(wrong(&path, &error))),
+        let (uid, modules) = match directory {
+            Ok(directory) => (directory.uid, desired(&directory, config)),
+            Err(UnreadableDirectory { uid, path, error }) => {
+                (uid, Err(file_problem(&path, &error)))
+            }
         };
         let twice = || {
             Problems(vec![Problem::of_file(format!(
                 "user {uid} has two directories"
             ))])
         };
-        let wanted = if installed.contains_key(&uid) {
+        // Which of the two came first depends on the file system, so neither is used.
+        let modules = if installed.contains_key(&uid) {
             Err(twice())
         } else {
-            wanted
+            modules
         };
-        installed.insert(uid, wanted);
+        installed.insert(uid, modules);
     })?;
     Ok(installed)
 }
 
 /// Returns the problem of a user's file or directory.
-fn wrong(path: &Path, error: &io::Error) -> Problems {
+fn file_problem(path: &Path, error: &io::Error) -> Problems {
     Problems(vec![Problem::of_file(format!(
         "{}: {error}",
         path.display()
@@ -100,8 +86,11 @@ fn each_directory(
     below: &Path,
     mut look: impl FnMut(Result<UserDirectory, UnreadableDirectory>),
 ) -> io::Result<()> {
+    // All further paths start at this handle: a directory that is renamed or linked meanwhile leads
+    // to no other place.
     let parent = openat(CWD, below, OPEN | OFlags::DIRECTORY, Mode::empty())?;
-    let (me, stat) = (rustix::process::geteuid().as_raw(), fstat(&parent)?);
+    let me = rustix::process::geteuid().as_raw();
+    let stat = fstat(&parent)?;
     if !is_safe(&stat, &[0, me]) {
         let why = format!(
             "{} must belong to root or the server's user and be writable by its owner alone",
@@ -113,6 +102,8 @@ fn each_directory(
         let path = below.join(&name);
         let fd = match open(&parent, &name, OFlags::DIRECTORY) {
             Ok(fd) => fd,
+            // Files, links, mounted file systems and what was removed meanwhile are no directories
+            // of users.
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT | Errno::XDEV) => continue,
             Err(error) => {
                 // The directory was removed meanwhile.
@@ -128,6 +119,7 @@ fn each_directory(
                 continue;
             }
         };
+        // The owner of a directory is the user of its modules, so only the owner may write to it.
         let stat = fstat(&fd)?;
         if stat.st_uid == 0 && me == 0 {
             tracing::warn!(directory = %path.display(), "module directory of root ignored, its modules belong in the configuration");
@@ -144,142 +136,64 @@ fn each_directory(
     Ok(())
 }
 
-impl UserDirectory {
-    /// Returns the uid of the user.
-    pub(crate) fn uid(&self) -> u32 {
-        self.uid
-    }
-
-    /// Returns the modules with their components, or all problems.
-    fn wanted(&self, config: &Config) -> Result<Vec<DesiredModule>, Problems> {
-        let capabilities = Capability::ALL.map(Capability::name);
-        let (mut modules, mut problems) = (Vec::new(), Vec::new());
-        let mut files = names(&self.fd, MAX_FILES).map_err(|error| wrong(&self.path, &error))?;
-        files.retain(|name| {
-            name.extension()
-                .is_some_and(|extension| extension == "toml")
-        });
-        files.sort();
-        for name in files {
-            let path = self.path.join(&name);
-            let text = self.text(&name).map_err(|error| wrong(&path, &error))?;
-            match recalled(&text, &path, &self.path, &capabilities) {
-                Ok(entries) => modules.extend(entries),
-                Err(more) => problems.extend(more.0),
-            }
-            // Check the limits before components are read.
-            let most = config.tenant.max_modules;
-            if modules.len() > most || problems.len() > MAX_PROBLEMS {
-                let why = format!(
-                    "user {} would have more than {most} modules (tenant.max_modules)",
-                    self.uid
-                );
-                problems.truncate(MAX_PROBLEMS);
-                problems.extend((modules.len() > most).then(|| Problem::of_file(why)));
-                return Err(Problems(problems));
-            }
+/// Returns the modules with their components, or all problems.
+fn desired(directory: &UserDirectory, config: &Config) -> Result<Vec<DesiredModule>, Problems> {
+    let capabilities = Capability::ALL.map(Capability::name);
+    let mut modules = Vec::new();
+    let mut problems = Vec::new();
+    let mut files =
+        names(&directory.fd, MAX_FILES).map_err(|error| file_problem(&directory.path, &error))?;
+    files.retain(|name| {
+        name.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
+    // The order of modules must not depend on that of the directory's entries.
+    files.sort();
+    for name in files {
+        let path = directory.path.join(&name);
+        let text = directory
+            .text(&name)
+            .map_err(|error| file_problem(&path, &error))?;
+        match recalled(&text, &path, &directory.path, &capabilities) {
+            Ok(entries) => modules.extend(entries),
+            Err(more) => problems.extend(more.0),
         }
-        problems.extend(modules.iter().flat_map(|entry| beyond(entry, config)));
-        for (at, entry) in modules.iter().enumerate() {
-            if modules
-                .iter()
-                .take(at)
-                .any(|other| other.settings.name == entry.settings.name)
-            {
-                problems.push(entry.problem(
-                    "module.name",
-                    format!("there are two modules {:?}", entry.settings.name),
-                ));
-            }
-        }
-        if !problems.is_empty() {
+        // Check the limits before components are read.
+        let most = config.tenant.max_modules;
+        if modules.len() > most || problems.len() > MAX_PROBLEMS {
+            let why = format!(
+                "user {} would have more than {most} modules (tenant.max_modules)",
+                directory.uid
+            );
+            problems.truncate(MAX_PROBLEMS);
+            problems.extend((modules.len() > most).then(|| Problem::of_file(why)));
             return Err(Problems(problems));
         }
-        component::fitting(&modules, config, Home::User(self))
     }
-
-    /// Reads a component in the directory. The size is checked before it is read.
-    pub(crate) fn component(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
-        let io = |source| ReadError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let outside = || {
-            io(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                "a component of a user lies beside its .toml",
-            ))
-        };
-        let name = path.strip_prefix(&self.path).map_err(|_| outside())?;
-        if name.components().count() != 1 {
-            return Err(outside());
-        }
-        let file = self.file(name).map_err(io)?;
-        let size = file.metadata().map_err(io)?.len();
-        if size > limit {
-            return Err(ReadError::TooLarge {
-                path: path.to_owned(),
-                size,
-                limit,
-            });
-        }
-        // The user may be writing the file, so its size is checked again.
-        let bytes = contents(path, file)?;
-        let size = bytes.len() as u64;
-        if size > limit {
-            Err(ReadError::TooLarge {
-                path: path.to_owned(),
-                size,
-                limit,
-            })
-        } else {
-            Ok(bytes)
+    problems.extend(modules.iter().flat_map(|entry| beyond(entry, config)));
+    for (at, entry) in modules.iter().enumerate() {
+        if modules
+            .iter()
+            .take(at)
+            .any(|other| other.settings.name == entry.settings.name)
+        {
+            problems.push(entry.problem(
+                "module.name",
+                format!("there are two modules {:?}", entry.settings.name),
+            ));
         }
     }
-
-    /// Reads the signature of a component in the directory.
-    pub(crate) fn signature(&self, component: &Path) -> Result<Signature, SignatureError> {
-        let path = signature_place(component);
-        let name = path.file_name().map(Path::new).unwrap_or(&path);
-        Signature::read(&path, self.file(name))
+    // Components are large, so they are read only if the rest is valid.
+    if !problems.is_empty() {
+        return Err(Problems(problems));
     }
-
-    fn text(&self, name: &Path) -> io::Result<String> {
-        let mut text = String::new();
-        let read = self
-            .file(name)?
-            .take(MAX_FILE + 1)
-            .read_to_string(&mut text)? as u64;
-        if read > MAX_FILE {
-            return Err(io::Error::other(format!(
-                "it has more than {MAX_FILE} bytes"
-            )));
-        }
-        Ok(text)
-    }
-
-    /// Opens a file of the directory that belongs to the user and is writable by no other user
-    /// except root.
-    fn file(&self, name: &Path) -> io::Result<File> {
-        let fd = open(&self.fd, name, OFlags::NONBLOCK)?;
-        let stat = fstat(&fd)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        if !is_safe(&stat, &[self.uid]) {
-            let why = format!(
-                "it must belong to user {} and be writable by them alone",
-                self.uid
-            );
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
-        Ok(File::from(fd))
-    }
+    component::fitting(&modules, config, ModuleOrigin::User(directory))
 }
 
 /// Returns problems for settings that a user may not set, or that exceed the user's limits.
 fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
-    let (asked, most) = (&entry.settings.limits, &config.job_supplied);
+    let asked = &entry.settings.limits;
+    let most = &config.job_supplied;
     let usual = Limits::default();
     let not_theirs = [
         "module.scope",
@@ -290,11 +204,11 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
     ];
     let not_theirs = not_theirs
         .into_iter()
-        .filter(|key| entry.given(key).is_some());
+        .filter(|key| entry.origin_of(key).is_some());
     let not_theirs = not_theirs
         .map(|key| entry.problem(key, format!("{key} is for the site to say: leave it out")));
     let more = |key: &'static str, is_more: bool, most: String| {
-        let is_asked = is_more && entry.given(key).is_some();
+        let is_asked = is_more && entry.origin_of(key).is_some();
         is_asked.then(|| {
             entry.problem(
                 key,
@@ -355,46 +269,12 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
         ),
         more(
             "module.limits.failures",
+            // 0 would mean that the module is never quarantined.
             asked.failures > usual.failures || asked.failures == 0,
             usual.failures.to_string(),
         ),
     ];
     not_theirs.chain(limits.into_iter().flatten()).collect()
-}
-
-/// Flags of all opens.
-const OPEN: OFlags = OFlags::RDONLY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-
-/// Opens a file or directory beneath a directory, without links and mount points.
-fn open(at: impl AsFd, name: impl AsRef<Path>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    openat2(at, name.as_ref(), OPEN | flags, Mode::empty(), within)
-}
-
-/// Returns true if one of these users owns the file and only the owner can write to it.
-fn is_safe(stat: &Stat, owners: &[u32]) -> bool {
-    owners.contains(&stat.st_uid) && stat.st_mode & OTHERS_WRITE == 0
-}
-
-/// Returns the names in a directory, except for hidden ones and ones with control characters. Fails
-/// if there are too many.
-fn names(directory: &OwnedFd, most: usize) -> io::Result<Vec<PathBuf>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') || name.contains(char::is_control) {
-            continue;
-        }
-        if names.len() == most {
-            return Err(io::Error::other(format!(
-                "there are more than {most} files"
-            )));
-        }
-        names.push(PathBuf::from(name));
-    }
-    Ok(names)
 }
 
 #[cfg(test)]

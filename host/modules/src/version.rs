@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Number of versions that are kept.
-const KEPT: u32 = 16;
+const MAX_KEPT_VERSIONS: u32 = 16;
 
 /// A desired module and its component.
 pub type DesiredModule = (ModuleEntry, Component);
@@ -27,7 +27,7 @@ pub(crate) struct SetVersion {
     /// The time of its deployment, in seconds since the epoch.
     at: u64,
     cause: String,
-    pub(crate) wanted: Arc<[DesiredModule]>,
+    pub(crate) modules: Arc<[DesiredModule]>,
 }
 
 impl From<&SetVersion> for VersionStatus {
@@ -37,7 +37,7 @@ impl From<&SetVersion> for VersionStatus {
             at: version.at,
             cause: version.cause.clone(),
             modules: version
-                .wanted
+                .modules
                 .iter()
                 .map(|(entry, _)| entry.settings.name.clone())
                 .collect(),
@@ -48,7 +48,7 @@ impl From<&SetVersion> for VersionStatus {
 /// The versions, latest last. There is always one while a server runs.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    kept: VecDeque<SetVersion>,
+    versions: VecDeque<SetVersion>,
 }
 
 impl Versions {
@@ -56,53 +56,62 @@ impl Versions {
     /// `rules`.
     pub(crate) fn recall(store: Option<&Store>, rules: &Modules) -> Versions {
         let recalled = store.map(|store| store.module_versions().unwrap_or_default());
-        let versions = recalled
+        let stored = recalled
             .into_iter()
             .flatten()
             .filter_map(|version| recall(store?, version, rules));
-        let mut kept: VecDeque<SetVersion> = VecDeque::new();
-        for version in versions {
+        let mut versions: VecDeque<SetVersion> = VecDeque::new();
+        for version in stored {
+            // Most components are the same in all versions, and are large: keep their bytes once.
             let shared = shared(
-                version.wanted.to_vec(),
-                kept.iter().flat_map(|version| version.wanted.iter()),
+                version.modules.to_vec(),
+                versions.iter().flat_map(|version| version.modules.iter()),
             );
-            kept.push_front(SetVersion {
-                wanted: shared.into(),
+            versions.push_front(SetVersion {
+                modules: shared.into(),
                 ..version
             });
         }
-        Versions { kept }
+        Versions { versions }
     }
 
     /// Returns the running version, or the last one.
     pub(crate) fn latest(&self) -> Option<&SetVersion> {
-        self.kept.back()
+        self.versions.back()
     }
 
     /// Returns the version before the latest.
     pub(crate) fn previous(&self) -> Option<&SetVersion> {
-        self.kept.iter().rev().nth(1)
+        self.versions.iter().rev().nth(1)
     }
 
     /// Returns a version by its number.
     pub(crate) fn numbered(&self, number: u64) -> Option<&SetVersion> {
-        self.kept.iter().find(|version| version.number == number)
+        self.versions
+            .iter()
+            .find(|version| version.number == number)
     }
 
     /// Returns the modules of all versions.
     pub(crate) fn modules(&self) -> impl Iterator<Item = &DesiredModule> {
-        self.kept.iter().flat_map(|version| version.wanted.iter())
+        self.versions
+            .iter()
+            .flat_map(|version| version.modules.iter())
     }
 
     /// Returns all versions, latest first.
     pub(crate) fn statuses(&self) -> Vec<VersionStatus> {
-        self.kept.iter().rev().map(VersionStatus::from).collect()
+        self.versions
+            .iter()
+            .rev()
+            .map(VersionStatus::from)
+            .collect()
     }
 
     /// Adds the running version. Writes to the store, if there is one: blocks.
     pub(crate) fn add(
         &mut self,
-        wanted: Arc<[DesiredModule]>,
+        modules: Arc<[DesiredModule]>,
         cause: String,
         store: Option<&Store>,
     ) {
@@ -112,48 +121,50 @@ impl Versions {
             .as_secs();
         let next = self.latest().map_or(1, |version| version.number + 1);
         // The store counts and logs errors itself.
-        let kept = store.and_then(|store| keep(store, &wanted, &cause, at).ok());
-        self.kept.push_back(SetVersion {
+        let kept = store.and_then(|store| keep(store, &modules, &cause, at).ok());
+        self.versions.push_back(SetVersion {
+            // The number of the store, which other processes may use as well.
             number: kept.unwrap_or(next),
             at,
             cause,
-            wanted,
+            modules,
         });
-        while self.kept.len() > KEPT as usize {
-            self.kept.pop_front();
+        while self.versions.len() > MAX_KEPT_VERSIONS as usize {
+            self.versions.pop_front();
         }
     }
 }
 
 /// Returns the modules, with the bytes of components shared that `known` has in memory.
 pub(crate) fn shared<'a>(
-    mut wanted: Vec<DesiredModule>,
+    mut modules: Vec<DesiredModule>,
     known: impl Iterator<Item = &'a DesiredModule>,
 ) -> Vec<DesiredModule> {
     let known: BTreeMap<_, _> = known
         .map(|(_, component)| (component.inspection.digest, &component.bytes))
         .collect();
-    for (_, component) in &mut wanted {
+    for (_, component) in &mut modules {
         if let Some(bytes) = known.get(&component.inspection.digest) {
             component.bytes = (*bytes).clone();
         }
     }
-    wanted
+    modules
 }
 
 fn keep<'a>(
     store: &Store,
-    wanted: &'a [DesiredModule],
+    modules: &'a [DesiredModule],
     cause: &str,
     at: u64,
 ) -> Result<u64, peal_store::StoreError> {
-    let document = saved(wanted.iter().map(|(entry, _)| entry));
+    let document = saved(modules.iter().map(|(entry, _)| entry));
     let part = |(_, component): &'a DesiredModule| NewPart {
         digest: component.inspection.digest.0,
         bytes: &component.bytes,
+        // A component that ran unsigned is stored without one (`SignatureError::NotKept`).
         signature: component.signature.as_ref().ok().map(Signature::text),
     };
-    let components: Vec<NewPart<'_>> = wanted.iter().map(part).collect();
+    let components: Vec<NewPart<'_>> = modules.iter().map(part).collect();
     store.keep_modules(
         NewVersion {
             cause,
@@ -161,7 +172,7 @@ fn keep<'a>(
             components: &components,
         },
         at,
-        KEPT,
+        MAX_KEPT_VERSIONS,
     )
 }
 
@@ -176,9 +187,10 @@ fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<SetVers
     } = kept;
     let name = format!("version {number} of the modules");
     let capabilities = Capability::ALL.map(Capability::name);
-    let wanted = || -> Result<Vec<DesiredModule>, Problems> {
+    let modules = || -> Result<Vec<DesiredModule>, Problems> {
         let missing = |why: String| Problems(vec![Problem::of_file(format!("{name}: {why}"))]);
         let entries = recalled(&document, Path::new(&name), Path::new("/"), &capabilities)?;
+        // Entries and components belong together by their position.
         if entries.len() != components.len() {
             return Err(missing(format!(
                 "{} modules and {} components",
@@ -197,20 +209,21 @@ fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<SetVers
                 .signature
                 .as_deref()
                 .map_or(Err(SignatureError::NotKept), Signature::parse);
-            let component = Component::kept(&entry, bytes, signature)
+            let component = Component::from_store(&entry, bytes, signature)
                 .map_err(|problem| Problems(vec![problem]))?;
             Ok((entry, component.signed(rules)))
         };
         entries.into_iter().zip(&components).map(of).collect()
     };
-    match wanted() {
-        Ok(wanted) => Some(SetVersion {
+    match modules() {
+        Ok(modules) => Some(SetVersion {
             number,
             at,
             cause,
-            wanted: wanted.into(),
+            modules: modules.into(),
         }),
         Err(problems) => {
+            // A version that cannot be used must not prevent the start of the server.
             tracing::warn!(%problems, "stored module set version unusable");
             None
         }

@@ -34,6 +34,7 @@ impl Watch {
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // Lost events may have been of any kind.
             if event.as_ref().map_or(true, is_change) {
+                // A full channel has a notice already.
                 let _ = tell.try_send(());
             }
         });
@@ -80,6 +81,8 @@ impl Watch {
         }
         let until = *self
             .until
+            // Kept in `self` because the caller may drop this future at any time. A file that
+            // changes all the time would otherwise delay the report for ever.
             .get_or_insert_with(|| time::Instant::now() + self.settle * MAX_QUIET_PERIODS);
         while time::Instant::now() < until {
             if time::timeout(self.settle, self.changed.recv())
@@ -97,6 +100,7 @@ impl Watch {
 fn is_change(event: &Event) -> bool {
     match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        // Reading the files makes such events itself: reports would never end.
         EventKind::Access(_) => false,
         EventKind::Any
         | EventKind::Create(_)
@@ -132,7 +136,8 @@ mod tests {
     #[tokio::test]
     async fn writes_renames_and_removals_are_reported_and_reads_are_not() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, drop_ins) = (dir.path().join("peal.toml"), dir.path().join("modules.d"));
+        let file = dir.path().join("peal.toml");
+        let drop_ins = dir.path().join("modules.d");
         fs::write(&file, "one").unwrap();
         fs::create_dir(&drop_ins).unwrap();
         let mut watch = Watch::new(Duration::from_millis(200));

@@ -10,9 +10,9 @@ use std::{
 
 /// Bound on the events kept for a client that has not registered for them, and on the events
 /// remembered to recognize repetitions. Libraries keep as many.
-const MOST: usize = 512;
+const MAX_EVENTS: usize = 512;
 /// Bound on the memory of kept events, in bytes.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_EVENT_BYTES: usize = 8 << 20;
 
 /// An event for the client.
 #[derive(Clone, Debug)]
@@ -46,10 +46,10 @@ impl RelayedRegistration {
 #[derive(Debug, Default)]
 pub(crate) struct ClientEvents {
     registrations: PeerRegistrations,
-    kept: VecDeque<PackedDelivery>,
+    deliveries: VecDeque<PackedDelivery>,
     bytes: usize,
     /// Hashes of received events, each with the epoch in which it was last received.
-    seen: VecDeque<(u64, u64)>,
+    received_hashes: VecDeque<(u64, u64)>,
     /// Number of registrations that the server has acknowledged. It sends its retained events after
     /// each.
     epoch: u64,
@@ -62,11 +62,15 @@ impl ClientEvents {
             .add(&wish.codes, wish.levels, wish.affected);
         self.count_acknowledgement();
         let (wanted, kept): (Vec<PackedDelivery>, Vec<PackedDelivery>) =
-            std::mem::take(&mut self.kept)
+            std::mem::take(&mut self.deliveries)
                 .into_iter()
-                .partition(|parcel| self.registrations.want(&parcel.event));
-        self.kept = kept.into();
-        self.bytes = self.kept.iter().map(|parcel| parcel.bytes.len()).sum();
+                .partition(|parcel| self.registrations.covers_event(&parcel.event));
+        self.deliveries = kept.into();
+        self.bytes = self
+            .deliveries
+            .iter()
+            .map(|parcel| parcel.bytes.len())
+            .sum();
         wanted
     }
 
@@ -83,13 +87,13 @@ impl ClientEvents {
 
     /// Returns an event if the client is registered for it. Otherwise keeps the event.
     pub(crate) fn send(&mut self, parcel: PackedDelivery) -> Option<PackedDelivery> {
-        if self.registrations.want(&parcel.event) {
+        if self.registrations.covers_event(&parcel.event) {
             return Some(parcel);
         }
         self.bytes = self.bytes.saturating_add(parcel.bytes.len());
-        self.kept.push_back(parcel);
-        while self.kept.len() > MOST || self.bytes > MOST_BYTES {
-            let Some(oldest) = self.kept.pop_front() else {
+        self.deliveries.push_back(parcel);
+        while self.deliveries.len() > MAX_EVENTS || self.bytes > MAX_EVENT_BYTES {
+            let Some(oldest) = self.deliveries.pop_front() else {
                 break;
             };
             self.bytes = self.bytes.saturating_sub(oldest.bytes.len());
@@ -104,16 +108,16 @@ impl ClientEvents {
         let epoch = self.epoch;
         if event.range == Range::Undef
             && let Some(seen) = self
-                .seen
+                .received_hashes
                 .iter_mut()
                 .find(|(seen, at)| *seen == hash && *at != epoch)
         {
             seen.1 = epoch;
             return true;
         }
-        self.seen.push_back((hash, epoch));
-        if self.seen.len() > MOST {
-            self.seen.pop_front();
+        self.received_hashes.push_back((hash, epoch));
+        if self.received_hashes.len() > MAX_EVENTS {
+            self.received_hashes.pop_front();
         }
         false
     }
@@ -124,6 +128,7 @@ fn hash(event: &Event) -> u64 {
     let mut hasher = DefaultHasher::new();
     event.code.hash(&mut hasher);
     event.source.hash(&mut hasher);
+    // Values include floats, which have no `Hash`.
     format!("{:?}", event.infos).hash(&mut hasher);
     hasher.finish()
 }

@@ -75,6 +75,8 @@ impl FrameSplitter {
                     }
                     let begun = std::mem::take(begun);
                     let payload = begun.get(Header::LEN..).unwrap_or_default();
+                    // A frame that is too long is passed on unread: the other side refuses it as it
+                    // would without the proxy, and the memory here stays bounded.
                     if header.len as usize <= self.longest && is_wanted(&header, payload) {
                         self.state = SplitState::Holding {
                             header,
@@ -87,6 +89,7 @@ impl FrameSplitter {
                         );
                     }
                 }
+                // The glance was the whole payload.
                 SplitState::Passing(0) => self.state = SplitState::Beginning(Vec::new()),
                 SplitState::Passing(left) => {
                     let most = usize::try_from(*left)
@@ -156,7 +159,9 @@ mod tests {
     /// Splits a stream that arrives in pieces of a size, with frames of tag 1 wanted. Returns the
     /// bytes passed on and the wanted frames.
     fn cut(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
-        let (mut cutter, mut out, mut wanted) = (FrameSplitter::new(100), Vec::new(), Vec::new());
+        let mut cutter = FrameSplitter::new(100);
+        let mut out = Vec::new();
+        let mut wanted = Vec::new();
         for mut piece in stream.chunks(piece) {
             while let Some(whole) =
                 cutter.feed(&mut piece, &mut out, |header, _| header.tag == Tag(1))
@@ -191,7 +196,9 @@ mod tests {
 
     #[test]
     fn nothing_is_put_into_the_middle_of_a_frame() {
-        let (mut cutter, mut out, stream) = (FrameSplitter::new(100), Vec::new(), frame(101, 9));
+        let mut cutter = FrameSplitter::new(100);
+        let mut out = Vec::new();
+        let stream = frame(101, 9);
         let mut between = Vec::new();
         for mut byte in stream.chunks(1) {
             between.push(cutter.is_between());

@@ -17,7 +17,7 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
     let mut plain = ClientProxy::new(DecodeLimits::default(), PATIENCE);
     let mut handling = ClientProxy::new(DecodeLimits::default(), PATIENCE);
     // There is no connection yet, so no request can fail.
-    let _ = handling.want(&[Status(-1), Status::DEFAULT_HANDLER]);
+    let _ = handling.register_codes(&[Status(-1), Status::DEFAULT_HANDLER]);
     for (side, piece) in pieces(data) {
         plain.feed(side, piece);
         handling.feed(side, piece);
@@ -33,7 +33,8 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
     ] {
         plain.ended(from);
         handling.ended(from);
-        let (sent, passed) = (said_by(from, data), plain.take(to));
+        let sent = said_by(from, data);
+        let passed = plain.take(to);
         if sent != passed {
             return Err(format!(
                 "{from:?} sent {} bytes, but {} different bytes were passed on",

@@ -55,7 +55,7 @@ impl InterceptedConnection {
         hello: &Hello,
         welcome: Welcome,
         limits: DecodeLimits,
-        patience: Duration,
+        request_timeout: Duration,
     ) -> Option<(InterceptedConnection, Option<Proc>)> {
         let (pindex, name) = match welcome {
             Welcome::Client { index } => (index.cast_signed(), None),
@@ -68,7 +68,7 @@ impl InterceptedConnection {
             pindex,
             up: FrameSplitter::new(limits.max_message),
             down: FrameSplitter::new(limits.max_message),
-            own_requests: OwnRequests::new(patience),
+            own_requests: OwnRequests::new(request_timeout),
             client_events: ClientEvents::default(),
             registering: BTreeMap::new(),
             to_server: VecDeque::new(),
@@ -81,12 +81,15 @@ impl InterceptedConnection {
     }
 
     /// Sends a request to the server as the client.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
+    pub(crate) fn send_request(
+        &mut self,
+        request: &Request,
+    ) -> Result<OwnRequestId, OwnRequestError> {
         let payload = self
             .codec
             .encode_request(request)
             .map_err(OwnRequestError::Pack)?;
-        let (tag, ask) = self.own_requests.open(request.command())?;
+        let (tag, request_id) = self.own_requests.open(request.command())?;
         let frame = Frame {
             pindex: self.pindex,
             tag,
@@ -94,7 +97,7 @@ impl InterceptedConnection {
         };
         self.to_server
             .push_back(frame.encode().map_err(OwnRequestError::Pack)?);
-        Ok(ask)
+        Ok(request_id)
     }
 
     /// Sends an event to the client that did not come from the server.
@@ -142,6 +145,7 @@ impl InterceptedConnection {
             )
         };
         loop {
+            // Requests of the proxy may go only between two frames of the client.
             if self.up.is_between() {
                 out.server.extend(self.to_server.drain(..).flatten());
             }
@@ -150,6 +154,8 @@ impl InterceptedConnection {
             };
             match codec.decode_request(whole.payload()) {
                 Ok(Request::RegisterEvents { codes, infos })
+                    // Beyond the bound the registration passes unwatched: a client whose server
+                    // never answers must not fill the memory.
                     if self.registering.len() < REGISTERING =>
                 {
                     self.registering
@@ -180,6 +186,7 @@ impl InterceptedConnection {
             .into_iter()
             .filter(|code| !own.contains(code))
             .collect();
+        // A deregistration has no reply that the client could miss.
         if codes.is_empty() {
             return Vec::new();
         }
@@ -206,8 +213,10 @@ impl InterceptedConnection {
             if self.down.is_between() {
                 out.client.extend(self.to_client.drain(..).flatten());
             }
-            let (asked, registering) = (&self.own_requests, &self.registering);
+            let asked = &self.own_requests;
+            let registering = &self.registering;
             let is_wanted = |header: &Header, _: &[u8]| {
+                // Without handlers nothing is decoded, and every byte passes unchanged.
                 let is_event = header.tag == Tag::NOTIFY && !own.is_empty();
                 is_event || asked.contains(header.tag) || registering.contains_key(&header.tag)
             };
@@ -216,12 +225,15 @@ impl InterceptedConnection {
             };
             if whole.tag == Tag::NOTIFY {
                 self.event(whole, out);
-            } else if let Some((ask, command)) = self.own_requests.close(whole.tag) {
+            } else if let Some((request_id, command)) = self.own_requests.close(whole.tag) {
                 let outcome = self.codec.decode_reply(command, whole.payload());
                 if command == CommandCode::RegisterEvents {
                     self.client_events.count_acknowledgement();
                 }
-                out.events.push_back(ProxyEvent::Answered { ask, outcome });
+                out.events.push_back(ProxyEvent::Answered {
+                    request_id,
+                    outcome,
+                });
             } else {
                 self.registered(whole, out);
             }
@@ -230,13 +242,17 @@ impl InterceptedConnection {
 
     /// Handles the reply to a registration of the client. Kept events follow it.
     fn registered(&mut self, whole: RawFrame, out: &mut ProxyOutput) {
-        let wish = self.registering.remove(&whole.tag);
+        let registration = self.registering.remove(&whole.tag);
         let reply = self
             .codec
             .decode_reply(CommandCode::RegisterEvents, whole.payload());
+        // The acknowledgement first: the client takes no events for a registration before it.
         out.client.extend(whole.bytes);
-        if let (Some(wish), true) = (wish, reply.is_ok_and(|reply| reply.status().ok().is_ok())) {
-            let kept = self.client_events.add_registration(wish);
+        if let (Some(registration), true) = (
+            registration,
+            reply.is_ok_and(|reply| reply.status().ok().is_ok()),
+        ) {
+            let kept = self.client_events.add_registration(registration);
             self.to_client
                 .extend(kept.into_iter().map(|parcel| parcel.bytes));
         }
@@ -251,7 +267,8 @@ impl InterceptedConnection {
         if self.client_events.is_repeated(&event) {
             return;
         }
-        let (number, event) = (self.number, Arc::new(event));
+        let number = self.number;
+        let event = Arc::new(event);
         self.number = self.number.wrapping_add(1);
         self.waiting_bytes = self.waiting_bytes.saturating_add(whole.bytes.len());
         out.events.push_back(ProxyEvent::Event {
@@ -335,7 +352,7 @@ impl InterceptedConnection {
             self.own_requests
                 .tick(now)
                 .into_iter()
-                .map(|ask| ProxyEvent::Late { ask }),
+                .map(|request_id| ProxyEvent::Late { request_id }),
         );
         self.own_requests.deadline()
     }

@@ -8,10 +8,10 @@ use thiserror::Error;
 /// First tag of the proxy; its tags count down. Clients count up from [`Tag::FIRST_REQUEST`], and
 /// servers of 7.x use the upper half for their own requests. They would meet after two thousand
 /// million requests.
-const FIRST: Tag = Tag(0x7fff_ffff);
+const FIRST_TAG: Tag = Tag(0x7fff_ffff);
 
 /// Bound on the requests that await a reply. Some host environments never answer some requests.
-const MOST: usize = 4096;
+const MAX_OPEN_REQUESTS: usize = 4096;
 
 /// Number of a request of the proxy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,20 +40,20 @@ pub(crate) struct OwnRequests {
     next: Tag,
     number: u64,
     /// Time that a request may take.
-    patience: Duration,
+    request_timeout: Duration,
     open: BTreeMap<Tag, OpenRequest>,
 }
 
 #[derive(Debug)]
 struct OpenRequest {
-    ask: OwnRequestId,
+    request_id: OwnRequestId,
     command: CommandCode,
-    wait: Wait,
+    wait: RequestDeadline,
 }
 
 /// Deadline of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wait {
+enum RequestDeadline {
     /// The time is not known yet: `tick` was not called since the request.
     New,
     Until(MonotonicTime),
@@ -62,11 +62,11 @@ enum Wait {
 }
 
 impl OwnRequests {
-    pub(crate) fn new(patience: Duration) -> OwnRequests {
+    pub(crate) fn new(request_timeout: Duration) -> OwnRequests {
         OwnRequests {
-            next: FIRST,
+            next: FIRST_TAG,
             number: 0,
-            patience,
+            request_timeout,
             open: BTreeMap::new(),
         }
     }
@@ -76,24 +76,29 @@ impl OwnRequests {
         &mut self,
         command: CommandCode,
     ) -> Result<(Tag, OwnRequestId), OwnRequestError> {
-        if self.open.len() >= MOST {
-            return Err(OwnRequestError::Full { limit: MOST });
+        if self.open.len() >= MAX_OPEN_REQUESTS {
+            return Err(OwnRequestError::Full {
+                limit: MAX_OPEN_REQUESTS,
+            });
         }
+        // A late reply may still come for a tag that is open, so no tag is used twice at a time.
+        // There are fewer open requests than tags, so the loop ends.
         while self.open.contains_key(&self.next) {
             self.count();
         }
-        let (tag, ask) = (self.next, OwnRequestId(self.number));
+        let tag = self.next;
+        let request_id = OwnRequestId(self.number);
         self.count();
         self.number = self.number.wrapping_add(1);
         self.open.insert(
             tag,
             OpenRequest {
-                ask,
+                request_id,
                 command,
-                wait: Wait::New,
+                wait: RequestDeadline::New,
             },
         );
-        Ok((tag, ask))
+        Ok((tag, request_id))
     }
 
     fn count(&mut self) {
@@ -101,7 +106,7 @@ impl OwnRequests {
         self.next = if next > Tag::FIRST_REQUEST {
             next
         } else {
-            FIRST
+            FIRST_TAG
         };
     }
 
@@ -112,22 +117,26 @@ impl OwnRequests {
 
     /// Removes the request whose reply has a tag, and returns it.
     pub(crate) fn close(&mut self, tag: Tag) -> Option<(OwnRequestId, CommandCode)> {
-        self.open.remove(&tag).map(|open| (open.ask, open.command))
+        self.open
+            .remove(&tag)
+            .map(|open| (open.request_id, open.command))
     }
 
     /// Advances the time. Requests made since the last call get their deadline from `now`. Returns
     /// the requests that have become late; their replies may still come.
     pub(crate) fn tick(&mut self, now: MonotonicTime) -> Vec<OwnRequestId> {
-        let until = now + self.patience;
+        let until = now + self.request_timeout;
         let mut late = Vec::new();
         for open in self.open.values_mut() {
             match open.wait {
-                Wait::New => open.wait = Wait::Until(until),
-                Wait::Until(at) if at <= now => {
-                    open.wait = Wait::Late;
-                    late.push(open.ask);
+                // The proxy has no clock: a request that was made since the last tick gets its
+                // deadline now.
+                RequestDeadline::New => open.wait = RequestDeadline::Until(until),
+                RequestDeadline::Until(at) if at <= now => {
+                    open.wait = RequestDeadline::Late;
+                    late.push(open.request_id);
                 }
-                Wait::Until(_) | Wait::Late => {}
+                RequestDeadline::Until(_) | RequestDeadline::Late => {}
             }
         }
         late.sort();
@@ -137,8 +146,8 @@ impl OwnRequests {
     /// Returns the next deadline.
     pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         let until = |open: &OpenRequest| match open.wait {
-            Wait::Until(at) => Some(at),
-            Wait::New | Wait::Late => None,
+            RequestDeadline::Until(at) => Some(at),
+            RequestDeadline::New | RequestDeadline::Late => None,
         };
         self.open.values().filter_map(until).min()
     }

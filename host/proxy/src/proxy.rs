@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Memory of events that wait for handlers, in bytes, beyond which the server should not be read.
-const WAITING: usize = 16 << 20;
+const MAX_WAITING_EVENT_BYTES: usize = 16 << 20;
 
 /// One of the two ends of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,14 +50,14 @@ pub enum ProxyEvent {
     /// The reply to a request of the proxy.
     Answered {
         /// Number of the request.
-        ask: OwnRequestId,
+        request_id: OwnRequestId,
         /// Decoded reply.
         outcome: Result<Reply, WireError>,
     },
     /// A request of the proxy that was not answered in time. The reply may still come.
     Late {
         /// Number of the request.
-        ask: OwnRequestId,
+        request_id: OwnRequestId,
     },
 }
 
@@ -65,7 +65,7 @@ pub enum ProxyEvent {
 #[derive(Debug)]
 pub struct ClientProxy {
     limits: DecodeLimits,
-    patience: Duration,
+    request_timeout: Duration,
     phase: ProxyPhase,
     /// Codes for which handlers are registered; `Status::DEFAULT_HANDLER` stands for all.
     own: BTreeSet<Status>,
@@ -93,11 +93,11 @@ enum ProxyPhase {
 impl ClientProxy {
     /// Makes a proxy for a new connection. `patience` is the time that the server has for the
     /// proxy's own requests. Requests of the client are not timed.
-    pub fn new(limits: DecodeLimits, patience: Duration) -> ClientProxy {
+    pub fn new(limits: DecodeLimits, request_timeout: Duration) -> ClientProxy {
         let phase = ProxyPhase::Hello(HelloDecoder::new(limits));
         ClientProxy {
             limits,
-            patience,
+            request_timeout,
             phase,
             own: BTreeSet::new(),
             out: ProxyOutput::default(),
@@ -105,12 +105,14 @@ impl ClientProxy {
     }
 
     /// Registers handlers for codes, in addition to earlier ones. No codes stand for all events.
-    pub fn want(&mut self, codes: &[Status]) -> Result<(), OwnRequestError> {
+    pub fn register_codes(&mut self, codes: &[Status]) -> Result<(), OwnRequestError> {
         let all = [Status::DEFAULT_HANDLER];
         let codes = if codes.is_empty() { &all[..] } else { codes };
         let new: Vec<Status> = codes
             .iter()
             .copied()
+            // Codes that are known already are registered with the server, or will be after the
+            // welcome.
             .filter(|code| self.own.insert(*code))
             .collect();
         if new.is_empty() {
@@ -132,7 +134,7 @@ impl ClientProxy {
             (!some.is_empty()).then_some(some),
         ];
         for codes in lists.into_iter().flatten() {
-            joined.ask(&Request::RegisterEvents {
+            joined.send_request(&Request::RegisterEvents {
                 codes,
                 infos: Vec::new(),
             })?;
@@ -143,13 +145,13 @@ impl ClientProxy {
 
     /// Sends a request to the server as the client. The reply is a [`ProxyEvent::Answered`]; it may
     /// never come.
-    pub fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
+    pub fn send_request(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
         let ProxyPhase::Connected(joined) = &mut self.phase else {
             return Err(OwnRequestError::NotYet);
         };
-        let ask = joined.ask(request)?;
+        let request_id = joined.send_request(request)?;
         joined.flush(&mut self.out);
-        Ok(ask)
+        Ok(request_id)
     }
 
     /// Sends the client an event that did not come from the server, if it is registered for it.
@@ -217,7 +219,7 @@ impl ClientProxy {
 
     /// Returns true if so many events wait for handlers that the server should not be read.
     pub fn is_full(&self) -> bool {
-        matches!(&self.phase, ProxyPhase::Connected(joined) if joined.waiting_bytes() > WAITING)
+        matches!(&self.phase, ProxyPhase::Connected(joined) if joined.waiting_bytes() > MAX_WAITING_EVENT_BYTES)
     }
 
     /// Returns true if no event waits for handlers.
@@ -243,6 +245,8 @@ impl ClientProxy {
                     }
                 }
                 Err(error) => {
+                    // The decoder has taken bytes that were not passed on yet; all of them go on
+                    // now.
                     *input = all;
                     self.pass_through(Some(error));
                 }
@@ -266,7 +270,12 @@ impl ClientProxy {
                 Ok(welcome) => {
                     pass_taken(all, input, &mut self.out.client);
                     let joined = welcome.map(|welcome| {
-                        InterceptedConnection::new(hello, welcome, self.limits, self.patience)
+                        InterceptedConnection::new(
+                            hello,
+                            welcome,
+                            self.limits,
+                            self.request_timeout,
+                        )
                     });
                     match joined {
                         Some(Some((joined, me))) => {

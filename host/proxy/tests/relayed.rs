@@ -28,9 +28,11 @@ fn me() -> Proc {
 }
 
 fn hello() -> Hello {
-    let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
+    let encoding = Encoding::V41;
+    let buffer_type = BufferType::NonDescribed;
     let credential = Credential::Native(ClaimedUser { uid: 7, gid: 8 });
-    let (peer, release) = (PeerKind::Client(me()), "4.2.2rc2".parse().unwrap());
+    let peer = PeerKind::Client(me());
+    let release = "4.2.2rc2".parse().unwrap();
     Hello {
         credential,
         peer,
@@ -54,10 +56,11 @@ struct ProxiedConnection {
 impl ProxiedConnection {
     /// Welcomed, with handlers that want these codes.
     fn new(wanted: &[Status]) -> ProxiedConnection {
-        let (limits, hello) = (DecodeLimits::default(), hello());
+        let limits = DecodeLimits::default();
+        let hello = hello();
         let mut relay = ClientProxy::new(limits, PATIENCE);
         if !wanted.is_empty() {
-            relay.want(wanted).unwrap();
+            relay.register_codes(wanted).unwrap();
         }
         let said = hello.encode(limits).unwrap();
         relay.feed(ProxySide::Client, &said);
@@ -68,7 +71,8 @@ impl ProxiedConnection {
         assert!(
             matches!(relay.next_event(), Some(ProxyEvent::Welcomed(Some(proc))) if proc == me())
         );
-        let (client, server) = (FrameDecoder::new(&limits), FrameDecoder::new(&limits));
+        let client = FrameDecoder::new(&limits);
+        let server = FrameDecoder::new(&limits);
         ProxiedConnection {
             relay,
             codec: Codec::of(&hello, limits),
@@ -86,7 +90,8 @@ impl ProxiedConnection {
         } else {
             &mut self.server
         };
-        let (mut rest, mut frames) = (bytes.as_slice(), Vec::new());
+        let mut rest = bytes.as_slice();
+        let mut frames = Vec::new();
         while let Some(frame) = decoder.feed(&mut rest).unwrap() {
             frames.push(frame);
         }
@@ -229,8 +234,10 @@ fn events_keep_their_order_and_answers_overtake_them() {
     let mut stage = ProxiedConnection::new(&[NEWS]);
     stage.acknowledge();
     stage.registers(&[NEWS]);
-    let (first, second) = (stage.raises(&event(NEWS, 1)), stage.raises(&event(NEWS, 2)));
-    let (one, two) = (stage.waiting(), stage.waiting());
+    let first = stage.raises(&event(NEWS, 1));
+    let second = stage.raises(&event(NEWS, 2));
+    let one = stage.waiting();
+    let two = stage.waiting();
     let asked = stage.asks(&Request::Finalize);
     let answer = stage.answers(asked.tag, code::PMIX_SUCCESS);
     assert_eq!(stage.at(ProxySide::Client), [answer]);
@@ -304,13 +311,13 @@ fn requests_of_handlers_are_answered_to_them_alone() {
         data: Vec::new(),
         directives: Vec::new(),
     };
-    let ask: OwnRequestId = stage.relay.ask(&log).unwrap();
+    let request_id: OwnRequestId = stage.relay.send_request(&log).unwrap();
     let sent = stage.at(ProxySide::Server);
     assert_eq!(stage.codec.decode_request(&sent[0].payload).unwrap(), log);
     stage.answers(sent[0].tag, code::PMIX_ERR_NOT_SUPPORTED);
     assert_eq!(stage.at(ProxySide::Client), []);
     let Some(ProxyEvent::Answered {
-        ask: answered,
+        request_id: answered,
         outcome,
     }) = stage.relay.next_event()
     else {
@@ -318,7 +325,7 @@ fn requests_of_handlers_are_answered_to_them_alone() {
     };
     assert_eq!(
         (answered, outcome),
-        (ask, Ok(Reply::Status(code::PMIX_ERR_NOT_SUPPORTED)))
+        (request_id, Ok(Reply::Status(code::PMIX_ERR_NOT_SUPPORTED)))
     );
 }
 
@@ -328,8 +335,8 @@ fn silent_server_is_reported_once_and_may_still_answer() {
     let late = |stage: &mut ProxiedConnection| {
         let happenings = std::iter::from_fn(|| stage.relay.next_event());
         let late = happenings.filter_map(|one| {
-            if let ProxyEvent::Late { ask } = one {
-                Some(ask)
+            if let ProxyEvent::Late { request_id } = one {
+                Some(request_id)
             } else {
                 None
             }
@@ -347,7 +354,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
         data: Vec::new(),
         directives: Vec::new(),
     };
-    let ask = stage.relay.ask(&log).unwrap();
+    let request_id = stage.relay.send_request(&log).unwrap();
     let asked = stage.at(ProxySide::Server);
     assert_eq!(
         stage.relay.tick(MonotonicTime(1050)),
@@ -365,7 +372,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
         None,
         "there is nothing more to wait for"
     );
-    assert_eq!(late(&mut stage), [ask]);
+    assert_eq!(late(&mut stage), [request_id]);
     assert_eq!(stage.relay.tick(MonotonicTime(9000)), None);
     assert_eq!(late(&mut stage), [], "it is told once");
     stage.answers(asked[0].tag, code::PMIX_SUCCESS);
@@ -375,7 +382,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
         "nor is the answer the client's when it comes"
     );
     assert!(
-        matches!(stage.relay.next_event(), Some(ProxyEvent::Answered { ask: answered, .. }) if answered == ask)
+        matches!(stage.relay.next_event(), Some(ProxyEvent::Answered { request_id: answered, .. }) if answered == request_id)
     );
     // Requests of the client itself are not timed.
     stage.asks(&log);
@@ -399,7 +406,7 @@ fn events_of_handlers_reach_the_client_that_asked_for_them() {
 #[test]
 fn unknown_messages_pass() {
     let mut relay = ClientProxy::new(DecodeLimits::default(), PATIENCE);
-    relay.want(&[NEWS]).unwrap();
+    relay.register_codes(&[NEWS]).unwrap();
     let strange = b"GET / HTTP/1.1\r\n\r\n";
     relay.feed(ProxySide::Client, strange);
     relay.feed(ProxySide::Server, strange);
@@ -442,7 +449,9 @@ proptest! {
         let mut stage = ProxiedConnection::new(&[Status::DEFAULT_HANDLER]);
         stage.acknowledge();
         stage.registers(&[]);
-        let (mut up, mut down, mut asks) = (Vec::new(), Vec::new(), 0);
+        let mut up = Vec::new();
+        let mut down = Vec::new();
+        let mut asks = 0;
         let mut rest_up: Vec<u8> = Vec::new();
         let mut rest_down: Vec<u8> = Vec::new();
         for (at, said) in said.iter().enumerate() {
@@ -468,7 +477,7 @@ proptest! {
                     down.push(frame);
                 }
                 Said::Wants => {
-                    stage.relay.ask(&Request::Query { queries: Vec::new() }).unwrap();
+                    stage.relay.send_request(&Request::Query { queries: Vec::new() }).unwrap();
                     asks += 1;
                 }
             }

@@ -23,8 +23,11 @@ pub(crate) fn private_dir(dir: &Path) -> Result<PathBuf, EngineError> {
         .mode(0o700)
         .create(dir)
         .map_err(failed)?;
+    // Only the canonical path is used from here on: a link in the given one could be changed after
+    // the check.
     let dir = dir.canonicalize().map_err(failed)?;
     let found = dir.metadata().map_err(failed)?;
+    // A directory that existed before keeps its owner and mode.
     let (owner, mode) = owner_and_mode(&found);
     if owner != this_user() || mode & ANYTHING_BY_OTHERS != 0 {
         return Err(EngineError::CacheDirShared { dir, owner, mode });
@@ -36,7 +39,7 @@ pub(crate) fn private_dir(dir: &Path) -> Result<PathBuf, EngineError> {
         let trusted = owner == 0 || owner == this_user();
         if !trusted || mode & WRITE_BY_OTHERS != 0 && mode & STICKY == 0 {
             return Err(EngineError::CacheDirExposed {
-                above: above.to_owned(),
+                parent: above.to_owned(),
                 owner,
                 mode,
                 dir,

@@ -132,7 +132,8 @@ impl CallFailure {
         limit: Option<LimitKind>,
         reason: impl Into<String>,
     ) -> CallFailure {
-        let (mut usage, backtrace) = (CallUsage::default(), Vec::new());
+        let mut usage = CallUsage::default();
+        let backtrace = Vec::new();
         limit.into_iter().for_each(|limit| usage.hits.insert(limit));
         CallFailure {
             kind,

@@ -66,7 +66,10 @@ impl CallSubject {
     /// Returns the peer of the connection that a policy decides about.
     pub(crate) fn peer(&self) -> Option<&PeerInfo> {
         match self {
-            CallSubject::Policy(call) => call.request.peer.as_ref(),
+            CallSubject::Policy(call) => match &call.request.subject {
+                PolicySubject::Connection(subject) => Some(&subject.peer),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -94,24 +97,24 @@ impl CallSubject {
     /// Returns the range of the event that a policy decides about.
     pub(crate) fn requested_range(&self) -> Option<Range> {
         match self {
-            CallSubject::Policy(call) => match call.request.matter {
-                PolicySubject::Event { range, .. } => Some(range),
-                _ => None,
-            },
+            CallSubject::Policy(call) => call.request.subject.range(),
             _ => None,
         }
     }
 
     /// Returns true if a log policy is called.
     pub(crate) fn is_log_request(&self) -> bool {
-        matches!(self, CallSubject::Policy(call) if call.request.matter == PolicySubject::Log)
+        matches!(
+            self,
+            CallSubject::Policy(call) if matches!(call.request.subject, PolicySubject::Log(_))
+        )
     }
 
     pub(crate) fn infos(&self) -> &[Info] {
         match self {
             CallSubject::None | CallSubject::Settings(_) => &[],
             CallSubject::Event(call) => &call.event.infos,
-            CallSubject::Policy(call) => &call.request.infos,
+            CallSubject::Policy(call) => call.request.subject.infos(),
             CallSubject::Log(call) => &call.request.data,
         }
     }
@@ -119,7 +122,7 @@ impl CallSubject {
     pub(crate) fn directives(&self) -> &[Info] {
         match self {
             CallSubject::None | CallSubject::Settings(_) | CallSubject::Event(_) => &[],
-            CallSubject::Policy(call) => &call.request.directives,
+            CallSubject::Policy(call) => call.request.subject.directives(),
             CallSubject::Log(call) => &call.request.directives,
         }
     }
@@ -181,6 +184,7 @@ fn value_at<'a>(infos: &'a [Info], path: &[usize]) -> Option<&'a Value> {
     rest.iter()
         .try_fold(&infos.get(*first)?.value, |value, at| match value {
             Value::DataArray(array) => match array.items().get(*at)? {
+                // An info in an array has no step of its own in the path.
                 Value::Info(info) => Some(&info.value),
                 item => Some(item),
             },

@@ -44,6 +44,7 @@ pub enum CompileError {
 /// has it.
 pub fn compile(cache_dir: &Path, target: CodeTarget, component: &[u8]) -> Result<(), CompileError> {
     let cache = open_cache(cache_dir)?;
+    // No pool: nothing is instantiated here, and the key of the cache does not depend on the pool.
     let mut config = base_config(Some(cache.clone()));
     config
         .consume_fuel(target.fuel == FuelCount::Always)

@@ -57,6 +57,7 @@ impl job_control::Host for InstanceState {
         self.host_call(
             || HostCallRequest::Control,
             |host| {
+                // Checked before the values are lifted at the cost of the call.
                 let asked = host.current.output.controls.len();
                 if let Err(status) = host.check_request_count(asked) {
                     return Ok(Err(status.0));
@@ -95,11 +96,10 @@ impl log_request::Host for InstanceState {
                 if data.infos.is_empty() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
+                // The lifter charges the contents only.
                 host.meter.charge(size_of::<DeferredLog>())?;
-                let (data, directives) = (
-                    host.lifter().content(data)?,
-                    host.lifter().content(directives)?,
-                );
+                let data = host.lifter().content(data)?;
+                let directives = host.lifter().content(directives)?;
                 let request = host.next_request()?;
                 host.current.output.reports.push(DeferredLog {
                     request,
@@ -114,11 +114,12 @@ impl log_request::Host for InstanceState {
 
 impl resource_usage::Host for InstanceState {
     fn query(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::FlatInfos> {
+        // Lifted first, because the record of the host call names the procs.
         let procs = self.lift_procs(&procs)?;
-        let ask = || HostCallRequest::Usage {
+        let request = || HostCallRequest::Usage {
             procs: procs.clone(),
         };
-        let used: Result<Vec<Info>, Status> = self.recorded_call(0, ask, |host| {
+        let used: Result<Vec<Info>, Status> = self.recorded_call(0, request, |host| {
             Ok(match host.services.usage.as_deref() {
                 _ if procs.len() > MAX_PROCS => Err(code::PMIX_ERR_BAD_PARAM),
                 Some(usage) => usage.of(&procs),
@@ -138,11 +139,14 @@ impl InstanceState {
         match &self.current.subject {
             CallSubject::Event(_) if asked < MAX_REQUESTS => Ok(()),
             CallSubject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
+            // Results of policies and channels carry no requests.
             _ => Err(code::PMIX_ERR_NOT_AVAILABLE),
         }
     }
 
     fn lift_procs(&mut self, procs: &[types::Proc]) -> Result<Vec<Proc>, CallAbort> {
+        // The guest chooses the length. A list over the bound is refused later, after it was
+        // charged.
         let mut raised = Vec::with_capacity(procs.len().min(MAX_PROCS));
         for proc in procs {
             self.meter.charge(size_of::<Proc>() + proc.nspace.len())?;
@@ -172,6 +176,7 @@ impl InstanceState {
 
     /// Returns the number of a new request.
     pub(crate) fn next_request(&mut self) -> Result<u64, CallAbort> {
+        // The counter is the process's own, so a replay has to return the recorded number.
         self.recorded_answer(|| HostCallRequest::Number, |host| Ok(host.count_request()))
     }
 }

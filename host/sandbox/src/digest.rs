@@ -47,6 +47,7 @@ impl FromStr for Digest {
             .chunks_exact(2)
             .filter_map(|pair| Some(pair.first()? << 4 | pair.get(1)?))
             .collect();
+        // `chunks_exact` leaves out an odd digit, so 65 digits would give 32 bytes, too.
         let fits = digits.len() == 64;
         bytes
             .try_into()

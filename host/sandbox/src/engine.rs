@@ -93,13 +93,13 @@ pub enum EngineError {
     #[error(
         "cache directory {}: {} above it has owner {owner} and mode {mode:o}; it must belong to root or this user and be \
          writable by its owner alone, or sticky",
-        dir.display(), above.display()
+        dir.display(), parent.display()
     )]
     CacheDirExposed {
         /// The cache directory.
         dir: PathBuf,
         /// The parent directory that other users can change.
-        above: PathBuf,
+        parent: PathBuf,
         /// Owner of the parent.
         owner: u32,
         /// Its mode.
@@ -162,8 +162,11 @@ impl Engine {
     /// absent, and a warning is logged.
     pub fn new(settings: &EngineSettings) -> Result<Engine, EngineError> {
         let cache = settings.cache_dir.as_deref().map(open_cache).transpose()?;
+        // A tick of zero would make the ticker spin.
         let tick = settings.tick.max(MIN_TICK);
         let usual = Runtime::new(settings.max_instances, settings.fuel, cache.clone(), tick)?;
+        // A smaller pool leaves fewer places. An exhausted pool would fail without naming a limit,
+        // and idle instances are evicted only for a failure that names one.
         let most = if usual.pooled > 0 {
             usual.pooled
         } else {
@@ -191,6 +194,7 @@ impl Engine {
     /// export `lifecycle`.
     pub(crate) fn retire(&self, instances: impl Iterator<Item = Box<Instance>>) {
         instances
+            // The others are dropped here: dropping a store runs no guest code.
             .filter(|instance| instance.wants_to_stop())
             .for_each(|instance| self.retirement.retire(instance));
     }
@@ -215,6 +219,9 @@ impl Engine {
         places: usize,
         is_of_tenant: bool,
     ) -> Result<Vec<InstanceSlot>, BudgetExceeded> {
+        // Ask the tenants' budget first, so that the failure of a tenant names the limit that
+        // tenants share. If the second budget refuses, dropping the first slot gives its places
+        // back.
         let tenants = is_of_tenant.then_some(&self.tenants_places);
         tenants
             .into_iter()
@@ -228,6 +235,8 @@ impl Engine {
         if limits.fuel.is_none() || self.usual.counts_fuel() {
             return Ok(self.usual.clone());
         }
+        // Hold the lock until the runtime exists: a second one would reserve the address space of a
+        // whole pool again.
         let mut counting = self.counting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &*counting {
             return Ok(runtime.clone());
@@ -273,6 +282,7 @@ impl Engine {
     /// Returns the number of a new instance, from 1.
     pub(crate) fn number_instance(&self) -> u64 {
         self.started
+            // A number only has to be unique, so no other memory is ordered by it.
             .fetch_add(1, Ordering::Relaxed)
             .saturating_add(1)
     }
@@ -323,6 +333,7 @@ impl Runtime {
         // own, but delay no other.
         let component = Arc::new(Component::from_binary(&self.inner, bytes)?);
         let mut components = components();
+        // Replaced versions of a component are never looked up again and would stay in the map.
         components.retain(|_, component| component.strong_count() > 0);
         components.insert(digest, Arc::downgrade(&component));
         Ok(component)
@@ -364,6 +375,8 @@ fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineEr
                 return Ok((engine, size));
             }
             Err(error) if size / 2 < SMALLEST_POOL => break error,
+            // The pool reserves all of its address space at once, so a smaller one may fit. An
+            // error with another cause appears again below, where no pool is made.
             Err(_) => size /= 2,
         }
     };
@@ -381,6 +394,8 @@ pub(crate) fn frugal(config: &mut Config) {
     config
         .memory_reservation(0)
         .memory_reservation_for_growth(FRUGAL_RESERVE)
+        // Without guard pages the compiled code checks the bounds of each access, so frugal
+        // memories are slower and need code of their own.
         .memory_guard_size(0);
 }
 
@@ -402,6 +417,8 @@ pub(crate) fn base_config(cache: Option<Cache>) -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
+        // Guests are called synchronously. The structures for concurrent calls would be made for
+        // each store.
         .concurrency_support(false)
         .wasm_backtrace_max_frames(NonZeroUsize::new(MAX_FRAMES))
         .cranelift_nan_canonicalization(true)
@@ -455,8 +472,11 @@ fn pooling(max_instances: u32) -> PoolingAllocationConfig {
         .max_memories_per_module(4)
         .max_tables_per_module(8)
         .table_elements(50_000)
+        // Below these sizes wasmtime clears a slot by writing zeros. Returning the pages to the
+        // kernel would cost page faults when the slot is used again.
         .linear_memory_keep_resident(256 * 1024)
         .table_keep_resident(64 * 1024)
+        // Used from Linux 6.7 on, where the kernel tells which pages were written.
         .pagemap_scan(Enabled::Auto);
     pool
 }
@@ -475,6 +495,7 @@ fn start_ticker(engine: EngineWeak, tick: Duration) -> io::Result<()> {
     let ticking = move || {
         loop {
             thread::sleep(tick);
+            // The thread must not keep the engine alive.
             match engine.upgrade() {
                 Some(engine) => engine.increment_epoch(),
                 None => return,

@@ -32,6 +32,7 @@ pub(crate) struct ExceptionReport {
 impl ExceptionReport {
     /// Adds bytes that the guest wrote to its standard error.
     pub(crate) fn print(&mut self, bytes: &[u8]) {
+        // Languages print the exception last, so the end is kept.
         self.printed.extend_from_slice(bytes);
         self.printed
             .drain(..self.printed.len().saturating_sub(MAX_TEXT));
@@ -40,6 +41,7 @@ impl ExceptionReport {
     /// Returns the exception that the guest described or printed, if any.
     pub(crate) fn exception(self) -> Option<Exception> {
         let printed = || plain(String::from_utf8_lossy(&self.printed).trim_end(), MAX_TEXT);
+        // A description by the guest is more precise than what it printed.
         let exception = self.described.unwrap_or_else(|| Exception {
             text: printed(),
             places: Vec::new(),
@@ -53,6 +55,7 @@ impl exception::Host for InstanceState {
         self.host_call(
             || HostCallRequest::Exception,
             |host| {
+                // The guest chooses the texts, so their number and lengths are bounded.
                 let places = places
                     .iter()
                     .take(MAX_PLACES)

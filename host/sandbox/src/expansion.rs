@@ -112,6 +112,9 @@ impl Expansion {
                     } = instance?
                     {
                         let inner = self.component(0, component_index);
+                        // A component that is instantiated twice brings all of its inner instances
+                        // twice. Nested components multiply in this way, so the sum of the inner
+                        // one is added each time.
                         self.add_instantiation(InstantiationCost {
                             instances: inner.instances.saturating_add(1),
                             ..inner
@@ -141,6 +144,7 @@ impl Expansion {
             Payload::ComponentExportSection(exports) => {
                 for export in exports.clone() {
                     let export = export?;
+                    // An export takes an index of its own.
                     match export.kind {
                         ComponentExternalKind::Component => {
                             self.add_component(self.component(0, export.index))
@@ -242,6 +246,7 @@ impl Expansion {
                 inner.core_instances,
                 MAX_CORE_INSTANCES,
             )?;
+            // A saturated sum is over the limit, too.
             made.bookkeeping = made.bookkeeping.saturating_add(inner.bookkeeping);
             if made.bookkeeping > MAX_BOOKKEEPING {
                 return Err(FormatError::Bookkeeping {
@@ -299,6 +304,8 @@ fn bookkeeping(section: &Payload<'_>) -> Result<u64, FormatError> {
                     ElementItems::Functions(functions) => functions.count(),
                     ElementItems::Expressions(_, expressions) => expressions.count(),
                 };
+                // wasmtime keeps the elements of a passive segment on its heap for each instance,
+                // because the guest may copy them into a table later.
                 let kept = if matches!(kind, ElementKind::Passive) {
                     SMALL
                 } else {

@@ -90,14 +90,13 @@ fn explain_end(
     refused: Option<BudgetExceeded>,
     limits: &ModuleLimits,
 ) -> CallFailure {
-    let (who, cause) = (
-        phase.name(),
-        plain(&error.root_cause().to_string(), MAX_TEXT),
-    );
+    let who = phase.name();
+    let cause = plain(&error.root_cause().to_string(), MAX_TEXT);
     let hit = |kind, limit: LimitKind, what: String| {
         CallFailure::new(kind, Some(limit), format!("{who} {what} ({limit})"))
     };
     match (error.downcast_ref::<CallAbort>(), trap_of(error), refused) {
+        // The host ended the call itself and knows why, whatever happened before.
         (Some(stop), ..) => {
             let what = plain(&stop.to_string(), MAX_TEXT);
             match limit_of(stop) {
@@ -105,6 +104,8 @@ fn explain_end(
                 None => CallFailure::new(kind_of(stop), None, format!("{who} {what}")),
             }
         }
+        // These traps come before a refused growth: a guest that goes on after the refusal fails
+        // for another reason.
         (None, Some(Trap::Interrupt), _) => hit(
             FailureKind::Timeout,
             LimitKind::CallTime,
@@ -127,13 +128,13 @@ fn explain_end(
             _,
             Some(BudgetExceeded {
                 limit,
-                wanted,
+                requested,
                 most,
             }),
         ) => hit(
             FailureKind::Memory,
             limit,
-            format!("requested memory up to {wanted} bytes; the limit is {most}: {cause}"),
+            format!("requested memory up to {requested} bytes; the limit is {most}: {cause}"),
         ),
         (None, None, None) if cause.contains(COPIED_TOO_MUCH) => {
             let most = limits.copied_per_host_call();
@@ -143,6 +144,7 @@ fn explain_end(
                 format!("passed more than {most} bytes in one host call"),
             )
         }
+        // Without a trap the engine could not make the instance, and the guest is not at fault.
         (None, None, None) if phase == Phase::Start => CallFailure::unavailable(cause),
         (None, ..) => CallFailure::new(
             FailureKind::Trapped,
@@ -160,7 +162,7 @@ fn trap_text(cause: &str) -> &str {
 pub(crate) fn no_room(refused: BudgetExceeded) -> CallFailure {
     let BudgetExceeded {
         limit,
-        wanted,
+        requested,
         most,
     } = refused;
     let of = match limit {
@@ -169,14 +171,15 @@ pub(crate) fn no_room(refused: BudgetExceeded) -> CallFailure {
         _ => "all modules",
     };
     let reason =
-        format!("instances of {of} would count as {wanted}; the limit is {most} ({limit})");
+        format!("instances of {of} would count as {requested}; the limit is {most} ({limit})");
+    // Others hold the instances, so the module is not at fault.
     CallFailure::new(FailureKind::Unavailable, Some(limit), reason)
 }
 
 fn kind_of(stop: &CallAbort) -> FailureKind {
     match stop {
         CallAbort::HostCalls(_) => FailureKind::HostCalls,
-        CallAbort::HostTime(_) => FailureKind::Timeout,
+        CallAbort::HostCallTime(_) => FailureKind::Timeout,
         CallAbort::Output(_) | CallAbort::Depth(_) => FailureKind::Output,
         _ => FailureKind::Trapped,
     }
@@ -185,7 +188,7 @@ fn kind_of(stop: &CallAbort) -> FailureKind {
 fn limit_of(stop: &CallAbort) -> Option<LimitKind> {
     match stop {
         CallAbort::HostCalls(_) => Some(LimitKind::HostCalls),
-        CallAbort::HostTime(_) => Some(LimitKind::HostTime),
+        CallAbort::HostCallTime(_) => Some(LimitKind::HostCallTime),
         CallAbort::Output(_) => Some(LimitKind::Output),
         _ => None,
     }

@@ -75,6 +75,7 @@ impl Directories {
     fn used(&self, dir: &Dir) -> io::Result<Arc<Used>> {
         let metadata = dir.dir_metadata()?;
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Directories that no module has open any more are forgotten.
         known.retain(|_, used| used.strong_count() > 0);
         let known = known.entry((metadata.dev(), metadata.ino())).or_default();
         Ok(known.upgrade().unwrap_or_else(|| {
@@ -103,6 +104,8 @@ impl GrantedDirectory {
     fn read(&self, path: &str) -> Result<Vec<u8>, Status> {
         let file = self.open_file(path, OpenOptions::new().read(true))?;
         let mut bytes = Vec::new();
+        // The length of the file can change while it is read. One byte more than allowed shows that
+        // it is too long.
         file.take(MAX_FILE + 1)
             .read_to_end(&mut bytes)
             .map_err(status)?;
@@ -118,6 +121,8 @@ impl GrantedDirectory {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         };
         let mut used = locked(&self.used);
+        // Neither create nor truncate yet: a write that is refused below must leave no empty file
+        // and keep the old content.
         let there = match self.open_file(path, OpenOptions::new().write(true)) {
             Ok(file) => Some((file.metadata().map_err(status)?.len(), file)),
             Err(code::PMIX_ERR_NOT_FOUND) => None,
@@ -156,9 +161,12 @@ impl GrantedDirectory {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         }
         let path = checked(path)?;
+        // Locked before the file is looked at, so that no write changes its size in between.
         let mut used = locked(&self.used);
+        // Of a link itself, since that is what is removed.
         let found = self.dir.symlink_metadata(path).map_err(status)?;
         self.dir.remove_file(path).map_err(status)?;
+        // Only files were counted (`size_of_files`).
         *used = used.saturating_sub(if found.is_file() {
             cost(found.len())
         } else {
@@ -173,6 +181,7 @@ impl GrantedDirectory {
             if names.len() >= MAX_ENTRIES {
                 return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
             }
+            // A name that is not UTF-8 has no form in the contract and is left out.
             names.extend(entry.map_err(status)?.file_name().into_string());
         }
         names.sort_unstable();
@@ -186,6 +195,7 @@ impl GrantedDirectory {
             .dir
             .open_with(checked(path)?, options.custom_flags(flags))
             .map_err(status)?;
+        // Ask the open file: the path may lead to another one by now.
         let is_file = file.metadata().map_err(status)?.is_file();
         if is_file {
             Ok(file)
@@ -208,6 +218,7 @@ fn size_of_files(dir: &Dir, depth: usize) -> io::Result<u64> {
     let mut sum: u64 = 0;
     for entry in dir.entries()? {
         let entry = entry?;
+        // Links are neither followed nor counted.
         let kind = entry.file_type()?;
         if kind.is_file() {
             sum = sum.saturating_add(cost(entry.metadata()?.len()));
@@ -254,49 +265,49 @@ impl files::Host for InstanceState {
     }
 
     fn read(&mut self, directory: String, path: String) -> CapabilityResult<Vec<u8>> {
-        let ask = || HostCallRequest::ReadFile {
+        let request = || HostCallRequest::ReadFile {
             directory: directory.clone(),
             path: path.clone(),
         };
-        self.in_directory(&directory, 0, ask, |dir| dir.read(&path))
+        self.in_directory(&directory, 0, request, |dir| dir.read(&path))
     }
 
     fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> CapabilityResult<()> {
-        let ask = || HostCallRequest::WriteFile {
+        let request = || HostCallRequest::WriteFile {
             directory: directory.clone(),
             path: path.clone(),
             bytes: bytes.as_slice().into(),
         };
-        self.in_directory(&directory, bytes.len(), ask, |dir| {
+        self.in_directory(&directory, bytes.len(), request, |dir| {
             dir.write(&path, &bytes, WritePosition::Replace)
         })
     }
 
     fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> CapabilityResult<()> {
-        let ask = || HostCallRequest::AppendFile {
+        let request = || HostCallRequest::AppendFile {
             directory: directory.clone(),
             path: path.clone(),
             bytes: bytes.as_slice().into(),
         };
-        self.in_directory(&directory, bytes.len(), ask, |dir| {
+        self.in_directory(&directory, bytes.len(), request, |dir| {
             dir.write(&path, &bytes, WritePosition::Append)
         })
     }
 
     fn remove(&mut self, directory: String, path: String) -> CapabilityResult<()> {
-        let ask = || HostCallRequest::RemoveFile {
+        let request = || HostCallRequest::RemoveFile {
             directory: directory.clone(),
             path: path.clone(),
         };
-        self.in_directory(&directory, 0, ask, |dir| dir.remove(&path))
+        self.in_directory(&directory, 0, request, |dir| dir.remove(&path))
     }
 
     fn list(&mut self, directory: String, path: String) -> CapabilityResult<Vec<String>> {
-        let ask = || HostCallRequest::Entries {
+        let request = || HostCallRequest::Entries {
             directory: directory.clone(),
             path: path.clone(),
         };
-        self.in_directory(&directory, 0, ask, |dir| dir.entries(&path))
+        self.in_directory(&directory, 0, request, |dir| dir.entries(&path))
     }
 }
 
@@ -306,10 +317,10 @@ impl InstanceState {
         &mut self,
         directory: &str,
         output: usize,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&GrantedDirectory) -> Result<R, Status>,
     ) -> CapabilityResult<R> {
-        let answer: Result<R, Status> = self.recorded_call(output, ask, |host| {
+        let answer: Result<R, Status> = self.recorded_call(output, request, |host| {
             let found = host.services.files.get(directory);
             Ok(found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| work(directory)))
         })?;
@@ -425,7 +436,8 @@ mod tests {
     fn a_link_that_is_swapped_meanwhile_leads_out_neither() {
         let (temporary, dir) = writing(1_000_000);
         let inside = temporary.path().join("open");
-        let (real, outside) = (inside.join("turn"), temporary.path().join("outside"));
+        let real = inside.join("turn");
+        let outside = temporary.path().join("outside");
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("note"), "outside").unwrap();
         std::thread::scope(|scope| {
@@ -500,12 +512,10 @@ mod tests {
     #[test]
     fn directory_opened_twice_is_counted_once() {
         let temporary = tempfile::tempdir().unwrap();
-        let (directories, access) = (
-            Directories::default(),
-            FileAccess::ReadWrite {
-                quota: 3 * LEAST_FILE,
-            },
-        );
+        let directories = Directories::default();
+        let access = FileAccess::ReadWrite {
+            quota: 3 * LEAST_FILE,
+        };
         let open = || directories.open(temporary.path(), access).unwrap();
         let one = open();
         one.write("a", b"1", WritePosition::Replace).unwrap();

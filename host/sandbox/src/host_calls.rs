@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HostCall {
     /// Function and arguments.
-    pub ask: HostCallRequest,
+    pub request: HostCallRequest,
     /// The answer, unless it follows from the subject of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<HostCallAnswer>,
 }
 
-macro_rules! asks {
+macro_rules! host_call_requests {
     ($($(#[$doc:meta])+ $Request:ident $({ $($field:ident: $ty:ty),+ })? = $name:literal;)+) => {
         /// Function and arguments of a host call. Arguments that are missing here are in the call's
         /// [`crate::CallOutput`].
@@ -35,7 +35,7 @@ macro_rules! asks {
     };
 }
 
-asks! {
+host_call_requests! {
     /// Reads the source.
     Source = "call.source";
     /// Reads user and group of the source.
@@ -236,22 +236,27 @@ impl HostCallLog {
     }
 
     /// Records a host call whose answer follows from the subject.
-    pub(crate) fn record_request(&mut self, ask: impl FnOnce() -> HostCallRequest) {
+    pub(crate) fn record_request(&mut self, request: impl FnOnce() -> HostCallRequest) {
         if let Some(calls) = &mut self.calls {
-            let ask = ask();
+            let request = request();
             if let Some(script) = &mut self.script {
-                script.find(&ask);
+                // Move past this host call, so that an equal request later in the call gets its own
+                // answer.
+                script.find(&request);
             }
-            calls.push(HostCall { ask, answer: None });
+            calls.push(HostCall {
+                request,
+                answer: None,
+            });
         }
     }
 
     /// Returns the recorded answer to the same host call, if there is one.
     pub(crate) fn replayed_answer<R: RecordedResult>(
         &mut self,
-        ask: &HostCallRequest,
+        request: &HostCallRequest,
     ) -> Option<R> {
-        R::of(self.script.as_mut()?.find(ask)?.answer.as_ref()?)
+        R::of(self.script.as_mut()?.find(request)?.answer.as_ref()?)
     }
 
     /// Returns true if host calls are recorded.
@@ -260,10 +265,14 @@ impl HostCallLog {
     }
 
     /// Records a host call with its answer.
-    pub(crate) fn record_answer<R: RecordedResult>(&mut self, ask: HostCallRequest, answer: &R) {
+    pub(crate) fn record_answer<R: RecordedResult>(
+        &mut self,
+        request: HostCallRequest,
+        answer: &R,
+    ) {
         if let Some(calls) = &mut self.calls {
             calls.push(HostCall {
-                ask,
+                request,
                 answer: Some(answer.answer()),
             });
         }
@@ -271,10 +280,10 @@ impl HostCallLog {
 }
 
 impl Script {
-    /// Returns the next recorded host call that equals `ask`. Those between were not made again.
-    fn find(&mut self, ask: &HostCallRequest) -> Option<&HostCall> {
+    /// Returns the next recorded host call that equals `request`. Those between were not made again.
+    fn find(&mut self, request: &HostCallRequest) -> Option<&HostCall> {
         let rest = self.calls.get(self.at..)?;
-        let found = self.at + rest.iter().position(|call| call.ask == *ask)?;
+        let found = self.at + rest.iter().position(|call| call.request == *request)?;
         self.at = found + 1;
         self.calls.get(found)
     }

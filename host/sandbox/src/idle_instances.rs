@@ -30,6 +30,7 @@ pub(crate) struct ModuleRetired;
 impl IdleInstances {
     /// Makes an empty set of at most `most` instances.
     pub(crate) fn new(most: usize, isolation: Isolation) -> IdleInstances {
+        // No instance is used twice, so none is kept.
         let most = if isolation == Isolation::Call {
             0
         } else {
@@ -61,6 +62,8 @@ impl IdleInstances {
                 idle.iter()
                     .rposition(|instance| instance.tenancy == tenancy)
             };
+            // An instance of another tenancy may hold data of that namespace: only an unused one
+            // can stand in.
             let at = of(tenancy.clone()).or_else(|| of(Tenancy::Unused))?;
             Some(idle.remove(at))
         };
@@ -84,6 +87,7 @@ impl IdleInstances {
             }
             Some(_) | None => Some(instance),
         });
+        // Outside of the lock: `lifecycle.stop` runs guest code.
         refused.into_iter().for_each(|instance| instance.stop());
     }
 

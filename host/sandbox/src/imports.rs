@@ -70,6 +70,8 @@ impl Imports {
             }
             Payload::ComponentAliasSection(aliases) => {
                 for alias in aliases.clone() {
+                    // Everything that defines a type takes an index. A missed one would show the
+                    // functions of another interface.
                     match alias? {
                         ComponentAlias::InstanceExport {
                             kind: ComponentExternalKind::Type,
@@ -114,6 +116,7 @@ impl Imports {
             ComponentTypeRef::Instance(index) => {
                 check_count("imported interfaces", self.found.len(), MAX_INTERFACES)?;
                 let functions = self.interface(index);
+                // WASI is a capability as well, and has a kind of its own.
                 let (kind, capability) = match interface::import(name) {
                     _ if interface::wasi_interface(name).is_some() => {
                         (ImportKind::Wasi, Some(crate::Capability::Wasi))
@@ -145,6 +148,8 @@ impl Imports {
             } => Some(plain(name.name, MAX_NAME)),
             _ => None,
         };
+        // Functions are only shown, so those beyond the limit are left out. Too many interfaces are
+        // an error.
         let room = MAX_FUNCTIONS.saturating_sub(self.functions);
         let functions: Vec<String> = declarations
             .iter()
@@ -164,6 +169,7 @@ impl Imports {
     fn define_again(&mut self, index: u32) -> Result<(), FormatError> {
         let room = MAX_FUNCTIONS.saturating_sub(self.functions);
         let mut functions = self.interface(index);
+        // An alias of a few bytes repeats a whole interface, so its functions count again.
         functions.truncate(room);
         self.functions += functions.len();
         self.define(functions)

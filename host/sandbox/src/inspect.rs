@@ -161,9 +161,11 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
         producers: Producers::default(),
         core_instances: 0,
     };
-    let (mut expansion, mut imported) = (Expansion::new(), Imports::default());
+    let mut expansion = Expansion::new();
+    let mut imported = Imports::default();
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload?;
+        // Ask before `add`, which opens a nested block for the payload that begins it.
         let is_outermost = expansion.is_outermost();
         expansion.add(&payload)?;
         if is_outermost {
@@ -238,6 +240,7 @@ impl Producers {
     }
 
     fn add_fields(&mut self, fields: ProducersSectionReader<'_>) {
+        // Malformed fields are left out: producers are only shown.
         for field in fields.into_iter().flatten() {
             let tools = match field.name {
                 "language" => &mut self.language,

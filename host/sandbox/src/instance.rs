@@ -21,7 +21,7 @@ use crate::text::{MAX_QUOTED, plain};
 use crate::{CallUsage, ChannelCall, EventCall, LimitKind, PolicyCall, Role};
 use peal_model::{
     ConnectionKind, GroupOperationKind, Info, ModuleRegistration, PolicyOutcome, PolicySubject,
-    Provision, Status,
+    Status,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -105,6 +105,7 @@ impl Instance {
             .map(|tenant| InstanceSlot::of(&tenant.instances, 1))
             .transpose()
             .map_err(no_room)?;
+        // If the start fails, dropping these gives the places back.
         let rooms = (
             own,
             engine
@@ -115,12 +116,10 @@ impl Instance {
             .map(|tenant| Arc::clone(&tenant.memory))
             .into_iter()
             .chain([Arc::clone(memory)]);
-        let tally = MemoryLimiter::new(limits.memory, shared.collect());
-        let (lines, lent, requests) = (
-            Arc::clone(&blueprint.trace_limiter),
-            Arc::clone(services),
-            engine.requests(),
-        );
+        let tally = MemoryLimiter::new(limits.memory_bytes, shared.collect());
+        let lines = Arc::clone(&blueprint.trace_limiter);
+        let lent = Arc::clone(services);
+        let requests = engine.requests();
         let number = engine.number_instance();
         let host = InstanceState::new(
             lines,
@@ -132,11 +131,14 @@ impl Instance {
         );
         let mut store = Store::new(blueprint.runtime.inner(), host);
         store.limiter(|host| &mut host.memory_limiter);
+        // Bounds what wasmtime copies before the host can charge it.
         store.set_hostcall_fuel(limits.copied_per_host_call());
         let tick = engine.tick();
         store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
+        // Without a limit fuel may still be counted, for the record.
         let fuel_per_call = limits.fuel.unwrap_or(u64::MAX);
         let mut fuel = blueprint.runtime.counts_fuel().then_some(fuel_per_call);
+        // The current tick has begun already, so it does not count.
         let ticks = ticks(limits.call_time, tick).saturating_add(1);
         if let Some(recorded) = recorded {
             fuel = fuel.map(|_| fuel_of(recorded, fuel_per_call));
@@ -150,6 +152,7 @@ impl Instance {
             Err(error) => Err(failed(&error, Phase::Start, fuel, &mut store)),
         };
         let (_, output) = store.data_mut().end();
+        // A failed start is recorded, too.
         let ended = exports
             .as_ref()
             .map(|(_, usage)| (Returned::Nothing, output, *usage));
@@ -206,15 +209,15 @@ impl Instance {
     ) -> Result<CompletedCall<WitOutcome>, CallFailure> {
         let subject = CallSubject::Policy(call.clone());
         let request = &call.request;
-        let (targets, infos, previous) = (
-            count(request.targets.len()),
-            count(request.infos.len()),
-            count(call.steps.len()),
-        );
-        match request.matter {
-            PolicySubject::Connection(kind) => {
+        // Only counts and scalars are passed. The guest reads the rest by host calls.
+        let targets = count(request.targets.len());
+        let infos = count(request.subject.infos().len());
+        let directives = count(request.subject.directives().len());
+        let previous = count(call.steps.len());
+        match &request.subject {
+            PolicySubject::Connection(connection) => {
                 let policy = role_exports(&self.exports.connection_policy, Role::ConnectionPolicy)?;
-                let kind = match kind {
+                let kind = match connection.kind {
                     ConnectionKind::Client => connection_policy::ConnectionKind::Client,
                     ConnectionKind::Tool => connection_policy::ConnectionKind::Tool,
                 };
@@ -228,12 +231,11 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Event { code, range } => {
+            PolicySubject::Event(event) => {
                 let policy = role_exports(&self.exports.event_policy, Role::EventPolicy)?;
-                let (code, range) = (code.0, range.into());
                 let head = event_policy::RequestHead {
-                    code,
-                    range,
+                    code: event.code.0,
+                    range: event.range.into(),
                     targets,
                     infos,
                     previous,
@@ -242,22 +244,20 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Registration => {
+            PolicySubject::Registration(registration) => {
                 let policy = role_exports(&self.exports.event_policy, Role::EventPolicy)?;
-                let codes = request.codes.iter().map(|code| code.0).collect();
                 let head = event_policy::RegistrationHead {
-                    codes,
-                    directives: count(request.directives.len()),
+                    codes: registration.codes.iter().map(|code| code.0).collect(),
+                    directives,
                     previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide_registration(store, &head)
                 })
             }
-            PolicySubject::JobControl => {
+            PolicySubject::JobControl(_) => {
                 let policy =
                     role_exports(&self.exports.job_control_policy, Role::JobControlPolicy)?;
-                let directives = count(request.directives.len());
                 let head = job_control_policy::RequestHead {
                     targets,
                     directives,
@@ -267,9 +267,8 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Monitor => {
+            PolicySubject::Monitor(_) => {
                 let policy = role_exports(&self.exports.monitor_policy, Role::MonitorPolicy)?;
-                let directives = count(request.directives.len());
                 let head = monitor_policy::RequestHead {
                     targets,
                     infos,
@@ -280,13 +279,11 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Provision => {
+            PolicySubject::Provision(provision) => {
                 let policy = role_exports(&self.exports.provision_policy, Role::ProvisionPolicy)?;
-                let Provision { nodes, image } = request.provision.clone().unwrap_or_default();
-                let directives = count(request.directives.len());
                 let head = provision_policy::RequestHead {
-                    nodes,
-                    image,
+                    nodes: provision.nodes.clone(),
+                    image: provision.image.clone(),
                     directives,
                     previous,
                 };
@@ -294,9 +291,8 @@ impl Instance {
                     policy.call_decide(store, &head)
                 })
             }
-            PolicySubject::Log => {
+            PolicySubject::Log(_) => {
                 let policy = role_exports(&self.exports.log_policy, Role::LogPolicy)?;
-                let directives = count(request.directives.len());
                 let head = log_policy::RequestHead {
                     infos,
                     directives,
@@ -306,19 +302,17 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            PolicySubject::Group(kind) => {
+            PolicySubject::Group(group) => {
                 let policy = role_exports(&self.exports.group_policy, Role::GroupPolicy)?;
-                let kind = match kind {
+                let kind = match group.kind {
                     GroupOperationKind::Construct => group_policy::GroupOperationKind::Construct,
                     GroupOperationKind::Destruct => group_policy::GroupOperationKind::Destruct,
                     GroupOperationKind::Invite => group_policy::GroupOperationKind::Invite,
                     GroupOperationKind::Join => group_policy::GroupOperationKind::Join,
                 };
-                let (name, directives) =
-                    (request.group_name.clone(), count(request.directives.len()));
                 let head = group_policy::RequestHead {
                     kind,
-                    name,
+                    name: group.name.clone(),
                     targets,
                     directives,
                     previous,
@@ -327,16 +321,11 @@ impl Instance {
                     policy.call_decide(store, &head)
                 })
             }
-            PolicySubject::Spawn => {
+            PolicySubject::Spawn(spawn) => {
                 let policy = role_exports(&self.exports.spawn_policy, Role::SpawnPolicy)?;
-                let directives = count(request.directives.len());
-                let applications = request
-                    .applications
-                    .iter()
-                    .map(spawn_policy::Application::from)
-                    .collect();
+                let applications = spawn.applications.iter();
                 let head = spawn_policy::RequestHead {
-                    applications,
+                    applications: applications.map(spawn_policy::Application::from).collect(),
                     targets,
                     directives,
                     previous,
@@ -369,6 +358,7 @@ impl Instance {
         &mut self,
         settings: &Arc<Vec<Info>>,
     ) -> Result<Result<Vec<ModuleRegistration>, StartFailure>, CallFailure> {
+        // Cloned, because `run` borrows the whole instance.
         let Some(lifecycle) = self.exports.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
@@ -378,6 +368,8 @@ impl Instance {
             |store| {
                 let config = store.data_mut().lower_settings(settings);
                 match lifecycle.call_init(&mut *store, &config)? {
+                    // The bounds are checked before the registrations are lifted at the cost of the
+                    // call.
                     Ok(wishes) => match check_registrations(&wishes) {
                         Ok(()) => Ok(Ok(lift_registrations(store.data_mut(), wishes)?)),
                         Err(error) => Ok(Err(StartFailure::RegistrationLimit(error))),
@@ -411,6 +403,7 @@ impl Instance {
             let stopped = self.run(Phase::Stop, CallSubject::None, |store| {
                 lifecycle.call_stop(store)
             });
+            // Failing stops must not flood the trace.
             let lines = &self.store.data().trace_limiter;
             if let Err(failure) = stopped
                 && lines.allow()
@@ -430,6 +423,7 @@ impl Instance {
     where
         for<'a> &'a R: Into<Returned>,
     {
+        // The start is call 0, so the first call is 1.
         self.calls += 1;
         let started = Instant::now();
         self.store.data_mut().begin(started, subject);
@@ -455,6 +449,7 @@ impl Instance {
                 .map_or_else(|failure| &failure.usage, |called| &called.usage);
             stage.used(usage, tally.used());
         }
+        // The output is copied for a record only.
         if self.store.data().host_call_log.is_recorded() {
             let ended = answer
                 .as_ref()
@@ -503,7 +498,7 @@ fn follow(store: &mut Store<InstanceState>, recorded: &CallRecord) {
     let host = store.data_mut();
     host.host_call_log.follow(&recorded.host_calls);
     host.memory_limiter.follow(&recorded.refused_growths);
-    let is_host_time = matches!(&recorded.end, CallEnd::Failed(failure) if failure.limit == Some(LimitKind::HostTime));
+    let is_host_time = matches!(&recorded.end, CallEnd::Failed(failure) if failure.limit == Some(LimitKind::HostCallTime));
     host.meter
         .expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
 }
@@ -524,11 +519,10 @@ fn record_call(
         Ok((answer, output, usage)) => (CallEnd::Returned { answer, output }, usage),
         Err(failure) => (CallEnd::Failed(failure.clone()), failure.usage),
     };
-    let (host_calls, refused_growths) = (
-        host.host_call_log.take(),
-        host.memory_limiter.take_growths(),
-    );
-    let (time, memory) = (started.elapsed(), host.memory_limiter.used() as u64);
+    let host_calls = host.host_call_log.take();
+    let refused_growths = host.memory_limiter.take_growths();
+    let time = started.elapsed();
+    let memory = host.memory_limiter.used() as u64;
     recorder.record(CallRecord {
         instance,
         number,
@@ -559,12 +553,11 @@ fn failed(
     store: &mut Store<InstanceState>,
 ) -> CallFailure {
     let host = store.data_mut();
-    let (refused, exception) = (
-        host.memory_limiter.take_refused(),
-        std::mem::take(&mut host.exception_report).exception(),
-    );
+    let refused = host.memory_limiter.take_refused();
+    let exception = std::mem::take(&mut host.exception_report).exception();
     let mut failure = explain(error, phase, refused, exception, host.meter.limits());
     failure.usage = used(store, fuel);
+    // The usage was read anew, so the limit of the failure is added again.
     failure
         .limit
         .into_iter()

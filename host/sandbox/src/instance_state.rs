@@ -93,11 +93,9 @@ impl InstanceState {
             Some(_) => CallClock::Processor,
             None => CallClock::Wall(Instant::now()),
         };
-        let (meter, current, exception_report) = (
-            CallMeter::new(limits, clock),
-            Current::default(),
-            ExceptionReport::default(),
-        );
+        let meter = CallMeter::new(limits, clock);
+        let current = Current::default();
+        let exception_report = ExceptionReport::default();
         let host_call_log = HostCallLog::new(recorder.is_some());
         InstanceState {
             trace_limiter,
@@ -117,6 +115,7 @@ impl InstanceState {
     /// Begins a call. The previous one must have ended.
     pub(crate) fn begin(&mut self, now: Instant, subject: CallSubject) {
         self.meter.begin(now);
+        // A refusal of the previous call must not become the reason for which this one fails.
         self.memory_limiter.take_refused();
         self.exception_report = ExceptionReport::default();
         self.current.subject = subject;
@@ -139,11 +138,11 @@ impl InstanceState {
     /// follows from the subject of the call.
     pub(crate) fn host_call<R>(
         &mut self,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         let entered = self.meter.begin_host_call()?;
-        self.host_call_log.record_request(ask);
+        self.host_call_log.record_request(request);
         let answer = work(self);
         self.meter.leave(entered);
         Ok(answer?)
@@ -153,11 +152,11 @@ impl InstanceState {
     /// reading the clock twice would take longer.
     pub(crate) fn quick_call<R>(
         &mut self,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         self.meter.count()?;
-        self.host_call_log.record_request(ask);
+        self.host_call_log.record_request(request);
         Ok(work(self)?)
     }
 
@@ -165,14 +164,15 @@ impl InstanceState {
     pub(crate) fn recorded_call<R: RecordedResult>(
         &mut self,
         output: usize,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         let entered = self.meter.begin_host_call()?;
         let answer = self
             .meter
+            // The output is charged before the work, so that a call over its limit writes nothing.
             .charge(output)
-            .and_then(|()| self.recorded_answer(ask, work));
+            .and_then(|()| self.recorded_answer(request, work));
         self.meter.leave(entered);
         Ok(answer?)
     }
@@ -180,18 +180,20 @@ impl InstanceState {
     /// Runs `work` and records its answer. In a replay the recorded answer is returned.
     pub(crate) fn recorded_answer<R: RecordedResult>(
         &mut self,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> Result<R, CallAbort> {
+        // `ask` copies the arguments, so it is called only for a recorder.
         if !self.host_call_log.is_recorded() {
             return work(self);
         }
-        let ask = ask();
-        let answer = match self.host_call_log.replayed_answer(&ask) {
+        let request = request();
+        let answer = match self.host_call_log.replayed_answer(&request) {
             Some(answer) => answer,
+            // In a replay, a host call that the record does not have is answered by stand-ins.
             None => work(self)?,
         };
-        self.host_call_log.record_answer(ask, &answer);
+        self.host_call_log.record_answer(request, &answer);
         Ok(answer)
     }
 
@@ -375,6 +377,8 @@ impl amendment::Host for InstanceState {
                 let Some(asked) = host.current.subject.requested_range() else {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
                 };
+                // A policy may only narrow: a wider range would reach procs that the requester did
+                // not address.
                 if !range.is_within(asked) {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
@@ -413,20 +417,23 @@ impl notify::Host for InstanceState {
         range: types::Range,
         infos: types::FlatInfos,
     ) -> wasmtime::Result<Result<u64, i32>> {
-        let (code, range) = (Status(code), Range::from(range));
+        let code = Status(code);
+        let range = Range::from(range);
         self.host_call(
             || HostCallRequest::Notify { code, range },
             |host| {
                 if !matches!(host.current.subject, CallSubject::Event(_)) {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
                 }
+                // Such an event never leaves its process, and a module has none.
                 if range == Range::ProcLocal {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
-                if host.current.output.notifications.len() >= host.meter.limits().notifications {
-                    host.meter.hit(LimitKind::Notifications);
+                if host.current.output.notifications.len() >= host.meter.limits().raised_events {
+                    host.meter.hit(LimitKind::RaisedEvents);
                     return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
                 }
+                // An event without infos takes memory in the host as well.
                 host.meter.charge(size_of::<Notification>())?;
                 let infos = host.lifter().content(infos)?;
                 let request = host.next_request()?;
@@ -443,21 +450,22 @@ impl notify::Host for InstanceState {
 }
 
 impl registration::Host for InstanceState {
-    fn register(&mut self, wish: types::Registration) -> wasmtime::Result<Result<(), i32>> {
+    fn register(&mut self, registration: types::Registration) -> wasmtime::Result<Result<(), i32>> {
         self.host_call(
             || HostCallRequest::Register,
             |host| {
                 if let Err(status) = host.may_change_registrations() {
                     return Ok(Err(status.0));
                 }
-                if check_registrations(std::slice::from_ref(&wish)).is_err() {
+                // Checked before the registration is lifted at the cost of the call.
+                if check_registrations(std::slice::from_ref(&registration)).is_err() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
-                let wish = lift_registration(host, wish)?;
+                let registration = lift_registration(host, registration)?;
                 host.current
                     .output
                     .changes
-                    .push(RegistrationChange::Register(wish));
+                    .push(RegistrationChange::Register(registration));
                 Ok(Ok(()))
             },
         )
@@ -486,6 +494,7 @@ impl InstanceState {
         if let Some(now) = self.current.now {
             return Ok(now);
         }
+        // Recorded, since a replay must return the same time.
         let now = self.recorded_answer(
             || HostCallRequest::Now,
             |host| {

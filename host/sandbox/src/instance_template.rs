@@ -71,10 +71,12 @@ impl InstanceTemplate {
         limits: ModuleLimits,
         services: Services,
     ) -> Result<InstanceTemplate, LoadError> {
+        // Before the compilation: nothing that is refused reaches the compiler.
         check(name, inspection, grants)?;
         let module = || name.to_owned();
         let unfit = |error: wasmtime::Error| LoadError::Unfit {
             module: module(),
+            // The error may quote text of the component.
             reason: plain(&format!("{error:#}"), MAX_QUOTED),
         };
         let runtime = engine
@@ -88,10 +90,17 @@ impl InstanceTemplate {
         Ok(InstanceTemplate {
             engine: engine.clone(),
             runtime,
-            trace_limiter: Arc::new(TraceLimiter::new(Arc::from(name), limits.log_lines)),
+            trace_limiter: Arc::new(TraceLimiter::new(
+                Arc::from(name),
+                limits.log_lines_per_second,
+            )),
             limits,
             services: Arc::new(services),
-            memory: Arc::new(Budget::new(LimitKind::MemoryTotal, limits.memory_total)),
+            // All instances of the module share this limit.
+            memory: Arc::new(Budget::new(
+                LimitKind::TotalMemory,
+                limits.total_memory_bytes,
+            )),
             roles: Indices::new(&instance, &inspection.roles).map_err(unfit)?,
             places: engine::places(&component, inspection),
             _component: component,

@@ -1,96 +1,13 @@
-//! Interfaces of the contract: the roles that a module exports and the capabilities that it
-//! imports.
-use peal_model::Hook;
+//! Interfaces of the contract: their names and versions, and the capabilities that a module
+//! imports. The roles that it exports are in `roles`.
+use crate::Role;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Name of the contract's package.
-const PACKAGE: &str = "peal:pmix";
+pub(crate) const PACKAGE: &str = "peal:pmix";
 /// Served version, major and minor: 0.1 and every compatible addition, older and newer.
 const SERVED: (u64, u64) = (0, 1);
-
-/// Role of a module: an interface that it exports.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// Handles events.
-    EventHandler,
-    /// Decides about connections.
-    ConnectionPolicy,
-    /// Decides about events and registrations.
-    EventPolicy,
-    /// Decides about job control.
-    JobControlPolicy,
-    /// Decides about process monitors.
-    MonitorPolicy,
-    /// Decides about the provision of nodes.
-    ProvisionPolicy,
-    /// Decides about log requests.
-    LogPolicy,
-    /// Decides about group operations.
-    GroupPolicy,
-    /// Decides about spawns.
-    SpawnPolicy,
-    /// Writes log requests.
-    LogChannel,
-    /// Is initialized and stopped, and requests registrations.
-    Lifecycle,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Role; 11] = [
-        Role::EventHandler,
-        Role::ConnectionPolicy,
-        Role::EventPolicy,
-        Role::JobControlPolicy,
-        Role::MonitorPolicy,
-        Role::ProvisionPolicy,
-        Role::LogPolicy,
-        Role::GroupPolicy,
-        Role::SpawnPolicy,
-        Role::LogChannel,
-        Role::Lifecycle,
-    ];
-
-    /// Returns the role of the policies of a hook; `None` for a hook without policies.
-    pub fn policy(hook: Hook) -> Option<Role> {
-        match hook {
-            Hook::Connection => Some(Role::ConnectionPolicy),
-            Hook::Event => Some(Role::EventPolicy),
-            Hook::JobControl => Some(Role::JobControlPolicy),
-            Hook::Monitor => Some(Role::MonitorPolicy),
-            Hook::Provision => Some(Role::ProvisionPolicy),
-            Hook::Log => Some(Role::LogPolicy),
-            Hook::Group => Some(Role::GroupPolicy),
-            Hook::Spawn => Some(Role::SpawnPolicy),
-            _ => None,
-        }
-    }
-
-    /// Returns the name of the interface within the package.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::EventHandler => "event-handler",
-            Role::ConnectionPolicy => "connection-policy",
-            Role::EventPolicy => "event-policy",
-            Role::JobControlPolicy => "job-control-policy",
-            Role::MonitorPolicy => "monitor-policy",
-            Role::ProvisionPolicy => "provision-policy",
-            Role::LogPolicy => "log-policy",
-            Role::GroupPolicy => "group-policy",
-            Role::SpawnPolicy => "spawn-policy",
-            Role::LogChannel => "log-channel",
-            Role::Lifecycle => "lifecycle",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PACKAGE}/{}", self.name())
-    }
-}
 
 /// Capability of a module: an interface that it imports and that an admin grants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

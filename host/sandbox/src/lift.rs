@@ -115,6 +115,7 @@ impl<'a> Lifter<'a> {
                 .collect::<Result<_, _>>()?,
         };
         let array = DataArray::new(element, items)?;
+        // The array holds copies of earlier ones, so each reference can nest one level deeper.
         let depth = array
             .items()
             .iter()
@@ -169,6 +170,7 @@ impl<'a> Lifter<'a> {
             wit::Value::Rank(rank) => Value::Rank(Rank(rank)),
             wit::Value::Range(range) => Value::Range(range.into()),
             wit::Value::Bytes(bytes) => Value::ByteObject(bytes.into()),
+            // These two charge the call themselves, before they copy.
             wit::Value::Array(at) => return self.array_value(at),
             wit::Value::Other(opaque) => return self.opaque_value(opaque),
         };

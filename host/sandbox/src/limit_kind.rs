@@ -13,7 +13,8 @@ macro_rules! limits {
             /// All limits.
             pub const ALL: [LimitKind; [$($name),+].len()] = [$(LimitKind::$Kind),+];
 
-            /// Returns the name, as in the metrics.
+            /// Returns the name, as in metrics and outcomes. The name of a limit of one module is
+            /// that of its setting without `limits.`.
             pub fn name(self) -> &'static str {
                 match self { $(LimitKind::$Kind => $name,)+ }
             }
@@ -28,35 +29,35 @@ macro_rules! limits {
 
 limits! {
     /// Memory of one instance.
-    Memory = "memory", "limits.memory_bytes";
+    Memory = "memory_bytes", "limits.memory_bytes";
     /// Memory of all instances of the module.
-    MemoryTotal = "memory_total", "limits.total_memory_bytes";
+    TotalMemory = "total_memory_bytes", "limits.total_memory_bytes";
     /// Memory of all modules of the tenant.
-    TenantMemory = "tenant_memory", "tenant.max_memory_bytes";
+    TenantMemory = "tenant_memory_bytes", "tenant.max_memory_bytes";
     /// Instances of all modules of the tenant.
     TenantInstances = "tenant_instances", "tenant.max_instances";
     /// Instances of all modules.
     Instances = "instances", "sandbox.max_instances";
     /// Instances of the modules of all tenants; the rest is reserved for the site's.
-    TenantsInstances = "tenants_instances", "sandbox.max_instances";
+    TenantsInstances = "instances_of_tenants", "sandbox.max_instances";
     /// The guest's own time.
-    CallTime = "call_time", "limits.call_time_ms";
+    CallTime = "call_time_ms", "limits.call_time_ms";
     /// Time in host calls.
-    HostTime = "host_time", "limits.host_call_time_ms";
+    HostCallTime = "host_call_time_ms", "limits.host_call_time_ms";
     /// Fuel, about one for each instruction.
     Fuel = "fuel", "limits.fuel";
     /// Depth of the guest's stack, the same for all modules.
     Stack = "stack", "stack, which is the same for all modules";
     /// Bytes pushed.
-    Output = "output", "limits.output_bytes";
+    Output = "output_bytes", "limits.output_bytes";
     /// Host calls.
     HostCalls = "host_calls", "limits.host_calls";
     /// Events raised. Beyond the limit `notify` is refused and the guest goes on.
-    Notifications = "notifications", "limits.raised_events";
+    RaisedEvents = "raised_events", "limits.raised_events";
     /// Lines in the trace. Lines beyond the limit are left out and the guest goes on.
-    LogLines = "log_lines", "limits.log_lines_per_second";
+    LogLines = "log_lines_per_second", "limits.log_lines_per_second";
     /// Bytes of the module's state. Beyond the limit `state.set` is refused and the guest goes on.
-    StateQuota = "state_quota", "state_quota";
+    State = "max_state_bytes", "module.max_state_bytes or tenant.max_state_bytes";
     /// Failures within the window; beyond the limit the module is quarantined.
     Failures = "failures", "limits.failures";
 }
@@ -76,10 +77,11 @@ impl LimitKind {
 
     /// Returns true if stopping an idle instance may help to keep the limit.
     pub(crate) fn is_of_instances(self) -> bool {
-        self.is_shared() || self == LimitKind::MemoryTotal
+        self.is_shared() || self == LimitKind::TotalMemory
     }
 
     fn bit(self) -> u16 {
+        // There are as many limits as bits: one more needs a wider set.
         1 << self as u16
     }
 }

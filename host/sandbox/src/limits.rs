@@ -46,34 +46,34 @@ pub struct ModuleLimits {
     /// Bytes of all memories and tables of one instance together. A table element counts as a
     /// pointer. Other data that the engine keeps for an instance are bounded when the module is
     /// loaded.
-    pub memory: usize,
+    pub memory_bytes: usize,
     /// Bytes of the memories and tables of all instances together, warm and running.
-    pub memory_total: usize,
+    pub total_memory_bytes: usize,
     /// Time of one call, without host calls that may wait. The start and the init of an instance
     /// have the same time each, so the first call of a fresh instance can take three times as long
     /// in all.
     pub call_time: Duration,
     /// Time that one call may spend in host calls that may wait or that work on many values at
     /// once.
-    pub host_time: Duration,
+    pub host_call_time: Duration,
     /// Fuel of one call, about one for each instruction. As with `call_time`, the start and the
     /// init have the same fuel each. `None` is no limit; fuel is then not counted, unless the
     /// engine counts for all modules.
     pub fuel: Option<u64>,
     /// Bytes that one call may push: results, nested arrays and raised events, measured in the
     /// host's memory. An array counts when it is passed and again for each reference to it.
-    pub output: usize,
+    pub output_bytes: usize,
     /// Events that one call may raise. Beyond them `notify` is refused.
-    pub notifications: usize,
+    pub raised_events: usize,
     /// Host calls of one call, log messages among them.
     pub host_calls: u32,
     /// Lines that the module may write to the trace per second, reports of its failures among them,
     /// at least 1. A burst may have twice as many.
-    pub log_lines: u32,
+    pub log_lines_per_second: u32,
     /// Calls after which an instance is replaced by a fresh one.
-    pub max_calls: u64,
+    pub calls_per_instance: u64,
     /// Warm instances kept for the next calls. More exist while more calls run at once.
-    pub instances: usize,
+    pub idle_instances: usize,
     /// Calls that share the memory of an instance.
     pub isolation: Isolation,
     /// Failures within `failure_window` after which the module is quarantined; 0 for never.
@@ -88,17 +88,17 @@ impl Default for ModuleLimits {
     /// 8 warm instances that all calls share, 10 failures in a minute.
     fn default() -> ModuleLimits {
         ModuleLimits {
-            memory: 64 * MIB,
-            memory_total: 512 * MIB,
+            memory_bytes: 64 * MIB,
+            total_memory_bytes: 512 * MIB,
             call_time: Duration::from_millis(100),
-            host_time: Duration::from_secs(1),
+            host_call_time: Duration::from_secs(1),
             fuel: None,
-            output: MIB,
-            notifications: 16,
+            output_bytes: MIB,
+            raised_events: 16,
             host_calls: 5000,
-            log_lines: 50,
-            max_calls: 10_000,
-            instances: 8,
+            log_lines_per_second: 50,
+            calls_per_instance: 10_000,
+            idle_instances: 8,
             isolation: Isolation::Module,
             failures: 10,
             failure_window: Duration::from_secs(60),
@@ -112,6 +112,6 @@ impl ModuleLimits {
     /// still log.
     pub(crate) fn copied_per_host_call(&self) -> usize {
         const FLOOR: usize = 64 * 1024;
-        self.output.max(FLOOR)
+        self.output_bytes.max(FLOOR)
     }
 }

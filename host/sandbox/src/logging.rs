@@ -13,9 +13,9 @@ const MAX_MESSAGE: usize = 4096;
 impl logging::Host for InstanceState {
     fn log(&mut self, level: logging::Level, message: String) -> wasmtime::Result<()> {
         let entered = self.meter.begin_host_call()?;
-        let said = self.write_trace(level.into(), &message);
+        let written = self.write_trace(level.into(), &message);
         self.meter.leave(entered);
-        Ok(said?)
+        Ok(written?)
     }
 }
 
@@ -35,13 +35,13 @@ impl InstanceState {
     /// Writes a message to the trace. A message that is left out counts as a limit that was
     /// exceeded.
     pub(crate) fn write_trace(&mut self, level: Level, message: &str) -> Result<(), CallAbort> {
-        let ask = || HostCallRequest::Log {
+        let request = || HostCallRequest::Log {
             level,
             message: plain(message, MAX_MESSAGE),
         };
-        let said: Result<(), Status> =
-            self.recorded_answer(ask, |host| Ok(host.trace(level, message)))?;
-        if said.is_err() {
+        let written: Result<(), Status> =
+            self.recorded_answer(request, |host| Ok(host.trace(level, message)))?;
+        if written.is_err() {
             self.meter.hit(LimitKind::LogLines);
         }
         Ok(())
@@ -51,13 +51,15 @@ impl InstanceState {
     fn trace(&self, level: Level, message: &str) -> Result<(), Status> {
         macro_rules! write {
             ($level:ident) => {
+                // Tests take each message, whatever its level and the limit.
                 if let Some(hooks) = &self.services.test_hooks {
                     hooks.trace(tracing::Level::$level, &plain(message, MAX_MESSAGE));
                 } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) {
                     if !self.trace_limiter.allow() {
                         return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
                     }
-                    let (module, message) = (&**self.trace_limiter.module(), plain(message, MAX_MESSAGE));
+                    let module = &**self.trace_limiter.module();
+                    let message = plain(message, MAX_MESSAGE);
                     tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
                 }
             };

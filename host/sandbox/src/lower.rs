@@ -118,6 +118,7 @@ pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> w
         },
     );
     let steps = steps.iter().enumerate().map(|(at, step)| {
+        // The position of a value begins with its step.
         lower.place.list = InfoList::Step(at);
         wit::ChainResult {
             name: step.name.to_string(),
@@ -179,6 +180,7 @@ impl Lower<'_> {
             Value::Byte(n) => wit::Value::Byte(*n),
             Value::String(Some(text)) => match text.as_str() {
                 Some(text) => wit::Value::Text(text.to_owned()),
+                // Strings of the contract are UTF-8; text of a PMIx client need not be.
                 None => self.opaque(value),
             },
             Value::Size(n) => wit::Value::Size(*n),

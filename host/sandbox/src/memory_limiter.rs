@@ -30,7 +30,12 @@ impl Budget {
 
     /// Takes an amount, all of it or nothing.
     fn take(&self, by: usize) -> Result<(), BudgetExceeded> {
-        let more = |used: usize| used.checked_add(by).filter(|wanted| *wanted <= self.most);
+        let more = |used: usize| {
+            used.checked_add(by)
+                .filter(|requested| *requested <= self.most)
+        };
+        // Check and addition are one atomic step: instances that grow at the same time would
+        // otherwise exceed the bound together.
         match self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
@@ -38,7 +43,7 @@ impl Budget {
             Ok(_) => Ok(()),
             Err(used) => Err(BudgetExceeded {
                 limit: self.limit,
-                wanted: used.saturating_add(by),
+                requested: used.saturating_add(by),
                 most: self.most,
             }),
         }
@@ -53,7 +58,7 @@ impl Budget {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BudgetExceeded {
     pub(crate) limit: LimitKind,
-    pub(crate) wanted: usize,
+    pub(crate) requested: usize,
     pub(crate) most: usize,
 }
 
@@ -93,11 +98,24 @@ pub(crate) struct MemoryLimiter {
 #[derive(Debug, Default)]
 struct Growths {
     /// Growths requested so far.
-    wanted: u32,
-    /// Indexes of those refused because of other instances.
+    requested: u32,
+    /// Indexes of those that a replay might grant: refused because of other instances or of the
+    /// system, or above their maximum.
     refused: Vec<u32>,
     /// Indexes of those to be refused, in a replay.
     script: Vec<u32>,
+    /// Bytes of the last one, if it was granted.
+    granted: usize,
+}
+
+impl Growths {
+    /// Returns the index of the next growth.
+    fn number(&mut self) -> u32 {
+        let number = self.requested;
+        self.requested = number.saturating_add(1);
+        self.granted = 0;
+        number
+    }
 }
 
 impl MemoryLimiter {
@@ -123,27 +141,48 @@ impl MemoryLimiter {
     }
 
     /// Accounts for a growth. Returns false if it is refused. Memories and tables never shrink, so
-    /// it is enough to add. A growth that is granted here and then fails stays counted.
+    /// it is enough to add, and to take back a growth that fails.
     fn grow(&mut self, by: usize) -> bool {
-        let number = self.growths.wanted;
-        self.growths.wanted = number.saturating_add(1);
+        let number = self.growths.number();
         let granted = if self.growths.script.contains(&number) {
             Err(self.refusal())
         } else {
             self.take(by)
         };
+        // The instance's own bound refuses the same growth in a replay. What other instances have
+        // left of a shared budget is not repeatable, so it is recorded.
         if granted.is_err_and(|refused| refused.limit != LimitKind::Memory) {
             self.growths.refused.push(number);
         }
+        // A granted growth does not erase an earlier refusal, because of which the guest may still
+        // fail.
         self.refused = granted.err().or(self.refused);
+        if granted.is_ok() {
+            self.growths.granted = by;
+        }
         granted.is_ok()
+    }
+
+    /// Accounts for a growth to this size of a memory or table with this maximum. wasmtime would let
+    /// a growth above the maximum fail after it was granted.
+    fn grow_to(&mut self, by: usize, size: usize, maximum: Option<usize>) -> bool {
+        // The own bound comes first: a memory that declares no maximum has one of 4 GiB.
+        let is_within_bound = self.used.saturating_add(by) <= self.most;
+        if is_within_bound && maximum.is_some_and(|maximum| size > maximum) {
+            // The maximum of a table may be that of the engine's pool, and a replay may have no
+            // pool.
+            let number = self.growths.number();
+            self.growths.refused.push(number);
+            return false;
+        }
+        self.grow(by)
     }
 
     /// Returns the refusal for a growth that was refused in the recorded call.
     fn refusal(&self) -> BudgetExceeded {
         BudgetExceeded {
-            limit: LimitKind::MemoryTotal,
-            wanted: self.used,
+            limit: LimitKind::TotalMemory,
+            requested: self.used,
             most: self.most,
         }
     }
@@ -153,23 +192,23 @@ impl MemoryLimiter {
         self.growths.script = refused.to_vec();
     }
 
-    /// Takes the indexes of the growths that were refused because of other instances in the call
-    /// that ended.
+    /// Takes the indexes of the growths that a replay of the call that ended has to refuse.
     pub(crate) fn take_growths(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.growths).refused
     }
 
     fn take(&mut self, by: usize) -> Result<(), BudgetExceeded> {
-        let wanted = self.used.saturating_add(by);
-        if wanted > self.most {
+        let requested = self.used.saturating_add(by);
+        if requested > self.most {
             return Err(BudgetExceeded {
                 limit: LimitKind::Memory,
-                wanted,
+                requested,
                 most: self.most,
             });
         }
         for (at, budget) in self.shared.iter().enumerate() {
             if let Err(refused) = budget.take(by) {
+                // All or nothing: what earlier budgets granted is given back.
                 self.shared
                     .iter()
                     .take(at)
@@ -177,19 +216,27 @@ impl MemoryLimiter {
                 return Err(refused);
             }
         }
-        self.used = wanted;
+        self.used = requested;
         Ok(())
     }
 
     fn failed(&mut self, error: &wasmtime::Error) {
         tracing::debug!(%error, "memory or table not grown");
+        // wasmtime reports a failure directly after it asked for the same growth, so the last
+        // number is the one that failed. Whether the system has memory is not repeatable: a replay
+        // refuses that growth.
         self.growths
             .refused
-            .extend(self.growths.wanted.checked_sub(1));
+            .extend(self.growths.requested.checked_sub(1));
+        let granted = std::mem::take(&mut self.growths.granted);
+        self.used = self.used.saturating_sub(granted);
+        self.shared
+            .iter()
+            .for_each(|budget| budget.give_back(granted));
         // The failed growth may have been granted first, so no refusal is known yet.
         self.refused.get_or_insert(BudgetExceeded {
             limit: LimitKind::Memory,
-            wanted: self.used,
+            requested: self.used,
             most: self.most,
         });
     }
@@ -208,9 +255,9 @@ impl ResourceLimiter for MemoryLimiter {
         &mut self,
         current: usize,
         desired: usize,
-        _: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(self.grow(desired.saturating_sub(current)))
+        Ok(self.grow_to(desired.saturating_sub(current), desired, maximum))
     }
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -222,13 +269,12 @@ impl ResourceLimiter for MemoryLimiter {
         &mut self,
         current: usize,
         desired: usize,
-        _: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(self.grow(
-            desired
-                .saturating_sub(current)
-                .saturating_mul(size_of::<usize>()),
-        ))
+        let by = desired
+            .saturating_sub(current)
+            .saturating_mul(size_of::<usize>());
+        Ok(self.grow_to(by, desired, maximum))
     }
 
     fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -237,6 +283,7 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
+        // The default of wasmtime is 10,000.
         MAX_CORE_INSTANCES as usize
     }
 
@@ -269,7 +316,7 @@ mod tests {
         );
         let refused = BudgetExceeded {
             limit: LimitKind::Memory,
-            wanted: 131_872 + 159_200 - 800 + 800,
+            requested: 131_872 + 159_200 - 800 + 800,
             most: 200_000,
         };
         assert_eq!(tally.take_refused(), Some(refused));
@@ -282,7 +329,7 @@ mod tests {
 
     #[test]
     fn shared_memory_is_taken_from_all_budgets_or_none_and_returned() {
-        let module = Arc::new(Budget::new(LimitKind::MemoryTotal, 150));
+        let module = Arc::new(Budget::new(LimitKind::TotalMemory, 150));
         let tenant = Arc::new(Budget::new(LimitKind::TenantMemory, 120));
         let shared = || vec![module.clone(), tenant.clone()];
         let mut one = MemoryLimiter::new(100, shared());
@@ -291,7 +338,7 @@ mod tests {
         assert!(!two.grow(10));
         let refused = BudgetExceeded {
             limit: LimitKind::TenantMemory,
-            wanted: 130,
+            requested: 130,
             most: 120,
         };
         assert_eq!(two.take_refused(), Some(refused));
@@ -303,11 +350,31 @@ mod tests {
         assert!(!two.grow(31));
         assert_eq!(
             two.take_refused().map(|refused| refused.limit),
-            Some(LimitKind::MemoryTotal)
+            Some(LimitKind::TotalMemory)
         );
         drop(one);
         assert!(two.grow(10));
         drop(two);
         assert_eq!((module.used(), tenant.used()), (0, 0));
+    }
+
+    #[test]
+    fn failed_growths_are_not_counted_but_recorded() {
+        let module = Arc::new(Budget::new(LimitKind::TotalMemory, 1000));
+        let mut tally = MemoryLimiter::new(1000, vec![module.clone()]);
+        assert!(tally.memory_growing(0, 100, Some(300)).unwrap());
+        assert!(!tally.memory_growing(100, 301, Some(300)).unwrap());
+        assert!(!tally.table_growing(0, 2, Some(1)).unwrap());
+        assert_eq!(tally.take_refused(), None, "no limit was exceeded");
+        assert!(!tally.memory_growing(100, 2000, Some(300)).unwrap());
+        assert!(tally.take_refused().is_some());
+        assert!(tally.memory_growing(100, 300, Some(300)).unwrap());
+        let failure = || wasmtime::Error::msg("no memory is left");
+        tally.memory_grow_failed(failure()).unwrap();
+        assert_eq!((tally.used(), module.used()), (100, 100));
+        assert_eq!(tally.take_growths(), [1, 2, 4]);
+        assert!(tally.take_refused().is_some());
+        drop(tally);
+        assert_eq!(module.used(), 0);
     }
 }

@@ -20,8 +20,8 @@ impl CallClock {
             CallClock::Wall(since) => now.saturating_duration_since(since),
             CallClock::Processor => {
                 let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-                let (seconds, nanoseconds) =
-                    (u64::try_from(used.tv_sec), u32::try_from(used.tv_nsec));
+                let seconds = u64::try_from(used.tv_sec);
+                let nanoseconds = u32::try_from(used.tv_nsec);
                 Duration::new(seconds.unwrap_or_default(), nanoseconds.unwrap_or_default())
             }
         }
@@ -38,7 +38,7 @@ pub(crate) enum CallAbort {
     #[error("made more than the {0} host calls that one call may make")]
     HostCalls(u32),
     #[error("spent more than {0:?} in host calls")]
-    HostTime(Duration),
+    HostCallTime(Duration),
     #[error("pushed more than the {0} bytes that one call may push")]
     Output(usize),
     #[error("pushed arrays nested more than {0} deep")]
@@ -78,7 +78,8 @@ pub(crate) struct CallMeter {
 
 impl CallMeter {
     pub(crate) fn new(limits: ModuleLimits, clock: CallClock) -> CallMeter {
-        let (host_time, hits) = (Duration::ZERO, LimitSet::default());
+        let host_time = Duration::ZERO;
+        let hits = LimitSet::default();
         CallMeter {
             limits,
             clock,
@@ -129,9 +130,11 @@ impl CallMeter {
         let was_over = self
             .host_time_after
             .is_some_and(|most| self.host_calls >= most);
-        if was_over || self.host_time > self.limits.host_time {
-            return Err(CallAbort::HostTime(self.limits.host_time));
+        if was_over || self.host_time > self.limits.host_call_time {
+            return Err(CallAbort::HostCallTime(self.limits.host_call_time));
         }
+        // A refused host call is not counted: a replay whose host time is over ends after the
+        // recorded number of calls.
         self.host_calls += 1;
         Ok(())
     }
@@ -150,8 +153,8 @@ impl CallMeter {
     /// Charges bytes to the output of the call.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), CallAbort> {
         self.output = self.output.saturating_add(bytes);
-        if self.output > self.limits.output {
-            Err(CallAbort::Output(self.limits.output))
+        if self.output > self.limits.output_bytes {
+            Err(CallAbort::Output(self.limits.output_bytes))
         } else {
             Ok(())
         }
@@ -162,6 +165,8 @@ impl CallMeter {
         let passed = self.started.map_or(Duration::ZERO, |started| {
             self.clock.now().saturating_sub(started)
         });
+        // The epoch interrupts guest code only, so no host call is open and `host_time` is
+        // complete.
         let guest_time = passed.saturating_sub(self.host_time);
         match ticks(self.limits.call_time.saturating_sub(guest_time), tick) {
             0 => UpdateDeadline::Interrupt,
@@ -175,6 +180,7 @@ pub(crate) fn ticks(time: Duration, tick: Duration) -> u64 {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     nanoseconds(time)
         .div_ceil(nanoseconds(tick).max(1))
+        // wasmtime adds the result to the current epoch without a check for overflow.
         .min(u64::MAX / 2)
 }
 
@@ -198,7 +204,7 @@ mod tests {
             matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks))
         );
         assert!(
-            matches!(meter.begin_host_call(), Err(CallAbort::HostTime(_))),
+            matches!(meter.begin_host_call(), Err(CallAbort::HostCallTime(_))),
             "host calls have a limit of their own"
         );
         meter.begin(Instant::now());
@@ -224,7 +230,7 @@ mod tests {
     fn output_is_added_up() {
         let mut meter = CallMeter::new(
             ModuleLimits {
-                output: 100,
+                output_bytes: 100,
                 ..ModuleLimits::default()
             },
             CallClock::Processor,

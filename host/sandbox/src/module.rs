@@ -60,15 +60,17 @@ impl Module {
     ) -> Result<Module, LoadError> {
         let blueprint =
             InstanceTemplate::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+        // A component whose start fails is refused when it is loaded, not at its first call.
         let first = Instance::start(&blueprint, &Tenancy::Unused, None).map_err(|failure| {
             LoadError::Start {
                 module: name.to_owned(),
                 failure,
             }
         })?;
-        let warm = IdleInstances::new(limits.instances, limits.isolation);
+        let warm = IdleInstances::new(limits.idle_instances, limits.isolation);
         warm.put(Box::new(first));
-        let (quarantine, settings) = (Quarantine::new(limits), OnceLock::new());
+        let quarantine = Quarantine::new(limits);
+        let settings = OnceLock::new();
         Ok(Module {
             inspection,
             template: blueprint,
@@ -111,6 +113,8 @@ impl Module {
     /// Takes over the quarantine of the module that this one replaces, which has the same
     /// component.
     pub fn stay_quarantined(&self, before: &Module) {
+        // A quarantined module is not called, and its idle instances would take memory of shared
+        // budgets.
         if self.quarantine.take_over(&before.quarantine) {
             self.idle.clear();
         }
@@ -174,10 +178,12 @@ impl Module {
         cause: Option<&Proc>,
         work: impl FnOnce(&mut Instance) -> Result<R, CallFailure>,
     ) -> Result<R, CallFailure> {
+        // A missing role is no failure of the module, so it is not counted.
         if !self.has_role(role) {
             return Err(CallFailure::no_role(role));
         }
         self.quarantine.check()?;
+        // Lines of the trace within the call name the module and the role.
         let span = tracing::info_span!("call", module = self.name(), role = role.name());
         let _entered = span.enter();
         let tenancy = self.idle.tenancy(cause.map(|proc| &proc.nspace));
@@ -200,6 +206,7 @@ impl Module {
         failure: &CallFailure,
         subject: impl FnOnce() -> CallSubject,
     ) {
+        // A call that reached an instance was recorded by the instance, also if it failed.
         let was_called = !matches!(
             failure.kind,
             FailureKind::Unavailable | FailureKind::Quarantined
@@ -231,10 +238,8 @@ impl Module {
         let Some(failures) = self.quarantine.fail(failure) else {
             return;
         };
-        let (module, window) = (
-            Arc::clone(self.template.trace_limiter.module()),
-            self.template.limits.failure_window,
-        );
+        let module = Arc::clone(self.template.trace_limiter.module());
+        let window = self.template.limits.failure_window;
         let quarantined = Quarantined {
             module,
             digest: self.digest(),
@@ -253,6 +258,8 @@ impl Module {
         if let Some(tell) = &self.template.services.on_quarantine {
             tell(&quarantined);
         }
+        // A quarantined module is not called, and its idle instances would take memory of shared
+        // budgets.
         self.idle.clear();
     }
 
@@ -285,6 +292,7 @@ impl Module {
             },
         })?;
         self.settings
+            // Two threads may have passed the check above; the second one fails here.
             .set(settings)
             .map_err(|_| InitError::Repeated { module: module() })?;
         self.put_back(instance);
@@ -325,8 +333,10 @@ impl Module {
     /// Returns an instance whose `lifecycle.init` has run.
     fn ready_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, CallFailure> {
         let mut instance = self.any_instance(tenancy)?;
+        // A fresh instance gets the settings before its first call.
         if instance.wants_settings() {
             let Some(settings) = self.settings.get() else {
+                // The instance is not at fault, so it is kept.
                 self.put_back(instance);
                 return Err(CallFailure::unavailable(
                     "lifecycle.init of the module has not run",
@@ -341,7 +351,8 @@ impl Module {
     }
 
     fn put_back(&self, instance: Box<Instance>) {
-        if instance.calls() < self.template.limits.max_calls {
+        // A replay begins with the first call of an instance, so no instance may live for ever.
+        if instance.calls() < self.template.limits.calls_per_instance {
             self.idle.put(instance)
         } else {
             instance.stop()

@@ -78,11 +78,11 @@ impl Module {
     /// As with [`Module::handle`], a failure is a result as well. The caller decides which verdict
     /// it counts as.
     pub fn decide(&self, call: &PolicyCall) -> PolicyResult {
-        let hook = call.request.matter.hook();
+        let hook = call.request.subject.hook();
         let decided = match Role::policy(hook) {
             Some(role) => {
-                let asker = call.request.requester.as_ref();
-                self.call(role, asker, |instance| instance.decide(call))
+                let requester = call.request.requester.as_ref();
+                self.call(role, requester, |instance| instance.decide(call))
             }
             None => Err(CallFailure::unavailable(format!(
                 "hook {hook} has no policies"
@@ -98,6 +98,7 @@ impl Module {
             }) => {
                 let outcome = PolicyOutcome::from(outcome);
                 let denies = matches!(outcome, PolicyOutcome::Deny(_));
+                // A denied request is not carried out, so an amendment would have no effect.
                 let amendment = if denies {
                     Amendment::default()
                 } else {
@@ -113,7 +114,9 @@ impl Module {
             Err(failure) => {
                 self.record_not_called(&failure, || CallSubject::Policy(call.clone()));
                 self.report(&failure, &format!("{hook} request"));
-                let (usage, infos, amendment) = (failure.usage, Vec::new(), Amendment::default());
+                let usage = failure.usage;
+                let infos = Vec::new();
+                let amendment = Amendment::default();
                 PolicyResult {
                     outcome: Err(failure),
                     infos,
@@ -130,7 +133,8 @@ impl Module {
     /// has no sink to write to, another status otherwise. Its sinks write nothing for such a
     /// request.
     pub fn has_channel(&self, channel: &Key) -> bool {
-        let (data, directives) = (Vec::new(), Vec::new());
+        let data = Vec::new();
+        let directives = Vec::new();
         let request = LogRequest {
             source: None,
             identity: None,
@@ -173,7 +177,8 @@ impl Module {
                     &failure,
                     &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)),
                 );
-                let (status, usage) = (failure.kind.status(), failure.usage);
+                let status = failure.kind.status();
+                let usage = failure.usage;
                 ChannelResult {
                     status,
                     infos: Vec::new(),

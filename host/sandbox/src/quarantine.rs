@@ -74,6 +74,7 @@ impl FailureWindow {
 
     /// Counts a failure. Returns true if it makes the window full.
     pub(crate) fn fail(&mut self, now: Instant) -> bool {
+        // Calls that ran when the window became full may still fail. They change nothing.
         if self.is_full || self.most == 0 {
             return false;
         }
@@ -157,13 +158,16 @@ impl Quarantine {
 
     /// Counts a failure. Returns the number of failures if the module is quarantined because of it.
     pub(crate) fn fail(&self, failure: &CallFailure) -> Option<usize> {
-        let (now, wall) = (Instant::now(), SystemTime::now());
+        let now = Instant::now();
+        let wall = SystemTime::now();
         let mut record = self.record();
         record.last = Some((wall, failure.clone()));
         // Failures caused by other modules or by the host do not count.
         if !failure.is_caused_by_module() || !record.window.fail(now) {
             return None;
         }
+        // The flag changes under the lock, so that a reset at the same time cannot leave flag and
+        // record in disagreement.
         record.since = Some(wall);
         self.is_on.store(true, Ordering::Release);
         Some(record.window.count(now))
@@ -182,6 +186,7 @@ impl Quarantine {
     /// Takes over another module's quarantine, unless this module is never quarantined. Returns
     /// true if it did.
     pub(crate) fn take_over(&self, other: &Quarantine) -> bool {
+        // Hold one lock at a time, so that no order of locks is needed between modules.
         let (since, last, failures) = {
             let other = other.record();
             (
@@ -238,7 +243,8 @@ mod tests {
         ) {
             let start = Instant::now();
             let mut tested = FailureWindow::new(most, Duration::from_millis(window));
-            let (mut now, mut since) = (0, Vec::new());
+            let mut now = 0;
+            let mut since = Vec::new();
             for (pause, is_reset) in pauses {
                 now += pause;
                 if is_reset {

@@ -22,6 +22,7 @@ struct System;
 impl Random for System {
     fn fill(&self, mut bytes: &mut [u8]) -> Result<(), Status> {
         while !bytes.is_empty() {
+            // Beyond 256 bytes a signal can interrupt the call or cut its result short.
             match getrandom(&mut *bytes, GetRandomFlags::empty()) {
                 Ok(len) => bytes = bytes.get_mut(len..).unwrap_or_default(),
                 Err(rustix::io::Errno::INTR) => {}
@@ -35,6 +36,7 @@ impl Random for System {
 impl InstanceState {
     /// Returns random bytes from the module's source.
     pub(crate) fn draw(&mut self, len: usize) -> Result<Result<Vec<u8>, Status>, CallAbort> {
+        // Recorded, since a replay must return the same bytes.
         self.recorded_answer(
             || HostCallRequest::Random { len: len as u64 },
             |host| {

@@ -19,8 +19,8 @@ pub struct CallRecord {
     pub subject: CallSubject,
     /// Host calls of the guest.
     pub host_calls: Vec<HostCall>,
-    /// Growths of memories and tables that were refused because of other instances, by index from
-    /// 0.
+    /// Growths of memories and tables that were refused and that a replay might grant, by index
+    /// from 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_growths: Vec<u32>,
     /// End of the call.

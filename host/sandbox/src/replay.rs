@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Factor by which a replayed call may take longer than the recorded one. The processor may be
 /// slower, and fuel ends what a clock ended.
-const PATIENCE: u32 = 20;
+const REPLAY_TIME_FACTOR: u32 = 20;
 /// Shortest time of a replayed call.
 const SHORTEST: Duration = Duration::from_secs(10);
 
@@ -49,13 +49,14 @@ impl Replay {
             module: name.to_owned(),
             reason,
         })?;
-        let patient = |time: Duration| time.saturating_mul(PATIENCE).max(SHORTEST);
+        let patient = |time: Duration| time.saturating_mul(REPLAY_TIME_FACTOR).max(SHORTEST);
         let limits = ModuleLimits {
             call_time: patient(limits.call_time),
-            host_time: patient(limits.host_time),
+            host_call_time: patient(limits.host_call_time),
             ..limits
         };
         let stand_ins = Arc::<ReplayServices>::default();
+        // Nothing outside is reached: there are no sinks, directories or usage.
         let services = Services {
             state: Some(stand_ins.clone()),
             test_hooks: Some(stand_ins.clone()),
@@ -81,7 +82,7 @@ impl Replay {
         self.stand_ins.prepare(recorded, at);
         let started = Instance::start(&self.template, &Tenancy::Unused, Some(recorded));
         (
-            self.stand_ins.taken(),
+            self.stand_ins.take_record(),
             started.ok().map(|instance| ReplayInstance {
                 replay: self,
                 instance,
@@ -103,7 +104,7 @@ impl ReplayInstance<'_> {
             CallSubject::Log(call) => drop(self.instance.log(call)),
             CallSubject::None => return None,
         }
-        self.replay.stand_ins.taken()
+        self.replay.stand_ins.take_record()
     }
 
     /// Calls `lifecycle.stop` as recorded.
@@ -111,7 +112,7 @@ impl ReplayInstance<'_> {
         self.replay.stand_ins.prepare(recorded, at);
         self.instance.follow(recorded);
         self.instance.stop();
-        self.replay.stand_ins.taken()
+        self.replay.stand_ins.take_record()
     }
 }
 
@@ -128,9 +129,11 @@ impl ReplayServices {
     fn prepare(&self, recorded: &CallRecord, at: u64) {
         self.now.store(at, Ordering::Relaxed);
         *self.record.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // The same component is answered from the record. Another one may read in another order, or
+        // read again; it gets these values.
         let mut state = self.state();
         for call in &recorded.host_calls {
-            match (&call.ask, &call.answer) {
+            match (&call.request, &call.answer) {
                 (HostCallRequest::Fetch { key }, Some(HostCallAnswer::Bytes(value))) => {
                     state.insert(key.clone(), value.as_slice().to_vec());
                 }
@@ -142,7 +145,7 @@ impl ReplayServices {
         }
     }
 
-    fn taken(&self) -> Option<CallRecord> {
+    fn take_record(&self) -> Option<CallRecord> {
         self.record
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

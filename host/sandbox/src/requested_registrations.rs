@@ -55,24 +55,29 @@ pub enum RegistrationLimitError {
 }
 
 /// Checks requested registrations against the bounds.
-pub(crate) fn check_registrations(wishes: &[Registration]) -> Result<(), RegistrationLimitError> {
-    if wishes.len() > MAX_REGISTRATIONS {
+pub(crate) fn check_registrations(
+    registrations: &[Registration],
+) -> Result<(), RegistrationLimitError> {
+    if registrations.len() > MAX_REGISTRATIONS {
         return Err(RegistrationLimitError::Registrations {
-            count: wishes.len(),
+            count: registrations.len(),
             limit: MAX_REGISTRATIONS,
         });
     }
-    let codes = wishes.iter().map(|wish| wish.codes.len()).sum();
+    let codes = registrations
+        .iter()
+        .map(|registration| registration.codes.len())
+        .sum();
     if codes > MAX_CODES {
         return Err(RegistrationLimitError::Codes {
             count: codes,
             limit: MAX_CODES,
         });
     }
-    let names = wishes
+    let names = registrations
         .iter()
         .enumerate()
-        .filter_map(|(at, wish)| Some((at, wish.name.as_deref()?)));
+        .filter_map(|(at, registration)| Some((at, registration.name.as_deref()?)));
     for (at, name) in names {
         if name.len() > Key::MAX {
             return Err(RegistrationLimitError::LongName {
@@ -81,6 +86,7 @@ pub(crate) fn check_registrations(wishes: &[Registration]) -> Result<(), Registr
                 limit: Key::MAX,
             });
         }
+        // `is_plain` excludes the backslash only because it begins escapes.
         if !name
             .chars()
             .all(|character| character == '\\' || is_plain(character))
@@ -97,26 +103,28 @@ pub(crate) fn check_registrations(wishes: &[Registration]) -> Result<(), Registr
 /// Lifts requested registrations from the guest, at the cost of its call.
 pub(crate) fn lift_registrations(
     host: &mut InstanceState,
-    wishes: Vec<Registration>,
+    registrations: Vec<Registration>,
 ) -> Result<Vec<ModuleRegistration>, CallAbort> {
-    wishes
+    registrations
         .into_iter()
-        .map(|wish| lift_registration(host, wish))
+        .map(|registration| lift_registration(host, registration))
         .collect()
 }
 
 /// Lifts one registration.
 pub(crate) fn lift_registration(
     host: &mut InstanceState,
-    wish: Registration,
+    registration: Registration,
 ) -> Result<ModuleRegistration, CallAbort> {
-    let heap = wish.name.as_ref().map_or(0, String::len) + size_of_val(wish.codes.as_slice());
+    // A name and codes can be far larger than the struct.
+    let heap = registration.name.as_ref().map_or(0, String::len)
+        + size_of_val(registration.codes.as_slice());
     host.meter
         .charge(size_of::<ModuleRegistration>().saturating_add(heap))?;
     Ok(ModuleRegistration {
-        tag: wish.tag,
-        name: wish.name,
-        codes: wish.codes.into_iter().map(Status).collect(),
-        directives: host.lifter().content(wish.directives)?,
+        tag: registration.tag,
+        name: registration.name,
+        codes: registration.codes.into_iter().map(Status).collect(),
+        directives: host.lifter().content(registration.directives)?,
     })
 }

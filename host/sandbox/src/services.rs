@@ -75,11 +75,11 @@ impl sink::Host for InstanceState {
     }
 
     fn write(&mut self, name: String, bytes: Vec<u8>) -> CapabilityResult<()> {
-        let ask = || HostCallRequest::Write {
+        let request = || HostCallRequest::Write {
             sink: name.clone(),
             bytes: bytes.as_slice().into(),
         };
-        self.on_sink(&name, bytes.len(), ask, |sink, request| {
+        self.on_sink(&name, bytes.len(), request, |sink, request| {
             sink.write(request, &bytes)
         })
     }
@@ -101,12 +101,16 @@ impl sink::Host for InstanceState {
             server,
             port,
         };
-        let (size, asked) = (mail.size(), mail.clone());
-        let ask = || HostCallRequest::Submit {
+        let size = mail.size();
+        // Copied for the record, because the sink takes the mail.
+        let asked = mail.clone();
+        let request = || HostCallRequest::Submit {
             sink: name.clone(),
             mail: asked,
         };
-        self.on_sink(&name, size, ask, |sink, request| sink.submit(request, mail))
+        self.on_sink(&name, size, request, |sink, request| {
+            sink.submit(request, mail)
+        })
     }
 }
 
@@ -120,11 +124,11 @@ impl state::Host for InstanceState {
     }
 
     fn set(&mut self, key: String, value: Vec<u8>) -> CapabilityResult<()> {
-        let ask = || HostCallRequest::Keep {
+        let request = || HostCallRequest::Keep {
             key: key.clone(),
             value: value.as_slice().into(),
         };
-        self.on_state(value.len(), ask, |state| match value.len() {
+        self.on_state(value.len(), request, |state| match value.len() {
             0..=MAX_STATE_VALUE => state.set(checked(&key)?, &value),
             _ => Err(code::PMIX_ERR_BAD_PARAM),
         })
@@ -158,10 +162,11 @@ impl InstanceState {
         &mut self,
         name: &str,
         output: usize,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&dyn Sink, &LogRequest) -> Result<(), Status>,
     ) -> CapabilityResult<()> {
-        let done: Result<(), Status> = self.recorded_call(output, ask, |host| {
+        let done: Result<(), Status> = self.recorded_call(output, request, |host| {
+            // A sink writes for a log request, which other calls do not have.
             let CallSubject::Log(call) = &host.current.subject else {
                 return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE));
             };
@@ -179,10 +184,10 @@ impl InstanceState {
     fn on_state<R: RecordedResult>(
         &mut self,
         output: usize,
-        ask: impl FnOnce() -> HostCallRequest,
+        request: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&dyn StateStore) -> Result<R, Status>,
     ) -> CapabilityResult<R> {
-        let answer = self.recorded_call(output, ask, |host| {
+        let answer = self.recorded_call(output, request, |host| {
             Ok(host
                 .services
                 .state
@@ -190,7 +195,8 @@ impl InstanceState {
                 .map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work))
         })?;
         if answer.as_ref().err() == Some(&code::PMIX_ERR_OUT_OF_RESOURCE) {
-            self.meter.hit(LimitKind::StateQuota);
+            // The guest may go on after the refusal, so the usage has to show it.
+            self.meter.hit(LimitKind::State);
         }
         Ok(answer.map_err(|status: Status| status.0))
     }

@@ -22,6 +22,7 @@ pub(crate) fn plain(text: &str, max: usize) -> String {
             plain.extend(character.escape_debug())
         }
         if plain.len() > max {
+            // Cut before the character: half of an escape must not remain.
             plain.truncate(before);
             plain.push('…');
             break;

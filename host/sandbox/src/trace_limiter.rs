@@ -30,6 +30,7 @@ impl TraceLimiter {
     /// Returns true if one more line may be written. Before the first line after a gap, it logs how
     /// many were left out.
     pub(crate) fn allow(&self) -> bool {
+        // The lock is released before the warning is written, which may block.
         let admitted = self
             .bucket
             .lock()
@@ -80,6 +81,7 @@ impl TokenBucket {
                 .interval
                 .saturating_mul(self.per_second.saturating_mul(BURST))
         {
+            // A line that is left out costs nothing.
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }

@@ -95,12 +95,14 @@ pub(crate) fn link(
         let (Some(interface), ComponentItem::ComponentInstance(instance)) =
             (wasi_interface(name), import.ty)
         else {
+            // Other imports are linked by `instance_template`.
             continue;
         };
         let mut linked = linker.instance(name)?;
         for (export, item) in instance.exports(engine) {
             match item.ty {
                 ComponentItem::Resource(_) => {
+                    // A handle that the guest drops no longer counts.
                     linked.resource(export, ResourceType::host::<Stub>(), |mut store, _| {
                         store.data_mut().handles = store.data().handles.saturating_sub(1);
                         Ok(())
@@ -110,6 +112,7 @@ pub(crate) fn link(
                     let does = behavior_of(interface, export, printed);
                     let function: Arc<str> = format!("{interface}.{export}").into();
                     linked.func_new(export, move |mut store, ty, given, results| {
+                        // The record precedes those of the host calls that this function makes.
                         store
                             .data_mut()
                             .host_call_log
@@ -144,6 +147,7 @@ fn behavior_of(interface: &str, function: &str, printed: PrintTarget) -> StubBeh
         ("io/streams", _) => match method("output-stream.") {
             Some("check-write") => StubBehavior::MayPrint,
             Some("write" | "blocking-write-and-flush") => StubBehavior::Print(printed),
+            // Zeros are no text, so nothing is printed.
             Some(
                 "flush" | "blocking-flush" | "write-zeroes" | "blocking-write-zeroes-and-flush",
             ) => StubBehavior::Succeed,
@@ -175,6 +179,8 @@ fn call(
     let taken = match does {
         // `take_stream` has dropped the stream already.
         StubBehavior::Print(_) => Ok(()),
+        // wasmtime keeps a handle that the host received, owned or borrowed, until the host drops
+        // it.
         _ => given
             .iter()
             .try_for_each(|value| give_back(&mut store, value)),
@@ -198,8 +204,10 @@ fn answer(
         StubBehavior::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
         StubBehavior::OpenStderr => handle(store, STDERR)?,
         StubBehavior::Print(printed) => {
-            let (stream, bytes) = (take_stream(store, given)?, bytes_of(given));
+            let stream = take_stream(store, given)?;
+            let bytes = bytes_of(given);
             let host = store.data_mut();
+            // Language runtimes print an exception to the standard error.
             if stream == STDERR {
                 host.exception_report.print(&bytes);
             }
@@ -219,6 +227,7 @@ fn answer(
                     }
                 })
                 .sum();
+            // All are ready, so that waiting ends at once.
             Val::List((0..).take(number).map(Val::U32).collect())
         }
         StubBehavior::Ready => Val::Bool(true),
@@ -232,6 +241,7 @@ fn answer(
         StubBehavior::Milliseconds => time(0, 1_000_000),
         StubBehavior::Count => {
             let host = store.data_mut();
+            // A clock that stands still would never end a loop that waits for a time to pass.
             host.monotonic_time = host.monotonic_time.saturating_add(1000);
             Val::U64(host.monotonic_time)
         }
@@ -244,6 +254,7 @@ fn answer(
                     None
                 }
             });
+            // The guest chooses the length, so it is checked before a buffer is allocated.
             let len = wanted
                 .filter(|len| *len <= MAX_RANDOM)
                 .and_then(|len| usize::try_from(len).ok());
@@ -363,6 +374,7 @@ fn empty_value(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> was
                 .transpose()?;
             Val::Variant(name.to_owned(), payload)
         }
+        // Nothing exists here, so a function that can fail does.
         Type::Result(result) => Val::Result(Err(result
             .err()
             .map(|ty| empty_value(store, &ty).map(Box::new))

@@ -262,7 +262,7 @@ fn a_value_that_cannot_be_is_a_failure_that_says_so() {
 fn an_array_within_arrays_counts_as_often_as_it_is_there() {
     // ten levels of two each are over a thousand arrays, made of ten
     let limits = |output| ModuleLimits {
-        output,
+        output_bytes: output,
         ..patient()
     };
     let failure = load("echo", limits(20_000))
@@ -360,7 +360,7 @@ fn a_call_raises_no_more_events_than_it_may() {
     let module = load(
         "notify",
         ModuleLimits {
-            notifications: 3,
+            raised_events: 3,
             ..patient()
         },
     );

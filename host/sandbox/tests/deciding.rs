@@ -7,9 +7,10 @@
 )]
 mod support;
 use peal_model::{
-    Amendment, Application, ConnectionKind, DataArray, GroupOperationKind, Hook, Info, PeerInfo,
-    PolicyOutcome, PolicyRequest, PolicySubject, Provision, Range, Scope, Status, TargetProc, Text,
-    UserIdentity, Value, code,
+    Amendment, Application, ConnectionKind, ConnectionSubject, DataArray, EventSubject,
+    GroupOperationKind, GroupSubject, Hook, Info, JobControlSubject, LogSubject, MonitorSubject,
+    PeerInfo, PolicyOutcome, PolicyRequest, PolicySubject, ProvisionSubject, Range,
+    RegistrationSubject, Scope, SpawnSubject, Status, TargetProc, Text, UserIdentity, Value, code,
 };
 use peal_sandbox::{
     FailureKind, Grants, Module, ModuleLimits, PolicyCall, PolicyResult, Role, Services,
@@ -19,64 +20,99 @@ use std::time::Duration;
 use support::{call, component, engine, event, info, load, patient, proc, step, traced};
 
 const SERVER: UserIdentity = UserIdentity { uid: 990, gid: 991 };
-const EVENT: PolicySubject = PolicySubject::Event {
-    code: Status(-3),
-    range: Range::Session,
-};
-const MATTERS: [PolicySubject; 9] = [
-    PolicySubject::Connection(ConnectionKind::Tool),
-    EVENT,
-    PolicySubject::Registration,
-    PolicySubject::JobControl,
-    PolicySubject::Monitor,
-    PolicySubject::Provision,
-    PolicySubject::Log,
-    PolicySubject::Group(GroupOperationKind::Construct),
-    PolicySubject::Spawn,
-];
+
+/// Subjects of all hooks, with these infos as the directives or, where there are none, as the
+/// infos.
+fn subjects(carried: &[Info]) -> Vec<PolicySubject> {
+    let mut subjects = vec![
+        connection(ConnectionKind::Tool, carried),
+        event_subject(carried),
+        PolicySubject::Registration(RegistrationSubject {
+            codes: vec![Status(-1), Status(-2), Status(-3)],
+            directives: carried.to_vec(),
+        }),
+        job_control(carried),
+        PolicySubject::Monitor(MonitorSubject {
+            monitor: info("test.monitor", Value::Bool(true)),
+            directives: carried.to_vec(),
+        }),
+        PolicySubject::Provision(ProvisionSubject {
+            nodes: vec!["node1".to_owned(), "n2".to_owned()],
+            image: Some("img".to_owned()),
+            directives: carried.to_vec(),
+        }),
+        log(carried),
+        group(GroupOperationKind::Construct, carried),
+    ];
+    subjects.push(PolicySubject::Spawn(SpawnSubject {
+        applications: vec![Application {
+            command: "solver".to_owned(),
+            arguments: vec!["-x".to_owned()],
+            environment: vec!["A=1".to_owned(), "B=2".to_owned()],
+            directory: Some("/tmp".to_owned()),
+            procs: 3,
+            directives: 4,
+        }],
+        infos: Vec::new(),
+        directives: carried.to_vec(),
+    }));
+    subjects
+}
+
+fn connection(kind: ConnectionKind, infos: &[Info]) -> PolicySubject {
+    PolicySubject::Connection(ConnectionSubject {
+        kind,
+        peer: PeerInfo {
+            pid: Some(4711),
+            release: "4.2.2rc2".to_owned(),
+        },
+        infos: infos.to_vec(),
+    })
+}
+
+fn event_subject(infos: &[Info]) -> PolicySubject {
+    PolicySubject::Event(EventSubject {
+        code: Status(-3),
+        range: Range::Session,
+        infos: infos.to_vec(),
+    })
+}
+
+fn job_control(directives: &[Info]) -> PolicySubject {
+    PolicySubject::JobControl(JobControlSubject {
+        directives: directives.to_vec(),
+    })
+}
+
+fn log(directives: &[Info]) -> PolicySubject {
+    PolicySubject::Log(LogSubject {
+        data: Vec::new(),
+        directives: directives.to_vec(),
+    })
+}
+
+fn group(kind: GroupOperationKind, directives: &[Info]) -> PolicySubject {
+    PolicySubject::Group(GroupSubject {
+        kind,
+        name: Some("team".to_owned()),
+        directives: directives.to_vec(),
+    })
+}
 
 /// Action of `judge.wat`, by the list at its head.
 fn ask(what: i32) -> Info {
     info("test.ask", Value::Int(what))
 }
 
-/// A request without targets, with these infos in the list of its subject.
-fn request(matter: PolicySubject, carried: Vec<Info>) -> PolicyCall {
-    let (infos, directives) = match matter {
-        PolicySubject::JobControl
-        | PolicySubject::Monitor
-        | PolicySubject::Provision
-        | PolicySubject::Registration
-        | PolicySubject::Log
-        | PolicySubject::Spawn
-        | PolicySubject::Group(_) => (Vec::new(), carried),
-        PolicySubject::Connection(_) | PolicySubject::Event { .. } => (carried, Vec::new()),
-    };
-    let application = Application {
-        command: "solver".to_owned(),
-        arguments: vec!["-x".to_owned()],
-        environment: vec!["A=1".to_owned(), "B=2".to_owned()],
-        directory: Some("/tmp".to_owned()),
-        procs: 3,
-        directives: 4,
-    };
+/// A request without targets.
+fn request(subject: PolicySubject) -> PolicyCall {
     let request = PolicyRequest {
-        matter,
+        subject,
         requester: None,
         identity: None,
-        server: SERVER,
         groups: Arc::default(),
-        provision: Some(Provision {
-            nodes: vec!["node1".to_owned(), "n2".to_owned()],
-            image: Some("img".to_owned()),
-        }),
-        peer: None,
+        server: SERVER,
         targets: Vec::new(),
-        group_name: Some("team".to_owned()),
-        applications: vec![application],
-        codes: Vec::new(),
-        infos,
-        directives,
     };
     PolicyCall {
         number: 0,
@@ -85,58 +121,51 @@ fn request(matter: PolicySubject, carried: Vec<Info>) -> PolicyCall {
     }
 }
 
-fn decide(module: &Module, matter: PolicySubject, what: i32) -> PolicyResult {
-    module.decide(&request(matter, vec![ask(what)]))
+fn decide(module: &Module, subject: PolicySubject) -> PolicyResult {
+    module.decide(&request(subject))
 }
 
 #[test]
 fn a_policy_passes_grants_or_denies_at_each_hook() {
     let module = load("judge", patient());
-    for matter in MATTERS {
-        assert!(module.has_role(Role::policy(matter.hook()).unwrap()));
-        let said = |what| decide(&module, matter, what).outcome.unwrap();
-        assert_eq!(said(0), PolicyOutcome::Pass);
-        assert_eq!(said(1), PolicyOutcome::Grant);
-        assert!(matches!(said(2), PolicyOutcome::Deny(_)));
+    let outcomes = |what| {
+        subjects(&[ask(what)]).into_iter().map(|subject| {
+            assert!(module.has_role(Role::policy(subject.hook()).unwrap()));
+            decide(&module, subject).outcome.unwrap()
+        })
+    };
+    assert!(outcomes(0).all(|outcome| outcome == PolicyOutcome::Pass));
+    assert!(outcomes(1).all(|outcome| outcome == PolicyOutcome::Grant));
+    for _ in 0..2 {
+        assert!(outcomes(2).all(|outcome| matches!(outcome, PolicyOutcome::Deny(_))));
     }
 }
 
 #[test]
 fn policy_knows_peer_of_connections_only() {
     let module = load("doorkeeper", patient());
-    let ask = |matter, pid| {
-        let PolicyCall {
-            request: nobody,
-            steps,
-            ..
-        } = request(matter, Vec::new());
-        let peer = Some(PeerInfo {
-            pid,
-            release: "4.2.2rc2".into(),
-        })
-        .filter(|_| matter != EVENT);
-        let request = Arc::new(PolicyRequest {
-            peer,
-            ..(*nobody).clone()
-        });
-        module
-            .decide(&PolicyCall {
-                number: 0,
-                request,
-                steps,
-            })
+    let ask = |pid| {
+        let subject = ConnectionSubject {
+            kind: ConnectionKind::Tool,
+            peer: PeerInfo {
+                pid,
+                release: "4.2.2rc2".to_owned(),
+            },
+            infos: Vec::new(),
+        };
+        decide(&module, PolicySubject::Connection(subject))
             .outcome
             .unwrap()
     };
-    let tool = PolicySubject::Connection(ConnectionKind::Tool);
-    assert_eq!(ask(tool, Some(4711)), PolicyOutcome::Deny(Status(-4711)));
-    assert_eq!(ask(tool, None), PolicyOutcome::Deny(Status(-1)));
+    assert_eq!(ask(Some(4711)), PolicyOutcome::Deny(Status(-4711)));
+    assert_eq!(ask(None), PolicyOutcome::Deny(Status(-1)));
     assert_eq!(
-        ask(tool, Some(4)),
+        ask(Some(4)),
         PolicyOutcome::Deny(Status(-8)),
         "the length of its release"
     );
-    assert_eq!(ask(EVENT, Some(4711)), PolicyOutcome::Pass);
+    let outcome = decide(&module, event_subject(&[])).outcome;
+    assert_eq!(outcome, Ok(PolicyOutcome::Pass));
 }
 
 #[test]
@@ -146,36 +175,34 @@ fn a_policy_is_told_the_numbers_of_its_request() {
         proc: proc("job", 1),
         owner: None,
     };
-    for (matter, digits) in [
+    let carried = [ask(2)];
+    let client = connection(ConnectionKind::Client, &carried);
+    let join = group(GroupOperationKind::Join, &carried);
+    let digits = [
         // kind, targets, infos, steps
-        (PolicySubject::Connection(ConnectionKind::Client), -212),
-        (PolicySubject::Connection(ConnectionKind::Tool), -1212),
-        // code, range, targets, infos, steps
-        (EVENT, -34_212),
-        // codes, directives, steps
-        (PolicySubject::Registration, -312),
-        // targets, directives, steps
-        (PolicySubject::JobControl, -212),
-        // targets, infos, directives, steps
-        (PolicySubject::Monitor, -2012),
-        // nodes, length of the first, length of the image, directives, steps
-        (PolicySubject::Provision, -25_312),
-        // infos, directives, steps
-        (PolicySubject::Log, -12),
-        // kind, length of the name, targets, directives, steps
-        (PolicySubject::Group(GroupOperationKind::Construct), -4212),
-        (PolicySubject::Group(GroupOperationKind::Join), -34_212),
+        -1212,   // code, range, targets, infos, steps
+        -34_212, // codes, directives, steps
+        -312,    // targets, directives, steps
+        -212,    // targets, infos, directives, steps
+        -2112,   // nodes, length of the first, length of the image, directives, steps
+        -25_312, // infos, directives, steps
+        -12,     // kind, length of the name, targets, directives, steps
+        -4212,
         // procs and directives of the first application, targets, directives, steps
-        (PolicySubject::Spawn, -34_212),
-    ] {
-        let mut call = request(matter, vec![ask(2)]);
+        -34_212,
+    ];
+    for (subject, digits) in subjects(&carried)
+        .into_iter()
+        .zip(digits)
+        .chain([(client, -212), (join, -34_212)])
+    {
+        let mut call = request(subject);
         Arc::make_mut(&mut call.request).targets = vec![target(), target()];
-        Arc::make_mut(&mut call.request).codes = vec![Status(-1), Status(-2), Status(-3)];
         Arc::make_mut(&mut call.steps).extend([step("a", 0, Vec::new()), step("b", 0, Vec::new())]);
         assert_eq!(
             module.decide(&call).outcome,
             Ok(PolicyOutcome::Deny(Status(digits))),
-            "{matter:?}"
+            "{call:?}"
         );
     }
 }
@@ -183,9 +210,9 @@ fn a_policy_is_told_the_numbers_of_its_request() {
 #[test]
 fn denied_request_never_returns_success() {
     let module = load("judge", patient());
-    for matter in MATTERS {
+    for subject in subjects(&[ask(3)]) {
         let denied = PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS);
-        assert_eq!(decide(&module, matter, 3).outcome, Ok(denied));
+        assert_eq!(decide(&module, subject).outcome, Ok(denied));
     }
 }
 
@@ -206,9 +233,13 @@ fn mixed() -> Vec<Info> {
 fn policy_sees_requester_server_targets_infos_and_steps() {
     let module = load("judge", patient());
     let owner = Some(UserIdentity { uid: 0, gid: 5 });
-    let (infos, directives) = (mixed(), [vec![ask(7)], mixed()].concat());
+    let infos = mixed();
+    let directives = [vec![ask(7)], mixed()].concat();
     let whole = PolicyRequest {
-        matter: PolicySubject::JobControl,
+        subject: PolicySubject::Log(LogSubject {
+            data: infos.clone(),
+            directives: directives.clone(),
+        }),
         requester: Some(proc("tool", 0)),
         identity: Some(UserIdentity {
             uid: 1000,
@@ -216,8 +247,6 @@ fn policy_sees_requester_server_targets_infos_and_steps() {
         }),
         server: SERVER,
         groups: Arc::default(),
-        provision: None,
-        peer: None,
         targets: vec![
             TargetProc {
                 proc: proc("job", 1),
@@ -228,11 +257,6 @@ fn policy_sees_requester_server_targets_infos_and_steps() {
                 owner: None,
             },
         ],
-        group_name: None,
-        applications: Vec::new(),
-        codes: Vec::new(),
-        infos: infos.clone(),
-        directives: directives.clone(),
     };
     let pushed = info("test.pushed", Value::Scope(Scope::Global));
     let call = PolicyCall {
@@ -277,7 +301,7 @@ fn policy_sees_requester_server_targets_infos_and_steps() {
 
 #[test]
 fn unknown_facts_of_requester_are_absent() {
-    let result = decide(&load("judge", patient()), PolicySubject::JobControl, 7);
+    let result = decide(&load("judge", patient()), job_control(&[ask(7)]));
     let values: Vec<Value> = result.infos.into_iter().map(|info| info.value).collect();
     assert_eq!(
         values,
@@ -294,7 +318,7 @@ fn amended_directives_come_back_as_they_were_read() {
     let module = load("judge", patient());
     for (what, outcome) in [(8, PolicyOutcome::Grant), (11, PolicyOutcome::Pass)] {
         let directives = [vec![ask(what)], mixed()].concat();
-        let result = module.decide(&request(PolicySubject::JobControl, directives.clone()));
+        let result = decide(&module, job_control(&directives));
         assert_eq!(result.outcome, Ok(outcome));
         assert_eq!(
             result.amendment.infos,
@@ -302,18 +326,23 @@ fn amended_directives_come_back_as_they_were_read() {
             "the last amendment counts"
         );
     }
-    for matter in MATTERS {
-        let infos = [vec![ask(9)], mixed()].concat();
-        let mut call = request(matter, Vec::new());
-        Arc::make_mut(&mut call.request).infos = infos.clone();
+    let infos = [vec![ask(9)], mixed()].concat();
+    for subject in [
+        connection(ConnectionKind::Tool, &infos),
+        event_subject(&infos),
+        PolicySubject::Log(LogSubject {
+            data: infos.clone(),
+            directives: Vec::new(),
+        }),
+    ] {
         assert_eq!(
-            module.decide(&call).amendment.infos,
-            Some(infos),
+            decide(&module, subject).amendment.infos,
+            Some(infos.clone()),
             "infos where it is about an event or a connection"
         );
     }
     assert_eq!(
-        decide(&module, EVENT, 1).amendment,
+        decide(&module, event_subject(&[ask(1)])).amendment,
         Amendment::default(),
         "nothing is left from the call before"
     );
@@ -323,14 +352,12 @@ fn amended_directives_come_back_as_they_were_read() {
 fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
     let module = load("judge", patient());
     let narrowed = |range| {
-        decide(
-            &module,
-            PolicySubject::Event {
-                code: Status(-3),
-                range,
-            },
-            15,
-        )
+        let subject = EventSubject {
+            code: Status(-3),
+            range,
+            infos: vec![ask(15)],
+        };
+        decide(&module, PolicySubject::Event(subject))
     };
     for range in [Range::Global, Range::Session, Range::Local] {
         let result = narrowed(range);
@@ -346,13 +373,10 @@ fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
         "LOCAL is not within NAMESPACE"
     );
     assert_eq!(result.amendment, Amendment::default());
-    for matter in [
-        PolicySubject::Registration,
-        PolicySubject::JobControl,
-        PolicySubject::Log,
-    ] {
+    let others = subjects(&[ask(15)]).into_iter();
+    for subject in others.filter(|subject| subject.range().is_none()) {
         let refused = PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE);
-        assert_eq!(decide(&module, matter, 15).outcome, Ok(refused));
+        assert_eq!(decide(&module, subject).outcome, Ok(refused));
     }
 }
 
@@ -360,7 +384,7 @@ fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
 fn log_data_is_rewritten_and_nothing_else() {
     let module = load("judge", patient());
     let data = [vec![ask(16)], mixed()].concat();
-    let result = module.decide(&request(PolicySubject::Log, data.clone()));
+    let result = decide(&module, log(&data));
     assert_eq!(result.outcome, Ok(PolicyOutcome::Pass));
     assert_eq!(
         result.amendment,
@@ -369,22 +393,21 @@ fn log_data_is_rewritten_and_nothing_else() {
             ..Amendment::default()
         }
     );
-    for matter in MATTERS
-        .into_iter()
-        .filter(|matter| *matter != PolicySubject::Log)
-    {
-        let result = decide(&module, matter, 16);
+    let others = subjects(&[ask(16)]).into_iter();
+    for subject in others.filter(|subject| subject.log_data().is_none()) {
+        let hook = subject.hook();
+        let result = decide(&module, subject);
         assert_eq!(
             result.outcome,
             Ok(PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE)),
-            "{matter:?}"
+            "{hook}"
         );
     }
 }
 
 #[test]
 fn denial_amends_nothing_and_gives_its_reasons() {
-    let result = decide(&load("judge", patient()), PolicySubject::JobControl, 10);
+    let result = decide(&load("judge", patient()), job_control(&[ask(10)]));
     assert_eq!(
         result.outcome,
         Ok(PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS))
@@ -396,37 +419,32 @@ fn denial_amends_nothing_and_gives_its_reasons() {
 #[test]
 fn a_policy_that_fails_says_nothing_and_how_it_failed() {
     let limits = ModuleLimits {
-        output: 100_000,
+        output_bytes: 100_000,
         ..patient()
     };
-    let (patient, hasty) = (
-        load("judge", limits),
-        load(
-            "judge",
-            ModuleLimits {
-                call_time: Duration::from_millis(300),
-                ..limits
-            },
-        ),
+    let patient = load("judge", limits);
+    let hasty = load(
+        "judge",
+        ModuleLimits {
+            call_time: Duration::from_millis(300),
+            ..limits
+        },
     );
-    for matter in MATTERS {
-        for (what, kind) in [
-            (4, FailureKind::Trapped),
-            (5, FailureKind::Timeout),
-            (6, FailureKind::Output),
-            (12, FailureKind::Output),
-        ] {
+    for (what, kind) in [
+        (4, FailureKind::Trapped),
+        (5, FailureKind::Timeout),
+        (6, FailureKind::Output),
+        (12, FailureKind::Output),
+    ] {
+        let carried = [ask(what), info("test.more", Value::Bool(true))];
+        for (subject, grantable) in subjects(&carried).into_iter().zip(subjects(&[ask(1)])) {
+            let hook = subject.hook();
             let module = if kind == FailureKind::Timeout {
                 &hasty
             } else {
                 &patient
             };
-            let mut call = request(matter, vec![ask(what)]);
-            // what is amended without end is more than nothing
-            Arc::make_mut(&mut call.request)
-                .directives
-                .push(info("test.more", Value::Bool(true)));
-            let (result, trace) = traced(|| module.decide(&call));
+            let (result, trace) = traced(|| decide(module, subject));
             let failure = result.outcome.unwrap_err();
             assert_eq!(failure.kind, kind, "{failure}");
             assert!(
@@ -435,11 +453,11 @@ fn a_policy_that_fails_says_nothing_and_how_it_failed() {
             );
             assert!(result.infos.is_empty() && result.amendment == Amendment::default());
             assert!(
-                trace.contains("module=\"judge\"") && trace.contains(matter.hook().name()),
+                trace.contains("module=\"judge\"") && trace.contains(hook.name()),
                 "{trace}"
             );
             assert_eq!(
-                decide(module, matter, 1).outcome,
+                decide(module, grantable).outcome,
                 Ok(PolicyOutcome::Grant),
                 "the next has a fresh instance"
             );
@@ -449,14 +467,13 @@ fn a_policy_that_fails_says_nothing_and_how_it_failed() {
 
 #[test]
 fn a_module_is_asked_only_in_the_roles_that_it_fills() {
-    let (handler, judge) = (load("noop", patient()), load("judge", patient()));
-    for matter in MATTERS {
-        let failure = decide(&handler, matter, 1).outcome.unwrap_err();
+    let handler = load("noop", patient());
+    let judge = load("judge", patient());
+    for subject in subjects(&[ask(1)]) {
+        let hook = subject.hook();
+        let failure = decide(&handler, subject).outcome.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Unavailable);
-        assert_eq!(
-            failure.reason,
-            format!("module has no role {}-policy", matter.hook())
-        );
+        assert_eq!(failure.reason, format!("module has no role {hook}-policy"));
     }
     let result = judge.handle(&call(event(-1, Vec::new())));
     assert_eq!(result.status, Status::PEAL_ERR_MODULE_UNAVAILABLE);
@@ -476,11 +493,9 @@ fn a_module_is_asked_only_in_the_roles_that_it_fills() {
 #[test]
 fn a_policy_raises_no_events_and_writes_to_no_sink() {
     let module = load("judge", patient());
-    for matter in MATTERS {
-        for what in [13, 14] {
-            let refused = PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE);
-            assert_eq!(decide(&module, matter, what).outcome, Ok(refused));
-        }
+    for subject in [13, 14].into_iter().flat_map(|what| subjects(&[ask(what)])) {
+        let refused = PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE);
+        assert_eq!(decide(&module, subject).outcome, Ok(refused));
     }
 }
 

@@ -165,7 +165,7 @@ fn record_of_a_failed_call_has_the_exception() {
     handle(&module, -1);
     let records = records.0.lock().unwrap();
     let last = records.last().unwrap();
-    assert_eq!(last.host_calls[0].ask.name(), "exception.describe");
+    assert_eq!(last.host_calls[0].request.name(), "exception.describe");
     let CallEnd::Failed(failed) = &last.end else {
         panic!("{:?}", last.end)
     };

@@ -119,7 +119,7 @@ fn answer(module: &Module, what: i32, key: &str, value: &[u8]) -> (Status, Vec<V
 #[test]
 fn time_in_host_calls_is_limited_by_itself() {
     let limits = ModuleLimits {
-        host_time: Duration::from_millis(200),
+        host_call_time: Duration::from_millis(200),
         ..patient()
     };
     let quick = keeper(Arc::new(Slow(Duration::ZERO)), limits);
@@ -128,7 +128,7 @@ fn time_in_host_calls_is_limited_by_itself() {
     let failure = ask(&slow, GET, "a", b"").failure.unwrap();
     assert_eq!(
         (failure.kind, failure.limit),
-        (FailureKind::Timeout, Some(LimitKind::HostTime))
+        (FailureKind::Timeout, Some(LimitKind::HostCallTime))
     );
     assert!(
         failure.to_string().contains("200ms in host calls"),
@@ -193,8 +193,10 @@ fn store_refusal_is_returned_to_module() {
 fn keys_and_values_are_no_longer_than_they_may_be() {
     let state = Arc::new(Drawer::default());
     let module = keeper(Arc::<Drawer>::clone(&state), patient());
-    let (longest, longer) = ("k".repeat(MAX_STATE_KEY), "k".repeat(MAX_STATE_KEY + 1));
-    let (largest, larger) = (vec![7; MAX_STATE_VALUE], vec![7; MAX_STATE_VALUE + 1]);
+    let longest = "k".repeat(MAX_STATE_KEY);
+    let longer = "k".repeat(MAX_STATE_KEY + 1);
+    let largest = vec![7; MAX_STATE_VALUE];
+    let larger = vec![7; MAX_STATE_VALUE + 1];
     assert_eq!(answer(&module, SET, &longest, &largest).0, Status(0));
     assert_eq!(
         answer(&module, SET, &longest, &larger).0,
@@ -225,7 +227,7 @@ fn set_state_counts_as_output_and_takes_effect_at_once() {
     let module = keeper(
         Arc::<Drawer>::clone(&state),
         ModuleLimits {
-            output: 1000,
+            output_bytes: 1000,
             ..patient()
         },
     );

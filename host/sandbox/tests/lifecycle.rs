@@ -87,7 +87,7 @@ fn an_instance_is_told_when_it_is_no_longer_needed() {
     let module = load(
         "managed",
         ModuleLimits {
-            max_calls: 3,
+            calls_per_instance: 3,
             ..patient()
         },
     );
@@ -188,7 +188,7 @@ fn a_module_cannot_wish_more_than_it_may_have() {
 #[test]
 fn requested_registrations_count_as_output() {
     let limits = ModuleLimits {
-        output: 10_000,
+        output_bytes: 10_000,
         ..patient()
     };
     assert!(wishing(3, 0, 500, b'x', limits).is_ok());

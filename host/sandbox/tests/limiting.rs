@@ -88,7 +88,7 @@ fn a_loop_without_end_is_cut_off() {
 #[test]
 fn memory_is_limited_in_total() {
     let limits = ModuleLimits {
-        memory: 2 * 1024 * 1024,
+        memory_bytes: 2 * 1024 * 1024,
         ..patient()
     };
     let module = load("moody", limits);
@@ -124,7 +124,7 @@ fn output_is_limited() {
     let module = load(
         "moody",
         ModuleLimits {
-            output: 100_000,
+            output_bytes: 100_000,
             ..patient()
         },
     );
@@ -182,7 +182,7 @@ fn a_warm_instance_keeps_its_memory_and_is_retired() {
     let module = load(
         "moody",
         ModuleLimits {
-            max_calls: 3,
+            calls_per_instance: 3,
             ..patient()
         },
     );
@@ -195,7 +195,7 @@ fn no_instance_is_kept_where_none_may_be() {
     let module = load(
         "moody",
         ModuleLimits {
-            instances: 0,
+            idle_instances: 0,
             ..patient()
         },
     );
@@ -207,7 +207,7 @@ fn no_instance_is_kept_where_none_may_be() {
 fn after_a_failure_the_next_call_has_a_fresh_instance() {
     let limits = ModuleLimits {
         host_calls: 500,
-        memory: 2 * 1024 * 1024,
+        memory_bytes: 2 * 1024 * 1024,
         ..patient()
     };
     let module = load("moody", limits);
@@ -221,7 +221,8 @@ fn after_a_failure_the_next_call_has_a_fresh_instance() {
 
 #[test]
 fn one_modules_failures_are_not_anothers() {
-    let (moody, noop) = (load("moody", patient()), load("noop", patient()));
+    let moody = load("moody", patient());
+    let noop = load("noop", patient());
     for _ in 0..100 {
         assert!(handle(&moody, -1).failure.is_some());
         assert!(handle(&noop, -1).failure.is_none());
@@ -251,7 +252,7 @@ fn a_later_instance_that_never_ends_starting_is_cut_off() {
     });
     let limits = ModuleLimits {
         call_time: Duration::from_millis(500),
-        instances: 0,
+        idle_instances: 0,
         ..ModuleLimits::default()
     };
     let module = Module::load(
@@ -299,7 +300,7 @@ fn fresh_instance_has_call_time_for_init_and_again_for_call() {
             "worker",
             ModuleLimits {
                 call_time: now * 3 / 2,
-                instances: 0,
+                idle_instances: 0,
                 ..ModuleLimits::default()
             },
         );

@@ -59,7 +59,8 @@ fn pool_is_bounded_and_drains_when_dropped() {
 #[test]
 fn jobs_run_at_once_on_as_many_threads_as_there_are() {
     let pool = pool(2, 2);
-    let (left, right) = (mpsc::channel(), mpsc::channel());
+    let left = mpsc::channel();
+    let right = mpsc::channel();
     // each waits for the other
     pool.try_run(move || {
         left.0.send(()).unwrap();

@@ -83,7 +83,7 @@ fn namespace_longest_idle_gives_up_its_warm_instance() {
         "secret",
         ModuleLimits {
             isolation: Isolation::Namespace,
-            instances: 2,
+            idle_instances: 2,
             ..patient()
         },
     );
@@ -91,8 +91,8 @@ fn namespace_longest_idle_gives_up_its_warm_instance() {
     assert_eq!([status("a", 1), status("b", 2), status("a", 3)], [0, 0, 1]);
     assert_eq!(status("c", 4), 0, "b made room");
     assert_eq!([status("a", 5), status("b", 6)], [3, 0]);
-    let instances = load("secret", patient()).limits().instances;
-    assert_eq!(instances, patient().instances);
+    let instances = load("secret", patient()).limits().idle_instances;
+    assert_eq!(instances, patient().idle_instances);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn module_gets_its_settings_in_each_namespace() {
 #[test]
 fn memory_is_limited_over_all_instances_of_a_module() {
     let limits = ModuleLimits {
-        memory_total: 20 * PAGE,
+        total_memory_bytes: 20 * PAGE,
         isolation: Isolation::Namespace,
         ..patient()
     };
@@ -139,7 +139,7 @@ fn memory_is_limited_over_all_instances_of_a_module() {
     let failure = result.failure.unwrap();
     assert_eq!(
         (failure.kind, failure.limit),
-        (FailureKind::Memory, Some(LimitKind::MemoryTotal)),
+        (FailureKind::Memory, Some(LimitKind::TotalMemory)),
         "{failure}"
     );
     assert!(
@@ -149,7 +149,7 @@ fn memory_is_limited_over_all_instances_of_a_module() {
     let hits: Vec<LimitKind> = handle_of(&module, "a", -6).usage.hits.iter().collect();
     assert_eq!(
         hits,
-        [LimitKind::MemoryTotal],
+        [LimitKind::TotalMemory],
         "it is said also of a call that goes on"
     );
     drop(handle_of(&module, "a", -1));
@@ -163,7 +163,7 @@ fn memory_is_limited_over_all_instances_of_a_module() {
 #[test]
 fn an_instance_that_waits_makes_room_for_one_that_is_called() {
     let limits = ModuleLimits {
-        memory_total: 3 * PAGE,
+        total_memory_bytes: 3 * PAGE,
         isolation: Isolation::Namespace,
         ..patient()
     };
@@ -185,10 +185,8 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
         memory: 30 * PAGE,
         instances: 2,
     });
-    let (one, two) = (
-        load_of(&tenant, "moody", patient()).unwrap(),
-        load_of(&tenant, "moody", patient()).unwrap(),
-    );
+    let one = load_of(&tenant, "moody", patient()).unwrap();
+    let two = load_of(&tenant, "moody", patient()).unwrap();
     assert_eq!(tenant.instances(), 2);
     let LoadError::Start { failure, .. } = load_of(&tenant, "noop", patient()).unwrap_err() else {
         panic!()
@@ -399,13 +397,11 @@ fn an_engine_can_count_fuel_for_all_modules() {
         )
         .unwrap()
     };
-    let (free, limited) = (
-        load(patient()),
-        load(ModuleLimits {
-            fuel: Some(100_000),
-            ..patient()
-        }),
-    );
+    let free = load(patient());
+    let limited = load(ModuleLimits {
+        fuel: Some(100_000),
+        ..patient()
+    });
     assert_eq!(handle(&free, 0).usage.fuel, handle(&limited, 0).usage.fuel);
     assert!(handle(&free, 0).usage.fuel.is_some());
     assert_eq!(engine.instances(), 2);

@@ -84,7 +84,8 @@ fn failure(result: &ChannelResult) -> FailureKind {
 
 #[test]
 fn channel_writes_to_named_sink_for_current_request() {
-    let (left, right) = (Arc::new(Page::default()), Arc::new(Page::default()));
+    let left = Arc::new(Page::default());
+    let right = Arc::new(Page::default());
     let module = channel(&[("left", &left), ("right", &right)], patient());
     let call = call(0, "right", b"hello\n");
     let result = module.log(&call);
@@ -208,7 +209,7 @@ fn written_bytes_count_as_output() {
     let module = channel(
         &[("out", &page)],
         ModuleLimits {
-            output: 10_000,
+            output_bytes: 10_000,
             ..patient()
         },
     );

@@ -28,7 +28,7 @@ use peal_core::{
     user_scope::UserScope,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Nspace, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
+    ConnectionKind, Event, Nspace, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
 };
 use peal_store::TraceRateLimit;
 use std::{
@@ -53,7 +53,7 @@ pub(crate) struct Actor {
     pub(crate) runs_as: UserIdentity,
     pub(crate) started: Instant,
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
-    pub(crate) pulses: HeartbeatTable,
+    pub(crate) heartbeats: HeartbeatTable,
     /// Jobs and their users, shared with the events that pass the chains.
     pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
     pub(crate) host: Arc<dyn HostEnvironment>,
@@ -63,13 +63,13 @@ pub(crate) struct Actor {
     pub(crate) decisions: Decisions,
     pub(crate) channels: Channels,
     pub(crate) spiller: Spiller,
-    pub(crate) watchman: MonitorWorker,
+    pub(crate) monitor_worker: MonitorWorker,
     pub(crate) processes: ProcessWatch,
     /// Peers whose admission waits for the policies.
     pub(crate) admissions: BTreeMap<DecisionId, Admission>,
     /// Reply channels for the termination that handlers request, by the proc that ended. Each is
     /// kept only until its event enters the chains.
-    pub(crate) asked: BTreeMap<Proc, TerminationReply>,
+    pub(crate) termination_replies: BTreeMap<Proc, TerminationReply>,
     /// Time that accepted work may take at shutdown.
     pub(crate) drain_timeout: Duration,
     /// Time that the host environment may take over a client's registration for events.
@@ -91,7 +91,7 @@ impl Actor {
     pub(crate) fn request(&mut self, to: RequestId, request: Request) {
         if request == Request::Finalize {
             // Before the state knows that the client leaves: heartbeats of leavers are ignored.
-            self.pulses.end(to.peer, &mut self.state);
+            self.heartbeats.end(to.peer, &mut self.state);
         }
         let actions = self.state.request(to, request, self.now());
         self.act_all(actions);
@@ -111,8 +111,8 @@ impl Actor {
     }
 
     /// Processes a heartbeat that the actor awaited. Later ones are noted in the cell.
-    pub(crate) fn beat(&mut self, peer: PeerId, pulse: Arc<HeartbeatCell>) {
-        self.pulses.begin(peer, pulse, &mut self.state);
+    pub(crate) fn beat(&mut self, peer: PeerId, heartbeat: Arc<HeartbeatCell>) {
+        self.heartbeats.begin(peer, heartbeat, &mut self.state);
     }
 
     /// Continues the batches of a lagging client: all messages before a milestone were written.
@@ -125,7 +125,7 @@ impl Actor {
     pub(crate) fn gone(&mut self, peer: PeerId) {
         self.outboxes.remove(&peer);
         // Before the state forgets the proc of the connection.
-        self.pulses.end(peer, &mut self.state);
+        self.heartbeats.end(peer, &mut self.state);
         let actions = self.state.disconnected(peer, self.now());
         self.act_all(actions);
     }
@@ -133,7 +133,7 @@ impl Actor {
     /// Processes the deadlines that have passed.
     pub(crate) fn tick(&mut self) {
         let now = self.now();
-        let actions = self.pulses.tick(&mut self.state, now);
+        let actions = self.heartbeats.tick(&mut self.state, now);
         self.act_all(actions);
     }
 
@@ -144,8 +144,8 @@ impl Actor {
     }
 
     /// Executes the request of a hosted handler.
-    pub(crate) fn want(&mut self, wanted: HandlerRequest) {
-        let actions = self.wanted(wanted);
+    pub(crate) fn execute_handler_request(&mut self, request: HandlerRequest) {
+        let actions = self.process_handler_request(request);
         self.act_all(actions);
     }
 
@@ -237,6 +237,7 @@ impl Actor {
         let (answer, actions) = match welcome {
             Ok((peer, actions)) => {
                 self.state.set_unix_groups(peer, groups);
+                // Before the actions are executed: they may send to the peer.
                 self.outboxes.insert(peer, outbox);
                 // The host environment knows the processes that it started itself.
                 if let (ConnectionKind::Client, Some(pid)) = (kind, process)
@@ -244,6 +245,7 @@ impl Actor {
                 {
                     self.host.process_found(&proc, pid);
                 }
+                // The state's name shares its text with the job's, which makes comparisons fast.
                 let proc = self.state.proc_of(peer).cloned().unwrap_or(proc);
                 (Ok((peer, proc)), actions)
             }
@@ -259,27 +261,9 @@ impl Actor {
         match (self.admissions.remove(&id), verdict) {
             (None, verdict) => self.state.decided(id, verdict),
             (Some(admission), Verdict::Granted { .. }) => self.admit(admission),
-            (
-                Some(admission),
-                Verdict::Denied {
-                    by,
-                    status,
-                    reasons,
-                },
-            ) => {
+            (Some(admission), Verdict::Denied(verdict)) => {
                 let AdmissionRequest { proc, peer, .. } = &admission.arrival;
-                let (requester, identity) = (Some(proc.clone()), Some(peer.identity));
-                let (hook, targets, decision) = (Hook::Connection, Vec::new(), Some(id));
-                let denial = Denial {
-                    hook,
-                    requester,
-                    identity,
-                    targets,
-                    decision,
-                    by,
-                    status,
-                    reasons,
-                };
+                let denial = Denial::of_connection(proc.clone(), peer.identity, id, verdict);
                 self.refuse(admission, denial);
                 Vec::new()
             }
@@ -330,6 +314,7 @@ impl Actor {
             ActorMessage::Decided { id, verdict } => self.decided(id, verdict),
             ActorMessage::Recalled { peer, events } => self.state.recalled(peer, events),
             ActorMessage::AddJob { spec, done } => {
+                // Ignore a caller that no longer waits: the job is registered all the same.
                 let _ = done.send(self.add_job(spec));
                 Vec::new()
             }
@@ -358,6 +343,7 @@ impl Actor {
             }
             ActorMessage::RemoveJob(nspace) => self.remove_job(&nspace),
             ActorMessage::RemoveIdleJob { nspace, done } => {
+                // Checked and removed in one message, so that no proc connects in between.
                 let progress = self.state.jobs().find(|job| job.spec.nspace == nspace);
                 let idle = progress.as_ref().is_none_or(|job| job.connected == 0);
                 let actions = if idle {
@@ -374,10 +360,17 @@ impl Actor {
             }
             ActorMessage::ProcEnded { proc, abnormal } => {
                 // Store the reply channel first: the chain of the resulting event takes it.
-                let abnormal = abnormal.map(|Abnormal { code, infos, asked }| {
-                    self.asked.extend(asked.map(|asked| (proc.clone(), asked)));
-                    (code, infos)
-                });
+                let abnormal = abnormal.map(
+                    |Abnormal {
+                         code,
+                         infos,
+                         termination_reply,
+                     }| {
+                        self.termination_replies
+                            .extend(termination_reply.map(|reply| (proc.clone(), reply)));
+                        (code, infos)
+                    },
+                );
                 self.state.proc_ended(&proc, abnormal, self.now())
             }
             ActorMessage::ProcessNamed {
@@ -440,7 +433,7 @@ impl Actor {
     }
 
     fn ask(&mut self, id: DecisionId, request: Arc<PolicyRequest>) -> Vec<Action> {
-        let default = self.state.default_of(request.matter.hook());
+        let default = self.state.default_of(request.subject.hook());
         let verdict = self.decisions.ask(id, request, default);
         verdict
             .map(|verdict| self.decided(id, verdict))
@@ -464,6 +457,7 @@ impl Actor {
 
     fn act(&mut self, action: Action) {
         match action {
+            // A module has no connection: the result of its request is logged.
             Action::Reply { to, reply } if to.peer == PeerId::MODULES => {
                 self.answered(to.tag, &reply)
             }
@@ -484,8 +478,8 @@ impl Actor {
                 reach,
                 allowance,
             } => {
-                let asked = self.asked.remove(&about);
-                self.chain(event, reach, allowance, asked);
+                let termination_reply = self.termination_replies.remove(&about);
+                self.chain(event, reach, allowance, termination_reply);
             }
             Action::Distribute {
                 event,
@@ -528,14 +522,14 @@ impl Actor {
                 id,
                 purpose,
                 procs,
-                brought,
+                contribution: brought,
             } => self.gather(id, purpose, procs, brought),
-            Action::CheckFile { watch, look } => self.watchman.look(watch, look),
+            Action::CheckFile { watch, check: look } => self.monitor_worker.look(watch, look),
             Action::Measure {
                 watch,
                 usage,
                 identity,
-            } => self.watchman.measure(watch, usage, identity),
+            } => self.monitor_worker.measure(watch, usage, identity),
             Action::Upcall(upcall) => self.tell_host(upcall),
         }
     }
@@ -545,7 +539,7 @@ impl Actor {
         event: Arc<Event>,
         reach: UserScope,
         allowance: EventBudget,
-        asked: Option<TerminationReply>,
+        termination_reply: Option<TerminationReply>,
     ) {
         let source = event
             .source
@@ -560,7 +554,7 @@ impl Actor {
             allowance,
             source,
             jobs: self.jobs.clone(),
-            asked,
+            termination_reply,
             awaited: None,
         });
     }
@@ -598,7 +592,7 @@ impl Actor {
         tracing::warn!(?peer, "outbox of client full; connection closed");
         // The task of the connection then reports its end, as for any other.
         if let Some(outbox) = self.outboxes.remove(&peer) {
-            outbox.line.cut();
+            outbox.writer.cut();
         }
     }
 }

@@ -136,7 +136,7 @@ pub(crate) enum AdmissionError {
     #[error(transparent)]
     Refused(#[from] ConnectionRefusal),
     #[error(transparent)]
-    Impostor(#[from] IdentityMismatch),
+    Identity(#[from] IdentityMismatch),
     #[error(transparent)]
     Share(#[from] ShareExceeded),
     #[error("the server's name is too long to derive a tool's name from it: {0}")]
@@ -160,7 +160,7 @@ impl AdmissionError {
             AdmissionError::TwoUsers { .. } => "two users claimed",
             AdmissionError::Gds(_) => "unsupported data store",
             AdmissionError::Credential(_) => "unsupported credential",
-            AdmissionError::Impostor(_) => "claim contradicted by the kernel",
+            AdmissionError::Identity(_) => "claim contradicted by the kernel",
             AdmissionError::Share(_) => "too many connections",
             AdmissionError::Name(_) => "server's name too long",
             AdmissionError::Stopping => "server stops",
@@ -183,7 +183,7 @@ impl AdmissionError {
     pub(crate) fn count(&self, counters: &Counters) {
         counters.connections_refused.count();
         match self {
-            AdmissionError::Impostor(_)
+            AdmissionError::Identity(_)
             | AdmissionError::Refused(ConnectionRefusal::WrongUser { .. }) => {
                 counters.connections_identity_mismatch.count()
             }
@@ -235,6 +235,7 @@ async fn receive(
     context: &ConnectionContext,
 ) -> Result<(Hello, Vec<u8>), AdmissionError> {
     let mut decoder = HelloDecoder::new(context.limits);
+    // Allocated, since an array would be a part of the future of each connection.
     let mut buffer = vec![0; 4096];
     loop {
         let count = stream.read(&mut buffer).await?;
@@ -269,6 +270,7 @@ pub(crate) async fn admit(
     } = confirm(socket, claimant, identity, context).await?;
     let is_watched =
         kind == ConnectionKind::Client && context.host.leaves_ends_to_server(&proc.nspace);
+    // Noted before the admission, so that the proc counts as alive until the process is watched.
     let connecting = peer
         .pid
         .filter(|_| is_watched)
@@ -289,9 +291,10 @@ pub(crate) async fn admit(
         admitted,
     };
     context
-        .office
+        .shared_actor
         .with_actor(|actor| actor.request_admission(admission))
         .map_err(|ActorStopped| AdmissionError::Stopping)?;
+    // A dropped sender means that the actor has ended.
     let (id, proc) = answer.await.map_err(|_| AdmissionError::Stopping)??;
     let welcome = welcome(hello, id, &proc, context);
     Ok(Admitted {
@@ -314,7 +317,7 @@ fn claimed_proc(
         PeerKind::Client(proc) => return Ok((ConnectionKind::Client, proc.clone())),
         PeerKind::Tool(_, Name::Started(proc)) | PeerKind::Launcher(_, Name::Started(proc)) => {
             let is_job = context
-                .office
+                .shared_actor
                 .with_actor(|actor| actor.has_job(&proc.nspace));
             if is_job.map_err(|ActorStopped| AdmissionError::Stopping)? {
                 return Ok((ConnectionKind::Client, proc.clone()));
@@ -409,6 +412,7 @@ async fn confirm(
         .await
         .map_err(std::io::Error::other)?;
     let checked =
+        // The check reads files in `/proc`, which blocks.
         tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, socket)).await;
     Ok(checked.map_err(std::io::Error::other)??)
 }

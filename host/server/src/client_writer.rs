@@ -62,12 +62,12 @@ impl ClientWriter {
         queue: MessageQueue,
     ) -> ClientWriter {
         let window = SendWindow::of(writer.as_ref());
-        let (written, cut, unfit) = (Notify::new(), Notify::new(), Once::default());
-        let (is_welcomed, has_further_requests, waiting) = (
-            AtomicBool::new(false),
-            AtomicBool::new(false),
-            AtomicUsize::new(0),
-        );
+        let written = Notify::new();
+        let cut = Notify::new();
+        let unfit = Once::default();
+        let is_welcomed = AtomicBool::new(false);
+        let has_further_requests = AtomicBool::new(false);
+        let waiting = AtomicUsize::new(0);
         let refused = AtomicU32::new(0);
         ClientWriter {
             writer,
@@ -107,6 +107,7 @@ impl ClientWriter {
 
     async fn write_all(&self, mut bytes: &[u8]) -> std::io::Result<()> {
         while !bytes.is_empty() {
+            // This call needs no exclusive access, so the actor and the task can share the writer.
             match self.writer.try_write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
@@ -121,6 +122,7 @@ impl ClientWriter {
 
     /// Shuts down the sending side of the connection, so that the client reads its end.
     pub(crate) fn end(&self) -> Result<(), ConnectionError> {
+        // The shutdown of tokio needs exclusive access, which a shared writer does not have.
         rustix::net::shutdown(self.writer.as_ref(), rustix::net::Shutdown::Write)
             .map_err(Error::from)?;
         Ok(())
@@ -142,6 +144,7 @@ impl ClientWriter {
                 reply: Box::new(reply),
             });
         };
+        // Before the write: the client may reuse the tag as soon as it has the answer.
         self.open.close(tag);
         // Ignore errors here: the connection's task gets the same error when it writes the rest.
         let written = self.writer.try_write(&frame).unwrap_or_default();
@@ -208,6 +211,7 @@ impl ClientWriter {
 
     /// Cuts the client off. Called by the actor.
     pub(crate) fn cut(&self) {
+        // The notification is stored if the task does not wait yet, so it is not lost.
         self.cut.notify_one();
     }
 
@@ -253,7 +257,7 @@ mod tests {
     }
 
     /// Returns a writer and its client's end.
-    async fn line() -> (ClientWriter, TcpStream) {
+    async fn connected_writer() -> (ClientWriter, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap())
             .await
@@ -263,68 +267,68 @@ mod tests {
     }
 
     /// Returns true if an answer to the request of this tag was written at once.
-    fn at_once(line: &ClientWriter, tag: u32, reply: Reply) -> bool {
-        line.answer(tag, reply).is_none()
+    fn at_once(writer: &ClientWriter, tag: u32, reply: Reply) -> bool {
+        writer.answer(tag, reply).is_none()
     }
 
     fn done() -> Reply {
         Reply::Status(code::PMIX_SUCCESS)
     }
 
-    fn packed(line: &ClientWriter, tag: u32) -> Vec<u8> {
-        packing::answer(tag, CommandCode::Fence, &done(), &line.codec).unwrap()
+    fn packed(writer: &ClientWriter, tag: u32) -> Vec<u8> {
+        packing::answer(tag, CommandCode::Fence, &done(), &writer.codec).unwrap()
     }
 
     #[tokio::test]
     async fn answer_with_empty_queue_is_written_at_once() {
-        let (line, mut client) = line().await;
-        let ask = |tag| line.open.open(tag, CommandCode::Fence).unwrap();
+        let (writer, mut client) = connected_writer().await;
+        let ask = |tag| writer.open.open(tag, CommandCode::Fence).unwrap();
         ask(101);
         assert!(
-            !at_once(&line, 101, done()),
+            !at_once(&writer, 101, done()),
             "no answer is written before the end of the handshake"
         );
-        line.welcome(b"welcome").await.unwrap();
-        assert!(at_once(&line, 101, done()));
+        writer.welcome(b"welcome").await.unwrap();
+        assert!(at_once(&writer, 101, done()));
         assert!(
-            !at_once(&line, 101, done()),
+            !at_once(&writer, 101, done()),
             "the request is answered already"
         );
-        let expected = [b"welcome".to_vec(), packed(&line, 101)].concat();
+        let expected = [b"welcome".to_vec(), packed(&writer, 101)].concat();
         let mut read = vec![0; expected.len()];
         client.read_exact(&mut read).await.unwrap();
         assert_eq!(read, expected);
 
         (102..104).for_each(ask);
         assert!(
-            !at_once(&line, 102, done()),
+            !at_once(&writer, 102, done()),
             "answers of several open requests are written together"
         );
-        assert_eq!(line.open.close(103), Some(CommandCode::Fence));
-        line.wait(10);
+        assert_eq!(writer.open.close(103), Some(CommandCode::Fence));
+        writer.wait(10);
         assert!(
-            !at_once(&line, 102, done()),
+            !at_once(&writer, 102, done()),
             "waiting messages are written first"
         );
-        line.waited(10);
-        line.read(Behind::More);
+        writer.waited(10);
+        writer.read(Behind::More);
         assert!(
-            !at_once(&line, 102, done()),
+            !at_once(&writer, 102, done()),
             "a further request has been read already"
         );
-        line.read(Behind::Nothing);
-        assert!(at_once(&line, 102, done()));
+        writer.read(Behind::Nothing);
+        assert!(at_once(&writer, 102, done()));
     }
 
     #[tokio::test]
     async fn unread_answers_are_written_up_to_the_send_window() {
-        let (line, mut client) = line().await;
-        line.welcome(b"welcome").await.unwrap();
+        let (writer, mut client) = connected_writer().await;
+        writer.welcome(b"welcome").await.unwrap();
         let answers = (101..).take_while(|tag| {
-            line.open.open(*tag, CommandCode::Fence).unwrap();
-            at_once(&line, *tag, done())
+            writer.open.open(*tag, CommandCode::Fence).unwrap();
+            at_once(&writer, *tag, done())
         });
-        let bytes = answers.count() * packed(&line, 101).len();
+        let bytes = answers.count() * packed(&writer, 101).len();
         assert!(
             bytes <= SendWindow::AT_ONCE && bytes > SendWindow::AT_ONCE / 2,
             "{bytes}"

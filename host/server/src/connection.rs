@@ -38,7 +38,7 @@ use tracing::{Instrument, Span, field};
 
 /// State that all connections of a server share.
 pub(crate) struct ConnectionContext {
-    pub(crate) office: Arc<SharedActor>,
+    pub(crate) shared_actor: Arc<SharedActor>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) packing: Arc<Packing>,
     pub(crate) checker: Arc<Checker>,
@@ -155,6 +155,7 @@ impl AcceptedConnection {
             .checker
             .look_up_peer(&self.socket, self.from, self.to)
         {
+            // The search in the kernel's table is slow, so the task of the connection does it.
             Ok(PeerLookup::Undiagnosed(search)) => {
                 return Some(Box::new(NewConnection::Unidentified(self, search)));
             }
@@ -177,6 +178,7 @@ impl AcceptedConnection {
             unidentified,
             ..
         } = self;
+        // The user is known, or the lookup has failed: another connection may be accepted.
         drop(unidentified);
         let refused = |uid, reason: &AdmissionError| refuse(context, from, uid, reason);
         let found = found.map_err(|error| AdmissionError::from(IdentityMismatch::Kernel(error)));
@@ -189,6 +191,7 @@ impl AcceptedConnection {
         let share = share
             .inspect_err(|reason| refused(Some(peer.uid), reason))
             .ok()?;
+        // After all refusals, since registration with the runtime takes a system call.
         let stream = TcpStream::from_std(socket.into()).map_err(AdmissionError::from);
         let stream = stream
             .inspect_err(|reason| refused(Some(peer.uid), reason))
@@ -254,7 +257,8 @@ async fn serve_traced(connection: Box<NewConnection>, context: Arc<ConnectionCon
         },
     }
     // Ignore an actor that has stopped: it has no use for the end of a connection.
-    let _ = context.office.with_actor(|actor| {
+    let _ = context.shared_actor.with_actor(|actor| {
+        // Before `gone`, after which the state does not know the peer any more.
         if let Some(status) = session.violation {
             actor.garbled(session.peer, status);
         }
@@ -267,7 +271,7 @@ struct ServedConnection {
     reader: OwnedReadHalf,
     /// Bytes received behind the handshake.
     rest: Vec<u8>,
-    line: Arc<ClientWriter>,
+    writer: Arc<ClientWriter>,
     peer: PeerId,
     proc: Proc,
     /// Task that writes. It is separate from the reading one because few requests need it, and it
@@ -287,7 +291,7 @@ impl ServedConnection {
     /// Reads and writes until the connection ends.
     async fn run(&mut self, context: &ConnectionContext) -> Result<(), ConnectionError> {
         let mut reading =
-            ConnectionReader::of((self.peer, &self.proc), &self.line, &self.share, context);
+            ConnectionReader::of((self.peer, &self.proc), &self.writer, &self.share, context);
         let ended = tokio::select! {
             biased;
             ended = reading.run(&mut self.reader, &self.rest) => {
@@ -327,16 +331,16 @@ async fn greet(
         .await
         .inspect_err(refused)
         .ok()?;
-    let (reader, writer) = stream.into_split();
+    let (reader, write_half) = stream.into_split();
     let open = OpenRequests::new(context.max_open_requests);
     let queue = MessageQueue::new(context.outbox);
-    let line = Arc::new(ClientWriter::new(
-        writer,
+    let writer = Arc::new(ClientWriter::new(
+        write_half,
         Codec::of(&hello, context.limits),
         open,
         queue,
     ));
-    let (outbox, inbox) = Outbox::of(&line);
+    let (outbox, inbox) = Outbox::of(&writer);
     let admitted = admission::admit(socket, &hello, outbox, context)
         .await
         .inspect_err(refused)
@@ -352,17 +356,19 @@ async fn greet(
     span.record("nspace", field::display(&proc.nspace));
     span.record("rank", proc.rank.0);
     let delivery = Delivery {
-        line: line.clone(),
-        office: context.office.clone(),
+        writer: writer.clone(),
+        shared_actor: context.shared_actor.clone(),
         packing: context.packing.clone(),
         peer,
     };
     let mut delivering = JoinSet::new();
+    // The writing task sends the welcome, because the actor may have queued messages that must
+    // follow it.
     delivering.spawn(delivery.run(inbox, welcome.encode()).in_current_span());
     Some(Box::new(ServedConnection {
         reader,
         rest,
-        line,
+        writer,
         peer,
         proc,
         delivering,

@@ -25,16 +25,16 @@ use tokio::{
 };
 
 /// Maximum bytes of one read.
-const READ: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 thread_local! {
     /// Read buffer. There is one per thread rather than per connection, because most connections
     /// are idle most of the time.
-    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
 /// Number of messages of one connection that are executed before other tasks run.
-const TURN: u32 = 8;
+const MESSAGES_PER_TURN: u32 = 8;
 
 /// Reason for a pause in the execution of messages.
 enum Paused {
@@ -54,10 +54,10 @@ enum Paused {
 pub(crate) struct ConnectionReader<'a> {
     peer: PeerId,
     proc: &'a Proc,
-    line: &'a ClientWriter,
+    writer: &'a ClientWriter,
     share: &'a ConnectionShare,
     context: &'a ConnectionContext,
-    pulse: Arc<HeartbeatCell>,
+    heartbeat: Arc<HeartbeatCell>,
     garbled: Once,
     /// Number of messages executed in this turn.
     turn: u32,
@@ -66,18 +66,18 @@ pub(crate) struct ConnectionReader<'a> {
 impl<'a> ConnectionReader<'a> {
     pub(crate) fn of(
         (peer, proc): (PeerId, &'a Proc),
-        line: &'a ClientWriter,
+        writer: &'a ClientWriter,
         share: &'a ConnectionShare,
         context: &'a ConnectionContext,
     ) -> ConnectionReader<'a> {
-        let pulse = Arc::new(HeartbeatCell::new(context.started));
+        let heartbeat = Arc::new(HeartbeatCell::new(context.started));
         ConnectionReader {
             peer,
             proc,
-            line,
+            writer,
             share,
             context,
-            pulse,
+            heartbeat,
             garbled: Once::default(),
             turn: 0,
         }
@@ -96,20 +96,24 @@ impl<'a> ConnectionReader<'a> {
             while frames.has_more() {
                 // The waits are boxed: they are rare, and each connection would keep memory for
                 // their futures.
-                if self.line.is_full() {
-                    Box::pin(self.line.room()).await;
+                if self.writer.is_full() {
+                    Box::pin(self.writer.room()).await;
                 }
                 let paused = match self.share.try_turn() {
                     Some(turn) => self.take_turn(&mut frames, turn)?,
                     None => Box::pin(self.wait_for_turn(&mut frames)).await?,
                 };
                 match paused {
+                    // The next pass of the loop waits while the writer is full.
                     Paused::NothingLeft | Paused::Full => {}
-                    Paused::Behind => Box::pin(self.context.office.wait_for_spill_capacity()).await,
+                    Paused::Behind => {
+                        Box::pin(self.context.shared_actor.wait_for_spill_capacity()).await
+                    }
                     Paused::Refused => Box::pin(self.wait_after_refusals()).await,
                     Paused::TurnOver => tokio::task::yield_now().await,
                 }
             }
+            // Only now: the frames before the malformed bytes are valid requests.
             if let Some(error) = frames.error {
                 self.context.metrics.counters().messages_malformed.count();
                 return Err(error.into());
@@ -133,7 +137,7 @@ impl<'a> ConnectionReader<'a> {
     async fn wait_after_refusals(&self) {
         let delay = self
             .share
-            .refused_requests_delay(self.line.take_refused(), std::time::Instant::now());
+            .refused_requests_delay(self.writer.take_refused(), std::time::Instant::now());
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
@@ -153,27 +157,28 @@ impl<'a> ConnectionReader<'a> {
         while let Some(frame) = frames.next() {
             // In the order of the frames: an answer to a later request implies that the heartbeat
             // was received.
-            if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
+            if frame.tag == Tag::HEARTBEAT && !self.heartbeat.beat() {
                 continue;
             }
-            self.line.read(if frames.has_more() {
+            // Before the execution: by this the actor decides whether to write the answer at once.
+            self.writer.read(if frames.has_more() {
                 Behind::More
             } else {
                 Behind::Nothing
             });
             self.execute(frame)?;
             self.turn += 1;
-            if self.context.office.is_behind() {
+            if self.context.shared_actor.is_behind() {
                 return Ok(Paused::Behind);
             }
-            if self.line.has_refused() {
+            if self.writer.has_refused() {
                 return Ok(Paused::Refused);
             }
-            if self.turn >= TURN {
+            if self.turn >= MESSAGES_PER_TURN {
                 self.turn = 0;
                 return Ok(Paused::TurnOver);
             }
-            if self.line.is_full() {
+            if self.writer.is_full() {
                 return Ok(Paused::Full);
             }
         }
@@ -193,6 +198,7 @@ impl<'a> ConnectionReader<'a> {
         let mut unfinished = None;
         loop {
             if unfinished.is_none()
+                // The length is known only when the header is complete.
                 && let Some(bytes) = decoder.awaited_payload()
             {
                 let charged = timeout_at(deadline, self.share.frame(bytes)).await;
@@ -226,8 +232,8 @@ impl<'a> ConnectionReader<'a> {
         if frame.tag == Tag::HEARTBEAT {
             Ok(self
                 .context
-                .office
-                .with_actor(|actor| actor.beat(self.peer, self.pulse.clone()))?)
+                .shared_actor
+                .with_actor(|actor| actor.beat(self.peer, self.heartbeat.clone()))?)
         } else {
             self.request(&frame)
         }
@@ -236,7 +242,7 @@ impl<'a> ConnectionReader<'a> {
     fn request(&self, frame: &Frame) -> Result<(), ConnectionError> {
         let ConnectionReader {
             peer,
-            line,
+            writer,
             context,
             ..
         } = *self;
@@ -244,7 +250,7 @@ impl<'a> ConnectionReader<'a> {
             peer,
             tag: frame.tag.0,
         };
-        let request = match line
+        let request = match writer
             .codec
             .decode_request_of(&self.proc.nspace, &frame.payload)
         {
@@ -256,10 +262,11 @@ impl<'a> ConnectionReader<'a> {
         let _entered = span.enter();
         // This is the only request without an answer.
         if command != CommandCode::DeregisterEvents {
+            // Before the execution, during which the answer may be written.
             self.open(to, command)?;
         }
         Ok(context
-            .office
+            .shared_actor
             .with_actor(|actor| actor.request(to, request))?)
     }
 
@@ -276,23 +283,23 @@ impl<'a> ConnectionReader<'a> {
             _ => counters.messages_malformed.count(),
         }
         warn_once!(self.garbled, peer = ?self.peer, %error, "request not decoded");
-        let office = &self.context.office;
-        match self.line.codec.command_of(&frame.payload) {
+        let shared_actor = &self.context.shared_actor;
+        match self.writer.codec.command_of(&frame.payload) {
             Some(CommandCode::DeregisterEvents) => {
-                Ok(office.with_actor(|actor| actor.garbled(to.peer, error.status()))?)
+                Ok(shared_actor.with_actor(|actor| actor.garbled(to.peer, error.status()))?)
             }
             // Close the connection: the client would take a status for the job data.
             Some(CommandCode::JobData) => Err(ConnectionError::JobData(error)),
             _ => {
                 // Open it as a finalize, whose answer is a plain status.
                 self.open(to, CommandCode::Finalize)?;
-                Ok(office.with_actor(|actor| actor.unfit(to, error.status()))?)
+                Ok(shared_actor.with_actor(|actor| actor.unfit(to, error.status()))?)
             }
         }
     }
 
     fn open(&self, to: RequestId, command: CommandCode) -> Result<(), ConnectionError> {
-        let opened = self.line.open.open(to.tag, command);
+        let opened = self.writer.open.open(to.tag, command);
         opened.inspect_err(|_| {
             self.context
                 .metrics

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// Writing side of a connection.
 pub(crate) struct Delivery {
-    pub(crate) line: Arc<ClientWriter>,
-    pub(crate) office: Arc<SharedActor>,
+    pub(crate) writer: Arc<ClientWriter>,
+    pub(crate) shared_actor: Arc<SharedActor>,
     pub(crate) packing: Arc<Packing>,
     pub(crate) peer: PeerId,
 }
@@ -38,7 +38,7 @@ impl Delivery {
         tokio::select! {
             // First, so that a client that is cut off gets no waiting messages either.
             biased;
-            () = self.line.is_cut() => Err(ConnectionError::NotReading),
+            () = self.writer.is_cut() => Err(ConnectionError::NotReading),
             ended = self.deliver(&inbox, welcome) => ended,
         }
     }
@@ -53,11 +53,11 @@ impl Delivery {
         while let Some(first) = inbox.recv().await {
             Box::pin(self.write_batch(first, inbox)).await?;
         }
-        self.line.end()
+        self.writer.end()
     }
 
     async fn welcome(&self, message: Vec<u8>) -> Result<(), ConnectionError> {
-        self.line.welcome(&message).await
+        self.writer.welcome(&message).await
     }
 
     /// Writes a message and those that wait behind it.
@@ -87,22 +87,24 @@ impl Delivery {
         match outgoing {
             Outgoing::Milestone => {
                 self.write(batch).await?;
-                return Ok(self.office.with_actor(|actor| actor.resume(self.peer))?);
+                return Ok(self
+                    .shared_actor
+                    .with_actor(|actor| actor.resume(self.peer))?);
             }
-            Outgoing::Event(event) => match self.packing.event(event, &self.line.codec) {
+            Outgoing::Event(event) => match self.packing.event(event, &self.writer.codec) {
                 Ok(frame) => self.add(&frame, batch).await?,
                 Err(error) => {
-                    warn_once!(self.line.unfit, %error, "event not packed for client and dropped")
+                    warn_once!(self.writer.unfit, %error, "event not packed for client and dropped")
                 }
             },
-            Outgoing::Output(output) => match packing::output(&output, &self.line.codec) {
+            Outgoing::Output(output) => match packing::output(&output, &self.writer.codec) {
                 Ok(frame) => self.add(&frame, batch).await?,
                 Err(error) => {
-                    warn_once!(self.line.unfit, %error, "output not packed for client and dropped")
+                    warn_once!(self.writer.unfit, %error, "output not packed for client and dropped")
                 }
             },
             Outgoing::Reply { tag, reply } => {
-                if let Some(frame) = packing::reply(tag, &reply, &self.line)? {
+                if let Some(frame) = packing::reply(tag, &reply, &self.writer)? {
                     self.add(&frame, batch).await?;
                 }
             }
@@ -122,9 +124,10 @@ impl Delivery {
 
     async fn write(&self, batch: &mut FrameBatch) -> Result<(), ConnectionError> {
         if !batch.frames.is_empty() {
-            self.line.write(&batch.frames).await?;
+            self.writer.write(&batch.frames).await?;
         }
-        self.line.waited(batch.waited);
+        // After the write: until the count is zero, the actor must not write to the connection.
+        self.writer.waited(batch.waited);
         batch.frames.clear();
         batch.waited = 0;
         Ok(())

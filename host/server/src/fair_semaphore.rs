@@ -49,6 +49,7 @@ impl<K: Ord> FairSemaphore<K> {
     }
 
     fn user(&self, uid: K) -> Arc<Semaphore> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(user) = users.get(&uid).and_then(Weak::upgrade) {
             return user;
@@ -81,7 +82,8 @@ mod tests {
     #[tokio::test]
     async fn one_user_cannot_take_the_turns_of_others() {
         let turns = FairSemaphore::new(3, 2);
-        let (first, second) = (at_once(&turns, 7).await, at_once(&turns, 7).await);
+        let first = at_once(&turns, 7).await;
+        let second = at_once(&turns, 7).await;
         assert!(first.is_some() && second.is_some());
         assert!(
             at_once(&turns, 7).await.is_none(),

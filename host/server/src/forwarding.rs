@@ -13,7 +13,7 @@ impl Actor {
             };
             let outgoing = Outgoing::Output(Box::new(output.clone()));
             let bytes = outgoing.bytes();
-            let is_room = outbox.line.waiting().saturating_add(bytes) <= self.outbox_bytes / 2
+            let is_room = outbox.writer.waiting().saturating_add(bytes) <= self.outbox_bytes / 2
                 && outbox.is_half_empty();
             if is_room {
                 self.send(peer, outgoing);

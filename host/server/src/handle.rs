@@ -1,8 +1,8 @@
 //! Handle and queues by which the host environment, the server transport and the server's own
 //! workers reach the actor.
 use crate::{
-    chains::TerminationReply, handler_requests::HandlerRequest, hosted::Hosted, notice::Wished,
-    process_watch::TooManyProcesses,
+    chains::TerminationReply, handler_requests::HandlerRequest, hosted::Hosted,
+    notice::RequestedTermination, process_watch::TooManyProcesses,
 };
 use peal_core::{
     defaults::Defaults,
@@ -59,7 +59,7 @@ pub(crate) struct Abnormal {
     pub(crate) infos: Vec<Info>,
     /// Reply channel for the termination that the event's handlers request, if a caller waits for
     /// it.
-    pub(crate) asked: Option<TerminationReply>,
+    pub(crate) termination_reply: Option<TerminationReply>,
 }
 
 /// Message of the host environment, the server transport or a worker to the actor.
@@ -229,6 +229,7 @@ impl ServerHandle {
 
     /// Forwards output that was written long ago, without waiting for the server.
     pub fn forward_late(&self, to: Proc, output: IofOutput) {
+        // The reply goes nowhere, since the caller does not wait.
         let (done, _) = oneshot::channel();
         self.send(ActorMessage::Forward { to, output, done });
     }
@@ -251,6 +252,7 @@ impl ServerHandle {
     pub async fn deploy(&self, hosted: Hosted) -> Option<()> {
         let (done, deployed) = oneshot::channel();
         self.send(ActorMessage::Deploy {
+            // Boxed, since every message in the queue takes the space of the largest kind.
             hosted: Box::new(hosted),
             done,
         });
@@ -388,7 +390,7 @@ impl ServerHandle {
         let abnormal = abnormal.map(|(code, infos)| Abnormal {
             code,
             infos,
-            asked: None,
+            termination_reply: None,
         });
         self.send(ActorMessage::ProcEnded { proc, abnormal });
     }
@@ -401,14 +403,14 @@ impl ServerHandle {
         proc: Proc,
         code: Status,
         infos: Vec<Info>,
-    ) -> impl Future<Output = Option<Wished>> + Send + use<> {
+    ) -> impl Future<Output = Option<RequestedTermination>> + Send + use<> {
         let (asked, requested) = oneshot::channel();
         self.send(ActorMessage::ProcEnded {
             proc,
             abnormal: Some(Abnormal {
                 code,
                 infos,
-                asked: Some(asked),
+                termination_reply: Some(asked),
             }),
         });
         async { requested.await.ok() }
@@ -456,24 +458,28 @@ impl ServerHandle {
 /// Receiving ends of a server's queues.
 pub(crate) struct ActorInbox {
     pub(crate) internal: mpsc::UnboundedReceiver<ActorMessage>,
-    pub(crate) wanted: mpsc::Receiver<HandlerRequest>,
+    pub(crate) handler_requests: mpsc::Receiver<HandlerRequest>,
 }
 
 /// Sending ends of a server's queues.
 pub(crate) struct Queues {
     pub(crate) handle: ServerHandle,
-    pub(crate) wanted: mpsc::Sender<HandlerRequest>,
+    pub(crate) handler_requests: mpsc::Sender<HandlerRequest>,
 }
 
 /// Creates the queues of a server that is about to start.
 pub(crate) fn queues() -> (Queues, ActorInbox) {
+    // Unbounded, because the actor itself sends messages here and cannot wait for space.
     let (messages, internal) = mpsc::unbounded_channel();
-    let (requests, wanted) = mpsc::channel(MAX_HANDLER_REQUESTS);
+    let (send_request, handler_requests) = mpsc::channel(MAX_HANDLER_REQUESTS);
     (
         Queues {
             handle: ServerHandle { internal: messages },
-            wanted: requests,
+            handler_requests: send_request,
         },
-        ActorInbox { internal, wanted },
+        ActorInbox {
+            internal,
+            handler_requests,
+        },
     )
 }

@@ -18,7 +18,7 @@ pub enum HandlerRequest {
         /// Name of the module.
         module: String,
         /// Requested control and its targets.
-        asked: DeferredControl,
+        control: DeferredControl,
     },
     /// Log request.
     Report {
@@ -30,13 +30,13 @@ pub enum HandlerRequest {
 }
 
 impl Actor {
-    pub(crate) fn wanted(&mut self, wanted: HandlerRequest) -> Vec<Action> {
-        match wanted {
+    pub(crate) fn process_handler_request(&mut self, request: HandlerRequest) -> Vec<Action> {
+        match request {
             HandlerRequest::Event(raised) => self.raised(raised),
             HandlerRequest::Control {
                 owner,
                 module,
-                asked:
+                control:
                     DeferredControl {
                         request,
                         targets,
@@ -85,6 +85,7 @@ impl Actor {
             return;
         }
         match reply {
+            // A denial has its reasons there.
             Reply::Infos { infos, .. } => {
                 tracing::warn!(request, %status, ?infos, "request of module failed")
             }

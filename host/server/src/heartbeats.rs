@@ -81,14 +81,14 @@ impl HeartbeatTable {
     pub(crate) fn begin(
         &mut self,
         peer: PeerId,
-        pulse: Arc<HeartbeatCell>,
+        cell: Arc<HeartbeatCell>,
         state: &mut ServerState,
     ) {
-        if let Some(at) = pulse.take() {
+        if let Some(at) = cell.take() {
             state.beat(peer, at);
         }
         if let Some(proc) = state.proc_of(peer) {
-            self.0.entry(proc.clone()).or_default().insert(peer, pulse);
+            self.0.entry(proc.clone()).or_default().insert(peer, cell);
         }
     }
 
@@ -98,14 +98,14 @@ impl HeartbeatTable {
         let Some(proc) = state.proc_of(peer) else {
             return;
         };
-        let Some(pulses) = self.0.get_mut(proc) else {
+        let Some(cells) = self.0.get_mut(proc) else {
             return;
         };
-        let pulse = pulses.remove(&peer);
-        if pulses.is_empty() {
+        let cell = cells.remove(&peer);
+        if cells.is_empty() {
             self.0.remove(proc);
         }
-        if let Some(at) = pulse.and_then(|pulse| pulse.take()) {
+        if let Some(at) = cell.and_then(|cell| cell.take()) {
             state.beat(peer, at);
         }
     }
@@ -135,8 +135,8 @@ impl HeartbeatTable {
         noted: impl Fn(&HeartbeatCell) -> Option<MonotonicTime>,
         state: &mut ServerState,
     ) {
-        for (peer, pulse) in self.0.get(proc).into_iter().flatten() {
-            if let Some(at) = noted(pulse) {
+        for (peer, cell) in self.0.get(proc).into_iter().flatten() {
+            if let Some(at) = noted(cell) {
                 state.beat(*peer, at);
             }
         }
@@ -156,7 +156,7 @@ mod tests {
     /// second apart.
     struct MonitoredProc {
         state: ServerState,
-        pulses: HeartbeatTable,
+        cells: HeartbeatTable,
         peers: Vec<(PeerId, Arc<HeartbeatCell>)>,
     }
 
@@ -179,7 +179,7 @@ mod tests {
             let peers = peers.collect();
             let mut monitored = MonitoredProc {
                 state,
-                pulses: HeartbeatTable::default(),
+                cells: HeartbeatTable::default(),
                 peers,
             };
             let request = Request::Monitor {
@@ -201,17 +201,17 @@ mod tests {
 
         /// Notes a heartbeat of a connection at a time. Returns true if the actor is notified.
         fn beat(&mut self, connection: usize, at: u64) -> bool {
-            let (peer, pulse) = self.peers[connection].clone();
-            let was_awaited = pulse.note(MonotonicTime(at));
+            let (peer, cell) = self.peers[connection].clone();
+            let was_awaited = cell.note(MonotonicTime(at));
             if was_awaited {
-                self.pulses.begin(peer, pulse, &mut self.state);
+                self.cells.begin(peer, cell, &mut self.state);
             }
             was_awaited
         }
 
         /// Returns the number of alerts at a time.
         fn alerts(&mut self, now: u64) -> usize {
-            let actions = self.pulses.tick(&mut self.state, MonotonicTime(now));
+            let actions = self.cells.tick(&mut self.state, MonotonicTime(now));
             actions
                 .iter()
                 .filter(|action| matches!(action, Action::Chain { .. }))
@@ -221,14 +221,14 @@ mod tests {
 
     #[test]
     fn first_heartbeat_is_reported_and_later_ones_noted_until_read() {
-        let pulse = HeartbeatCell::new(Instant::now());
-        assert_eq!(pulse.take(), None);
-        assert!(pulse.beat() && !pulse.beat());
-        assert!(pulse.take().is_some());
-        assert_eq!((pulse.take(), pulse.beat()), (None, false));
-        assert!(pulse.await_next().is_some());
+        let cell = HeartbeatCell::new(Instant::now());
+        assert_eq!(cell.take(), None);
+        assert!(cell.beat() && !cell.beat());
+        assert!(cell.take().is_some());
+        assert_eq!((cell.take(), cell.beat()), (None, false));
+        assert!(cell.await_next().is_some());
         assert_eq!(
-            (pulse.await_next(), pulse.take(), pulse.beat()),
+            (cell.await_next(), cell.take(), cell.beat()),
             (None, None, true)
         );
     }
@@ -288,7 +288,7 @@ mod tests {
             assert!(monitored.beat(0, 100) && monitored.beat(1, 200));
             assert!(!monitored.beat(1, 1000) && !monitored.beat(0, 900));
             let (clone, _) = monitored.peers[1];
-            monitored.pulses.end(clone, &mut monitored.state);
+            monitored.cells.end(clone, &mut monitored.state);
             leave(&mut monitored.state, clone);
             assert_eq!(
                 (monitored.alerts(1700), monitored.state.deadline()),
@@ -296,8 +296,8 @@ mod tests {
                 "an earlier heartbeat replaced a later one"
             );
             let (last, _) = monitored.peers[0];
-            monitored.pulses.end(last, &mut monitored.state);
-            assert!(monitored.pulses.0.is_empty());
+            monitored.cells.end(last, &mut monitored.state);
+            assert!(monitored.cells.0.is_empty());
         }
     }
 }

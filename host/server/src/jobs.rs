@@ -22,6 +22,7 @@ impl Actor {
             return Err(AddJobError::Exists(spec.nspace));
         }
         self.fabric.hosts(self.id, spec.nspace.clone());
+        // Events in the chains keep the list of the time when they were raised.
         let mut jobs = (*self.jobs).clone();
         jobs.push((spec.nspace.clone(), spec.identity));
         self.jobs = Arc::new(jobs);

@@ -63,7 +63,8 @@ pub use hosted::Hosted;
 pub use identity::{PeerCredentials, ProcessObserver, holder_below, observe, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{
-    ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs, Wished,
+    ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs,
+    RequestedTermination,
 };
 pub use rendezvous::{Rendezvous, RendezvousError, RendezvousSettings, Serves};
 pub use server::{Server, ServerError, ServerParts, ServerSettings};

@@ -57,10 +57,8 @@ pub(crate) struct ConnectionListener {
 
 impl ConnectionListener {
     pub(crate) fn new(listener: TcpListener) -> std::io::Result<ConnectionListener> {
-        let (address, unidentified) = (
-            listener.local_addr()?,
-            Arc::new(Semaphore::new(MAX_UNIDENTIFIED)),
-        );
+        let address = listener.local_addr()?;
+        let unidentified = Arc::new(Semaphore::new(MAX_UNIDENTIFIED));
         Ok(ConnectionListener {
             listener,
             address,
@@ -132,6 +130,7 @@ pub(crate) async fn listen(
             () = no_longer_accepting(&mut stage) => break,
         }
     }
+    // From now on the kernel refuses connections to this port.
     drop(listener);
     let time = tokio::select! {
         () = all_ended(&mut connections) => return,

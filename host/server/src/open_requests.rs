@@ -33,6 +33,7 @@ impl OpenRequests {
         }
         match commands.insert(tag, command) {
             None => Ok(()),
+            // The connection is closed after this error, so the replaced entry is not needed.
             Some(_) => Err(ConnectionError::TagInUse(tag)),
         }
     }

@@ -31,11 +31,12 @@ impl Actor {
         id: FenceId,
         purpose: Purpose,
         procs: NamedProcs,
-        brought: FenceContribution,
+        contribution: FenceContribution,
     ) {
-        let (fabric, me) = (self.fabric.clone(), self.id);
+        let fabric = self.fabric.clone();
+        let me = self.id;
         self.process_answer(async move {
-            let outcome = fabric.gather(me, purpose, procs, brought).await;
+            let outcome = fabric.gather(me, purpose, procs, contribution).await;
             ActorMessage::Gathered { id, outcome }
         });
     }
@@ -100,7 +101,8 @@ impl Actor {
                 source,
                 control,
             } => {
-                let (host, targets) = (self.host.clone(), control.targets.clone());
+                let host = self.host.clone();
+                let targets = control.targets.clone();
                 self.process_answer(async move {
                     let answer = host.job_control(source, control).await;
                     ActorMessage::Controlled {
@@ -128,7 +130,7 @@ impl Actor {
     fn log_channels(&self, source: &Proc, queries: &[Query]) -> Option<Info> {
         let mut keys = queries.iter().flat_map(|query| query.keys.iter().flatten());
         let is_asked =
-            keys.any(|asked| asked.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
+            keys.any(|queried| queried.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
         let info = || {
             let available = self.channels.available(source);
             let keys: Vec<&str> = LogArrival::default()
@@ -143,7 +145,8 @@ impl Actor {
     /// Registers for events with the host environment, for a limited time, because clients wait for
     /// the result.
     fn register_with_host(&mut self, id: HostRegistrationId, codes: Vec<Status>) {
-        let (host, limit) = (self.host.clone(), self.host_timeout);
+        let host = self.host.clone();
+        let limit = self.host_timeout;
         self.process_answer(async move {
             let answer = tokio::time::timeout(limit, host.register_events(codes.clone())).await;
             let answer = answer.unwrap_or_else(|_| {
@@ -196,6 +199,7 @@ impl Actor {
                 self.act_all(actions);
             }
             Poll::Pending => {
+                // The task polls the future again, and so replaces the waker that does nothing.
                 let handle = self.handle.clone();
                 tokio::spawn(async move { handle.send(answer.await) }.in_current_span());
             }

@@ -66,6 +66,7 @@ impl MessageQueue {
     /// Appends a message, or drops it if the queue is closed.
     fn push(&self, outgoing: Outgoing) -> Result<(), Full> {
         let mut inner = self.lock();
+        // The connection is ending, and its task reports that.
         if inner.is_closed {
             return Ok(());
         }
@@ -107,7 +108,7 @@ impl MessageQueue {
 /// Receiving end of a client's queue, held by the task that writes.
 #[derive(Debug)]
 pub(crate) struct OutboxReceiver {
-    line: Arc<ClientWriter>,
+    writer: Arc<ClientWriter>,
 }
 
 impl OutboxReceiver {
@@ -117,30 +118,31 @@ impl OutboxReceiver {
             if let Some(outgoing) = self.try_recv() {
                 return Some(outgoing);
             }
-            if self.line.queue.lock().is_closed {
+            if self.writer.queue.lock().is_closed {
                 // A message may have been queued after the first attempt and before the end.
                 return self.try_recv();
             }
-            self.line.queue.changed.notified().await;
+            // A notification since the last attempt is stored, so it is not missed.
+            self.writer.queue.changed.notified().await;
         }
     }
 
     /// Returns the next message, if there is one.
     pub(crate) fn try_recv(&self) -> Option<Outgoing> {
-        self.line.queue.pop()
+        self.writer.queue.pop()
     }
 }
 
 impl Drop for OutboxReceiver {
     fn drop(&mut self) {
-        self.line.queue.close();
+        self.writer.queue.close();
     }
 }
 
 /// Sending end of a client's queue, held by the actor.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    pub(crate) line: Arc<ClientWriter>,
+    pub(crate) writer: Arc<ClientWriter>,
 }
 
 /// Error for a full outbox, whose client reads too slowly.
@@ -149,10 +151,14 @@ pub(crate) struct Full;
 
 impl Outbox {
     /// Returns both ends of a client's queue.
-    pub(crate) fn of(line: &Arc<ClientWriter>) -> (Outbox, OutboxReceiver) {
+    pub(crate) fn of(writer: &Arc<ClientWriter>) -> (Outbox, OutboxReceiver) {
         (
-            Outbox { line: line.clone() },
-            OutboxReceiver { line: line.clone() },
+            Outbox {
+                writer: writer.clone(),
+            },
+            OutboxReceiver {
+                writer: writer.clone(),
+            },
         )
     }
 
@@ -160,8 +166,10 @@ impl Outbox {
     /// `max` bytes wait with this one.
     pub(crate) fn queue(&self, outgoing: Outgoing, max: usize) -> Result<(), Full> {
         let bytes = outgoing.bytes();
-        let waiting = self.line.wait(bytes);
-        self.line.queue.push(outgoing)?;
+        // Counted first: the task may write and subtract the message as soon as it is queued.
+        let waiting = self.writer.wait(bytes);
+        // The count stays after an error, since the actor then disconnects the client.
+        self.writer.queue.push(outgoing)?;
         // A single message may exceed the limit.
         if waiting > max && waiting > bytes {
             Err(Full)
@@ -172,7 +180,7 @@ impl Outbox {
 
     /// Writes an answer at once if possible, and otherwise queues it.
     pub(crate) fn answer(&self, tag: u32, reply: Reply, max: usize) -> Result<(), Full> {
-        match self.line.answer(tag, reply) {
+        match self.writer.answer(tag, reply) {
             None => Ok(()),
             Some(left) => self.queue(left, max),
         }
@@ -181,18 +189,18 @@ impl Outbox {
     /// Returns true if more than a sixteenth of the outbox is used. Events for the client should
     /// then be retained rather than queued.
     pub(crate) fn is_filling(&self, max: usize) -> bool {
-        let queue = &self.line.queue;
-        queue.len().saturating_mul(16) > queue.max_messages || self.line.waiting() > max / 16
+        let queue = &self.writer.queue;
+        queue.len().saturating_mul(16) > queue.max_messages || self.writer.waiting() > max / 16
     }
 
     /// Returns true if fewer than half of the permitted messages wait.
     pub(crate) fn is_half_empty(&self) -> bool {
-        self.line.queue.len() < self.line.queue.max_messages / 2
+        self.writer.queue.len() < self.writer.queue.max_messages / 2
     }
 }
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        self.line.queue.close();
+        self.writer.queue.close();
     }
 }

@@ -73,20 +73,20 @@ pub(crate) fn answer(
 pub(crate) fn reply(
     tag: u32,
     reply: &Reply,
-    line: &ClientWriter,
+    writer: &ClientWriter,
 ) -> Result<Option<Vec<u8>>, ConnectionError> {
-    let Some(command) = line.open.close(tag) else {
+    let Some(command) = writer.open.close(tag) else {
         return Ok(None);
     };
-    match answer(tag, command, reply, &line.codec) {
+    match answer(tag, command, reply, &writer.codec) {
         Ok(frame) => Ok(Some(frame)),
         // The client would take a status for the job data.
         Err(error) if command == CommandCode::JobData => Err(ConnectionError::JobData(error)),
         // The client's release may lack a type of the answer. Send a status, so that the client
         // does not wait for ever.
         Err(error) => {
-            warn_once!(line.unfit, %error, "answer not packed for client");
-            let payload = line.codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?;
+            warn_once!(writer.unfit, %error, "answer not packed for client");
+            let payload = writer.codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?;
             Ok(Some(
                 Frame {
                     pindex: 0,

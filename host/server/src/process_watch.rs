@@ -106,6 +106,7 @@ impl ProcessWatch {
             open.send_modify(|count| *count = count.saturating_add(1));
             return OpenConnection(open.clone());
         }
+        // The count begins with the connection of this call.
         let open = watch::Sender::new(1);
         watched.insert(pid, open.clone());
         drop(tokio::spawn(self.clone().follow(
@@ -156,6 +157,7 @@ impl ProcessWatch {
         process: Option<OwnedFd>,
         mut connections: watch::Receiver<usize>,
     ) {
+        // Without a descriptor the process had ended before it could be watched.
         if let Some(process) = process
             && let Err(error) = end_of(process).await
         {
@@ -165,6 +167,7 @@ impl ProcessWatch {
         }
         // The last messages of the process must be read before its end is reported.
         let _ = timeout(LINGER, connections.wait_for(|open| *open == 0)).await;
+        // The job may have been removed meanwhile; then nothing is reported.
         if self.close(&proc, pid, &connections) {
             self.handle.send(ActorMessage::ProcessEnded { proc });
         }
@@ -182,6 +185,7 @@ impl ConnectingProc {
     /// moment ago, so the id is not that of a later process.
     pub(crate) fn watch(self) -> OpenConnection {
         match open_process(self.pid) {
+            // `self` is dropped after this, so the proc counts as alive without a gap.
             Ok(process) => self.watch.open(&self.proc, self.pid, process),
             Err(error) => {
                 tracing::warn!(proc = %self.proc, pid = self.pid, %error, "process of registered proc not watched");

@@ -81,7 +81,8 @@ impl SendWindow {
         };
         let has_unread =
             || is_some(unread(far, near)) || (ends == Ends::Both && is_some(untaken(far, near)));
-        let (mut yields, mut pause) = (0, SHORTEST);
+        let mut yields = 0;
+        let mut pause = SHORTEST;
         while has_unread() {
             // Yield first: a sleep would delay clients that read soon.
             if yields < YIELDS {

@@ -180,7 +180,13 @@ impl Server {
             addr: listener.address,
         };
         let metrics: Arc<Metrics> = Arc::default();
-        let (Queues { handle, wanted }, inbox) = handle::queues();
+        let (
+            Queues {
+                handle,
+                handler_requests,
+            },
+            inbox,
+        ) = handle::queues();
         let Hosted {
             chains,
             policies,
@@ -192,16 +198,18 @@ impl Server {
             chains,
             &parts.pools,
             settings.chains,
-            &wanted,
+            &handler_requests,
             notices.clone(),
             metrics.clone(),
             shadows.clone(),
         );
         let view = chains.view();
         let id = parts.fabric.allot();
+        // Messages of other servers wait in the queue until the task of the actor runs.
         parts.fabric.join(id, handle.clone(), settings.duty);
         let fabric: Arc<dyn ServerTransport> = parts.fabric.clone();
-        let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
+        let queue = settings.core.max_decisions;
+        let pool = &parts.pools.policies;
         let decisions = Decisions::start(
             policies,
             pool,
@@ -255,6 +263,7 @@ impl Server {
         if let Some(codes) = parts.host.registered_events() {
             state.host_registers(&codes);
         }
+        // Before the first connection: for an unknown hook the built-in rule would decide.
         state.guard(identity, decisions.hooks());
         state.watch(decisions.watched());
         let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
@@ -270,9 +279,9 @@ impl Server {
             runs_as: identity,
             started,
             outboxes: BTreeMap::new(),
-            pulses: HeartbeatTable::default(),
+            heartbeats: HeartbeatTable::default(),
             jobs: Arc::default(),
-            watchman: MonitorWorker::new(handle.clone(), parts.host.clone()),
+            monitor_worker: MonitorWorker::new(handle.clone(), parts.host.clone()),
             processes: processes.clone(),
             host: parts.host.clone(),
             fabric,
@@ -282,7 +291,7 @@ impl Server {
             channels,
             spiller,
             admissions: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            termination_replies: BTreeMap::new(),
             drain_timeout: settings.drain_timeout,
             host_timeout: settings.host_environment_timeout,
             notices,
@@ -299,7 +308,7 @@ impl Server {
         let host = parts.host;
         let context = ConnectionContext {
             audit: parts.audit,
-            office: shared_actor.clone(),
+            shared_actor: shared_actor.clone(),
             metrics: metrics.clone(),
             packing: Arc::default(),
             checker,
@@ -372,6 +381,7 @@ impl Server {
     /// dropped: the connections are still served, and [`Server::shutdown`] ends them.
     pub async fn drain(&mut self) {
         self.stopping.send_if_modified(|stage| {
+            // A shutdown that has begun is not taken back.
             let serving = *stage == ServePhase::Accept;
             if serving {
                 *stage = ServePhase::Leave;
@@ -379,7 +389,9 @@ impl Server {
             serving
         });
         if let Some(listener) = &mut self.listener {
+            // Awaited by reference: if this future is dropped, `shutdown` still finds the task.
             let ended = listener.await;
+            // A task that has ended must not be awaited again.
             self.listener = None;
             report(ended);
         }
@@ -390,6 +402,7 @@ impl Server {
     pub async fn shutdown(self) {
         // First, so that other servers no longer wait for this one.
         self.fabric.leave(self.id);
+        // Queued behind earlier messages, which are still processed.
         self.handle.stop();
         // Ignore an error: without a receiver the listener has ended already.
         let _ = self.stopping.send(ServePhase::Drain(self.drain_timeout));

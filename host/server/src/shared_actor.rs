@@ -54,7 +54,8 @@ pub(crate) struct ActorStopped;
 impl SharedActor {
     /// Shares an actor.
     pub(crate) fn of(actor: Actor) -> SharedActor {
-        let (backlog, started) = (actor.spiller.backlog(), actor.started);
+        let backlog = actor.spiller.backlog();
+        let started = actor.started;
         SharedActor {
             slot: Mutex::new(ActorSlot {
                 actor: Some(actor),
@@ -84,6 +85,7 @@ impl SharedActor {
         &self,
         work: impl FnOnce(&mut Actor) -> T,
     ) -> Result<T, ActorStopped> {
+        // Declared before the lock, because values are dropped in reverse order.
         let _guard = FailureGuard(&self.has_failed);
         // A poisoned lock means that a panic has interrupted a change of the state: do not use it.
         let mut slot = self.slot.lock().map_err(|_| ActorStopped)?;
@@ -93,6 +95,7 @@ impl SharedActor {
         actor.metrics.follow(actor.state.counts());
         let due = actor.state.deadline();
         if due.is_some_and(|due| sleeps.is_none_or(|until| due < until)) {
+            // Stored, so that only an even earlier deadline notifies the task again.
             *sleeps = due;
             self.sooner.notify_one();
         }
@@ -106,7 +109,7 @@ impl SharedActor {
 
     /// Waits until further events may be spilled. Connections that cause too many events wait here.
     pub(crate) async fn wait_for_spill_capacity(&self) {
-        self.backlog.breathe().await;
+        self.backlog.wait_for_capacity().await;
     }
 
     /// Passes on messages of the host environment, the server transport and the server's own
@@ -119,7 +122,7 @@ impl SharedActor {
                     Some(ActorMessage::Stop) | None => break,
                     Some(message) => self.with_actor(|actor| actor.handle_message(message)),
                 },
-                Some(wanted) = inbox.wanted.recv() => self.with_actor(|actor| actor.want(wanted)),
+                Some(request) = inbox.handler_requests.recv() => self.with_actor(|actor| actor.execute_handler_request(request)),
                 () = until(self.started, deadline) => self.with_actor(Actor::tick),
                 () = self.sooner.notified() => Ok(()),
                 _ = has_failed.wait_for(|has_failed| *has_failed) => break,
@@ -127,11 +130,14 @@ impl SharedActor {
             if passed_on.is_err() {
                 break;
             }
+            // The host environment and other servers cause events, too, so this task waits like a
+            // connection.
             self.wait_for_spill_capacity().await;
         }
         let Some(mut actor) = self.close() else {
             return;
         };
+        // Before the drain below, so that the chains still receive the events of these losses.
         actor.tell_losses();
         // Close the queues first: a worker of a chain that waits for space in one would block the
         // drain below.

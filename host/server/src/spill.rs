@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::watch;
 
 /// Bytes that may wait to be written before no new requests are read.
-const BACKLOG: usize = 8 << 20;
+const MAX_BACKLOG_BYTES: usize = 8 << 20;
 
 /// Release of `libpmix` whose format is used on disk. No other process reads the files.
 const FORMAT_RELEASE: &str = "5.0.11";
@@ -68,14 +68,18 @@ pub(crate) struct SpillBacklog(watch::Receiver<usize>);
 impl SpillBacklog {
     /// Returns true if too many bytes wait. Called after every message.
     pub(crate) fn is_long(&self) -> bool {
-        *self.0.borrow() > BACKLOG
+        *self.0.borrow() > MAX_BACKLOG_BYTES
     }
 
     /// Waits until further events may be spilled.
-    pub(crate) async fn breathe(&self) {
+    pub(crate) async fn wait_for_capacity(&self) {
         if self.is_long() {
             // Ignore an error: the sender is dropped only with the server.
-            let _ = self.0.clone().wait_for(|backlog| *backlog <= BACKLOG).await;
+            let _ = self
+                .0
+                .clone()
+                .wait_for(|backlog| *backlog <= MAX_BACKLOG_BYTES)
+                .await;
         }
     }
 }
@@ -123,10 +127,13 @@ impl Spiller {
             Some(commands) => Some(commands),
             None => self.start(),
         };
+        let unsent = match &commands {
+            Some(commands) => commands.send(command).err().map(|error| error.0),
+            None => Some(command),
+        };
         // Without a thread, recalled events are returned as lost.
-        match &commands {
-            Some(commands) => drop(commands.send(command)),
-            None => self.drop_command(command),
+        if let Some(command) = unsent {
+            self.drop_command(command);
         }
         self.commands = commands;
     }
@@ -243,5 +250,33 @@ impl SpillThread {
         event
             .inspect_err(|error| tracing::error!(%error, "spilled event not decoded"))
             .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::{ActorInbox, Queues, queues};
+    use peal_model::{Range, code};
+
+    #[test]
+    fn commands_after_end_of_thread_are_completed() {
+        let (Queues { handle, .. }, ActorInbox { mut internal, .. }) = queues();
+        let mut spiller = Spiller::new(SpillSettings::default(), DecodeLimits::default(), handle);
+        let (commands, _) = mpsc::channel();
+        spiller.commands = Some(commands);
+        let event = Event {
+            code: code::PMIX_ERR_PROC_ABORTED,
+            source: None,
+            range: Range::Rm,
+            infos: Vec::new(),
+        };
+        spiller.write(Seq(1), Arc::new(event));
+        assert_eq!(*spiller.backlog.borrow(), 0);
+        spiller.recall(PeerId(7), vec![Seq(1)]);
+        let Ok(ActorMessage::Recalled { peer, events }) = internal.try_recv() else {
+            panic!("the recall should be answered")
+        };
+        assert_eq!((peer, events), (PeerId(7), vec![(Seq(1), None)]));
     }
 }

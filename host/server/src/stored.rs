@@ -152,10 +152,8 @@ mod tests {
         let metrics = Metrics::default();
         metrics.show_store(store.clone());
         let job = Owner::Namespace(Nspace::new("job").unwrap());
-        let (site, job) = (
-            StoredState::new(&store, "m", &Owner::Site, 1000),
-            StoredState::new(&store, "m", &job, u64::MAX),
-        );
+        let site = StoredState::new(&store, "m", &Owner::Site, 1000);
+        let job = StoredState::new(&store, "m", &job, u64::MAX);
         site.set("a", b"1").unwrap();
         assert_eq!(
             (site.get("a"), job.get("a")),

@@ -48,7 +48,7 @@ pub trait ServerTransport: Send + Sync + 'static {
         from: ServerId,
         purpose: Purpose,
         procs: NamedProcs,
-        brought: FenceContribution,
+        contribution: FenceContribution,
     ) -> TransportFuture<'_, FenceContribution>;
 
     /// Sends a message about groups to another server. Messages of one server arrive in order.
@@ -90,7 +90,7 @@ struct ArrivedServer {
 struct PendingGather {
     arrived: Vec<ArrivedServer>,
     /// Partial if a server has left before it contributed.
-    attendance: Completeness,
+    completeness: Completeness,
 }
 
 #[derive(Default)]
@@ -124,6 +124,7 @@ impl InProcessTransport {
     /// Makes a server reachable for the others.
     pub fn join(&self, id: ServerId, server: ServerHandle, duty: ServerKind) {
         let mut inner = self.lock();
+        // Under the lock, so that each pair of servers is announced to each other exactly once.
         for (other, (handle, _)) in &inner.servers {
             handle.server_joined(id);
             server.server_joined(*other);
@@ -152,6 +153,8 @@ impl InProcessTransport {
         inner
             .servers
             .values()
+            // Under the lock that `group` takes, so that this follows the last message of the
+            // server.
             .for_each(|(other, _)| other.server_left(id));
         inner.remove_host(id, |_| true);
     }
@@ -179,7 +182,7 @@ impl InProcessTransport {
         let at = at.unwrap_or_else(|| {
             open.push(PendingGather {
                 arrived: Vec::new(),
-                attendance: Completeness::Full,
+                completeness: Completeness::Full,
             });
             open.len() - 1
         });
@@ -192,7 +195,8 @@ impl InProcessTransport {
             reply,
         });
         if gather.is_complete(hosts, &procs) {
-            open.swap_remove(at).conclude();
+            // The others keep their order, by which the next contributions find their exchange.
+            open.remove(at).conclude();
             if open.is_empty() {
                 gathers.remove(&(purpose, procs));
             }
@@ -219,7 +223,7 @@ impl Inner {
         for ((_, procs), pending) in gathers.iter_mut() {
             if procs.iter().any(|proc| lost.contains(&proc.nspace)) {
                 let without_server = pending.iter_mut().filter(|gather| !gather.has(server));
-                without_server.for_each(|gather| gather.attendance = Completeness::Partial);
+                without_server.for_each(|gather| gather.completeness = Completeness::Partial);
                 pending
                     .extract_if(.., |gather| gather.is_complete(hosts, procs))
                     .for_each(PendingGather::conclude);
@@ -250,13 +254,15 @@ impl PendingGather {
             .map(|arrived| (arrived.server, arrived.brought.clone()))
             .collect();
         for ArrivedServer { server, reply, .. } in self.arrived {
+            // A server has its own contribution already.
             let others = || {
                 all.iter()
                     .filter(|(other, _)| *other != server)
                     .map(|(_, brought)| brought)
             };
-            let attendance =
-                others().fold(self.attendance, |all, brought| all.and(brought.attendance));
+            let attendance = others().fold(self.completeness, |all, brought| {
+                all.and(brought.attendance)
+            });
             let data = others().flat_map(|brought| brought.data.clone()).collect();
             // Ignore a server that no longer waits: it has given up the fence.
             let _ = reply.send(FenceContribution { data, attendance });
@@ -368,7 +374,8 @@ mod tests {
 
     fn of_two() -> (Arc<InProcessTransport>, ServerId, ServerId) {
         let fabric = InProcessTransport::new();
-        let (one, two) = (fabric.allot(), fabric.allot());
+        let one = fabric.allot();
+        let two = fabric.allot();
         fabric.hosts(one, nspace());
         fabric.hosts(two, nspace());
         (fabric, one, two)
@@ -397,6 +404,27 @@ mod tests {
         assert!(
             fabric.lock().gathers.is_empty(),
             "a completed exchange is kept"
+        );
+    }
+
+    #[test]
+    fn third_gather_after_first_completes_stays_behind_second() {
+        let (fabric, one, two) = of_two();
+        let fence = |server, rank| {
+            fabric.contribute(
+                server,
+                Purpose::Fence,
+                vec![Proc::all(nspace())].into(),
+                brings(&[rank], Completeness::Full),
+            )
+        };
+        let mut ahead = [0, 1, 2].map(|rank| fence(one, rank));
+        for rank in [10, 11, 12] {
+            drop(fence(two, rank));
+        }
+        assert_eq!(
+            ahead.each_mut().map(|others| others.try_recv().ok()),
+            [10, 11, 12].map(|rank| Some(brings(&[rank], Completeness::Full)))
         );
     }
 

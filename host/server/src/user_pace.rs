@@ -35,6 +35,7 @@ impl UserPaces {
             self.forgotten.retain(|_, at| *at > now);
         }
         let at = self.forgotten.entry(uid).or_insert(now);
+        // Each refusal is forgotten after its part of the window.
         let all = (WINDOW / self.free).saturating_mul(count);
         // Bound the summand first, so that the addition cannot overflow.
         *at = ((*at).max(now) + all.min(WINDOW + longest)).min(now + WINDOW + longest);
@@ -59,7 +60,8 @@ mod tests {
 
     #[test]
     fn refusals_above_rate_delay_later_ones() {
-        let (mut paces, start) = (UserPaces::new(FREE), Instant::now());
+        let mut paces = UserPaces::new(FREE);
+        let start = Instant::now();
         for _ in 0..FREE {
             paces.note(1000, 1, start, LONGEST);
             assert_eq!(paces.delay(1000, start), Duration::ZERO);
@@ -78,7 +80,8 @@ mod tests {
 
     #[test]
     fn users_without_recent_refusals_are_forgotten() {
-        let (mut paces, start) = (UserPaces::new(FREE), Instant::now());
+        let mut paces = UserPaces::new(FREE);
+        let start = Instant::now();
         (0..2000).for_each(|uid| paces.note(uid, 1, start + WINDOW * uid, LONGEST));
         assert!(paces.forgotten.len() <= MAX_USERS);
     }

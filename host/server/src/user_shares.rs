@@ -62,6 +62,7 @@ impl ShareLimits {
 
     fn frame_units(&self) -> usize {
         (self.max_partial_frame_bytes_per_user / FRAME_UNIT)
+            // One request for permits can ask for at most `u32::MAX`.
             .clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
     }
 }
@@ -140,6 +141,7 @@ impl UserShares {
 
     /// Charges a connection to a user, until the result is dropped.
     pub(crate) fn connect(self: &Arc<Self>, uid: u32) -> Result<ConnectionShare, ShareExceeded> {
+        // Root and the server's user must be able to connect when other users fill the server.
         let is_bounded = uid != 0 && uid != self.server;
         let ShareLimits {
             max_connections,
@@ -205,10 +207,8 @@ impl UserShares {
             .iter()
             .flat_map(|(uid, user)| self.used(*uid, user))
             .collect();
-        let (limit, usage) = (
-            "Limit of a resource for each user except root and the server's user.",
-            "Use of a limited resource by a user.",
-        );
+        let limit = "Limit of a resource for each user except root and the server's user.";
+        let usage = "Use of a limited resource by a user.";
         vec![
             family("peal_user_limit", limit, limits),
             family("peal_user_usage", usage, used),
@@ -242,6 +242,7 @@ impl UserShares {
         let handshakes = self
             .limits
             .max_handshakes_per_user
+            // A semaphore of tokio panics beyond this number.
             .min(Semaphore::MAX_PERMITS);
         Remaining {
             handshakes: Arc::new(Semaphore::new(handshakes)),
@@ -262,6 +263,7 @@ impl UserShares {
     }
 
     fn usage(&self) -> MutexGuard<'_, Usage> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -344,6 +346,7 @@ impl ConnectionShare {
 
     /// Notes that a handshake of the user was refused.
     pub(crate) fn note_refused_handshake(&self, now: Instant) {
+        // Only bounded users have turns: root and the server's user are exempt.
         if self.turns.is_some() {
             self.shares.usage().refused_handshakes.note(
                 self.uid,

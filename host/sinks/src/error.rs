@@ -13,24 +13,24 @@ pub enum SinkError {
         name: String,
     },
     /// A setting has an invalid value.
-    #[error("sink {name:?}: {what} is {value}, it must be {right}")]
+    #[error("sink {name:?}: {setting} is {value}, it must be {right}")]
     Setting {
         /// The sink.
         name: String,
         /// The setting.
-        what: &'static str,
+        setting: &'static str,
         /// The value.
         value: String,
         /// The valid values.
         right: &'static str,
     },
     /// A file that a setting names could not be read.
-    #[error("sink {name:?}: {what} {path:?} could not be read: {source}")]
+    #[error("sink {name:?}: {purpose} {path:?} could not be read: {source}")]
     Read {
         /// The sink.
         name: String,
         /// The purpose of the file.
-        what: &'static str,
+        purpose: &'static str,
         /// The path of the file.
         path: PathBuf,
         /// The error of the operating system.
@@ -54,14 +54,14 @@ pub enum SinkError {
         me: u32,
     },
     /// A certificate, key or name is unusable for TLS.
-    #[error("sink {name:?}: TLS cannot be used with {what}: {why}")]
+    #[error("sink {name:?}: TLS cannot be used with {subject}: {reason}")]
     Tls {
         /// The sink.
         name: String,
         /// The file or name.
-        what: String,
+        subject: String,
         /// The error.
-        why: String,
+        reason: String,
     },
     /// The file of a sink could not be opened.
     #[error("sink {name:?}: {path:?} could not be opened: {source}")]

@@ -38,6 +38,7 @@ impl ExternalAccess {
                 SinkKind::Mail(mail) => reach.add_mail(mail),
                 SinkKind::File(file) => {
                     let dir = file.path.parent().filter(|dir| !dir.as_os_str().is_empty());
+                    // Rotation renames files, so the directory is needed and not only the file.
                     reach.write.insert(dir.unwrap_or(Path::new(".")).to_owned());
                 }
             }
@@ -47,6 +48,7 @@ impl ExternalAccess {
 
     fn add_syslog(&mut self, SyslogSettings { address, tls, .. }: &SyslogSettings) {
         match address {
+            // The confinement restricts neither Unix sockets nor, below, UDP.
             Address::Unix(_) => {}
             Address::Udp(peer) => self.name(&peer.host),
             Address::Tcp(peer) => self.peer(&peer.host, peer.port),

@@ -78,9 +78,9 @@ pub(crate) struct FileSink {
 
 impl FileSink {
     pub(crate) fn open(name: &str, settings: FileSettings) -> Result<FileSink, SinkError> {
-        let setting = |what, value, right| SinkError::Setting {
+        let invalid = |setting, value, right| SinkError::Setting {
             name: name.to_owned(),
-            what,
+            setting,
             value,
             right,
         };
@@ -90,16 +90,16 @@ impl FileSink {
             .and_then(|file| file.to_str())
             .map(str::to_owned);
         let file_name = file_name
-            .ok_or_else(|| setting("path", format!("{path:?}"), "that of a file, in UTF-8"))?;
+            .ok_or_else(|| invalid("path", format!("{path:?}"), "that of a file, in UTF-8"))?;
         if settings.mode & !0o666 != 0 {
-            return Err(setting(
+            return Err(invalid(
                 "mode",
                 format!("{:o}", settings.mode),
                 "who may read and write, such as 640",
             ));
         }
         if settings.max_bytes == 0 || settings.max_message == 0 {
-            return Err(setting(
+            return Err(invalid(
                 "max_bytes or max_message",
                 "0".to_owned(),
                 "one at least",
@@ -115,6 +115,8 @@ impl FileSink {
             .filter(|dir| !dir.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
         let dir = Dir::open_ambient_dir(parent, ambient_authority()).map_err(of)?;
+        // A file of its own: the sink's file is replaced by rotation, and its mode may let others
+        // lock it.
         let lock = open_file(&dir, &format!("{file_name}.lock"), 0o600)
             .map_err(of)?
             .into_std();
@@ -144,6 +146,7 @@ impl FileSink {
                 most,
             });
         }
+        // The next message has to begin on a line of its own.
         if !bytes.ends_with(b"\n") {
             bytes.push(b'\n');
         }
@@ -158,10 +161,13 @@ impl FileSink {
         // the next one.
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let _turn = WriteLock::take(&self.lock)?;
+        // Another process, or logrotate, may have renamed the file since.
         if !self.is_current(&file)? {
             *file = open_file(&self.dir, &self.file_name, self.settings.mode)?;
         }
         let mut start = file.metadata()?.len();
+        // An empty file is not rotated: a message that is larger than a file would be rotated for
+        // ever.
         if start > 0 && start.saturating_add(bytes.len() as u64) > self.settings.max_bytes {
             self.rotate()?;
             *file = open_file(&self.dir, &self.file_name, self.settings.mode)?;
@@ -193,6 +199,7 @@ impl FileSink {
         if self.settings.keep == 0 {
             return self.dir.remove_file(name(0));
         }
+        // From the oldest on, so that no rename replaces a file that is still to be renamed.
         for number in (0..self.settings.keep).rev() {
             match self
                 .dir
@@ -220,6 +227,8 @@ fn open_file(dir: &Dir, name: &str, mode: u32) -> io::Result<File> {
             .custom_flags(flags),
     )?;
     let found = file.metadata()?;
+    // A user who can write to the directory could link a file of the server here, and the sink
+    // would append to it.
     if !found.is_file() || found.nlink() > 1 {
         return Err(io::Error::new(
             ErrorKind::InvalidInput,
@@ -232,6 +241,8 @@ fn open_file(dir: &Dir, name: &str, mode: u32) -> io::Result<File> {
 /// Writes in one system call, so that lines of other processes are not mixed in.
 fn write_whole(file: &mut File, bytes: &[u8], sync: FileSync) -> io::Result<()> {
     let written = loop {
+        // One write in append mode: only a full disk leaves a part of a message, which is cut off
+        // again.
         match file.write(bytes) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             done => break done?,

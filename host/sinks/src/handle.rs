@@ -38,7 +38,7 @@ enum SinkRoute {
 /// A sink.
 pub struct SinkHandle {
     name: String,
-    way: SinkRoute,
+    route: SinkRoute,
     gauge: Arc<SharedHealth>,
 }
 
@@ -65,9 +65,10 @@ impl SinkHandle {
                 carries,
             })
         };
-        let done = match (&self.way, message) {
+        let done = match (&self.route, message) {
             (SinkRoute::File(file), SinkMessage::Bytes(bytes)) => {
                 let written = file.write(bytes);
+                // A file has no worker that would count.
                 let mut health = self.gauge.lock();
                 match &written {
                     Ok(()) => health.delivered += 1,
@@ -98,7 +99,7 @@ impl SinkHandle {
     }
 
     fn queue(&self) -> Option<&DeliveryQueue> {
-        match &self.way {
+        match &self.route {
             SinkRoute::File(_) => None,
             SinkRoute::Syslog(_, queue) | SinkRoute::Mail(_, queue) => Some(queue),
         }
@@ -236,6 +237,7 @@ fn prepare(
         })
     };
     let (way, worker) = match kind {
+        // The thread of the sender writes the file, so there is neither queue nor worker.
         SinkKind::File(settings) => (SinkRoute::File(FileSink::open(&name, settings)?), None),
         SinkKind::Syslog(settings) => {
             let queue = queue(&name)?;
@@ -252,7 +254,14 @@ fn prepare(
             (SinkRoute::Mail(Box::new(rules), queue), worker)
         }
     };
-    Ok((SinkHandle { name, way, gauge }, worker))
+    Ok((
+        SinkHandle {
+            name,
+            route: way,
+            gauge,
+        },
+        worker,
+    ))
 }
 
 /// Logs messages in the store that have no sink. They stay there until a sink has that name.
@@ -260,7 +269,7 @@ fn log_orphans(
     outboxes: &Arc<SinkQueues>,
     sinks: &BTreeMap<String, UnstartedSink>,
 ) -> Result<(), SinkError> {
-    for (sink, messages) in outboxes.kept()? {
+    for (sink, messages) in outboxes.messages_by_sink()? {
         if !sinks.contains_key(&sink) {
             tracing::warn!(
                 sink,

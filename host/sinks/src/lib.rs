@@ -46,6 +46,7 @@ pub use mail::{
     AddressPattern, Addresses, Credentials, Encryption, MailSettings, MalformedPattern,
     MalformedServer, SmtpServer,
 };
-pub use settings::{QueueBounds, QueueDurability, Retry, SinkKind, SinkSettings};
+pub use queue::{QueueBounds, QueueDurability, Retry};
+pub use settings::{SinkKind, SinkSettings};
 pub use syslog::{Address, HostPort, MalformedAddress, SyslogSettings, TlsIdentity, TlsSettings};
 pub use write_error::SinkWriteError;

@@ -1,14 +1,72 @@
 //! Queue of messages for a peer: bounded in messages and bytes, in memory, and with durability
 //! `store` in the store too.
-use crate::{
-    QueueBounds, QueueDurability, Retry, SinkHealth, SinkWriteError, health::SharedHealth,
-};
+use crate::{SinkHealth, SinkWriteError, health::SharedHealth};
 use peal_store::SinkQueue;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+/// Bounds of a queue, including the message that is being delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueBounds {
+    /// Maximum number of messages.
+    pub messages: usize,
+    /// Maximum size of all messages in bytes.
+    pub bytes: usize,
+}
+
+impl Default for QueueBounds {
+    fn default() -> Self {
+        QueueBounds {
+            messages: 10_000,
+            bytes: 16 << 20,
+        }
+    }
+}
+
+/// Durability of accepted messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum QueueDurability {
+    /// Messages are in memory and are lost with the process.
+    #[default]
+    Memory,
+    /// Messages are written to the store before the sender gets the result, and survive the end of
+    /// the process.
+    Store,
+}
+
+/// Repetition of failed deliveries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retry {
+    /// Pause after the first failure. It doubles with each further failure.
+    pub first: Duration,
+    /// Maximum pause.
+    pub longest: Duration,
+    /// Age at which a message is given up after a failure.
+    pub give_up: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(300),
+            give_up: Duration::from_secs(5 * 24 * 3600),
+        }
+    }
+}
+
+impl Retry {
+    /// Returns the pause after this number of failures.
+    pub(crate) fn pause(&self, failures: u32) -> Duration {
+        let doubled = 1_u32
+            .checked_shl(failures.saturating_sub(1))
+            .unwrap_or(u32::MAX);
+        self.first.saturating_mul(doubled).min(self.longest)
+    }
+}
 
 /// A message and its peer. If a peer is unreachable, all of its messages wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,6 +181,7 @@ impl DeliveryQueue {
         gauge: &SharedHealth,
     ) -> Result<(), SinkWriteError> {
         let size = parcel.size();
+        // Reserve before the write: several callers could otherwise pass the bound together.
         let outbox = self.reserve(size)?;
         let accepted = now();
         // The lock is not held during the write, so that other callers are not delayed.
@@ -203,6 +262,7 @@ impl DeliveryQueue {
         let Some(outbox) = self.outbox() else { return };
         let claimed = match outbox.claim() {
             Ok(claimed) => claimed,
+            // The messages stay in the store, and the worker tries again at its next check.
             Err(error) => {
                 tracing::warn!(sink = self.name, %error, "leftover messages not read from store");
                 return;
@@ -215,6 +275,7 @@ impl DeliveryQueue {
                 "leftover messages taken over for delivery"
             );
         }
+        // Locked only now, because the store may block.
         let mut state = self.lock();
         for message in claimed {
             let parcel = QueuedMessage {
@@ -223,7 +284,8 @@ impl DeliveryQueue {
                 body: message.body,
             };
             let size = parcel.size();
-            let (id, accepted) = (Some(message.id), message.accepted);
+            let id = Some(message.id);
+            let accepted = message.accepted;
             state.messages = state.messages.saturating_add(1);
             state.bytes = state.bytes.saturating_add(size);
             state.entries.push_back(QueueEntry {
@@ -258,6 +320,8 @@ impl DeliveryQueue {
             let wait = match state.until {
                 Some(until) => {
                     let left = until.saturating_duration_since(now);
+                    // A durable queue leaves its messages to the next start. A queue in memory
+                    // tries as long as there is time.
                     if at.is_none() || self.durability == QueueDurability::Store || wait >= left {
                         return WorkerStep::End;
                     }
@@ -286,6 +350,7 @@ impl DeliveryQueue {
         gauge: &SharedHealth,
         count: impl FnOnce(&mut SinkHealth),
     ) {
+        // Without the lock, which `forget` takes, and because the store may block.
         let stale = entry.id.filter(|id| !self.forget(*id));
         let mut state = self.lock();
         state.release(entry.size);
@@ -367,9 +432,11 @@ impl DeliveryQueue {
             QueueDurability::Memory => state.entries.len(),
             QueueDurability::Store => 0,
         };
+        // The last user of the outbox gives up the lock by which its messages count as held.
         state.outbox = None;
         state.entries.clear();
         (state.messages, state.bytes, state.is_done) = (0, 0, true);
+        // The worker may have ended by a panic: nothing may be accepted any more.
         state.until.get_or_insert_with(Instant::now);
         let mut health = gauge.lock();
         health.given_up += lost as u64;
@@ -382,6 +449,7 @@ impl DeliveryQueue {
     /// Waits for the end of the worker. Returns false if it has not ended by `until`.
     pub(crate) fn wait(&self, until: Instant) -> bool {
         let mut state = self.lock();
+        // A condition variable may wake without a signal.
         while !state.is_done {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -412,6 +480,8 @@ impl QueueState {
         let mut found = (None, EVER);
         for (at, entry) in self.entries.iter().enumerate() {
             let paused = self.pauses.get(&entry.parcel.peer).map(|pause| pause.1);
+            // A pause of the peer delays all of its messages, so that an absent peer is tried once
+            // for all of them.
             let due = entry.due.into_iter().chain(paused).max();
             let wait = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now));
             if found.0.is_none() || wait < found.1 {
@@ -443,4 +513,24 @@ pub(crate) fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let first = Duration::from_secs(1);
+        let longest = Duration::from_secs(5);
+        let retry = Retry {
+            first,
+            longest,
+            ..Retry::default()
+        };
+        let pauses: Vec<u64> = [1, 2, 3, 4, 40, u32::MAX]
+            .map(|failures| retry.pause(failures).as_secs())
+            .into();
+        assert_eq!(pauses, [1, 2, 4, 5, 5, 5]);
+    }
 }

@@ -15,12 +15,12 @@ pub(crate) trait SinkTransport: Send {
     /// Tries to deliver a message. May change the head of a message that is to be tried again.
     fn carry(&mut self, parcel: &mut QueuedMessage) -> DeliveryResult;
     /// Called when no message is due: connections may be closed.
-    fn rest(&mut self) -> Rest;
+    fn rest(&mut self) -> IdleTransport;
 }
 
 /// State of an idle transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rest {
+pub(crate) enum IdleTransport {
     /// The transport stays connected.
     Connected,
     /// The transport has no connection.
@@ -33,7 +33,10 @@ pub(crate) enum DeliveryResult {
     /// Delivered, except for recipients that were refused permanently.
     Delivered { refused: Vec<String> },
     /// Not delivered to all recipients; the head has the remaining ones.
-    Later { why: String, refused: Vec<String> },
+    Later {
+        reason: String,
+        refused: Vec<String>,
+    },
     /// The peer is unreachable.
     Unreachable(String),
     /// The message can never be delivered.
@@ -81,7 +84,7 @@ impl SinkWorker {
     fn rest(&mut self) {
         let rest = self.carrier.rest();
         let mut health = self.gauge.lock();
-        if rest == Rest::Closed && health.link == PeerReachability::Connected {
+        if rest == IdleTransport::Closed && health.link == PeerReachability::Connected {
             health.link = PeerReachability::Idle;
         }
     }
@@ -95,8 +98,8 @@ impl SinkWorker {
         };
         let was = {
             let mut health = self.gauge.lock();
-            if let DeliveryResult::Unreachable(why) = &outcome {
-                health.last_error = Some(why.clone());
+            if let DeliveryResult::Unreachable(reason) = &outcome {
+                health.last_error = Some(reason.clone());
             }
             std::mem::replace(&mut health.link, link)
         };
@@ -115,53 +118,62 @@ impl SinkWorker {
                 self.queue
                     .finish(&entry, &self.gauge, |health| health.delivered += 1);
             }
-            DeliveryResult::Later { why, refused } => {
+            DeliveryResult::Later { reason, refused } => {
                 self.log_refused(&refused);
+                // Stored before the pause: after a crash only the remaining recipients get the
+                // message.
                 self.queue.rewrite(&entry);
-                self.retry(entry, why, DeliveryQueue::put_back);
+                self.retry(entry, reason, DeliveryQueue::put_back);
             }
-            DeliveryResult::Unreachable(why) => {
+            DeliveryResult::Unreachable(reason) => {
                 if was != PeerReachability::Lost {
                     tracing::warn!(
                         sink = self.name,
-                        why,
+                        reason,
                         "sink peer unreachable, messages wait"
                     );
                 }
-                self.retry(entry, why, DeliveryQueue::put_first);
+                self.retry(entry, reason, DeliveryQueue::put_first);
             }
-            DeliveryResult::Never(why) => self.give_up(&entry, &why),
+            DeliveryResult::Never(reason) => self.give_up(&entry, &reason),
         }
     }
 
-    fn retry(&self, entry: QueueEntry, why: String, back: impl FnOnce(&DeliveryQueue, QueueEntry)) {
+    fn retry(
+        &self,
+        entry: QueueEntry,
+        reason: String,
+        back: impl FnOnce(&DeliveryQueue, QueueEntry),
+    ) {
+        // Checked only after a failure, so that an old message has an attempt before it is given
+        // up.
         if now().saturating_sub(entry.accepted) >= self.queue.retry().give_up.as_secs() {
-            return self.give_up(&entry, &format!("the message is too old, and {why}"));
+            return self.give_up(&entry, &format!("the message is too old, and {reason}"));
         }
         {
             let mut health = self.gauge.lock();
             health.retried += 1;
-            health.last_error = Some(why);
+            health.last_error = Some(reason);
         }
         back(&self.queue, entry);
     }
 
-    fn give_up(&self, entry: &QueueEntry, why: &str) {
+    fn give_up(&self, entry: &QueueEntry, reason: &str) {
         tracing::error!(
             sink = self.name,
             accepted = entry.accepted,
-            why,
+            reason,
             "sink message given up"
         );
         self.queue.finish(entry, &self.gauge, |health| {
             health.given_up += 1;
-            health.last_error = Some(why.to_owned());
+            health.last_error = Some(reason.to_owned());
         });
     }
 
     fn log_refused(&self, refused: &[String]) {
-        for why in refused {
-            tracing::error!(sink = self.name, why, "mail recipient given up");
+        for reason in refused {
+            tracing::error!(sink = self.name, reason, "mail recipient given up");
         }
         if let Some(last) = refused.last() {
             let mut health = self.gauge.lock();

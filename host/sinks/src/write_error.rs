@@ -41,13 +41,13 @@ pub enum SinkWriteError {
     },
     /// The message is not one line of text.
     #[error(
-        "a message for sink {name:?} has {what} at byte {at}: it must be UTF-8 without control characters but tabs"
+        "a message for sink {name:?} has {character} at byte {at}: it must be UTF-8 without control characters but tabs"
     )]
     NoLine {
         /// The sink.
         name: String,
         /// The offending character.
-        what: String,
+        character: String,
         /// Its position in bytes.
         at: usize,
     },
@@ -119,6 +119,7 @@ impl SinkWriteError {
             | SinkWriteError::NoLine { .. }
             | SinkWriteError::Mail { .. }
             | SinkWriteError::Kind { .. } => code::PMIX_ERR_BAD_PARAM,
+            // To the requester a full store is the same as a full queue.
             SinkWriteError::Store {
                 source: StoreError::Full { .. } | StoreError::OutboxFull { .. },
                 ..

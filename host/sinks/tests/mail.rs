@@ -77,7 +77,8 @@ fn store(dir: &Path) -> Arc<Store> {
 }
 
 fn mail(subject: &str) -> Mail {
-    let (recipients, subject) = (vec!["ann@site.test".to_owned()], subject.to_owned());
+    let recipients = vec!["ann@site.test".to_owned()];
+    let subject = subject.to_owned();
     Mail {
         recipients,
         subject,
@@ -139,7 +140,8 @@ fn arrives(text: &str) -> Received {
 #[needs(smtp)]
 #[test]
 fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
-    let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
+    let certificates = Certificates::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = MailServer::new(
         Offers::StartTls,
         Some(&certificates),
@@ -368,7 +370,8 @@ fn no_part_of_a_mail_becomes_another_part() {
 #[needs(smtp)]
 #[test]
 fn requesters_choose_within_rules_and_password_stays_private() {
-    let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
+    let certificates = Certificates::new();
+    let dir = tempfile::tempdir().unwrap();
     let own = MailServer::new(
         Offers::StartTls,
         Some(&certificates),
@@ -535,11 +538,9 @@ fn down_mail_server_delays_mail_only_and_all_arrives_once() {
         None,
     )
     .unwrap();
-    let (mails, other, file) = (
-        sinks.get("mail").unwrap(),
-        sinks.get("other").unwrap(),
-        sinks.get("file").unwrap(),
-    );
+    let mails = sinks.get("mail").unwrap();
+    let other = sinks.get("other").unwrap();
+    let file = sinks.get("file").unwrap();
     for number in 0..20 {
         submit(&mails, mail(&format!("number {number:02}"))).unwrap();
     }
@@ -599,7 +600,8 @@ fn mail_queued_at_kill_arrives_once() {
             std::thread::park();
         }
     }
-    let (dir, mut server) = (tempfile::tempdir().unwrap(), MailServer::plain());
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = MailServer::plain();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", TEST, "--nocapture"])
@@ -626,7 +628,10 @@ fn mail_queued_at_kill_arrives_once() {
     assert_eq!(handle.health().queued, 0);
     drop((early, handle));
     process.kill();
-    assert_eq!(store.outboxes().unwrap().kept().unwrap()["mail"], 10);
+    assert_eq!(
+        store.outboxes().unwrap().messages_by_sink().unwrap()["mail"],
+        10
+    );
     server.start();
     let (sinks, handle) = open(durable.clone(), Some(&store));
     until("all arrive", || handle.health().delivered == 10);
@@ -646,7 +651,8 @@ fn mail_queued_at_kill_arrives_once() {
 #[test]
 fn full_queue_refuses_and_stored_mail_counts() {
     let dir = tempfile::tempdir().unwrap();
-    let (down, store) = (MailServer::plain(), store(dir.path()));
+    let down = MailServer::plain();
+    let store = store(dir.path());
     let bounds = QueueBounds {
         messages: 3,
         bytes: 1 << 20,
@@ -712,15 +718,15 @@ fn old_mail_is_dropped_and_counted() {
         (health.given_up, health.delivered, health.queued_bytes),
         (1, 0, 0)
     );
-    let why = health.last_error.unwrap();
+    let reason = health.last_error.unwrap();
     assert!(
-        why.starts_with("the message is too old, and 127.0.0.1:"),
-        "{why}"
+        reason.starts_with("the message is too old, and 127.0.0.1:"),
+        "{reason}"
     );
     let text = String::from_utf8(told.0.lock().unwrap().clone()).unwrap();
     assert!(
         text.lines()
-            .any(|line| line.contains("sink message given up") && line.contains(&why)),
+            .any(|line| line.contains("sink message given up") && line.contains(&reason)),
         "{text}"
     );
 }
@@ -777,11 +783,9 @@ fn full_store_refuses_mail_until_there_is_room() {
 #[needs(smtp)]
 #[test]
 fn mail_goes_to_trusted_servers_encrypted_as_configured() {
-    let (certificates, strangers, dir) = (
-        Certificates::new(),
-        Certificates::new(),
-        tempfile::tempdir().unwrap(),
-    );
+    let certificates = Certificates::new();
+    let strangers = Certificates::new();
+    let dir = tempfile::tempdir().unwrap();
     let bare = MailServer::plain().started();
     let offering = MailServer::new(Offers::StartTls, Some(&certificates), None).started();
     let wrapped = MailServer::new(Offers::Tls, Some(&certificates), None).started();
@@ -832,8 +836,8 @@ fn mail_goes_to_trusted_servers_encrypted_as_configured() {
         (&offering, Encryption::StartTlsIfOffered),
         (&wrapped, Encryption::Tls),
     ] {
-        let why = told(with(server, encryption, &strangers));
-        assert!(why.contains("certificate"), "{why}");
+        let reason = told(with(server, encryption, &strangers));
+        assert!(reason.contains("certificate"), "{reason}");
     }
     // A password is not said where somebody may listen, or wrong ones.
     let credentials = Some(Credentials {
@@ -851,10 +855,10 @@ fn mail_goes_to_trusted_servers_encrypted_as_configured() {
         Some(("peal", "another")),
     )
     .started();
-    let why = told(secured(&asking, &certificates, password(dir.path())));
+    let reason = told(secured(&asking, &certificates, password(dir.path())));
     assert!(
-        why.contains("authentication: permanent error (535)"),
-        "{why}"
+        reason.contains("authentication: permanent error (535)"),
+        "{reason}"
     );
     for server in [&bare, &offering, &wrapped, &asking] {
         assert!(!server.subjects().contains(&"secret".to_owned()));

@@ -261,8 +261,8 @@ fn untrusted_server_gets_nothing_and_distrusting_one_loses_none() {
     until("that is seen", || {
         wrong.health().link == PeerReachability::Lost
     });
-    let why = wrong.health().last_error.unwrap();
-    assert!(why.contains("localhost"), "{why}");
+    let reason = wrong.health().last_error.unwrap();
+    assert!(reason.contains("localhost"), "{reason}");
     let (_sinks, good) = open_one(sink("tls", right));
     good.submit(message("good")).unwrap();
     until("the good one", || rsyslog.lines("tls") == [line("good")]);
@@ -312,7 +312,8 @@ fn slow_reader_delays_own_sink_only_and_full_queue_is_reported() {
     };
     let good = sink("good", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp)));
     let sinks = Sinks::open(vec![deaf, good], None).unwrap();
-    let (deaf, good) = (sinks.get("deaf").unwrap(), sinks.get("good").unwrap());
+    let deaf = sinks.get("deaf").unwrap();
+    let good = sinks.get("good").unwrap();
     let refused = wait_for("it is full", || {
         deaf.submit(message(&"x".repeat(500))).err()
     });
@@ -375,7 +376,7 @@ fn full_unread_connection_is_dropped() {
         health
             .last_error
             .as_ref()
-            .is_some_and(|why| why.starts_with(&address)),
+            .is_some_and(|reason| reason.starts_with(&address)),
         "{health:?}"
     );
 }
@@ -441,7 +442,10 @@ fn stored_messages_are_delivered_by_next_process() {
     until("all", || rsyslog.lines("tcp") == all);
     let global = sinks.get("global").unwrap();
     until("nothing is left", || global.health().queued == 0);
-    assert_eq!(store.outboxes().unwrap().kept().unwrap().len(), 0);
+    assert_eq!(
+        store.outboxes().unwrap().messages_by_sink().unwrap().len(),
+        0
+    );
 }
 
 #[test]

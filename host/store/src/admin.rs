@@ -35,6 +35,8 @@ impl Store {
         let values = params![stored(at), call.uid, call.pid, call.verb, call.outcome];
         self.write(|transaction| {
             transaction.execute(insert, values)?;
+            // Only the oldest rows are deleted, so the ids are consecutive and bound the number of
+            // rows.
             let oldest = transaction.last_insert_rowid() - i64::from(ADMIN_CALLS_KEPT);
             transaction
                 .execute("delete from admin_call where id <= ?1", [oldest])

@@ -60,7 +60,7 @@ impl Database {
     pub(crate) fn open(
         path: &Path,
         max_bytes: u64,
-        wanted: &Layout,
+        required: &Layout,
         durability: DatabaseDurability,
     ) -> Result<Database, StoreError> {
         // Use the resolved path from here on, so that the checks apply to the file that is opened.
@@ -70,6 +70,7 @@ impl Database {
         let made = OpenOptions::new()
             .write(true)
             .create_new(true)
+            // SQLite would create the file with mode 644, readable by all users.
             .mode(0o600)
             .open(path);
         if let Err(source) = made
@@ -81,17 +82,23 @@ impl Database {
             });
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            // The connection has a mutex around it. Without the flag `CREATE` it never makes a file
+            // with another mode.
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
+        // Without the right to write, SQLite opens the file for reading and reports no error.
         if connection.is_readonly(MAIN_DB).map_err(of)? {
             return Err(StoreError::ReadOnly {
                 path: path.to_owned(),
             });
         }
-        layout::check(&connection, path, wanted)?;
+        // Check before the switch to a write-ahead log, which writes to the file: a refused file
+        // stays unchanged.
+        layout::check(&connection, path, required)?;
         let mode = with_a_log(&connection).map_err(of)?;
+        // Where shared memory is not available, SQLite keeps the old mode and reports no error.
         if mode != "wal" {
             return Err(StoreError::NoLog {
                 path: path.to_owned(),
@@ -104,6 +111,7 @@ impl Database {
             .pragma_update(None, "journal_size_limit", LOG_BYTES)
             .map_err(of)?;
         connection
+            // Each connection has to enable them; otherwise `on delete cascade` does nothing.
             .pragma_update(None, "foreign_keys", true)
             .map_err(of)?;
         let page: u32 = connection
@@ -114,7 +122,7 @@ impl Database {
         connection
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
             .map_err(of)?;
-        layout::migrate(&mut connection, path, wanted)?;
+        layout::migrate(&mut connection, path, required)?;
         // In a directory that other users can write to, one of them may have created a file of
         // SQLite's first.
         path_checks::check_files(path)?;
@@ -126,18 +134,15 @@ impl Database {
     }
 
     /// Opens an existing database for reading.
-    pub(crate) fn open_to_read(path: &Path, wanted: &Layout) -> Result<Database, StoreError> {
+    pub(crate) fn open_to_read(path: &Path, required: &Layout) -> Result<Database, StoreError> {
         let of = |error| StoreError::at_opening(path, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let path = &std::path::absolute(path).map_err(|source| StoreError::Create {
-            path: path.to_owned(),
-            source,
-        })?;
+        let path = &path_checks::resolved_path(path)?;
         let connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
-        layout::check(&connection, path, wanted)?;
+        layout::check(&connection, path, required)?;
         // One transaction: all reads see the same state while another process writes.
         connection.execute_batch("begin").map_err(of)?;
         Ok(Database {
@@ -173,6 +178,9 @@ impl Database {
         let done = {
             let mut connection = self.lock();
             connection
+                // A transaction that reads before it writes fails at once if another process wrote
+                // in between: the busy timeout does not apply to it. This one takes the lock for
+                // writing first.
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .and_then(|transaction| {
                     let value = work(&transaction)?;
@@ -181,6 +189,7 @@ impl Database {
                 })
         };
         let done = done.map_err(|error| StoreError::later(&self.path, error));
+        // The connection is unlocked by now: a line in the trace may block.
         self.writes.record(&self.path, done.as_ref().err());
         done
     }

@@ -40,13 +40,13 @@ pub enum StoreError {
     },
     /// The file is not a store.
     #[error(
-        "{path:?} should be a store of Peal's and is {what}: name another file, this one is not changed"
+        "{path:?} should be a store of Peal's and is {found}: name another file, this one is not changed"
     )]
     Foreign {
         /// The path of the file.
         path: PathBuf,
         /// The kind of file.
-        what: &'static str,
+        found: &'static str,
     },
     /// The file was written by a later Peal.
     #[error("the store {path:?} has layout {found}, this Peal supports {latest} and earlier")]
@@ -60,14 +60,14 @@ pub enum StoreError {
     },
     /// The file is damaged.
     #[error(
-        "the store {path:?} is damaged: {what}. Move it away, with the files of its name that end in -wal and -shm, to \
+        "the store {path:?} is damaged: {damage}. Move it away, with the files of its name that end in -wal and -shm, to \
          begin a new one; `sqlite3 {} .recover` shows what is left", .path.display()
     )]
     Damaged {
         /// The path of the store.
         path: PathBuf,
         /// The damage that SQLite found.
-        what: String,
+        damage: String,
     },
     /// The file is read-only.
     #[error("the store {path:?} should be writable, and the file or its file system is read-only")]
@@ -114,22 +114,24 @@ pub enum StoreError {
         nspace: String,
     },
     /// A module's state would exceed its quota.
-    #[error("the state of module {module:?} would take {wanted} bytes; the limit is {quota}")]
+    #[error("the state of module {module:?} would take {requested} bytes; the limit is {quota}")]
     Quota {
         /// The name of the module.
         module: String,
         /// The size in bytes that was refused.
-        wanted: u64,
+        requested: u64,
         /// The limit in bytes.
         quota: u64,
     },
     /// The state of all modules for one scope would exceed its limit.
-    #[error("the state of all modules of {scope} would take {wanted} bytes; the limit is {total}")]
+    #[error(
+        "the state of all modules of {scope} would take {requested} bytes; the limit is {total}"
+    )]
     Total {
         /// The scope.
         scope: String,
         /// The size in bytes that was refused.
-        wanted: u64,
+        requested: u64,
         /// The limit in bytes.
         total: u64,
     },
@@ -147,7 +149,7 @@ pub enum StoreError {
     },
     /// The journal of a trail could not be read or written.
     #[error("the audit journal {path:?} could not be read or written: {source}")]
-    Tail {
+    Journal {
         /// The path of the journal.
         path: PathBuf,
         /// The error of the operating system.
@@ -168,6 +170,7 @@ pub enum StoreError {
 impl StoreError {
     /// Converts an error of opening a file.
     pub(crate) fn at_opening(path: &Path, source: rusqlite::Error) -> StoreError {
+        // Only an unspecific error becomes `Open`: the messages of the others say what to do.
         match StoreError::later(path, source) {
             StoreError::Sql { path, source } => StoreError::Open { path, source },
             told => told,
@@ -180,14 +183,15 @@ impl StoreError {
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => StoreError::Foreign {
                 path,
-                what: "not a database of SQLite",
+                found: "not a database of SQLite",
             },
             Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged {
                 path,
-                what: source.to_string(),
+                damage: source.to_string(),
             },
             Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { path },
             Some(ErrorCode::DiskFull) => StoreError::Full { path },
+            // Both say that another connection holds the lock, here or in another process.
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
             _ => StoreError::Sql { path, source },
         }

@@ -1,9 +1,9 @@
 //! Entries of the records of jobs: events, control and log messages in the order of time.
 use crate::{
     Store, StoreError,
-    jobs::LAST,
+    jobs::SELECT_LAST_JOB,
     read,
-    record_room::{self, RecordLimit, RecordRoom, RecordedJob, entry_bytes},
+    record_budget::{self, RecordBudget, RecordLimit, RecordedJob, entry_bytes},
     stored,
 };
 use peal_model::{Nspace, Rank};
@@ -12,9 +12,6 @@ use std::{
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
-
-/// Maximum length of an entry's body in bytes.
-pub const LONGEST_JOB_ENTRY: usize = 1 << 20;
 
 /// Subject of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,7 +125,7 @@ impl Store {
         if let Err(StoreError::Full { .. }) = added {
             // An update in place takes no space.
             self.write(|transaction| match recorded(transaction, nspace)? {
-                Some(job) => record_room::leave_out(transaction, job.id, entries.len(), now()),
+                Some(job) => record_budget::leave_out(transaction, job.id, entries.len(), now()),
                 None => Ok(()),
             })?;
         }
@@ -142,17 +139,15 @@ impl Store {
         entries: &[JobRecordEntry],
     ) -> rusqlite::Result<AddedEntries> {
         let wanted = entries.iter().map(|entry| entry_bytes(&entry.body)).sum();
-        let mut room = RecordRoom::make(transaction, &self.records, &job, wanted)?;
+        let mut budget = RecordBudget::make(transaction, &self.records, &job, wanted)?;
         let insert =
             "insert into job_entry (job, at, kind, rank, body) values (?1, ?2, ?3, ?4, ?5)";
         let mut insert = transaction.prepare_cached(insert)?;
-        let (mut bytes, mut added) = (
-            0,
-            AddedEntries {
-                written: 0,
-                left_out: None,
-            },
-        );
+        let mut bytes = 0;
+        let mut added = AddedEntries {
+            written: 0,
+            left_out: None,
+        };
         for JobRecordEntry {
             at,
             kind,
@@ -160,7 +155,8 @@ impl Store {
             body,
         } in entries
         {
-            if let Err(limit) = room.take(body) {
+            // A later entry may be smaller and fit.
+            if let Err(limit) = budget.take(body) {
                 added
                     .left_out
                     .get_or_insert(LeftOutEntries { count: 0, limit })
@@ -177,6 +173,7 @@ impl Store {
             added.written += 1;
             bytes += entry_bytes(body);
         }
+        // A trigger on this update keeps the size of all entries of the user.
         let update =
             "update job set entries = entries + ?2, entry_bytes = entry_bytes + ?3 where id = ?1";
         transaction.prepare_cached(update)?.execute(params![
@@ -185,7 +182,7 @@ impl Store {
             stored(bytes)
         ])?;
         if let Some(left_out) = added.left_out {
-            record_room::leave_out(transaction, job.id, left_out.count, now())?;
+            record_budget::leave_out(transaction, job.id, left_out.count, now())?;
         }
         Ok(added)
     }
@@ -193,7 +190,8 @@ impl Store {
     /// Counts lost notices, some of them perhaps about this job.
     pub fn add_missed_notices(&self, nspace: &Nspace, notices: u64) -> Result<(), StoreError> {
         let update = format!(
-            "update job set missed = missed + ?2, missed_at = coalesce(missed_at, ?3) where id = {LAST}"
+            // The time of the first loss stays: `gaps` gives the entry this time.
+            "update job set missed = missed + ?2, missed_at = coalesce(missed_at, ?3) where id = {SELECT_LAST_JOB}"
         );
         let values = params![nspace.as_str(), stored(notices), stored(now())];
         let written = self.write(|transaction| transaction.execute(&update, values))?;
@@ -206,8 +204,10 @@ impl Store {
 
     /// Returns entries for the gaps in a job's record.
     fn gaps(&self, nspace: &Nspace) -> Result<Vec<JobRecordEntry>, StoreError> {
-        let select =
-            format!("select left_out, left_out_at, missed, missed_at from job where id = {LAST}");
+        // Gaps are counts in the row of the job: a full store has no space for further entries.
+        let select = format!(
+            "select left_out, left_out_at, missed, missed_at from job where id = {SELECT_LAST_JOB}"
+        );
         let gap = |at: Option<i64>, what: &str, count: i64| JobRecordEntry {
             at: read(at.unwrap_or_default()),
             kind: JobEntryKind::Gap,
@@ -228,7 +228,7 @@ impl Store {
     /// Returns the entries of the last job with this name, earliest first.
     pub fn job_entries(&self, nspace: &Nspace) -> Result<Vec<JobRecordEntry>, StoreError> {
         let select = format!(
-            "select at, kind, rank, body from job_entry where job = {LAST} order by at, id"
+            "select at, kind, rank, body from job_entry where job = {SELECT_LAST_JOB} order by at, id"
         );
         let gaps = self.gaps(nspace)?;
         let mut entries: Vec<JobRecordEntry> = self.read(|connection| {
@@ -246,6 +246,8 @@ impl Store {
             rows.collect()
         })?;
         entries.extend(gaps);
+        // A stable sort: entries of the same millisecond stay in the order in which they were
+        // added.
         entries.sort_by_key(|entry| entry.at);
         Ok(entries)
     }
@@ -256,7 +258,8 @@ fn recorded(
     transaction: &Transaction<'_>,
     nspace: &Nspace,
 ) -> rusqlite::Result<Option<RecordedJob>> {
-    let select = format!("select id, uid, entries, entry_bytes from job where id = {LAST}");
+    let select =
+        format!("select id, uid, entries, entry_bytes from job where id = {SELECT_LAST_JOB}");
     let found = transaction
         .prepare_cached(&select)?
         .query_row([nspace.as_str()], |row| {
@@ -273,6 +276,7 @@ fn recorded(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LONGEST_JOB_ENTRY;
     use crate::{JobStart, RecordLimits, StoreSettings};
 
     fn entry(at: u64, kind: JobEntryKind, body: &str) -> JobRecordEntry {
@@ -333,7 +337,8 @@ mod tests {
     fn entries_come_in_time_order_and_belong_to_last_job_of_name() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
-        let (store, nspace) = (open(), Nspace::new("job").unwrap());
+        let store = open();
+        let nspace = Nspace::new("job").unwrap();
         let error = store
             .add_job_entries(&nspace, &[entry(1, JobEntryKind::Log, "{}")])
             .unwrap_err();
@@ -343,10 +348,8 @@ mod tests {
             .add_job_entries(&nspace, &[entry(1, JobEntryKind::Gap, "old")])
             .unwrap();
         store.job_started(start(&nspace, 7, "second")).unwrap();
-        let (late, early) = (
-            entry(9, JobEntryKind::Event, "late"),
-            entry(5, JobEntryKind::Control, "early"),
-        );
+        let late = entry(9, JobEntryKind::Event, "late");
+        let early = entry(5, JobEntryKind::Control, "early");
         let host = JobRecordEntry {
             rank: None,
             ..entry(9, JobEntryKind::Log, "logged")
@@ -368,7 +371,8 @@ mod tests {
     #[test]
     fn batch_is_written_as_far_as_it_fits_and_the_rest_is_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, nspace) = (small(dir.path()), Nspace::new("job").unwrap());
+        let store = small(dir.path());
+        let nspace = Nspace::new("job").unwrap();
         store.job_started(start(&nspace, 7, "./app")).unwrap();
         let batch: Vec<JobRecordEntry> = (0..5).map(ten).collect();
         let added = store.add_job_entries(&nspace, &batch).unwrap();
@@ -405,10 +409,8 @@ mod tests {
             records,
             ..StoreSettings::default()
         };
-        let (store, nspace) = (
-            Store::open(&dir.path().join("peal.db"), settings).unwrap(),
-            Nspace::new("job").unwrap(),
-        );
+        let store = Store::open(&dir.path().join("peal.db"), settings).unwrap();
+        let nspace = Nspace::new("job").unwrap();
         store.job_started(start(&nspace, 7, "./app")).unwrap();
         let long = entry(1, JobEntryKind::Log, &"x".repeat(LONGEST_JOB_ENTRY + 1));
         let added = store
@@ -491,10 +493,8 @@ mod tests {
             max_bytes: 200_000,
             ..StoreSettings::default()
         };
-        let (store, nspace) = (
-            Store::open(&dir.path().join("peal.db"), settings).unwrap(),
-            Nspace::new("job").unwrap(),
-        );
+        let store = Store::open(&dir.path().join("peal.db"), settings).unwrap();
+        let nspace = Nspace::new("job").unwrap();
         store.job_started(start(&nspace, 7, "./app")).unwrap();
         let large = entry(1, JobEntryKind::Log, &"x".repeat(300_000));
         let error = store

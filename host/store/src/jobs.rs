@@ -44,7 +44,7 @@ pub const JOBS_KEPT: u32 = 10_000;
 const FORGOTTEN: u32 = 10 * JOBS_KEPT;
 
 /// Selects the last job with a name.
-pub(crate) const LAST: &str = "(select max(id) from job where nspace = ?1)";
+pub(crate) const SELECT_LAST_JOB: &str = "(select max(id) from job where nspace = ?1)";
 
 impl Store {
     /// Records the start of a job.
@@ -64,6 +64,7 @@ impl Store {
             transaction.execute(insert, values)?;
             let id = transaction.last_insert_rowid();
             let bounds = [id - i64::from(JOBS_KEPT), id - i64::from(FORGOTTEN)];
+            // The rows that refer to a job go first, because foreign keys are enforced.
             for of_job in ["proc_end", "job_entry"] {
                 transaction.execute(
                     &format!("delete from {of_job} where job in (select id {old})"),
@@ -79,7 +80,7 @@ impl Store {
     /// Records the end of a proc. A later end of the same rank, after a restart, replaces it.
     pub fn proc_ended(&self, nspace: &Nspace, rank: Rank, how: &str) -> Result<(), StoreError> {
         let insert = format!(
-            "insert or replace into proc_end (job, rank, how) select id, ?2, ?3 from job where id = {LAST}"
+            "insert or replace into proc_end (job, rank, how) select id, ?2, ?3 from job where id = {SELECT_LAST_JOB}"
         );
         let written = self.write(|transaction| {
             transaction.execute(&insert, params![nspace.as_str(), rank.0, how])
@@ -89,7 +90,8 @@ impl Store {
 
     /// Records the end of a job.
     pub fn job_ended(&self, nspace: &Nspace, exit_status: i32, at: u64) -> Result<(), StoreError> {
-        let update = format!("update job set ended = ?2, exit_status = ?3 where id = {LAST}");
+        let update =
+            format!("update job set ended = ?2, exit_status = ?3 where id = {SELECT_LAST_JOB}");
         let values = params![nspace.as_str(), stored(at), exit_status];
         let written = self.write(|transaction| transaction.execute(&update, values))?;
         self.known(nspace, written)
@@ -98,7 +100,7 @@ impl Store {
     /// Returns the record of the last job with this name.
     pub fn job(&self, nspace: &Nspace) -> Result<Option<JobRecord>, StoreError> {
         let select = format!(
-            "select id, size, command, started, ended, exit_status from job where id = {LAST}"
+            "select id, size, command, started, ended, exit_status from job where id = {SELECT_LAST_JOB}"
         );
         self.read(|connection| {
             let found = connection.query_row(&select, [nspace.as_str()], |row| {
@@ -109,6 +111,7 @@ impl Store {
                     size: row.get(1)?,
                     command: row.get(2)?,
                     started: read(row.get(3)?),
+                    // `job_ended` sets both in one statement.
                     ended: ended.map(read).zip(exit_status),
                     procs: Vec::new(),
                 };

@@ -23,18 +23,19 @@ pub struct JournalFile {
 impl JournalFile {
     /// Returns the path of the journal of a trail.
     pub fn beside(trail: &Path) -> PathBuf {
-        path_checks::with_end(trail, path_checks::TAIL)
+        path_checks::with_end(trail, path_checks::AUDIT_JOURNAL_SUFFIX)
     }
 
     /// Opens the journal of a trail; creates its file if it is missing (readable by its owner
     /// only). Waits up to [`BUSY`] for a previous process that is about to end.
     pub fn open(trail: &Path, durability: DatabaseDurability) -> Result<JournalFile, StoreError> {
         let path = JournalFile::beside(trail);
-        let of = |source| StoreError::Tail {
+        let of = |source| StoreError::Journal {
             path: path.clone(),
             source,
         };
         let file = options()
+            // A write goes to the end also after `clear` has cut the file.
             .append(true)
             .create(true)
             .mode(0o600)
@@ -48,6 +49,7 @@ impl JournalFile {
             let dir = path.parent().unwrap_or(Path::new("."));
             File::open(dir).and_then(|dir| dir.sync_all()).map_err(of)?;
         }
+        // Measured under the lock: until then the previous process may have added pieces.
         let bytes = file.metadata().map_err(of)?.len();
         Ok(JournalFile {
             path,
@@ -70,6 +72,8 @@ impl JournalFile {
     /// Appends a piece with the durability of a write to the trail. After an error nothing of it is
     /// there.
     pub fn add(&mut self, piece: &[u8]) -> Result<(), StoreError> {
+        // One write, not `write_all`: a piece is there as a whole or is taken back. A short write
+        // means that the disk is full.
         let added = match self.file.write(piece) {
             Ok(count) if count == piece.len() => match self.durability {
                 DatabaseDurability::Process => Ok(()),
@@ -87,7 +91,7 @@ impl JournalFile {
                 // If this fails, the rest is removed by `clear`, before which the caller adds
                 // nothing.
                 let _ = self.file.set_len(self.bytes);
-                Err(StoreError::Tail {
+                Err(StoreError::Journal {
                     path: self.path.clone(),
                     source,
                 })
@@ -97,7 +101,7 @@ impl JournalFile {
 
     /// Empties the journal, because the trail has all pieces.
     pub fn clear(&mut self) -> Result<(), StoreError> {
-        self.file.set_len(0).map_err(|source| StoreError::Tail {
+        self.file.set_len(0).map_err(|source| StoreError::Journal {
             path: self.path.clone(),
             source,
         })?;
@@ -116,7 +120,7 @@ impl JournalFile {
             .and_then(|file| file.take(most).read_to_end(&mut bytes))
         {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(source) => Err(StoreError::Tail { path, source }),
+            Err(source) => Err(StoreError::Journal { path, source }),
             Ok(_) => Ok(bytes),
         }
     }
@@ -135,6 +139,7 @@ fn options() -> OpenOptions {
 fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
     let start = Instant::now();
     loop {
+        // Tried again and again, because a lock that blocks has no timeout.
         match file.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if start.elapsed() < BUSY => {
@@ -146,7 +151,7 @@ fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
                 });
             }
             Err(TryLockError::Error(source)) => {
-                return Err(StoreError::Tail {
+                return Err(StoreError::Journal {
                     path: path.to_owned(),
                     source,
                 });
@@ -166,11 +171,11 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let trail = dir.path().join("audit.db");
             assert_eq!(JournalFile::read(&trail, 100).unwrap(), b"");
-            let mut tail = JournalFile::open(&trail, durability).unwrap();
-            tail.add(b"one").unwrap();
-            tail.add(b"two").unwrap();
+            let mut journal = JournalFile::open(&trail, durability).unwrap();
+            journal.add(b"one").unwrap();
+            journal.add(b"two").unwrap();
             assert_eq!(
-                (JournalFile::read(&trail, 100).unwrap(), tail.bytes()),
+                (JournalFile::read(&trail, 100).unwrap(), journal.bytes()),
                 (b"onetwo".to_vec(), 6)
             );
             assert_eq!(
@@ -178,14 +183,14 @@ mod tests {
                 b"onet",
                 "no more than is asked for"
             );
-            drop(tail);
-            let mut tail = JournalFile::open(&trail, durability).unwrap();
-            assert_eq!(tail.bytes(), 6);
-            tail.clear().unwrap();
-            tail.add(b"three").unwrap();
+            drop(journal);
+            let mut journal = JournalFile::open(&trail, durability).unwrap();
+            assert_eq!(journal.bytes(), 6);
+            journal.clear().unwrap();
+            journal.add(b"three").unwrap();
             assert_eq!(JournalFile::read(&trail, 100).unwrap(), b"three");
             assert_eq!(
-                tail.path().metadata().unwrap().permissions().mode() & 0o7777,
+                journal.path().metadata().unwrap().permissions().mode() & 0o7777,
                 0o600
             );
         }
@@ -194,22 +199,20 @@ mod tests {
     #[test]
     fn links_and_files_writable_by_others_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let (trail, tail) = (
-            dir.path().join("audit.db"),
-            dir.path().join("audit.db-tail"),
-        );
-        symlink(dir.path().join("other"), &tail).unwrap();
+        let trail = dir.path().join("audit.db");
+        let journal = dir.path().join("audit.db-tail");
+        symlink(dir.path().join("other"), &journal).unwrap();
         assert!(matches!(
             JournalFile::open(&trail, DatabaseDurability::Process),
-            Err(StoreError::Tail { .. })
+            Err(StoreError::Journal { .. })
         ));
         assert!(matches!(
             JournalFile::read(&trail, 1),
-            Err(StoreError::Tail { .. })
+            Err(StoreError::Journal { .. })
         ));
-        std::fs::remove_file(&tail).unwrap();
-        std::fs::write(&tail, "").unwrap();
-        std::fs::set_permissions(&tail, std::fs::Permissions::from_mode(0o666)).unwrap();
+        std::fs::remove_file(&journal).unwrap();
+        std::fs::write(&journal, "").unwrap();
+        std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(0o666)).unwrap();
         let error = JournalFile::open(&trail, DatabaseDurability::Process)
             .unwrap_err()
             .to_string();

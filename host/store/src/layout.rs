@@ -95,7 +95,7 @@ const STEPS: [&str; 9] = [
          version integer not null references module_version on delete cascade, place integer not null,
          digest blob not null references component, primary key (version, place)) strict, without rowid;
      create table module_override (
-         name text not null, said text not null, digest blob, primary key (name, said)) strict;",
+         name text not null, kind text not null, digest blob, primary key (name, kind)) strict;",
     // Signatures of modules, so that a version with required signatures can be loaded again.
     "alter table module_part add column signature text;",
     // Messages that sinks accepted and have not delivered yet, with the process that delivers them.
@@ -140,7 +140,7 @@ impl Layout {
 pub(crate) fn check(
     connection: &Connection,
     path: &Path,
-    wanted: &Layout,
+    required: &Layout,
 ) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
     // Read in one transaction, because another process may be creating the database.
@@ -153,32 +153,33 @@ pub(crate) fn check(
         .query_row("select count(*) from sqlite_schema", [], |row| row.get(0))
         .map_err(of)?;
     // Layout 1 did not set the application id.
-    let ours = application == wanted.application
+    let ours = application == required.application
         || (application == 0 && if found == 0 { tables == 0 } else { found == 1 });
     if !ours {
         return Err(StoreError::Foreign {
             path: path.to_owned(),
-            what: "a database of another program",
+            found: "a database of another program",
         });
     }
-    if found > wanted.latest() {
+    if found > required.latest() {
         return Err(StoreError::TooNew {
             path: path.to_owned(),
             found,
-            latest: wanted.latest(),
+            latest: required.latest(),
         });
     }
-    if wanted.check == LayoutCheck::None {
+    if required.check == LayoutCheck::None {
         return Ok(());
     }
     let verdict: String = connection
+        // `integrity_check` would compare all indexes with their tables as well, at each start.
         .pragma_query_value(None, "quick_check", |row| row.get(0))
         .map_err(of)?;
     if verdict != "ok" {
-        let what = verdict.lines().next().unwrap_or_default().to_owned();
+        let damage = verdict.lines().next().unwrap_or_default().to_owned();
         return Err(StoreError::Damaged {
             path: path.to_owned(),
-            what,
+            damage,
         });
     }
     Ok(())
@@ -188,7 +189,7 @@ pub(crate) fn check(
 pub(crate) fn migrate(
     connection: &mut Connection,
     path: &Path,
-    wanted: &Layout,
+    required: &Layout,
 ) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
     loop {
@@ -197,17 +198,19 @@ pub(crate) fn migrate(
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(of)?;
         let found = layout(&transaction).map_err(of)?;
-        let Some(step) = wanted.steps.get(found as usize) else {
+        let Some(step) = required.steps.get(found as usize) else {
             return Ok(());
         };
         transaction.execute_batch(step).map_err(of)?;
         transaction
-            .pragma_update(None, "application_id", wanted.application)
+            .pragma_update(None, "application_id", required.application)
             .map_err(of)?;
         transaction
+            // In the transaction of the step: a crash leaves both or none.
             .pragma_update(None, "user_version", found + 1)
             .map_err(of)?;
         transaction.commit().map_err(of)?;
+        // A new file takes the same steps, and nothing in it was migrated.
         if found > 0 {
             tracing::info!(store = %path.display(), from = found, to = found + 1, "store migrated");
         }

@@ -21,7 +21,7 @@ mod layout;
 mod modules;
 mod outbox;
 mod path_checks;
-mod record_room;
+mod record_budget;
 mod spill;
 mod state;
 mod trace_limit;
@@ -32,21 +32,19 @@ mod writes;
 pub use admin::{ADMIN_CALLS_KEPT, AdminCall, AdminRecord};
 pub use database::DatabaseDurability;
 pub use error::StoreError;
-pub use job_entries::{
-    AddedEntries, JobEntryKind, JobRecordEntry, LONGEST_JOB_ENTRY, LeftOutEntries,
-};
+pub use job_entries::{AddedEntries, JobEntryKind, JobRecordEntry, LeftOutEntries};
 pub use jobs::{JOBS_KEPT, JobRecord, JobStart};
 pub use journal_file::JournalFile;
 pub use modules::{
     ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion,
 };
 pub use outbox::{OutboxBounds, OutboxMessage, SinkQueue, SinkQueues};
-pub use record_room::{RecordLimit, RecordLimits};
+pub use record_budget::{LONGEST_JOB_ENTRY, RecordLimit, RecordLimits};
 pub use spill::{Spill, SpillError};
 pub use state::{ENTRY_BYTES, ModuleStateStore, StateScope};
 pub use trace_limit::TraceRateLimit;
-pub use trail::{Blob, Filter, Room, Seal, SealKind, Trail, TrailRow, TrailSettings};
-pub use trail_use::{DroppedRows, Outline, RowClass, UsedBytes};
+pub use trail::{Blob, Filter, Seal, SealKind, Trail, TrailRow, TrailSettings, TrailSize};
+pub use trail_use::{DroppedRows, RowClass, RowSummary, UsedBytes};
 pub use writes::StoreHealth;
 
 use database::Database;

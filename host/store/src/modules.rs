@@ -100,10 +100,13 @@ impl Store {
             // Drop old versions first, so that the new one can use their space.
             let latest = "select number from module_version order by number desc limit ?1";
             let before = keep.saturating_sub(1);
+            // Their parts go by `on delete cascade`.
             transaction.execute(&format!("delete from module_version where number not in ({latest})"), [before])?;
+            // Components that the new version also uses stay, so that they are not written again.
             let wanted = version.components.iter().map(|part| part.digest.as_slice());
             drop_components(transaction, wanted)?;
             for NewPart { digest, bytes, .. } in version.components {
+                // Versions share components that did not change.
                 let insert = "insert into component (digest, bytes) values (?1, ?2) on conflict do nothing";
                 transaction.execute(insert, params![digest, bytes])?;
             }
@@ -126,7 +129,8 @@ impl Store {
             )?;
             let versions = select.query_map([], |row| {
                 let (number, at): (i64, i64) = (row.get(0)?, row.get(1)?);
-                let (cause, document) = (row.get(2)?, row.get(3)?);
+                let cause = row.get(2)?;
+                let document = row.get(3)?;
                 Ok(ModuleVersion {
                     number: read(number),
                     at: read(at),
@@ -153,13 +157,16 @@ impl Store {
     pub fn module_overrides(&self) -> Result<BTreeSet<(String, ModuleOverride)>, StoreError> {
         self.read(|connection| {
             let mut select =
-                connection.prepare("select name, said, digest from module_override")?;
+                connection.prepare("select name, kind, digest from module_override")?;
             let overrides = select.query_map([], |row| {
-                let (said, digest): (String, Option<ComponentDigest>) = (row.get(1)?, row.get(2)?);
-                Ok((row.get(0)?, ModuleOverride::read(&said, digest)))
+                let (kind, digest): (String, Option<ComponentDigest>) = (row.get(1)?, row.get(2)?);
+                Ok((row.get(0)?, ModuleOverride::read(&kind, digest)))
             })?;
-            let known = overrides
-                .filter_map(|read| read.map(|(name, said)| Some((name, said?))).transpose());
+            // An override that this Peal does not know must not hide the others.
+            let known = overrides.filter_map(|read| {
+                read.map(|(name, module_override)| Some((name, module_override?)))
+                    .transpose()
+            });
             known.collect()
         })
     }
@@ -172,10 +179,13 @@ impl Store {
         self.write(|transaction| {
             transaction.execute("delete from module_override", [])?;
             let insert =
-                "insert or replace into module_override (name, said, digest) values (?1, ?2, ?3)";
-            let keep = |(name, said): &(String, ModuleOverride)| {
+                "insert or replace into module_override (name, kind, digest) values (?1, ?2, ?3)";
+            let keep = |(name, module_override): &(String, ModuleOverride)| {
                 transaction
-                    .execute(insert, params![name, said.word(), said.digest()])
+                    .execute(
+                        insert,
+                        params![name, module_override.word(), module_override.digest()],
+                    )
                     .map(drop)
             };
             overrides.iter().try_for_each(keep)
@@ -195,6 +205,7 @@ fn drop_components<'a>(
     let unused: Vec<Vec<u8>> = select
         .query_map([], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
+    // Compared here: SQL has no parameter for a list of any length.
     for digest in unused
         .iter()
         .filter(|digest| !but.contains(&digest.as_slice()))
@@ -226,7 +237,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
         let store = open();
-        let (one, two, three) = ([1; 32], [2; 32], [3; 32]);
+        let one = [1; 32];
+        let two = [2; 32];
+        let three = [3; 32];
         let keep =
             |store: &Store, document: &str, components: &[(ComponentDigest, &'static [u8])], at| {
                 // Those with odd digests are signed.
@@ -288,13 +301,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
         assert!(open().module_overrides().unwrap().is_empty());
-        let said = BTreeSet::from([
+        let overrides = BTreeSet::from([
             ("night".to_owned(), ModuleOverride::Disabled),
             ("quota".to_owned(), ModuleOverride::Disabled),
             ("quota".to_owned(), ModuleOverride::Promoted([7; 32])),
         ]);
-        open().override_modules(&said).unwrap();
-        assert_eq!(open().module_overrides().unwrap(), said);
+        open().override_modules(&overrides).unwrap();
+        assert_eq!(open().module_overrides().unwrap(), overrides);
         open().override_modules(&BTreeSet::new()).unwrap();
         assert!(open().module_overrides().unwrap().is_empty());
     }

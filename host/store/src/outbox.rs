@@ -80,6 +80,8 @@ impl Store {
             .map_err(|error| hold(self.database.path().into())(error.into()))?;
         let name = format!("{:032x}", u128::from_ne_bytes(random));
         let path = holder_path(self, &name);
+        // Other processes look for a holder only while it has messages, so the file may be unlocked
+        // for a moment.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -117,7 +119,7 @@ impl SinkQueues {
     }
 
     /// Returns the number of stored messages of each sink.
-    pub fn kept(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+    pub fn messages_by_sink(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         self.store.read(|connection| {
             let mut statement =
                 connection.prepare("select sink, count(*) from outbox group by sink")?;
@@ -136,10 +138,13 @@ impl SinkQueues {
             .open(&path)
         {
             Ok(file) => file,
+            // A holder removes its file when it ends. One that was killed leaves the file unlocked.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(StoreError::Hold { path, source }),
         };
         match file.try_lock() {
+            // The lock goes with `file`. A process that tries at this moment takes the holder for a
+            // running one, and leaves its messages to this process.
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(source)) => Err(StoreError::Hold { path, source }),
@@ -162,6 +167,7 @@ impl SinkQueue {
                 Ok((read(row.get(0)?), read(row.get(1)?)))
             })?;
             if count >= self.bounds.messages || sum.saturating_add(bytes) > self.bounds.bytes {
+                // Not an error of the transaction: a full queue does not make the store unhealthy.
                 return Ok(Err(self.full()));
             }
             let holder = &self.all.holder.name;
@@ -208,20 +214,26 @@ impl SinkQueue {
 
     /// Claims the messages of holders that have ended, oldest first.
     pub fn claim(&self) -> Result<Vec<OutboxMessage>, StoreError> {
-        let mut gone = Vec::new();
-        for holder in self.all.store.read(|connection| self.others(connection))? {
+        let mut ended_holders = Vec::new();
+        for holder in self
+            .all
+            .store
+            .read(|connection| self.other_holders(connection))?
+        {
             if !self.all.is_running(&holder)? {
-                gone.push(holder);
+                ended_holders.push(holder);
             }
         }
-        if gone.is_empty() {
+        if ended_holders.is_empty() {
             return Ok(Vec::new());
         }
+        // Another process may have claimed some since the look at the holders. The transaction
+        // takes only messages that still belong to an ended holder.
         let claimed = self
             .all
             .store
-            .write(|transaction| self.take(transaction, &gone))?;
-        for holder in gone {
+            .write(|transaction| self.take(transaction, &ended_holders))?;
+        for holder in ended_holders {
             // The file stays while messages of other sinks refer to the holder.
             if self
                 .all
@@ -229,13 +241,14 @@ impl SinkQueue {
                 .read(|connection| holds(connection, &holder))?
                 .is_none()
             {
+                // A file that stays does no harm: no message names its holder any more.
                 let _ = fs::remove_file(holder_path(&self.all.store, &holder));
             }
         }
         Ok(claimed)
     }
 
-    fn others(&self, connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    fn other_holders(&self, connection: &Connection) -> rusqlite::Result<Vec<String>> {
         let select = "select distinct holder from outbox where sink = ?1 and holder <> ?2";
         let mut statement = connection.prepare(select)?;
         let rows = statement.query_map([&self.sink, &self.all.holder.name], |row| row.get(0))?;
@@ -246,16 +259,18 @@ impl SinkQueue {
     fn take(
         &self,
         transaction: &Transaction<'_>,
-        gone: &[String],
+        ended_holders: &[String],
     ) -> rusqlite::Result<Vec<OutboxMessage>> {
         let select = "select id, accepted, head, body from outbox where sink = ?1 and holder = ?2 order by id";
         let update = "update outbox set holder = ?3 where sink = ?1 and holder = ?2";
         let mut messages = Vec::new();
-        for holder in gone {
+        for holder in ended_holders {
             let mut statement = transaction.prepare_cached(select)?;
             let rows = statement.query_map([&self.sink, holder], |row| {
-                let (id, accepted, head, body) =
-                    (row.get(0)?, read(row.get(1)?), row.get(2)?, row.get(3)?);
+                let id = row.get(0)?;
+                let accepted = read(row.get(1)?);
+                let head = row.get(2)?;
+                let body = row.get(3)?;
                 Ok(OutboxMessage {
                     id,
                     accepted,
@@ -268,6 +283,7 @@ impl SinkQueue {
             }
             transaction.execute(update, [&self.sink, holder, &self.all.holder.name])?;
         }
+        // Read holder by holder; the ids are in the order of acceptance.
         messages.sort_by_key(|message| message.id);
         Ok(messages)
     }
@@ -343,7 +359,7 @@ mod tests {
         drop((second, third, other));
         assert_eq!(lock_files(&dir), 0);
         assert_eq!(
-            store(&dir).outboxes().unwrap().kept().unwrap(),
+            store(&dir).outboxes().unwrap().messages_by_sink().unwrap(),
             [("mail".to_owned(), 2)].into()
         );
     }

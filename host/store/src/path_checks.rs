@@ -14,12 +14,31 @@ const WRITE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Suffix of a trail's journal.
-pub(crate) const TAIL: &str = "-tail";
+pub(crate) const AUDIT_JOURNAL_SUFFIX: &str = "-tail";
 /// Suffixes of the files of a database: none for the database itself, those of SQLite, the journal.
-const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", TAIL];
+const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", AUDIT_JOURNAL_SUFFIX];
 
 /// Returns the resolved path of a store, if no other user can replace a directory above it.
 pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
+    let resolved = resolved_path(path)?;
+    // A user who can rename any directory above could replace the whole path below it.
+    for above in resolved.ancestors().skip(1) {
+        let found = above.metadata().map_err(|source| StoreError::Create {
+            path: path.to_owned(),
+            source,
+        })?;
+        // In a sticky directory other users can add files, which `check_files` refuses, but cannot
+        // replace those of the store.
+        let closed = found.mode() & WRITE_BY_OTHERS == 0 || found.mode() & STICKY != 0;
+        if !is_trusted(&found) || !closed {
+            return Err(exposed(path, above, &found));
+        }
+    }
+    Ok(resolved)
+}
+
+/// Returns the path of a file with its directory resolved. SQLite refuses links in the whole path.
+pub(crate) fn resolved_path(path: &Path) -> Result<PathBuf, StoreError> {
     let of = |source| StoreError::Create {
         path: path.to_owned(),
         source,
@@ -27,19 +46,12 @@ pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
     let name = path
         .file_name()
         .ok_or_else(|| of(io::ErrorKind::InvalidInput.into()))?;
+    // A bare name has an empty parent, which `canonicalize` rejects.
     let dir = path
         .parent()
         .filter(|dir| !dir.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let dir = dir.canonicalize().map_err(of)?;
-    for above in dir.ancestors() {
-        let found = above.metadata().map_err(of)?;
-        let closed = found.mode() & WRITE_BY_OTHERS == 0 || found.mode() & STICKY != 0;
-        if !is_trusted(&found) || !closed {
-            return Err(exposed(path, above, &found));
-        }
-    }
-    Ok(dir.join(name))
+    Ok(dir.canonicalize().map_err(of)?.join(name))
 }
 
 /// Refuses files of a store that another user made or can write, and paths that are not files.
@@ -47,6 +59,7 @@ pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {
 pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
     for end in FILES {
         let file = with_end(path, end);
+        // A link is refused wherever it leads: its owner could change the target later.
         match fs::symlink_metadata(&file) {
             Ok(found) => check_file(path, &file, &found)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -61,7 +74,7 @@ pub(crate) fn check_file(path: &Path, file: &Path, found: &Metadata) -> Result<(
     if !found.is_file() {
         return Err(StoreError::Foreign {
             path: file.to_owned(),
-            what: "not a regular file",
+            found: "not a regular file",
         });
     }
     if !is_trusted(found) || found.mode() & WRITE_BY_OTHERS != 0 {
@@ -82,7 +95,8 @@ fn is_trusted(found: &Metadata) -> bool {
 }
 
 fn exposed(path: &Path, by: &Path, found: &Metadata) -> StoreError {
-    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    let owner = found.uid();
+    let mode = found.mode() & 0o7777;
     StoreError::Exposed {
         path: path.to_owned(),
         by: by.to_owned(),
@@ -151,7 +165,8 @@ mod tests {
     #[test]
     fn non_file_is_refused_and_unchanged() {
         let dir = tempfile::tempdir().unwrap();
-        let (real, link) = (dir.path().join("real.db"), dir.path().join("link.db"));
+        let real = dir.path().join("real.db");
+        let link = dir.path().join("link.db");
         symlink(&real, &link).unwrap();
         // Whether the link leads anywhere or not.
         for _ in 0..2 {

@@ -22,10 +22,10 @@ pub enum SpillError {
         max: u64,
     },
     /// An error of the operating system.
-    #[error("cannot {what} an unnamed file in {}: {source}", dir.display())]
+    #[error("cannot {operation} an unnamed file in {}: {source}", dir.display())]
     Io {
         /// The operation.
-        what: &'static str,
+        operation: &'static str,
         /// The directory.
         dir: PathBuf,
         /// The error.
@@ -79,10 +79,11 @@ impl Spill {
         }
         let segment = self.open_segment()?;
         let failed = |source| SpillError::Io {
-            what: "write to",
+            operation: "write to",
             dir: self.dir.clone(),
             source,
         };
+        // `open_segment` returns a segment that exists.
         let Some(open) = self.segments.get_mut(&segment) else {
             return Ok(());
         };
@@ -92,6 +93,7 @@ impl Spill {
             offset: open.end,
             len,
         };
+        // Only now: what a failed write left is overwritten by the next one.
         open.end += u64::from(len);
         open.live += 1;
         self.places.insert(number, place);
@@ -108,7 +110,7 @@ impl Spill {
         };
         let mut bytes = vec![0; usize::try_from(place.len).unwrap_or_default()];
         let failed = |source| SpillError::Io {
-            what: "read from",
+            operation: "read from",
             dir: self.dir.clone(),
             source,
         };
@@ -123,6 +125,7 @@ impl Spill {
     pub fn forget(&mut self, first: u64, last: u64) {
         while let Some((number, place)) = self
             .places
+            // `range` panics if the end precedes the start.
             .range(first..=last.max(first))
             .next()
             .map(|(at, place)| (*at, *place))
@@ -165,12 +168,13 @@ impl Spill {
 
     fn open_segment(&mut self) -> Result<u64, SpillError> {
         if let Some((number, segment)) = self.segments.last_key_value()
+            // A file may exceed `SEGMENT` by its last block: blocks are never split.
             && segment.end < SEGMENT
         {
             return Ok(*number);
         }
         let failed = |source| SpillError::Io {
-            what: "make",
+            operation: "make",
             dir: self.dir.clone(),
             source,
         };

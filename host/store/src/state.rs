@@ -87,13 +87,16 @@ impl ModuleStateStore {
         let upsert = "insert into state (module, scope, key, value) values (?1, ?2, ?3, ?4)
                       on conflict do update set value = excluded.value";
         self.store.write(|transaction| {
-            let (used, old) = (self.used(transaction)?, self.taken(transaction, key)?);
-            let wanted = used.saturating_sub(old).saturating_add(new);
+            let used = self.used(transaction)?;
+            let old = self.entry_size(transaction, key)?;
+            let requested = used.saturating_sub(old).saturating_add(new);
             // After a quota was lowered, a module may still replace a value by a smaller one.
-            if wanted > self.quota && new > old {
+            if requested > self.quota && new > old {
+                // Not an error of the transaction: a module at its quota does not make the store
+                // unhealthy.
                 return Ok(Err(StoreError::Quota {
                     module: self.module.clone(),
-                    wanted,
+                    requested,
                     quota: self.quota,
                 }));
             }
@@ -101,15 +104,16 @@ impl ModuleStateStore {
                 .used_by_all(transaction)?
                 .saturating_sub(old)
                 .saturating_add(new);
+            // A module that gives back space may do so although others fill the scope.
             if all > self.total && new > old {
                 return Ok(Err(StoreError::Total {
                     scope: self.scope.clone(),
-                    wanted: all,
+                    requested: all,
                     total: self.total,
                 }));
             }
             transaction.execute(upsert, params![self.module, self.scope, key, value])?;
-            self.note(transaction, wanted)?;
+            self.note(transaction, requested)?;
             Ok(Ok(()))
         })?
     }
@@ -118,7 +122,8 @@ impl ModuleStateStore {
     pub fn delete(&self, key: &str) -> Result<(), StoreError> {
         let delete = "delete from state where module = ?1 and scope = ?2 and key = ?3";
         self.store.write(|transaction| {
-            let (used, old) = (self.used(transaction)?, self.taken(transaction, key)?);
+            let used = self.used(transaction)?;
+            let old = self.entry_size(transaction, key)?;
             transaction.execute(delete, params![self.module, self.scope, key])?;
             self.note(transaction, used.saturating_sub(old))
         })
@@ -147,6 +152,7 @@ impl ModuleStateStore {
             let mut keys = Vec::new();
             while let Some(row) = rows.next()? {
                 let key: String = row.get(0)?;
+                // SQLite compares text by its bytes, so the keys with a prefix follow each other.
                 if !key.starts_with(prefix) {
                     break;
                 }
@@ -174,7 +180,7 @@ impl ModuleStateStore {
     }
 
     /// Returns the size of a key's entry in bytes; 0 if there is none.
-    fn taken(&self, transaction: &Transaction<'_>, key: &str) -> rusqlite::Result<u64> {
+    fn entry_size(&self, transaction: &Transaction<'_>, key: &str) -> rusqlite::Result<u64> {
         let select =
             "select length(value) from state where module = ?1 and scope = ?2 and key = ?3";
         let length = transaction
@@ -278,10 +284,8 @@ mod tests {
                 .state(module, &scope, 1000)
                 .within(2 * (ENTRY_BYTES + 1 + 10))
         };
-        let (one, two) = (
-            state("one", StateScope::User(1)),
-            state("two", StateScope::User(1)),
-        );
+        let one = state("one", StateScope::User(1));
+        let two = state("two", StateScope::User(1));
         one.set("a", &[0; 10]).unwrap();
         two.set("a", &[0; 10]).unwrap();
         let error = one.set("b", &[]).unwrap_err().to_string();
@@ -301,10 +305,8 @@ mod tests {
     fn cleared_state_is_gone_and_frees_its_quota() {
         let (_dir, store) = store();
         let quota = ENTRY_BYTES + 1 + 10;
-        let (one, two) = (
-            store.state("m", &StateScope::User(1), quota),
-            store.state("m", &StateScope::User(2), quota),
-        );
+        let one = store.state("m", &StateScope::User(1), quota);
+        let two = store.state("m", &StateScope::User(2), quota);
         for state in [&one, &two] {
             state.set("a", &[0; 10]).unwrap();
         }

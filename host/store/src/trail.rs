@@ -5,7 +5,7 @@ use crate::{
     DatabaseDurability, StoreError, StoreHealth,
     database::Database,
     layout, read, stored,
-    trail_use::{Which, add_use, row_bytes},
+    trail_use::{RowSelection, add_use, row_bytes},
 };
 use rusqlite::{
     Connection, OptionalExtension, Row, Transaction, params, params_from_iter, types::Value,
@@ -114,7 +114,8 @@ pub struct Filter {
 
 impl Filter {
     /// Returns true if the row matches.
-    pub fn wants(&self, row: &TrailRow) -> bool {
+    pub fn matches(&self, row: &TrailRow) -> bool {
+        // Has to select the same rows as `rows` does in SQL: exported trails are filtered here.
         let is =
             |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let outcome = self.outcome.as_ref().is_none_or(|wanted| {
@@ -138,11 +139,11 @@ impl Filter {
 
 /// Size and maximum size of a trail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct TrailSize {
     /// Used bytes.
     pub used: u64,
     /// Maximum size in bytes.
-    pub most: u64,
+    pub max: u64,
 }
 
 impl SealKind {
@@ -245,7 +246,7 @@ impl Trail {
     pub fn drop_to(&self, anchor: &Seal) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             let last = stored(anchor.seq);
-            self.forget_use(transaction, 0, last, Which::All)?;
+            self.forget_use(transaction, 0, last, RowSelection::All)?;
             transaction.execute("delete from record where seq <= ?1", [last])?;
             transaction.execute("delete from dropped where last <= ?1", [last])?;
             transaction.execute(
@@ -303,22 +304,21 @@ impl Trail {
     }
 
     /// Returns the size and the maximum size.
-    pub fn room(&self) -> Result<Room, StoreError> {
+    pub fn size(&self) -> Result<TrailSize, StoreError> {
         self.database.read(|connection| {
             let number = |name| {
                 connection
                     .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
                     .map(read)
             };
-            let (page, pages, free) = (
-                number("page_size")?,
-                number("page_count")?,
-                number("freelist_count")?,
-            );
+            let page = number("page_size")?;
+            let pages = number("page_count")?;
+            let free = number("freelist_count")?;
             let most = number("max_page_count")?;
-            Ok(Room {
+            Ok(TrailSize {
+                // SQLite uses free pages again before the file grows.
                 used: pages.saturating_sub(free).saturating_mul(page),
-                most: most.saturating_mul(page),
+                max: most.saturating_mul(page),
             })
         })
     }
@@ -331,6 +331,7 @@ fn keep(transaction: &Transaction<'_>, blob: &Blob<'_>) -> rusqlite::Result<()> 
         until,
     } = blob;
     let mut update = transaction.prepare_cached("update blob set last = ?2 where digest = ?1")?;
+    // Most blobs are stored already, and their bytes are large.
     if update.execute(params![digest, stored(*until)])? == 0
         && let Some(bytes) = bytes
     {
@@ -343,6 +344,7 @@ fn keep(transaction: &Transaction<'_>, blob: &Blob<'_>) -> rusqlite::Result<()> 
 }
 
 fn seal(transaction: &Transaction<'_>, kind: SealKind, seal: &Seal) -> rusqlite::Result<()> {
+    // There is one head and one anchor. Checkpoints accumulate.
     if kind != SealKind::Checkpoint {
         transaction
             .prepare_cached("delete from seal where kind = ?1")?
@@ -384,7 +386,10 @@ fn rows(
     order: Order,
     most: u32,
 ) -> rusqlite::Result<Vec<TrailRow>> {
-    let (mut wanted, mut values) = (vec!["true".to_owned()], Vec::new());
+    // `true` makes a valid clause also of a filter without conditions.
+    let mut wanted = vec!["true".to_owned()];
+    let mut values = Vec::new();
+    // Values are parameters, because names of jobs and modules may contain quotes.
     let mut only = |condition: &str, value: Value| {
         wanted.push(condition.to_owned());
         values.push(value);
@@ -419,11 +424,13 @@ fn rows(
         .into_iter()
         .for_each(|uid| only("uid = ?", number(uid.into())));
     if let Some(outcome) = &filter.outcome {
+        // Not by `like`, which ignores case and knows wildcards.
         only(
-            "(outcome = ? or outcome like ?)",
+            "(outcome = ? or substr(outcome, 1, length(?)) = ?)",
             Value::Text(outcome.clone()),
         );
-        values.push(Value::Text(format!("{outcome}:%")));
+        let beginning = Value::Text(format!("{outcome}:"));
+        values.extend([beginning.clone(), beginning]);
     }
     if !filter.kinds.is_empty() {
         wanted.push(format!(
@@ -457,4 +464,75 @@ fn rows(
         })
     })?;
     rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn settings() -> TrailSettings {
+        TrailSettings {
+            max_bytes: 1 << 24,
+            durability: DatabaseDurability::Process,
+            lasting: &[],
+        }
+    }
+
+    #[test]
+    fn trail_below_linked_directory_opens_to_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        std::fs::create_dir(&real).unwrap();
+        let link = dir.path().join("link");
+        symlink(&real, &link).unwrap();
+        let path = link.join("audit.db");
+        drop(Trail::open(&path, settings()).unwrap());
+        let trail = Trail::open_to_read(&path).unwrap();
+        assert_eq!(trail.path(), real.canonicalize().unwrap().join("audit.db"));
+        // As in a server, the file itself may not be a link.
+        let linked = dir.path().join("linked.db");
+        symlink(real.join("audit.db"), &linked).unwrap();
+        Trail::open_to_read(&linked).unwrap_err();
+    }
+
+    #[test]
+    fn rows_by_outcome_equal_those_that_the_filter_matches() {
+        let dir = tempfile::tempdir().unwrap();
+        let trail = Trail::open(&dir.path().join("audit.db"), settings()).unwrap();
+        let row = |(seq, outcome): (u64, &str)| TrailRow {
+            seq,
+            at: 0,
+            kind: "call".to_owned(),
+            module: None,
+            job: None,
+            uid: None,
+            outcome: Some(outcome.to_owned()),
+            body: Vec::new(),
+            hash: [0; 32],
+        };
+        let outcomes = [
+            "deny", "deny:x", "Deny:x", "de_y:x", "d%", "d%:x", "denied", "\u{fc}:x",
+        ];
+        let rows: Vec<TrailRow> = (1..).zip(outcomes).map(row).collect();
+        let head = Seal {
+            seq: 8,
+            at: 0,
+            hash: [0; 32],
+            signature: Vec::new(),
+        };
+        trail.append(&rows, &[], &head, None).unwrap();
+        for outcome in ["deny", "Deny", "DENY", "de_y", "d%", "%", "\u{fc}"] {
+            let filter = Filter {
+                outcome: Some(outcome.to_owned()),
+                ..Filter::default()
+            };
+            let matching: Vec<TrailRow> = rows
+                .iter()
+                .filter(|row| filter.matches(row))
+                .cloned()
+                .collect();
+            assert_eq!(trail.rows(&filter, 10).unwrap(), matching, "{outcome}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::collections::BTreeMap;
 
 /// Approximate size in bytes of a row without its body.
-const AROUND: u64 = 160;
+const ROW_OVERHEAD_BYTES: u64 = 160;
 /// The uid in the database of rows that are about no user.
 const NO_USER: i64 = -1;
 
@@ -30,7 +30,7 @@ pub struct UsedBytes {
 
 /// A row without its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outline {
+pub struct RowSummary {
     /// The number of the row.
     pub seq: u64,
     /// The time in milliseconds since the epoch.
@@ -58,7 +58,7 @@ pub struct DroppedRows {
 
 /// Selection of rows in a range.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum RowSelection {
     All,
     Passing,
 }
@@ -68,7 +68,7 @@ pub(crate) type UseByUser = BTreeMap<(RowClass, Option<u32>), u64>;
 
 /// Returns the size of a row with a body of `body` bytes.
 pub(crate) fn row_bytes(body: u64) -> u64 {
-    body.saturating_add(AROUND)
+    body.saturating_add(ROW_OVERHEAD_BYTES)
 }
 
 impl RowClass {
@@ -116,7 +116,8 @@ impl Trail {
             return Ok(());
         }
         self.database.write(|transaction| {
-            let used = self.use_of(transaction, 0, i64::MAX, Which::All)?;
+            // In one transaction with its result: rows that are added in between would be missing.
+            let used = self.use_of(transaction, 0, i64::MAX, RowSelection::All)?;
             add_use(transaction, &used)
         })
     }
@@ -126,10 +127,10 @@ impl Trail {
         transaction: &Transaction<'_>,
         from: i64,
         to: i64,
-        which: Which,
+        which: RowSelection,
     ) -> rusqlite::Result<UseByUser> {
         let stays = self.stays_in_sql();
-        let only = if which == Which::Passing {
+        let only = if which == RowSelection::Passing {
             format!(" and not {stays}")
         } else {
             String::new()
@@ -139,10 +140,11 @@ impl Trail {
         );
         let mut select = transaction.prepare_cached(&select)?;
         let rows = select.query_map(params![from, to], |row| {
-            let (bytes, count) = (read(row.get(2)?), read(row.get(3)?));
+            let bytes = read(row.get(2)?);
+            let count = read(row.get(3)?);
             Ok((
                 (RowClass::of(row.get(0)?), row.get(1)?),
-                bytes.saturating_add(AROUND.saturating_mul(count)),
+                bytes.saturating_add(ROW_OVERHEAD_BYTES.saturating_mul(count)),
             ))
         })?;
         rows.collect()
@@ -154,7 +156,7 @@ impl Trail {
         transaction: &Transaction<'_>,
         from: i64,
         to: i64,
-        which: Which,
+        which: RowSelection,
     ) -> rusqlite::Result<()> {
         let mut update = transaction
             .prepare_cached("update used set bytes = bytes - ?3 where stays = ?1 and uid = ?2")?;
@@ -187,13 +189,14 @@ impl Trail {
     }
 
     /// Returns the oldest rows after `after`, at most `most`, without their bodies.
-    pub fn outlines(&self, after: u64, most: u32) -> Result<Vec<Outline>, StoreError> {
+    pub fn outlines(&self, after: u64, most: u32) -> Result<Vec<RowSummary>, StoreError> {
         self.database.read(|connection| {
+            // SQLite knows the length without reading the body.
             let select = "select seq, at, kind, length(body), hash from record where seq > ?1 order by seq limit ?2";
             let mut select = connection.prepare_cached(select)?;
             let rows = select.query_map(params![stored(after), most], |row| {
                 let kind: String = row.get(2)?;
-                Ok(Outline {
+                Ok(RowSummary {
                     seq: read(row.get(0)?),
                     at: read(row.get(1)?),
                     class: self.stays(&kind),
@@ -219,9 +222,12 @@ impl Trail {
             body,
             signature,
         } = dropped;
-        let (from, last, stays) = (stored(from), stored(*last), self.stays_in_sql());
+        let from = stored(from);
+        let last = stored(*last);
+        let stays = self.stays_in_sql();
         self.database.write(|transaction| {
-            self.forget_use(transaction, from, last, Which::Passing)?;
+            // Before the rows go: their sizes are summed up from them.
+            self.forget_use(transaction, from, last, RowSelection::Passing)?;
             let delete = format!("delete from record where seq between ?1 and ?2 and not {stays}");
             transaction.execute(&delete, [from, last])?;
             // A trail checkpoint cannot be checked without its row.

@@ -66,7 +66,8 @@ impl Writes {
                 if lost > 0
                     && let Some(left_out) = self.recoveries.allow(Instant::now())
                 {
-                    let (store, failed) = (path.display(), health.failed);
+                    let store = path.display();
+                    let failed = health.failed;
                     tracing::warn!(%store, lost, failed, left_out, "store writable again");
                 }
             }

@@ -86,7 +86,8 @@ mod tests {
     fn files_are_opened_as_user_and_other_threads_stay_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        let (secret, made) = (dir.path().join("secret"), dir.path().join("made"));
+        let secret = dir.path().join("secret");
+        let made = dir.path().join("made");
         fs::write(&secret, "").unwrap();
         // The group of the file is one of root's groups.
         chown(

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Prefix of the names of jobs' groups. The process id of the server follows, and a number.
-const JOB: &str = "peal-";
+const JOB_PREFIX: &str = "peal-";
 
 /// Control group of a job. It contains the groups of the job's procs.
 #[derive(Debug)]
@@ -45,8 +45,9 @@ impl JobCgroup {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (own, name) = own()?;
+        // A killed server could not remove its groups, so the next one does.
         sweep(&own);
-        let called = format!("{JOB}{}-{number}", std::process::id());
+        let called = format!("{JOB_PREFIX}{}-{number}", std::process::id());
         let dir = own.join(&called);
         fs::create_dir(&dir)?;
         let job = JobCgroup {
@@ -59,7 +60,7 @@ impl JobCgroup {
     }
 
     /// Creates the group of a proc.
-    pub fn cell(self: &Arc<JobCgroup>, rank: Rank) -> io::Result<ProcCgroup> {
+    pub fn proc_cgroup(self: &Arc<JobCgroup>, rank: Rank) -> io::Result<ProcCgroup> {
         let dir = self.dir.join(rank.0.to_string());
         match fs::create_dir(&dir) {
             // The proc was started before and may have been frozen then: thaw its group.
@@ -126,6 +127,7 @@ impl ProcCgroup {
 /// of a proc of Peal, by its name `peal-PID-NUMBER/RANK`.
 pub fn of(pid: u32) -> Option<OwnedFd> {
     let name = process::control_group(pid).ok()??;
+    // Relative, since `join` with an absolute path would drop the mount point.
     let name = name.strip_prefix('/')?;
     let mut above = name.rsplit('/');
     let is_number = |word: &str| word.parse::<u64>().is_ok();
@@ -142,7 +144,7 @@ pub fn of(pid: u32) -> Option<OwnedFd> {
 
 /// Returns the process id of the server from the name of a job's group.
 fn server_of(name: &str) -> Option<u32> {
-    let (server, number) = name.strip_prefix(JOB)?.split_once('-')?;
+    let (server, number) = name.strip_prefix(JOB_PREFIX)?.split_once('-')?;
     number.parse::<u64>().ok().and(server.parse().ok())
 }
 
@@ -156,6 +158,7 @@ impl Drop for ProcCgroup {
 
 impl Drop for JobCgroup {
     fn drop(&mut self) {
+        // Ignore the error for a group that is not empty: a later server removes it.
         let _ = fs::remove_dir(&self.dir);
     }
 }
@@ -164,12 +167,9 @@ impl Drop for JobCgroup {
 /// too. Processes that it started before are moved as well.
 fn take(dir: &Path, pid: u32) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), pid.to_string())?;
-    let children =
-        fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    for child in children
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-    {
+    // Read after the move: children that the process starts from now on are in the group already,
+    // so none is missed.
+    for child in process::children(pid) {
         // Ignore the error for a child that has ended meanwhile.
         let _ = take(dir, child);
     }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn groups_of_killed_servers_are_removed_and_others_are_not() {
         let own = tempfile::tempdir().unwrap();
-        let ours = format!("{JOB}{}-0", std::process::id());
+        let ours = format!("{JOB_PREFIX}{}-0", std::process::id());
         // No process has an id as high as the first one.
         let made = [
             "peal-4294967295-0/3",

@@ -8,7 +8,7 @@ use std::{
 
 /// Bytes of a process's environment that are read to find the variable by which Peal marks procs.
 /// It precedes or follows the inherited variables.
-const ENVIRONMENT: u64 = 4 << 20;
+const MAX_ENVIRONMENT_BYTES: u64 = 4 << 20;
 
 /// Identity of a process. A pid alone may have been reused for another process by the time of an
 /// operation on it.
@@ -50,6 +50,7 @@ impl RunningProcess {
     pub fn all() -> Vec<RunningProcess> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        // A process that ends between the listing and this read is left out.
         pids.filter_map(RunningProcess::of).collect()
     }
 
@@ -63,6 +64,7 @@ impl RunningProcess {
     fn read(stat: &str) -> Option<RunningProcess> {
         let (pid, rest) = stat.split_once(" (")?;
         let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
+        // Counted from the state: 17 is the number of threads, 19 the start time.
         let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
         // A process with further threads lives on when its first thread has ended.
         let state = match (*fields.first()?, number(17)?) {
@@ -103,6 +105,8 @@ impl RunningProcess {
             RunningProcess::read(&fs::read_to_string(path.join("stat")).ok()?)
         };
         let mut threads = threads.filter_map(|thread| of_thread(thread.path()));
+        // A stop signal reaches the threads one by one, so the state of the first one is not
+        // enough.
         self.state == RunState::Stopped && threads.all(|thread| thread.state != RunState::Lives)
     }
 
@@ -120,6 +124,7 @@ impl RunningProcess {
             }
         });
         match sent {
+            // The process ended before the pidfd was opened or the signal sent.
             Err(rustix::io::Errno::SRCH) => Ok(()),
             sent => sent,
         }
@@ -135,12 +140,32 @@ impl RunningProcess {
     pub fn variable(&self, name: &str) -> Option<String> {
         let mut environment = Vec::new();
         let file = fs::File::open(format!("/proc/{}/environ", self.id.pid)).ok()?;
-        file.take(ENVIRONMENT).read_to_end(&mut environment).ok()?;
+        file.take(MAX_ENVIRONMENT_BYTES)
+            .read_to_end(&mut environment)
+            .ok()?;
         let mut variables = environment.split(|byte| *byte == 0);
         let value = variables
             .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
         String::from_utf8(value.to_vec()).ok()
     }
+}
+
+/// Returns the children of all threads of a process.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut threads: Vec<_> = tasks.into_iter().flatten().flatten().collect();
+    // The first thread takes over the children of one that ends, so it is read last.
+    threads.reverse();
+    let lists = threads
+        .into_iter()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// Returns the name of the control group (cgroup v2) of a process, given by its id or "self".
@@ -156,6 +181,7 @@ pub(super) fn control_group(process: impl Display) -> io::Result<Option<String>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     fn stat(name: &str, state: &str, threads: u32) -> String {
         format!(
@@ -189,11 +215,30 @@ mod tests {
     }
 
     #[test]
+    fn children_of_all_threads_are_found() {
+        let start = || {
+            let mut cat = Command::new("cat");
+            cat.stdin(Stdio::piped()).spawn().unwrap()
+        };
+        let mut first = start();
+        let (mut second, found) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| (start(), children(std::process::id())));
+            other.join().unwrap()
+        });
+        let ids = [first.id(), second.id()];
+        for child in [&mut first, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(
+            ids.iter().all(|id| found.contains(id)),
+            "{ids:?} are not all in {found:?}"
+        );
+    }
+
+    #[test]
     fn signal_reaches_only_the_process_of_same_identity() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("1000")
-            .spawn()
-            .unwrap();
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let process = RunningProcess::of(child.id()).unwrap();
         let earlier = RunningProcess {
             id: ProcessId {

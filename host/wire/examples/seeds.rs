@@ -18,7 +18,8 @@ fn main() -> io::Result<()> {
         .nth(1)
         .map(PathBuf::from)
         .ok_or(io::Error::other("usage: seeds FOLDER"))?;
-    let (handshakes, messages) = (corpus.join("handshake"), corpus.join("message"));
+    let handshakes = corpus.join("handshake");
+    let messages = corpus.join("message");
     fs::create_dir_all(&handshakes)?;
     fs::create_dir_all(&messages)?;
     for recording in recording::all() {

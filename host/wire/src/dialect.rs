@@ -27,6 +27,8 @@ impl Encoding {
     ];
 
     fn row(self) -> (Encoding, &'static str, DataType) {
+        // The pattern and the match keep enumeration and table in step: a missing row does not
+        // compile.
         let [v4, v41, v51, v61] = Self::TABLE;
         match self {
             Encoding::V4 => v4,
@@ -164,6 +166,7 @@ struct ReleaseRow {
 
 /// The oldest release that is supported.
 const RELEASE_4: ReleaseRow = ReleaseRow {
+    // Clients older than 4.0 have encodings that are refused, so this row need not exclude them.
     since: Version::new(0, 0, 0),
     stray_byte: true,
     group_reply: GroupReply::Id,
@@ -189,6 +192,7 @@ const RELEASE_6: ReleaseRow = ReleaseRow {
     since: Version::new(6, 0, 0),
     group_reply: GroupReply::MembersIdInfos,
     newest_type: DataType(73),
+    // 6.0 lacks the later change of 5.0.9, so this row continues 5.0.0.
     ..RELEASE_5
 };
 
@@ -274,6 +278,7 @@ impl Dialect {
             .iter()
             .rev()
             .find(|row| row.since <= version)
+            // The first row begins at 0.0.0, so every release has a row.
             .unwrap_or(&RELEASE_4);
         Dialect {
             version,
@@ -330,6 +335,7 @@ impl Dialect {
 
     /// Returns true if values of a type can be sent.
     pub fn has_type(&self, data_type: DataType) -> bool {
+        // A newer library that talks in an older encoding keeps to the types of that encoding.
         let newest = self.row.newest_type.min(self.encoding.row().2);
         data_type <= newest
             && !self.row.retired_types.contains(&data_type)
@@ -418,7 +424,8 @@ mod tests {
         let from: Vec<_> = ["4.2.2", "5.0.11", "6.0.0", "6.1.0", "7.0.0"]
             .map(|text| of(text).singleton_job_data())
             .into();
-        let (own, requested) = (SingletonJobData::Own, SingletonJobData::Requested);
+        let own = SingletonJobData::Own;
+        let requested = SingletonJobData::Requested;
         assert_eq!(from, [own, own, own, requested, requested]);
     }
 
@@ -427,7 +434,8 @@ mod tests {
         let counted: Vec<_> = ["4.2.2", "5.0.11", "6.0.1", "6.1.0", "7.0.0"]
             .map(|text| of(text).untyped_array())
             .into();
-        let (with, without) = (UntypedArray::Counted, UntypedArray::TypeAlone);
+        let with = UntypedArray::Counted;
+        let without = UntypedArray::TypeAlone;
         assert_eq!(counted, [with, with, with, without, without]);
     }
 

@@ -8,20 +8,20 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WireError {
     /// The bytes end within a part.
-    #[error("{what} needs {needed} bytes, but only {left} are left")]
+    #[error("{part} needs {needed} bytes, but only {left} are left")]
     Truncated {
         /// Name of the part.
-        what: &'static str,
+        part: &'static str,
         /// Length of the part in bytes, as far as known.
         needed: u64,
         /// Number of bytes left.
         left: usize,
     },
     /// More bytes or elements than the limits allow.
-    #[error("{what} has length {len}; the limit is {limit}")]
+    #[error("{part} has length {len}; the limit is {limit}")]
     TooLong {
         /// Name of the part.
-        what: &'static str,
+        part: &'static str,
         /// Length, in bytes or elements.
         len: u64,
         /// Largest length allowed, in the same unit.
@@ -40,38 +40,38 @@ pub enum WireError {
         limit: usize,
     },
     /// Bytes follow the end.
-    #[error("{count} bytes follow the end of {what}")]
+    #[error("{count} bytes follow the end of {part}")]
     Trailing {
         /// Name of the part that ended.
-        what: &'static str,
+        part: &'static str,
         /// Number of bytes that follow.
         count: usize,
     },
     /// A packed field has the wrong number of values.
-    #[error("field of {data_type} has {count} values, expected {wanted}")]
+    #[error("field of {data_type} has {count} values, expected {expected}")]
     Count {
         /// Type of the field.
         data_type: DataType,
         /// Number of values that the field announces.
         count: i32,
         /// Number of values expected.
-        wanted: u64,
+        expected: u64,
     },
     /// A number is out of the range of its type.
-    #[error("{what} {number} is out of the range of its type")]
+    #[error("{part} {number} is out of the range of its type")]
     OutOfRange {
         /// Name of the number.
-        what: &'static str,
+        part: &'static str,
         /// The number.
         number: i128,
     },
     /// A field of a described buffer has another type than the message at this position.
-    #[error("field has type {found}, expected {wanted}")]
+    #[error("field has type {found}, expected {expected}")]
     TypeMismatch {
         /// Type that the field announces.
         found: DataType,
         /// Type expected.
-        wanted: DataType,
+        expected: DataType,
     },
     /// A data type that values cannot have, or that the peer's release lacks.
     #[error("values of {data_type} cannot be exchanged with release {version}")]
@@ -105,26 +105,26 @@ pub enum WireError {
         reply: &'static str,
     },
     /// A message with the event tag that is not an event.
-    #[error("message with the event tag has command {number}, expected {wanted}")]
+    #[error("message with the event tag has command {number}, expected {expected}")]
     NotAnEvent {
         /// Command received.
         number: u8,
         /// Command of an event.
-        wanted: u8,
+        expected: u8,
     },
     /// Bytes that are not UTF-8 in a name.
-    #[error("{what} {text} is not UTF-8")]
+    #[error("{part} {text} is not UTF-8")]
     NotUtf8 {
         /// Name of the text.
-        what: &'static str,
+        part: &'static str,
         /// The bytes.
         text: Quoted,
     },
     /// A string without its NUL, or with a negative length.
-    #[error("{what} does not end in NUL")]
+    #[error("{part} does not end in NUL")]
     Unterminated {
         /// Name of the text.
-        what: &'static str,
+        part: &'static str,
     },
     /// A floating-point number that is not decimal text.
     #[error("{text} is not a decimal number")]
@@ -162,22 +162,22 @@ pub enum WireError {
         name: Quoted,
     },
     /// A credential with a length that its security module does not have.
-    #[error("credential of module {module} has {len} bytes, expected {wanted}")]
+    #[error("credential of module {module} has {len} bytes, expected {expected}")]
     Credential {
         /// Security module.
         module: &'static str,
         /// Length received, in bytes.
         len: usize,
         /// Length expected, in bytes.
-        wanted: usize,
+        expected: usize,
     },
     /// A topology with raw structures of another length than hwloc's.
-    #[error("support structures of a topology have {len} bytes, expected {wanted}")]
+    #[error("support structures of a topology have {len} bytes, expected {expected}")]
     Topology {
         /// Length given, in bytes.
         len: usize,
         /// Length expected, in bytes.
-        wanted: usize,
+        expected: usize,
     },
     /// A server URI that is not of the form `NSPACE.RANK;tcp4://ADDRESS:PORT`.
     #[error("server URI {text}: {reason}")]
@@ -198,6 +198,7 @@ impl WireError {
             }
             WireError::Truncated { .. } => code::PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER,
             WireError::TypeUnknown { .. } => code::PMIX_ERR_UNKNOWN_DATA_TYPE,
+            // The message is well formed, and only a value in it is not allowed.
             WireError::UnknownNumber(_) | WireError::Ident(_) => code::PMIX_ERR_BAD_PARAM,
             _ => code::PMIX_ERR_UNPACK_FAILURE,
         }

@@ -48,7 +48,7 @@ impl Codec {
         let mut r = MessageReader::new(self, bytes)?;
         let count = r.open_header(data_type)?;
         let count = usize::try_from(count).map_err(|_| WireError::OutOfRange {
-            what: "count of a field",
+            part: "count of a field",
             number: i128::from(count),
         })?;
         let values = value::items(&mut r, data_type, count.min(max) as u64)?;

@@ -16,6 +16,7 @@ pub(crate) fn put(out: &mut Vec<u8>, number: u64) {
         }
         out.push(low | 0x80);
     }
+    // The groups took 56 bits, so at most eight are left and the cast loses none.
     out.push(rest as u8);
 }
 
@@ -41,6 +42,7 @@ fn take_long(data: &[u8]) -> Option<(u64, &[u8])> {
             return Some((number, rest));
         }
     }
+    // The ninth byte has no flag: all of its bits belong to the number.
     let (byte, after) = rest.split_first()?;
     Some((number | u64::from(*byte) << (7 * GROUPS), after))
 }
@@ -48,6 +50,7 @@ fn take_long(data: &[u8]) -> Option<(u64, &[u8])> {
 /// Returns a signed number as an unsigned one that is small for numbers near zero: 0, -1, 1, -2
 /// become 0, 1, 2, 3.
 pub(crate) fn fold(number: i64) -> u64 {
+    // The arithmetic shift is all ones for a negative number, so XOR inverts its bits.
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }
 

@@ -20,6 +20,8 @@ impl Tag {
 
     /// Returns the tag of the next request.
     pub fn next_request(self) -> Tag {
+        // Lower tags mark messages without a request, and the highest one is reserved. `libpmix`
+        // begins again after it, too.
         match self.0.checked_add(1) {
             Some(next) if Tag(next) > Tag::FIRST_REQUEST && Tag(next) != Tag::ANY => Tag(next),
             _ => Tag::FIRST_REQUEST,
@@ -54,6 +56,7 @@ impl Header {
         let [p0, p1, p2, p3] = self.pindex.to_be_bytes();
         let [t0, t1, t2, t3] = self.tag.0.to_be_bytes();
         let [n0, n1, n2, n3] = self.len.to_be_bytes();
+        // `libpmix` sends a C structure, which has four bytes of padding in builds for 64 bits.
         [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, 0, 0, 0, 0]
     }
 
@@ -85,7 +88,7 @@ impl Frame {
         let len = self.payload.len() as u64;
         let limit = u64::from(u32::MAX);
         let fits = u32::try_from(len).map_err(|_| WireError::TooLong {
-            what: "payload",
+            part: "payload",
             len,
             limit,
         })?;
@@ -131,10 +134,12 @@ impl FrameDecoder {
         else {
             return Ok(None);
         };
-        let (len, limit) = (u64::from(header.len), self.max_message as u64);
+        // The header alone decides. Otherwise the payload would be gathered before it is refused.
+        let len = u64::from(header.len);
+        let limit = self.max_message as u64;
         if len > limit {
             return Err(WireError::TooLong {
-                what: "payload",
+                part: "payload",
                 len,
                 limit,
             });
@@ -142,6 +147,8 @@ impl FrameDecoder {
         let Some(payload) = self.payload.take(input, header.len as usize) else {
             return Ok(None);
         };
+        // `fill` keeps the header while the payload is incomplete, so that the next call finds it
+        // again.
         self.header.bytes.clear();
         Ok(Some(Frame {
             pindex: header.pindex,
@@ -175,18 +182,19 @@ impl Gather {
         self.bytes.is_empty()
     }
 
-    fn fetch(&mut self, input: &mut &[u8], wanted: usize) -> bool {
-        let missing = wanted.saturating_sub(self.bytes.len()).min(input.len());
+    fn fetch(&mut self, input: &mut &[u8], expected: usize) -> bool {
+        let missing = expected.saturating_sub(self.bytes.len()).min(input.len());
+        // `missing` is at most the length of the input, so the split always succeeds.
         if let Some((now, later)) = input.split_at_checked(missing) {
             self.bytes.extend_from_slice(now);
             *input = later;
         }
-        self.bytes.len() >= wanted
+        self.bytes.len() >= expected
     }
 
-    /// Returns `wanted` bytes and removes them, once they are there.
-    pub(crate) fn take(&mut self, input: &mut &[u8], wanted: usize) -> Option<Vec<u8>> {
-        self.fetch(input, wanted)
+    /// Returns `expected` bytes and removes them, once they are there.
+    pub(crate) fn take(&mut self, input: &mut &[u8], expected: usize) -> Option<Vec<u8>> {
+        self.fetch(input, expected)
             .then(|| std::mem::take(&mut self.bytes))
     }
 

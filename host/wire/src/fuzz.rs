@@ -198,10 +198,10 @@ fn frames(stream: &[u8]) -> Result<(), String> {
     )
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Result<(), String> {
+fn same<T: PartialEq + std::fmt::Debug>(part: &str, one: &T, other: &T) -> Result<(), String> {
     if one == other {
         Ok(())
     } else {
-        Err(format!("{what}: {one:?} became {other:?}"))
+        Err(format!("{part}: {one:?} became {other:?}"))
     }
 }

@@ -43,7 +43,10 @@ impl Hello {
         limits.check("handshake", body.len() as u64, limits.max_handshake)?;
         let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
         let mut bytes = Vec::new();
+        // Pindex -1 and the reserved tag, which no frame has.
         bytes.extend_from_slice(&[0xff; 8]);
+        // `libpmix` copies a C structure to the socket here. So the length is in the byte order of
+        // the host, in contrast to the headers of frames.
         bytes.extend_from_slice(&len.to_ne_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&body);
@@ -104,6 +107,8 @@ impl Hello {
             gds,
             infos: Vec::new(),
         };
+        // A single byte is the zero byte of releases before 4.2.3. Infos take at least two: their
+        // number is a field with a count and a value.
         if let Body(rest @ [_, _, ..]) = input {
             hello.infos = MessageReader::new(&Codec::of(&hello, limits), rest)?.counted()?;
         }
@@ -118,9 +123,11 @@ impl Credential {
             (Some("none"), _) => Err(WireError::Credential {
                 module: "none",
                 len: bytes.len(),
-                wanted: 0,
+                expected: 0,
             }),
             (Some("native"), [u0, u1, u2, u3, g0, g1, g2, g3]) => {
+                // The library copies the ids from memory, so they are in the byte order of the
+                // host.
                 Ok(Credential::Native(ClaimedUser {
                     uid: u32::from_ne_bytes([*u0, *u1, *u2, *u3]),
                     gid: u32::from_ne_bytes([*g0, *g1, *g2, *g3]),
@@ -129,9 +136,10 @@ impl Credential {
             (Some("native"), _) => Err(WireError::Credential {
                 module: "native",
                 len: bytes.len(),
-                wanted: NATIVE,
+                expected: NATIVE,
             }),
             (Some("munge"), _) => Ok(Credential::Munge(Bytes::from(bytes))),
+            // The caller decides about modules: to decode an unknown one is no error.
             _ => Ok(Credential::Other {
                 module: module.clone(),
                 bytes: Bytes::from(bytes),
@@ -179,9 +187,9 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
-    fn bytes(&mut self, what: &'static str, len: usize) -> Result<&'a [u8], WireError> {
+    fn bytes(&mut self, part: &'static str, len: usize) -> Result<&'a [u8], WireError> {
         let short = WireError::Truncated {
-            what,
+            part,
             needed: len as u64,
             left: self.0.len(),
         };
@@ -190,9 +198,9 @@ impl<'a> Body<'a> {
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
+    fn array<const N: usize>(&mut self, part: &'static str) -> Result<[u8; N], WireError> {
         let short = WireError::Truncated {
-            what,
+            part,
             needed: N as u64,
             left: self.0.len(),
         };
@@ -201,23 +209,23 @@ impl<'a> Body<'a> {
         Ok(*array)
     }
 
-    fn number(&mut self, what: &'static str) -> Result<u32, WireError> {
-        self.array(what).map(u32::from_be_bytes)
+    fn number(&mut self, part: &'static str) -> Result<u32, WireError> {
+        self.array(part).map(u32::from_be_bytes)
     }
 
-    fn text(&mut self, what: &'static str) -> Result<Text, WireError> {
+    fn text(&mut self, part: &'static str) -> Result<Text, WireError> {
         let len = self
             .0
             .iter()
             .position(|byte| *byte == 0)
-            .ok_or(WireError::Unterminated { what })?;
-        let text = Text::from_bytes(self.bytes(what, len)?);
-        self.bytes(what, 1)?;
+            .ok_or(WireError::Unterminated { part })?;
+        let text = Text::from_bytes(self.bytes(part, len)?);
+        self.bytes(part, 1)?;
         Ok(text)
     }
 
-    fn utf8(&mut self, what: &'static str) -> Result<String, WireError> {
-        utf8(what, self.text(what)?.as_bytes())
+    fn utf8(&mut self, part: &'static str) -> Result<String, WireError> {
+        utf8(part, self.text(part)?.as_bytes())
     }
 
     fn user(&mut self) -> Result<ClaimedUser, WireError> {
@@ -284,10 +292,9 @@ impl HelloDecoder {
             return Ok(None);
         };
         let [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, ..] = header;
-        let (pindex, tag) = (
-            i32::from_ne_bytes([p0, p1, p2, p3]),
-            u32::from_ne_bytes([t0, t1, t2, t3]),
-        );
+        let pindex = i32::from_ne_bytes([p0, p1, p2, p3]);
+        let tag = u32::from_ne_bytes([t0, t1, t2, t3]);
+        // Checked before the length is used: the bytes may be of another protocol.
         if pindex != -1 || tag != u32::MAX {
             return Err(WireError::NotAHandshake { pindex, tag });
         }

@@ -89,6 +89,7 @@ pub(crate) fn put_ranks(w: &mut MessageWriter<'_>, ranks: &[SharedData]) -> Resu
 pub(crate) fn commit(r: &mut MessageReader<'_>) -> Result<Commit, WireError> {
     let scope = r.one()?;
     r.header(BUFFER, 1)?;
+    // The fields inside follow the type of the buffer, which may differ from that of the message.
     let buffer_type = r.byte("buffer type")?.try_into()?;
     let bytes = r.byte_object("committed data")?;
     let kvals = r.within(

@@ -40,13 +40,13 @@ impl Default for DecodeLimits {
 impl DecodeLimits {
     pub(crate) fn check(
         &self,
-        what: &'static str,
+        part: &'static str,
         len: u64,
         limit: usize,
     ) -> Result<(), WireError> {
         let limit = limit as u64;
         if len > limit {
-            Err(WireError::TooLong { what, len, limit })
+            Err(WireError::TooLong { part, len, limit })
         } else {
             Ok(())
         }

@@ -39,6 +39,7 @@ impl<'a> MessageReader<'a> {
     pub(crate) fn counted<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
         let count: u64 = self.one()?;
         if count == 0 {
+            // `libpmix` leaves the field of values out if there are none.
             return Ok(Vec::new());
         }
         self.header(T::TYPE, count)?;
@@ -59,45 +60,50 @@ impl<'a> MessageReader<'a> {
     /// Reads a byte object that holds packed fields.
     pub(crate) fn nested<T>(
         &mut self,
-        what: &'static str,
+        part: &'static str,
         read: impl FnOnce(&mut MessageReader<'a>) -> Result<T, WireError>,
     ) -> Result<T, WireError> {
         self.header(dt::PMIX_BYTE_OBJECT, 1)?;
-        let bytes = self.byte_object(what)?;
-        self.within(what, bytes, self.buffer_type(), read)
+        let bytes = self.byte_object(part)?;
+        self.within(part, bytes, self.buffer_type(), read)
     }
 
-    /// Reads the count of a field, which must be `wanted_count`, and the type in a described
+    /// Reads the count of a field, which must be `expected_count`, and the type in a described
     /// buffer.
-    pub(crate) fn header(&mut self, wanted: DataType, wanted_count: u64) -> Result<(), WireError> {
-        let count = self.open_header(wanted)?;
-        if u64::try_from(count) != Ok(wanted_count) {
+    pub(crate) fn header(
+        &mut self,
+        expected: DataType,
+        expected_count: u64,
+    ) -> Result<(), WireError> {
+        let count = self.open_header(expected)?;
+        // A negative count equals no expected number, so it is refused here, too.
+        if u64::try_from(count) != Ok(expected_count) {
             return Err(WireError::Count {
-                data_type: wanted,
+                data_type: expected,
                 count,
-                wanted: wanted_count,
+                expected: expected_count,
             });
         }
         Ok(())
     }
 
     /// Reads the count of a field, whatever it is, and the type in a described buffer.
-    pub(crate) fn open_header(&mut self, wanted: DataType) -> Result<i32, WireError> {
+    pub(crate) fn open_header(&mut self, expected: DataType) -> Result<i32, WireError> {
         self.described(dt::PMIX_INT32)?;
         let count = self.signed("count of a field")?;
-        self.described(wanted)?;
+        self.described(expected)?;
         Ok(count)
     }
 
-    fn described(&mut self, wanted: DataType) -> Result<(), WireError> {
+    fn described(&mut self, expected: DataType) -> Result<(), WireError> {
         if self.buffer_type() == BufferType::NonDescribed {
             return Ok(());
         }
         let found = self.type_code()?;
-        if found == wanted {
+        if found == expected {
             Ok(())
         } else {
-            Err(WireError::TypeMismatch { found, wanted })
+            Err(WireError::TypeMismatch { found, expected })
         }
     }
 }
@@ -230,10 +236,10 @@ packed! {
 }
 
 /// Returns bytes up to the first NUL as text. Returns an error if it is not UTF-8.
-pub(crate) fn utf8(what: &'static str, bytes: &[u8]) -> Result<String, WireError> {
+pub(crate) fn utf8(part: &'static str, bytes: &[u8]) -> Result<String, WireError> {
     let text = Text::from_bytes(bytes);
     let not_utf8 = || WireError::NotUtf8 {
-        what,
+        part,
         text: Quoted::new(text.as_bytes()),
     };
     text.as_str().map(str::to_owned).ok_or_else(not_utf8)
@@ -244,6 +250,7 @@ fn decimal<T: FromStr>(r: &mut MessageReader<'_>) -> Result<T, WireError> {
     let bytes = r.string("decimal number")?.unwrap_or_default();
     let number = std::str::from_utf8(bytes)
         .ok()
+        // Releases write different numbers of digits, so any decimal text is accepted.
         .and_then(|text| text.trim().parse().ok());
     number.ok_or_else(|| WireError::NotANumber {
         text: Quoted::new(bytes),
@@ -256,6 +263,7 @@ fn put_decimal<T: fmt::Display + FromStr + PartialEq>(
     w: &mut MessageWriter<'_>,
     number: T,
 ) -> Result<(), WireError> {
+    // `libpmix` packs numbers with six decimals, which loses digits of small ones.
     let short = format!("{number:.6}");
     let text = if short.parse().is_ok_and(|again: T| again == number) {
         short

@@ -17,6 +17,8 @@ impl Quoted {
     pub fn new(text: impl AsRef<[u8]>) -> Quoted {
         let bytes = text.as_ref();
         let start: String = bytes
+            // The cut may split a character. Its bytes are then escaped as bytes that are not
+            // UTF-8.
             .get(..Self::MAX)
             .unwrap_or(bytes)
             .utf8_chunks()

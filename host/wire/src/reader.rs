@@ -8,7 +8,7 @@ use std::mem::size_of;
 const ALLOCATION: usize = 2 * size_of::<usize>();
 
 /// Elements for which memory is reserved before the first is read, however many are announced.
-const AT_ONCE: usize = 64;
+const MAX_RESERVED_ELEMENTS: usize = 64;
 
 /// Bound on the arrays that may be left out at the end of an array of arrays
 /// ([`crate::UntypedArray::TypeAlone`]).
@@ -70,6 +70,8 @@ impl<'a> MessageReader<'a> {
         if self.nspace.as_str().as_bytes() == bytes {
             return Ok(self.nspace.clone());
         }
+        // A C string ends at its first NUL. Bytes behind it do not belong to the name, although the
+        // length on the wire includes them.
         let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         if self.nspace.as_str().as_bytes() != name {
             self.nspace = Nspace::new(&utf8("namespace", name)?)?;
@@ -88,20 +90,20 @@ impl<'a> MessageReader<'a> {
     }
 
     /// Returns an error unless everything was read.
-    pub(crate) fn finish(&self, what: &'static str) -> Result<(), WireError> {
+    pub(crate) fn finish(&self, part: &'static str) -> Result<(), WireError> {
         match self.data.len() {
             0 => Ok(()),
-            count => Err(WireError::Trailing { what, count }),
+            count => Err(WireError::Trailing { part, count }),
         }
     }
 
     /// Reads bytes.
-    pub(crate) fn bytes(&mut self, what: &'static str, len: u64) -> Result<&'a [u8], WireError> {
+    pub(crate) fn bytes(&mut self, part: &'static str, len: u64) -> Result<&'a [u8], WireError> {
         let split = usize::try_from(len)
             .ok()
             .and_then(|len| self.data.split_at_checked(len));
         let short = || WireError::Truncated {
-            what,
+            part,
             needed: len,
             left: self.data.len(),
         };
@@ -111,9 +113,9 @@ impl<'a> MessageReader<'a> {
     }
 
     /// Reads a byte.
-    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
+    pub(crate) fn byte(&mut self, part: &'static str) -> Result<u8, WireError> {
         let short = || WireError::Truncated {
-            what,
+            part,
             needed: 1,
             left: 0,
         };
@@ -123,26 +125,27 @@ impl<'a> MessageReader<'a> {
     }
 
     /// Reads an unsigned flexible integer. Returns an error if it does not fit into `T`.
-    pub(crate) fn unsigned<T: TryFrom<u64>>(&mut self, what: &'static str) -> Result<T, WireError> {
+    pub(crate) fn unsigned<T: TryFrom<u64>>(&mut self, part: &'static str) -> Result<T, WireError> {
+        // Every byte up to the end announces another one, so at least one byte is missing.
         let left = self.data.len();
         let short = || WireError::Truncated {
-            what,
+            part,
             needed: left as u64 + 1,
             left,
         };
         let (number, rest) = flex::take(self.data).ok_or_else(short)?;
         self.data = rest;
         T::try_from(number).map_err(|_| WireError::OutOfRange {
-            what,
+            part,
             number: i128::from(number),
         })
     }
 
     /// Reads a signed flexible integer. Returns an error if it does not fit into `T`.
-    pub(crate) fn signed<T: TryFrom<i64>>(&mut self, what: &'static str) -> Result<T, WireError> {
-        let number = flex::unfold(self.unsigned(what)?);
+    pub(crate) fn signed<T: TryFrom<i64>>(&mut self, part: &'static str) -> Result<T, WireError> {
+        let number = flex::unfold(self.unsigned(part)?);
         T::try_from(number).map_err(|_| WireError::OutOfRange {
-            what,
+            part,
             number: i128::from(number),
         })
     }
@@ -153,30 +156,32 @@ impl<'a> MessageReader<'a> {
     }
 
     /// Reads a string without its NUL; `None` for a NULL pointer.
-    pub(crate) fn string(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
-        let len: i32 = self.signed(what)?;
+    pub(crate) fn string(&mut self, part: &'static str) -> Result<Option<&'a [u8]>, WireError> {
+        let len: i32 = self.signed(part)?;
         let len = u64::try_from(len).map_err(|_| WireError::OutOfRange {
-            what,
+            part,
             number: i128::from(len),
         })?;
+        // The length includes the NUL, so it is zero for a NULL pointer only. The empty string has
+        // length 1.
         if len == 0 {
             return Ok(None);
         }
         self.codec
             .limits
-            .check(what, len, self.codec.limits.max_string)?;
-        let bytes = self.bytes(what, len)?;
+            .check(part, len, self.codec.limits.max_string)?;
+        let bytes = self.bytes(part, len)?;
         self.charge(bytes.len().saturating_add(ALLOCATION))?;
         match bytes.split_last() {
             Some((0, text)) => Ok(Some(text)),
-            _ => Err(WireError::Unterminated { what }),
+            _ => Err(WireError::Unterminated { part }),
         }
     }
 
     /// Reads a length and as many bytes.
-    pub(crate) fn byte_object(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
-        let len = self.unsigned(what)?;
-        let bytes = self.bytes(what, len)?;
+    pub(crate) fn byte_object(&mut self, part: &'static str) -> Result<&'a [u8], WireError> {
+        let len = self.unsigned(part)?;
+        let bytes = self.bytes(part, len)?;
         self.charge(bytes.len().saturating_add(ALLOCATION))?;
         Ok(bytes)
     }
@@ -185,23 +190,30 @@ impl<'a> MessageReader<'a> {
     /// is allocated.
     pub(crate) fn list<T>(
         &mut self,
-        what: &'static str,
+        part: &'static str,
         count: u64,
         mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
     ) -> Result<Vec<T>, WireError> {
         self.codec
             .limits
-            .check(what, count, self.codec.limits.max_count)?;
+            .check(part, count, self.codec.limits.max_count)?;
+        // Each element takes at least one byte, so a larger count is wrong whatever follows.
         if count > self.data.len() as u64 {
             return Err(WireError::Truncated {
-                what,
+                part,
                 needed: count,
                 left: self.data.len(),
             });
         }
-        let mut list = Vec::with_capacity(usize::try_from(count).unwrap_or(AT_ONCE).min(AT_ONCE));
+        // A count is cheap to claim, and an element may be much larger in memory than on the wire.
+        // Beyond a few elements the list grows only as they are read.
+        let mut list = Vec::with_capacity(
+            usize::try_from(count)
+                .unwrap_or(MAX_RESERVED_ELEMENTS)
+                .min(MAX_RESERVED_ELEMENTS),
+        );
         for _ in 0..count {
-            self.push(what, &mut list, &mut read)?;
+            self.push(part, &mut list, &mut read)?;
         }
         Ok(list)
     }
@@ -210,21 +222,23 @@ impl<'a> MessageReader<'a> {
     /// At most [`MOST_LEFT_OUT`] may be left out, since they take memory but no bytes.
     pub(crate) fn list_up_to<T: Clone>(
         &mut self,
-        what: &'static str,
+        part: &'static str,
         count: u64,
         mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
         ends: impl Fn(&T) -> bool,
     ) -> Result<Vec<T>, WireError> {
         self.codec
             .limits
-            .check(what, count, self.codec.limits.max_count)?;
+            .check(part, count, self.codec.limits.max_count)?;
+        // The number of bytes left says nothing about the count here, because elements may be left
+        // out.
         let mut list: Vec<T> = Vec::new();
         for left in (0..count).rev() {
             let end = list.last().filter(|last| ends(last)).cloned();
             if end.is_some() {
                 self.codec.limits.check(LEFT_OUT, left + 1, MOST_LEFT_OUT)?;
             }
-            self.push(what, &mut list, |r| end.map_or_else(|| read(r), Ok))?;
+            self.push(part, &mut list, |r| end.map_or_else(|| read(r), Ok))?;
         }
         Ok(list)
     }
@@ -232,25 +246,28 @@ impl<'a> MessageReader<'a> {
     /// Reads elements up to the end of the bytes.
     pub(crate) fn list_until_end<T>(
         &mut self,
-        what: &'static str,
+        part: &'static str,
         mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
     ) -> Result<Vec<T>, WireError> {
         let mut list = Vec::new();
+        // The loop ends, because the header of a field takes at least one byte.
         while !self.is_empty() {
-            self.push(what, &mut list, &mut read)?;
+            self.push(part, &mut list, &mut read)?;
         }
         Ok(list)
     }
 
     fn push<T>(
         &mut self,
-        what: &'static str,
+        part: &'static str,
         list: &mut Vec<T>,
         read: impl FnOnce(&mut Self) -> Result<T, WireError>,
     ) -> Result<(), WireError> {
         self.codec
             .limits
-            .check(what, list.len() as u64 + 1, self.codec.limits.max_count)?;
+            .check(part, list.len() as u64 + 1, self.codec.limits.max_count)?;
+        // Only the element itself is charged here. What it owns on the heap is charged by `string`,
+        // `byte_object` and `boxed` when they read it.
         self.charge(size_of::<T>())?;
         list.push(read(self)?);
         Ok(())
@@ -283,7 +300,7 @@ impl<'a> MessageReader<'a> {
     /// Reads a value that fills `bytes`, which are part of the payload.
     pub(crate) fn within<T>(
         &mut self,
-        what: &'static str,
+        part: &'static str,
         data: &'a [u8],
         buffer_type: BufferType,
         read: impl FnOnce(&mut MessageReader<'a>) -> Result<T, WireError>,
@@ -292,12 +309,15 @@ impl<'a> MessageReader<'a> {
             codec: self.codec,
             buffer_type,
             data,
+            // Memory and depth are those of the whole message. Otherwise nested byte objects would
+            // multiply the limits.
             memory_left: self.memory_left,
             depth: self.depth,
             nspace: self.nspace.clone(),
         };
         let value = read(&mut inner)?;
-        inner.finish(what)?;
+        inner.finish(part)?;
+        // After an error the whole message is refused, so the memory matters only after a success.
         self.memory_left = inner.memory_left;
         Ok(value)
     }

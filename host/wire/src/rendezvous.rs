@@ -81,7 +81,9 @@ impl FromStr for ServerUri {
             .parse()
             .map_err(|_| wrong("the rank is not a number"))?;
         let (scheme, addr) = place.split_once("://").ok_or_else(|| wrong("no scheme"))?;
+        // An IPv6 address has colons of its own, so the last one precedes the port.
         let (ip, port) = addr.rsplit_once(':').ok_or_else(|| wrong("no port"))?;
+        // Servers write IPv6 addresses with and without square brackets.
         let bare = ip
             .strip_prefix('[')
             .and_then(|ip| ip.strip_suffix(']'))

@@ -21,6 +21,8 @@ pub(crate) fn read(r: &mut MessageReader<'_>, command: C) -> Result<Reply, WireE
 
 fn with_status(r: &mut MessageReader<'_>, command: C) -> Result<Reply, WireError> {
     let status = r.one()?;
+    // Errors are sent as a status alone. `libpmix` answers some requests, such as a registration
+    // for cleanup, with a status alone after a success, too.
     if r.is_empty() {
         return Ok(Reply::Status(status));
     }
@@ -35,6 +37,7 @@ fn with_status(r: &mut MessageReader<'_>, command: C) -> Result<Reply, WireError
         },
         C::Spawn => Reply::Spawned {
             status,
+            // The namespace is in error replies as well; it may be NULL there.
             nspace: r.one()?,
             kvals: r.until_end()?,
         },
@@ -128,6 +131,7 @@ pub(crate) fn write(w: &mut MessageWriter<'_>, command: C, reply: &Reply) -> Res
         _ => w.one(&reply.status())?,
     }
     match (command, reply) {
+        // Reply handlers of `libpmix` read the status first and stop at an error.
         (_, Reply::Status(_)) => Ok(()),
         (C::Get, Reply::Data { ranks, .. }) => job_data::put_ranks(w, ranks),
         (C::Lookup, Reply::Published { data, .. }) => w.counted(data),
@@ -158,6 +162,7 @@ pub(crate) fn write(w: &mut MessageWriter<'_>, command: C, reply: &Reply) -> Res
             w.counted(infos)
         }
         (C::IofPull, Reply::IofHandle { remote_id, .. }) => w.one(remote_id),
+        // These replies have no room for the reason of a failure, which the result contains.
         (C::GroupDestruct | C::GroupLeave, Reply::Group(_)) => Ok(()),
         // Releases before 6 read members whatever the status is, and would assume that the group
         // exists.
@@ -194,6 +199,8 @@ fn put_group(w: &mut MessageWriter<'_>, result: &GroupResult) -> Result<(), Wire
         context_id.iter().try_for_each(|id| w.one(id))?;
         return w.counted_singly(infos);
     }
+    // Releases before 6 read a number in any case. Without the field, 4.2.2 reports garbage as the
+    // context id.
     w.one(&context_id.unwrap_or(NO_CONTEXT_ID))?;
     if form == GroupReply::MembersIdJobs {
         job_data::put_jobs(w, jobs)

@@ -34,6 +34,7 @@ fn arguments(r: &mut MessageReader<'_>, command: C) -> Result<Request, WireError
             Request::Get {
                 proc,
                 infos: r.counted()?,
+                // Old clients leave the key out. NULL asks for all values as well.
                 key: r.one_or_end()?.flatten(),
             }
         }
@@ -44,6 +45,7 @@ fn arguments(r: &mut MessageReader<'_>, command: C) -> Result<Request, WireError
         },
         C::Lookup => Request::Lookup {
             uid: r.one()?,
+            // `libpmix` packs each key as a field of its own.
             keys: r.counted_singly()?,
             infos: r.counted()?,
         },
@@ -57,7 +59,8 @@ fn arguments(r: &mut MessageReader<'_>, command: C) -> Result<Request, WireError
             apps: r.counted()?,
         },
         C::Connect => {
-            let (procs, mut infos) = (r.counted()?, r.counted()?);
+            let procs = r.counted()?;
+            let mut infos = r.counted()?;
             // From 6.0 on, the data that the proc has put for other nodes and its job data follow.
             infos.extend(r.until_end::<Info>()?);
             Request::Connect { procs, infos }
@@ -121,6 +124,7 @@ fn arguments(r: &mut MessageReader<'_>, command: C) -> Result<Request, WireError
         C::IofPush => Request::IofPush {
             targets: r.counted()?,
             directives: r.counted()?,
+            // Absent data close the input, as an empty byte object does.
             data: r.one_or_end()?,
         },
         C::IofDeregister => Request::IofDeregister {
@@ -325,6 +329,7 @@ pub(crate) fn write(w: &mut MessageWriter<'_>, request: &Request) -> Result<(), 
             directives,
         } => {
             w.one(group)?;
+            // In the short form, members would be read as infos.
             if w.codec().dialect.group_destruct() == GroupDestruct::Members {
                 w.counted(members)?;
             }

@@ -17,33 +17,35 @@ use peal_model::{
 const TOPOLOGY_SUPPORT: usize = 6 + 11 + 15;
 
 /// Reads a list after its length, which is a size.
-fn sized<T: Packed>(r: &mut MessageReader<'_>, what: &'static str) -> Result<Vec<T>, WireError> {
-    let count = r.unsigned(what)?;
-    r.list(what, count, T::unpack)
+fn sized<T: Packed>(r: &mut MessageReader<'_>, part: &'static str) -> Result<Vec<T>, WireError> {
+    let count = r.unsigned(part)?;
+    r.list(part, count, T::unpack)
 }
 
 fn put_sized<T: Packed>(
     w: &mut MessageWriter<'_>,
-    what: &'static str,
+    part: &'static str,
     values: &[T],
 ) -> Result<(), WireError> {
-    w.count(what, values.len())?;
+    w.count(part, values.len())?;
+    // The call above checks the limit only: a size is unsigned on the wire, a count is signed.
     w.unsigned(values.len() as u64);
     values.iter().try_for_each(|value| value.pack(w))
 }
 
 /// Reads a list after its length, which is a signed integer.
-fn numbered<T: Packed>(r: &mut MessageReader<'_>, what: &'static str) -> Result<Vec<T>, WireError> {
-    let count: u32 = r.signed(what)?;
-    r.list(what, u64::from(count), T::unpack)
+fn numbered<T: Packed>(r: &mut MessageReader<'_>, part: &'static str) -> Result<Vec<T>, WireError> {
+    // The number is signed on the wire. Reading it into an unsigned type refuses negative ones.
+    let count: u32 = r.signed(part)?;
+    r.list(part, u64::from(count), T::unpack)
 }
 
 fn put_numbered<T: Packed>(
     w: &mut MessageWriter<'_>,
-    what: &'static str,
+    part: &'static str,
     values: &[T],
 ) -> Result<(), WireError> {
-    let count = w.count(what, values.len())?;
+    let count = w.count(part, values.len())?;
     w.signed(count);
     values.iter().try_for_each(|value| value.pack(w))
 }
@@ -66,11 +68,11 @@ fn put_fixed<T: Packed>(w: &mut MessageWriter<'_>, numbers: &[T]) -> Result<(), 
 /// Reads the length of a list that must be empty. All releases of OpenPMIx send wrong parts of
 /// memory in place of a node's disks and interfaces, and write received ones over their own memory.
 /// Peal neither sends nor accepts any.
-fn empty(r: &mut MessageReader<'_>, what: &'static str) -> Result<(), WireError> {
-    match r.unsigned(what)? {
+fn empty(r: &mut MessageReader<'_>, part: &'static str) -> Result<(), WireError> {
+    match r.unsigned(part)? {
         0 => Ok(()),
         len => Err(WireError::TooLong {
-            what,
+            part,
             len,
             limit: 0,
         }),
@@ -89,7 +91,7 @@ pub(crate) fn pid_type(r: &mut MessageReader<'_>) -> Result<(), WireError> {
         dt::PMIX_UINT32 => Ok(()),
         found => Err(WireError::TypeMismatch {
             found,
-            wanted: dt::PMIX_UINT32,
+            expected: dt::PMIX_UINT32,
         }),
     }
 }
@@ -107,7 +109,7 @@ fn put_topology(w: &mut MessageWriter<'_>, topology: &Topology) -> Result<(), Wi
     if support.len() != TOPOLOGY_SUPPORT {
         return Err(WireError::Topology {
             len: support.len(),
-            wanted: TOPOLOGY_SUPPORT,
+            expected: TOPOLOGY_SUPPORT,
         });
     }
     w.string("topology", Some(xml.as_bytes()))?;
@@ -241,7 +243,8 @@ packed! {
     NodeStats = DataType::NODE_STATS,
         |r| {
             let node = Packed::unpack(r)?;
-            let (load, memory) = (fixed(r)?, fixed(r)?);
+            let load = fixed(r)?;
+            let memory = fixed(r)?;
             let sample_time = (r.signed("seconds")?, r.signed("microseconds")?);
             empty(r, "disks of a node")?;
             empty(r, "network interfaces of a node")?;

@@ -41,9 +41,9 @@ pub(crate) fn put_output(w: &mut MessageWriter<'_>, output: &IofOutput) -> Resul
 /// [`Range::Undef`].
 pub(crate) fn event(r: &mut MessageReader<'_>) -> Result<Event, WireError> {
     let CommandNumber(number) = r.one()?;
-    let wanted = CommandCode::Notify.number();
-    if number != wanted {
-        return Err(WireError::NotAnEvent { number, wanted });
+    let expected = CommandCode::Notify.number();
+    if number != expected {
+        return Err(WireError::NotAnEvent { number, expected });
     }
     let (code, source): (_, Proc) = (r.one()?, r.one()?);
     let infos = r.counted()?;
@@ -62,6 +62,7 @@ pub(crate) fn put_event(w: &mut MessageWriter<'_>, event: &Event) -> Result<(), 
     w.one(&event.code)?;
     match &event.source {
         Some(source) => w.one(source)?,
+        // The message always has a source. An empty namespace stands for none.
         None => w.one(&Proc::new(Nspace::default(), rank::PMIX_RANK_UNDEF))?,
     }
     w.counted(&event.infos)?;

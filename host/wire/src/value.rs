@@ -56,8 +56,10 @@ fn put_typed(w: &mut MessageWriter<'_>, value: &Value) -> Result<(), WireError> 
 fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
     let element = r.type_code()?;
     let dialect = &r.codec().dialect;
+    // Checked here, because an empty array has no element whose type would be checked.
     dialect.check_type(element)?;
     let type_alone = dialect.untyped_array() == UntypedArray::TypeAlone;
+    // From 6.1 on neither a count nor elements follow the type.
     if element == dt::PMIX_UNDEF && type_alone {
         return Ok(DataArray::new(element, Vec::new())?);
     }
@@ -66,12 +68,13 @@ fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
     // none either.
     if element == dt::PMIX_UNDEF && count > 0 {
         return Err(WireError::TooLong {
-            what: "array of no type",
+            part: "array of no type",
             len: count,
             limit: 0,
         });
     }
     let items = match element {
+        // The count includes elements that the library does not write after one without a type.
         dt::PMIX_DATA_ARRAY if type_alone => {
             let read = |r: &mut MessageReader<'_>| untyped(r, element);
             r.list_up_to("elements of an array", count, read, is_untyped)?
@@ -138,22 +141,26 @@ fn is_untyped(value: &Value) -> bool {
 }
 
 fn put_array(w: &mut MessageWriter<'_>, array: &DataArray) -> Result<(), WireError> {
-    let (element, items) = (array.element(), array.items());
+    let element = array.element();
+    let items = array.items();
     w.codec().dialect.check_type(element)?;
     let type_alone = w.codec().dialect.untyped_array() == UntypedArray::TypeAlone;
+    // The receiver refuses such an array: see `array`.
     if element == dt::PMIX_UNDEF && !items.is_empty() {
         return Err(WireError::TooLong {
-            what: "array of no type",
+            part: "array of no type",
             len: items.len() as u64,
             limit: 0,
         });
     }
+    // Only the limit matters here. Arrays state their length as a size, not as a signed count.
     w.count("elements of an array", items.len())?;
     w.type_code(element);
     if element == dt::PMIX_UNDEF && type_alone {
         return Ok(());
     }
     w.unsigned(items.len() as u64);
+    // The peer's library reads nothing after the first element without a type.
     let last = items.iter().position(|item| type_alone && is_untyped(item));
     let written = last.map_or(items.len(), |last| last + 1);
     w.codec()
@@ -168,6 +175,7 @@ fn put_array(w: &mut MessageWriter<'_>, array: &DataArray) -> Result<(), WireErr
 /// Reads a value of a given type.
 pub(crate) fn untyped(r: &mut MessageReader<'_>, data_type: DataType) -> Result<Value, WireError> {
     r.codec().dialect.check_type(data_type)?;
+    // Values are read by recursion, so the limit on levels bounds the stack as well.
     r.deeper(|r| read(r, data_type))
 }
 
@@ -211,6 +219,7 @@ fn read(r: &mut MessageReader<'_>, data_type: DataType) -> Result<Value, WireErr
         dt::PMIX_BYTE_OBJECT => Value::ByteObject(Packed::unpack(r)?),
         dt::PMIX_KVAL => Value::Kval(r.boxed(Packed::unpack)?),
         dt::PMIX_PERSIST => Value::Persistence(Packed::unpack(r)?),
+        // An address means nothing in another process. The byte is a placeholder.
         dt::PMIX_POINTER => r.byte("pointer").map(|_| Value::Pointer)?,
         dt::PMIX_SCOPE => Value::Scope(Packed::unpack(r)?),
         dt::PMIX_DATA_RANGE => Value::Range(Packed::unpack(r)?),
@@ -253,6 +262,8 @@ fn read(r: &mut MessageReader<'_>, data_type: DataType) -> Result<Value, WireErr
         dt::PMIX_NODE_PID => Value::NodePid(r.boxed(Packed::unpack)?),
         dt::PMIX_ALLOC_INHERIT => Value::AllocInheritance(r.byte("inheritance")?),
         _ => {
+            // `check_type` refuses these types before, as long as this list has all types of the
+            // tables in `dialect.rs`.
             return Err(WireError::TypeUnknown {
                 data_type,
                 version: r.codec().dialect.version(),
@@ -273,6 +284,7 @@ fn write(w: &mut MessageWriter<'_>, value: &Value) -> Result<(), WireError> {
         | Value::LinkState(LinkState(n))
         | Value::ResourceBlockDirective(n)
         | Value::AllocInheritance(n) => w.byte(*n),
+        // The placeholder that `libpmix` sends.
         Value::Pointer => w.byte(1),
         Value::String(text) | Value::Cpuset(text) => text.pack(w)?,
         Value::Pid(n) => structs::put_pid(w, *n),

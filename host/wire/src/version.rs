@@ -39,6 +39,7 @@ impl FromStr for Version {
             text: Quoted::new(text),
         };
         let digits = text.strip_prefix('v').unwrap_or(text);
+        // A suffix such as `rc2` ends the third number and is ignored.
         let mut numbers = digits.split(|c: char| !c.is_ascii_digit());
         let major = numbers
             .next()
@@ -46,6 +47,7 @@ impl FromStr for Version {
             .parse()
             .map_err(|_| wrong())?;
         let mut next = || match numbers.next() {
+            // Two separators in a row, as in `7.rc1`, leave an empty part.
             None | Some("") => Ok(0),
             Some(number) => number.parse().map_err(|_| wrong()),
         };
@@ -91,6 +93,7 @@ impl FromStr for Release {
     /// Parses any text that begins with a version and contains no NUL.
     fn from_str(text: &str) -> Result<Release, WireError> {
         let version = text.parse()?;
+        // The handshake has the text as a C string, which a NUL would end early.
         if text.contains('\0') {
             return Err(WireError::Version {
                 text: Quoted::new(text),

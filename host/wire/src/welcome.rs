@@ -63,6 +63,7 @@ fn put_status(out: &mut Vec<u8>, status: Status) {
 fn put_proc(out: &mut Vec<u8>, proc: &Proc) {
     let end = out.len().saturating_add(NSPACE);
     out.extend_from_slice(proc.nspace.as_str().as_bytes());
+    // A namespace is at least one byte shorter than its block, so a NUL always ends it.
     out.resize(end, 0);
     out.extend_from_slice(&proc.rank.0.to_be_bytes());
 }
@@ -96,6 +97,7 @@ impl WelcomeDecoder {
         else {
             return Ok(None);
         };
+        // A server that refuses sends the status alone and closes.
         if !status.is_success() {
             return Ok(Some(Welcome::Refused(status)));
         }
@@ -133,7 +135,7 @@ fn rest_of(form: WelcomeForm, bytes: &[u8]) -> Result<Welcome, WireError> {
 
 fn chunk<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], WireError> {
     let short = WireError::Truncated {
-        what: "welcome",
+        part: "welcome",
         needed: N as u64,
         left: input.len(),
     };

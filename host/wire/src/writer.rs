@@ -3,7 +3,7 @@ use crate::{Codec, WireError, flex};
 use peal_model::DataType;
 
 /// Bytes reserved at first; most answers are shorter.
-const ROOM: usize = 64;
+const INITIAL_CAPACITY: usize = 64;
 
 /// Writer of one payload from front to back.
 pub(crate) struct MessageWriter<'a> {
@@ -17,7 +17,7 @@ impl<'a> MessageWriter<'a> {
     pub(crate) fn new(codec: &'a Codec) -> MessageWriter<'a> {
         MessageWriter {
             codec,
-            out: Vec::with_capacity(ROOM),
+            out: Vec::with_capacity(INITIAL_CAPACITY),
             depth: 0,
         }
     }
@@ -62,7 +62,7 @@ impl<'a> MessageWriter<'a> {
     /// Writes a string with a NUL; a length of zero for a NULL pointer.
     pub(crate) fn string(
         &mut self,
-        what: &'static str,
+        part: &'static str,
         text: Option<&[u8]>,
     ) -> Result<(), WireError> {
         let Some(text) = text else {
@@ -72,9 +72,10 @@ impl<'a> MessageWriter<'a> {
         let len = text.len() as u64 + 1;
         self.codec
             .limits
-            .check(what, len, self.codec.limits.max_string)?;
+            .check(part, len, self.codec.limits.max_string)?;
+        // Lengths of strings are signed on the wire, in contrast to those of byte objects.
         self.signed(i32::try_from(len).map_err(|_| WireError::OutOfRange {
-            what,
+            part,
             number: i128::from(len),
         })?);
         self.bytes(text);
@@ -89,12 +90,12 @@ impl<'a> MessageWriter<'a> {
     }
 
     /// Writes the count of a list. Returns an error if it is larger than the limit.
-    pub(crate) fn count(&mut self, what: &'static str, count: usize) -> Result<i32, WireError> {
+    pub(crate) fn count(&mut self, part: &'static str, count: usize) -> Result<i32, WireError> {
         self.codec
             .limits
-            .check(what, count as u64, self.codec.limits.max_count)?;
+            .check(part, count as u64, self.codec.limits.max_count)?;
         i32::try_from(count).map_err(|_| WireError::OutOfRange {
-            what,
+            part,
             number: count as i128,
         })
     }
@@ -122,6 +123,8 @@ impl<'a> MessageWriter<'a> {
         let mut inner = MessageWriter {
             codec: self.codec,
             out: Vec::new(),
+            // The receiver counts the levels of a nested part on from those around it, so the
+            // writer does, too.
             depth: self.depth,
         };
         write(&mut inner)?;

@@ -33,7 +33,8 @@ impl Damage {
     fn done_to(&mut self, intact: &[u8]) -> Vec<u8> {
         let mut data = intact.to_vec();
         for _ in 0..=self.below(3) {
-            let (at, byte) = (self.below(data.len()), self.next() as u8);
+            let at = self.below(data.len());
+            let byte = self.next() as u8;
             match self.below(6) {
                 _ if data.is_empty() => data.push(byte),
                 0 => data.truncate(at),

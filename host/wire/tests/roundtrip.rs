@@ -183,7 +183,7 @@ fn unknown_commands_and_trailing_bytes_are_refused() {
     assert_eq!(
         codec.decode_request(&[0x02, 0x05, 0]),
         Err(WireError::Trailing {
-            what: "a request",
+            part: "a request",
             count: 1
         })
     );
@@ -200,10 +200,8 @@ fn a_connect_may_have_more_infos_behind_its_own() {
         procs: vec![Proc::all(Nspace::new("job").unwrap())],
         infos,
     };
-    let (own, more) = (
-        Info::new(key::PMIX_TIMEOUT, Value::Int(1)),
-        Info::new(key::PMIX_PROC_DATA, Value::Bool(true)),
-    );
+    let own = Info::new(key::PMIX_TIMEOUT, Value::Int(1));
+    let more = Info::new(key::PMIX_PROC_DATA, Value::Bool(true));
     let encode = |infos: Vec<Info>| codec.encode_request(&connect(infos)).unwrap();
     // A field of one info is the same whether it was counted or not.
     let field = encode(vec![more.clone()]).split_off(encode(Vec::new()).len());
@@ -241,7 +239,8 @@ fn undecodable_request_names_its_command() {
 fn an_error_is_short_however_long_the_text() {
     let mut longest = vec![0x1b; 15_000_000];
     let short = |error: WireError| {
-        let (shown, debugged) = (error.to_string(), format!("{error:?}"));
+        let shown = error.to_string();
+        let debugged = format!("{error:?}");
         assert!(
             shown.len() < 600 && debugged.len() < 1000,
             "{} and {}",
@@ -276,7 +275,7 @@ fn an_error_is_short_however_long_the_text() {
         matches!(
             error,
             WireError::NotUtf8 {
-                what: "namespace",
+                part: "namespace",
                 ..
             }
         ),
@@ -364,11 +363,11 @@ fn a_small_message_cannot_ask_for_much_memory() {
         },
         ..codec
     };
-    let what = "elements of an array";
+    let part = "elements of an array";
     assert_eq!(
         few.decode_event(&flags),
         Err(WireError::TooLong {
-            what,
+            part,
             len: 10_000,
             limit: 9_999
         })
@@ -385,7 +384,7 @@ fn a_small_message_cannot_ask_for_much_memory() {
     assert_eq!(
         claim(codec, 1, &[0x80, 0x80, 0x10]),
         WireError::Truncated {
-            what,
+            part,
             needed: 1 << 18,
             left: 0
         }
@@ -395,7 +394,7 @@ fn a_small_message_cannot_ask_for_much_memory() {
     assert_eq!(
         claim(older, 0, &[0x40]),
         WireError::TooLong {
-            what: "array of no type",
+            part: "array of no type",
             len: 0x40,
             limit: 0
         }
@@ -417,7 +416,7 @@ fn lengths_above_the_limit_are_refused_with_the_header() {
         .encode()
     };
     let refused = WireError::TooLong {
-        what: "payload",
+        part: "payload",
         len: 1001,
         limit: 1000,
     };
@@ -434,7 +433,7 @@ fn lengths_above_the_limit_are_refused_with_the_header() {
     hello.extend(131_073u32.to_ne_bytes());
     hello.extend([0; 4]);
     let refused = WireError::TooLong {
-        what: "handshake",
+        part: "handshake",
         len: 131_073,
         limit: 131_072,
     };

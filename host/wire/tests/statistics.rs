@@ -110,16 +110,16 @@ fn nodes_with_disks_or_interfaces_are_refused() {
     assert_eq!(
         refused(&[&[1], DISK, &[0]]),
         Err(WireError::TooLong {
-            what: "disks of a node",
+            part: "disks of a node",
             len: 1,
             limit: 0
         })
     );
-    let what = "network interfaces of a node";
+    let part = "network interfaces of a node";
     assert_eq!(
         refused(&[&[0, 1], NET]),
         Err(WireError::TooLong {
-            what,
+            part,
             len: 1,
             limit: 0
         })
@@ -128,7 +128,8 @@ fn nodes_with_disks_or_interfaces_are_refused() {
 
 #[test]
 fn statistics_of_procs_are_refused() {
-    let (codec, proc_stats) = (codec(Version::new(4, 2, 2)), DataType(61));
+    let codec = codec(Version::new(4, 2, 2));
+    let proc_stats = DataType(61);
     let error = codec
         .decode_event(&message(&codec, proc_stats, PROC))
         .unwrap_err();

@@ -76,7 +76,8 @@ fn untyped_array_has_count_up_to_6_0_and_none_from_6_1() {
         (V6_1, &[UNTYPED]),
         (V7, &[UNTYPED]),
     ] {
-        let (codec, message) = (codec(version), message(bytes));
+        let codec = codec(version);
+        let message = message(bytes);
         assert_eq!(
             codec.decode_request(&message),
             Ok(commit(untyped())),
@@ -92,7 +93,8 @@ fn untyped_array_has_count_up_to_6_0_and_none_from_6_1() {
 
 #[test]
 fn untyped_array_among_arrays_is_the_last_from_6_1() {
-    let (old, new) = (codec(V5), codec(V7));
+    let old = codec(V5);
+    let new = codec(V7);
     let all = || commit(arrays([bools(), untyped(), bools()]));
     let whole = message(&[ARRAYS, 3, BOOLS, 1, 1, UNTYPED, 0, BOOLS, 1, 1]);
     assert_eq!(
@@ -111,7 +113,8 @@ fn untyped_array_among_arrays_is_the_last_from_6_1() {
 
 #[test]
 fn arrays_left_out_are_bounded() {
-    let (codec, most) = (codec(V7), 64);
+    let codec = codec(V7);
+    let most = 64;
     let of = |count: usize| commit(arrays(std::iter::repeat_with(untyped).take(count)));
     // The first of them is there.
     let many = codec.encode_request(&of(most + 1)).unwrap();

@@ -189,7 +189,8 @@ fn a_group_is_told_in_the_words_of_the_release() {
 
 #[test]
 fn a_cached_event_has_no_range() {
-    let (cached, live) = (first_event("event-cached"), first_event("event-sink"));
+    let cached = first_event("event-cached");
+    let live = first_event("event-sink");
     assert_eq!((cached.range, live.range), (Range::Undef, Range::Namespace));
     assert_eq!(
         (cached.code, cached.source, cached.infos),

@@ -309,8 +309,11 @@ impl Request {
 
 impl Request {
     fn new(subject: PolicySubject, targets: u32, previous: u32) -> Request {
-        let (codes, nodes, applications) = (Vec::new(), Vec::new(), Vec::new());
-        let (image, group_name) = (None, None);
+        let codes = Vec::new();
+        let nodes = Vec::new();
+        let applications = Vec::new();
+        let image = None;
+        let group_name = None;
         Request {
             subject,
             codes,

@@ -83,7 +83,8 @@ impl View {
     pub(crate) fn targets(&self) -> Vec<TargetProc> {
         match self {
             View::Call => {
-                let (procs, owners) = (call::targets(), call::target_owners());
+                let procs = call::targets();
+                let owners = call::target_owners();
                 procs
                     .into_iter()
                     .zip(owners)

@@ -68,14 +68,39 @@ impl Arrivals {
         Ok((&self.leave).read_exact(&mut [0])?)
     }
 
-    /// Returns the pipe with the turns of this job, one byte each. It ends when the process that
-    /// gives the turns has ended.
-    pub fn turns(&self) -> Result<File> {
-        File::open(&self.turn).with_context(|| format!("opening {}", self.turn.display()))
+    /// Returns the turns of this job. Without `is_by_turns` it never waits for one.
+    pub fn turns(&self, is_by_turns: bool) -> Result<Turns<'_>> {
+        let open =
+            || File::open(&self.turn).with_context(|| format!("opening {}", self.turn.display()));
+        Ok(Turns {
+            begin: is_by_turns.then(open).transpose()?,
+            over: &self.over,
+        })
+    }
+}
+
+/// Turns of a job that measures by turns with other jobs.
+pub struct Turns<'a> {
+    /// Pipe with one byte for each turn. It ends when the process that gives the turns has ended.
+    begin: Option<File>,
+    over: &'a File,
+}
+
+impl Turns<'_> {
+    /// Waits until the next turn begins.
+    pub fn begin(&self) -> Result<()> {
+        match self.begin.as_ref() {
+            Some(mut begin) => Ok(begin.read_exact(&mut [0])?),
+            None => Ok(()),
+        }
     }
 
     /// Reports that the turn is over.
-    pub fn turn_is_over(&self) -> Result<()> {
-        Ok((&self.over).write_all(&[0])?)
+    pub fn end(&self) -> Result<()> {
+        let mut over = self.over;
+        match self.begin {
+            Some(_) => Ok(over.write_all(&[0])?),
+            None => Ok(()),
+        }
     }
 }

@@ -133,7 +133,8 @@ impl Bare {
         let Bare { stores, handlers } = self;
         let last = stores.len().saturating_sub(1);
         for (at, handler) in handlers.iter().enumerate() {
-            let (range, previous) = (types::Range::Local, u32::try_from(at)?);
+            let range = types::Range::Local;
+            let previous = u32::try_from(at)?;
             let head = EventHead {
                 registration: 1,
                 tag: 0,

@@ -107,7 +107,8 @@ impl Chain {
                 })?;
                 self.repeat(|number| {
                     let start = Instant::now();
-                    let (event, walker) = (event(number)?, hosted.clone());
+                    let event = event(number)?;
+                    let walker = hosted.clone();
                     let (tell, told) = mpsc::channel();
                     pool.try_run(move || drop(tell.send(walker.walk(event))))?;
                     let finished = told.recv()?;

@@ -71,8 +71,10 @@ async fn send(proc: &Proc, client: &Arc<Client>) -> Result<()> {
 }
 
 async fn receive(count: u32, mut told: UnboundedReceiver<Arrival>) {
-    let (mut seen, mut duplicates) = (HashSet::new(), 0);
-    let (mut first, mut last) = (Duration::MAX, Duration::ZERO);
+    let mut seen = HashSet::new();
+    let mut duplicates = 0;
+    let mut first = Duration::MAX;
+    let mut last = Duration::ZERO;
     for _ in 0..count {
         let Ok(Some((sent, received, number))) = timeout(PATIENCE, told.recv()).await else {
             break;

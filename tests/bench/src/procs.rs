@@ -1,7 +1,7 @@
 //! A proc of a job with Peal's own client: the counterpart of `tests/c/bench/client.c`, mode by
 //! mode.
 use crate::{
-    arrivals::{Arrivals, now},
+    arrivals::{Arrivals, Turns, now},
     flood,
     times::Times,
     under_load::{self, Harm},
@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Context, Result};
 use peal_client::{ClassFilter, Client, Handler, HandlerOutcome};
 use peal_model::{Info, Infos, KeyName, Range, Rank, Status, Value, code};
-use std::{io::Read, path::PathBuf, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
 /// Code of the measured event.
@@ -34,8 +34,9 @@ pub struct Proc {
     pub warm: u32,
     /// The directory of the files by which the procs synchronize
     dir: PathBuf,
-    /// For a flood, the maximum number of unacknowledged events, 0 for no limit; for fences, the
-    /// number of turns in which they are measured, 0 for a single one without waiting
+    /// For a flood, the maximum number of unacknowledged events, 0 for no limit; for fences and
+    /// `pingpong`, the number of turns in which they are measured, 0 for a single one without
+    /// waiting
     #[arg(default_value_t = 0)]
     pub extra: u32,
 }
@@ -98,7 +99,7 @@ impl Proc {
             let client = Arc::new(Client::init().await?);
             match self.mode {
                 Mode::Fan => self.fan(&client, arrivals).await?,
-                Mode::Pingpong => self.pingpong(&client).await?,
+                Mode::Pingpong => self.pingpong(&client, &arrivals).await?,
                 Mode::Flood => flood::run(self, &client).await?,
                 Mode::UnderFlood => under_load::run(self, &client, arrivals, Harm::Flood).await?,
                 Mode::UnderLimitHits => {
@@ -118,7 +119,8 @@ impl Proc {
     async fn fan(&self, client: &Client, arrivals: Arrivals) -> Result<()> {
         let arrivals = Arc::new(arrivals);
         if client.me().rank != Rank(0) {
-            let (receivers, arrivals) = (size(client)? - 1, arrivals.clone());
+            let receivers = size(client)? - 1;
+            let arrivals = arrivals.clone();
             // If the write fails, rank 0 misses the arrival and waits until it is stopped.
             let arrive = quick(move |_| drop(arrivals.arrive(now(), receivers)));
             client
@@ -138,7 +140,7 @@ impl Proc {
         Ok(client.fence(&[], &[]).await?)
     }
 
-    async fn pingpong(&self, client: &Arc<Client>) -> Result<()> {
+    async fn pingpong(&self, client: &Arc<Client>, arrivals: &Arrivals) -> Result<()> {
         let (tell, mut told) = mpsc::unbounded_channel();
         let heard = quick(move |infos| {
             // The measuring task may have ended already.
@@ -153,37 +155,39 @@ impl Proc {
             )
             .await?;
         client.fence(&[], &[]).await?;
+        let turns = self.turns(client, arrivals)?;
         if answers {
-            for _ in 0..self.warm + self.count {
+            for _ in 0..self.turn_count() * (self.warm + self.count) {
                 let (_, number) = told.recv().await.context("the client has gone")?;
                 let number = u32::try_from(number.context("an event without a number")?)?;
                 client.notify(ANSWER, Range::Local, infos(number)).await?;
             }
         } else {
-            let mut times = Times::new(self.warm, self.count);
-            for number in 0..self.warm + self.count {
-                let start = Instant::now();
-                client.notify(NEWS, Range::Local, infos(number)).await?;
-                let (end, _) = told.recv().await.context("the client has gone")?;
-                times.add(end.saturating_duration_since(start));
+            let mut times = Times::new(0, self.turn_count() * self.count);
+            for _ in 0..self.turn_count() {
+                turns.begin()?;
+                for number in 0..self.warm + self.count {
+                    let start = Instant::now();
+                    client.notify(NEWS, Range::Local, infos(number)).await?;
+                    let (end, _) = told.recv().await.context("the client has gone")?;
+                    if number >= self.warm {
+                        times.add(end.saturating_duration_since(start));
+                    }
+                }
+                turns.end()?;
             }
             times.print();
         }
+        // No proc continues before the other jobs had their turns.
+        turns.begin()?;
         Ok(client.fence(&[], &[]).await?)
     }
 
     async fn fence(&self, client: &Client, arrivals: &Arrivals) -> Result<()> {
-        let turns = (self.extra > 0 && client.me().rank == Rank(0))
-            .then(|| arrivals.turns())
-            .transpose()?;
-        let begin_turn = || {
-            turns
-                .as_ref()
-                .map_or(Ok(()), |mut turns| turns.read_exact(&mut [0]))
-        };
-        let mut times = Times::new(0, self.extra.max(1));
-        for _ in 0..self.extra.max(1) {
-            begin_turn()?;
+        let turns = self.turns(client, arrivals)?;
+        let mut times = Times::new(0, self.turn_count());
+        for _ in 0..self.turn_count() {
+            turns.begin()?;
             for _ in 0..self.warm {
                 client.fence(&[], &[]).await?;
             }
@@ -192,17 +196,24 @@ impl Proc {
                 client.fence(&[], &[]).await?;
             }
             times.add(start.elapsed() / self.count.max(1));
-            if turns.is_some() {
-                arrivals.turn_is_over()?;
-            }
+            turns.end()?;
         }
         // No proc continues before the other jobs had their turns.
-        begin_turn()?;
+        turns.begin()?;
         client.fence(&[], &[]).await?;
         if client.me().rank == Rank(0) {
             times.print_median();
         }
         Ok(())
+    }
+
+    fn turn_count(&self) -> u32 {
+        self.extra.max(1)
+    }
+
+    /// Returns the turns of the job. Only rank 0 waits for them; the others wait for rank 0.
+    fn turns<'a>(&self, client: &Client, arrivals: &'a Arrivals) -> Result<Turns<'a>> {
+        arrivals.turns(self.extra > 0 && client.me().rank == Rank(0))
     }
 }
 

@@ -40,7 +40,8 @@ const WINDOW: usize = 256;
 /// Runs the part of this rank: measures, receives or causes the load.
 pub async fn run(proc: &Proc, client: &Arc<Client>, arrivals: Arrivals, harm: Harm) -> Result<()> {
     let arrivals = Arc::new(arrivals);
-    let (rank, over) = (client.me().rank, Arc::new(AtomicBool::new(false)));
+    let rank = client.me().rank;
+    let over = Arc::new(AtomicBool::new(false));
     if rank == Rank(1) {
         let arrivals = arrivals.clone();
         // If the write fails, rank 0 misses the arrival and waits until it is stopped.
@@ -86,7 +87,8 @@ async fn measure(proc: &Proc, client: &Client, arrivals: &Arrivals) -> Result<Ti
 }
 
 async fn flood(client: &Arc<Client>, over: &AtomicBool) -> Result<()> {
-    let (room, mut sending) = (Arc::new(Semaphore::new(WINDOW)), JoinSet::new());
+    let room = Arc::new(Semaphore::new(WINDOW));
+    let mut sending = JoinSet::new();
     let mut number = 0;
     while !over.load(Ordering::Relaxed) {
         let seat = room.clone().acquire_owned().await?;

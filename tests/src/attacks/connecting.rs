@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Connects this number of times, and prints the times taken. Fails unless the server admits all
 /// connections.
 pub fn connect_often(server: SocketAddr, tries: u32) -> Result<()> {
-    let (mut admitted, mut times) = (0, Vec::new());
+    let mut admitted = 0;
+    let mut times = Vec::new();
     for number in 0..tries {
         // The server may not have noticed the end of the previous connection yet.
         let hello = encoded(&own_tool(&format!("tool-{number}")));

@@ -12,7 +12,8 @@ const VALUE: usize = 1 << 20;
 /// of bytes that the server accepted, and stays.
 pub fn attack(server: SocketAddr, job: &str, ranks: u32) -> Result<()> {
     let nspace = Nspace::new(job)?;
-    let (mut procs, mut taken) = (Vec::new(), 0);
+    let mut procs = Vec::new();
+    let mut taken = 0;
     for rank in 0..ranks {
         let proc = Proc::new(nspace.clone(), Rank(rank));
         let mut connection = AdmittedConnection::connect(server, &hello(proc))?;

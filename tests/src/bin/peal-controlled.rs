@@ -87,7 +87,8 @@ fn cpu(pid: u32) -> u64 {
 
 /// Uses as much CPU time as any running process would have used by then.
 fn burn() {
-    let (me, began) = (std::process::id(), Instant::now());
+    let me = std::process::id();
+    let began = Instant::now();
     let before = cpu(me);
     while cpu(me) < before + 30 || began.elapsed() < Duration::from_millis(300) {}
 }

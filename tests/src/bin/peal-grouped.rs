@@ -149,12 +149,10 @@ impl Program {
 
     async fn follow(&mut self) -> Result<Option<Group>> {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let (client, runtime, other, what) = (
-            self.client.clone(),
-            Handle::current(),
-            self.other,
-            self.what.clone(),
-        );
+        let client = self.client.clone();
+        let runtime = Handle::current();
+        let other = self.other;
+        let what = self.what.clone();
         let handler = Handler::native(move |call| {
             let Some(invited) = Invited::of(call.event()) else {
                 return HandlerOutcome::status(code::PMIX_ERROR);

@@ -453,10 +453,8 @@ fn people_scripts_and_prometheus_see_the_same_numbers() {
     // JSON has the same families under the same names.
     let families = stats["families"].as_array().unwrap();
     for family in families {
-        let (name, kind) = (
-            family["name"].as_str().unwrap(),
-            family["kind"].as_str().unwrap(),
-        );
+        let name = family["name"].as_str().unwrap();
+        let kind = family["kind"].as_str().unwrap();
         let suffix = if kind == "counter" {
             "_total"
         } else if kind == "info" {

@@ -428,7 +428,8 @@ fn watcher(place: &Place) -> (BufReader<UnixStream>, String) {
     stream
         .write_all(b"{\"peal\": 1, \"call\": {\"verb\": \"watch\", \"codes\": []}}\n")
         .unwrap();
-    let (mut reader, mut line) = (BufReader::new(stream), String::new());
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
     reader.read_line(&mut line).unwrap();
     (reader, line)
 }
@@ -453,7 +454,8 @@ async fn watch_not_reading_misses_events_and_delays_none() {
         .await
         .unwrap();
     assert!(daemon.tell(&["status"]).contains("serving"));
-    let (mut seen, mut missed) = (0, 0);
+    let mut seen = 0;
+    let mut missed = 0;
     while seen + missed < RAISED {
         let mut line = String::new();
         slow.read_line(&mut line).unwrap();

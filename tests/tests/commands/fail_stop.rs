@@ -29,7 +29,8 @@ async fn panic_in_the_state_fails_the_server() {
         2,
     )
     .await;
-    let (handle, failure) = (node.server.handle(), node.server.failure());
+    let handle = node.server.handle();
+    let failure = node.server.failure();
     assert!(soon("the server answers", handle.answers()).await);
     assert!(
         RawClient::connect(&node)

@@ -12,6 +12,7 @@ mod group;
 mod memory;
 mod process_state;
 mod ps;
+mod refused_tool;
 mod run_options;
 mod serve;
 mod status;

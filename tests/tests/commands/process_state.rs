@@ -21,10 +21,12 @@ fn ticks(pid: u64) -> u64 {
 #[test]
 fn paused_procs_use_no_time_until_they_are_resumed() {
     let job = ShellJob::start(2, &[], "echo ready; while :; do :; done");
-    let (name, pids) = (job.nspace(), job.pids());
+    let name = job.nspace();
+    let pids = job.pids();
     job.ask(&["ctl", "pause", &format!("{name}:1")])
         .expect_status(0);
-    let (before, other) = (ticks(pids[1]), ticks(pids[0]));
+    let before = ticks(pids[1]);
+    let other = ticks(pids[0]);
     until("the other runs on", || ticks(pids[0]) > other + 20);
     assert_eq!(ticks(pids[1]), before);
     // The state is the same for a stop by signal and for a frozen control group.
@@ -40,7 +42,8 @@ fn paused_procs_use_no_time_until_they_are_resumed() {
 fn restarted_procs_keep_their_names() {
     let says = "test -n \"$PEAL_CHECKPOINT\" && echo \"goes on from $PEAL_CHECKPOINT\"; echo ready; exec sleep 1000";
     let mut job = ShellJob::start(2, &[], says);
-    let (name, before) = (job.nspace(), job.pids());
+    let name = job.nspace();
+    let before = job.pids();
     let target = format!("{name}:1");
     let told = job
         .ask(&[
@@ -121,10 +124,8 @@ fn usage_includes_ended_children_of_proc() {
     let job = ShellJob::start(1, &[], works);
     let told = &job.job()["procs"][0]["usage"];
     assert_eq!(told["tree_processes"], 2, "the shell and its child: {told}");
-    let (all, own) = (
-        told["tree_cpu_seconds"].as_f64().unwrap(),
-        told["cpu_seconds"].as_f64().unwrap(),
-    );
+    let all = told["tree_cpu_seconds"].as_f64().unwrap();
+    let own = told["cpu_seconds"].as_f64().unwrap();
     assert!(all > own + 0.05, "{told}");
     let table = job
         .ask(&["monitor", "usage", &job.nspace()])

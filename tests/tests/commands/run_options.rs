@@ -28,7 +28,8 @@ fn fed(args: &[&str], input: &[u8]) -> Done {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
     // The input is lost if no proc reads it.
     std::thread::spawn(move || stdin.write_all(&input));
     finish(child)
@@ -66,7 +67,8 @@ fn applications_are_one_job_with_an_environment_of_their_own() {
     ])
     .env("GIVEN", "given"))
     .expect_status(0);
-    let (there, here) = (dir.display(), peal_tests::root().canonicalize().unwrap());
+    let there = dir.display();
+    let here = peal_tests::root().canonicalize().unwrap();
     let expected = [
         format!("0 of 3: first given in {there}"),
         format!("1 of 3: first given in {there}"),

@@ -110,7 +110,8 @@ fn jobs_that_others_start_are_served_and_forgotten() {
 #[needs(prepared, libpmix)]
 #[test]
 fn libpmix_programs_are_served_and_hear_of_server_death() {
-    let (hello, stays) = (c_program("hello"), c_program("stays"));
+    let hello = c_program("hello");
+    let stays = c_program("stays");
     let place = Place::new();
     let mut daemon = place.start();
     daemon.tell(&["job", "register", "hello", "-n", "2"]);
@@ -430,10 +431,8 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let (outbox, filter) = (
-        "[server]\nmax_outbox_messages = 10\n",
-        "[trace]\nfilter = \"info\"\n",
-    );
+    let outbox = "[server]\nmax_outbox_messages = 10\n";
+    let filter = "[trace]\nfilter = \"info\"\n";
     let metrics = format!("[metrics]\nlisten = \"{address}\"\n");
     place.configure(&format!(
         "{outbox}{filter}{metrics}[policy.connection]\ndefault = \"deny\"\n"

@@ -167,7 +167,8 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
     let place = Place::new();
     let drop_ins = place.path("modules.d");
     fs::create_dir(&drop_ins).unwrap();
-    let (dir, socket) = (place.path("").display().to_string(), place.socket());
+    let dir = place.path("").display().to_string();
+    let socket = place.socket();
     place.configure(&format!(
         "[admin]\nsocket = {socket:?}\n[deploy]\nwatch = false\n[store]\npath = \"{dir}store.db\"\n\
          [audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\n"

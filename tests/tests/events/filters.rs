@@ -18,7 +18,8 @@ fn affected(proc: Proc) -> Vec<Info> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_pair_of_level_words_chooses_its_classes() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (tell, mut told) = mpsc::unbounded_channel();
     let words = [None, Some(false), Some(true)];
     let pairs: Vec<(Option<bool>, Option<bool>)> = words
@@ -95,7 +96,8 @@ async fn every_pair_of_level_words_chooses_its_classes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_range_of_a_registration_is_about_the_source() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let stranger = Proc::new(Nspace::new("elsewhere").unwrap(), Rank(0));
     let (tell, mut told) = mpsc::unbounded_channel();
     let range = |range| vec![Info::new(key::PMIX_RANGE, Value::Range(range))];
@@ -232,9 +234,11 @@ async fn invalid_directives_are_refused_before_any_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_is_given_its_object_and_may_wait_for_its_server() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (tell, mut told) = mpsc::unbounded_channel();
-    let (runtime, own) = (tokio::runtime::Handle::current(), client.clone());
+    let runtime = tokio::runtime::Handle::current();
+    let own = client.clone();
     let waits = Handler::native(move |call| {
         let named = (call.name().to_owned(), call.object().cloned());
         // This does not run on the task that reads the server's messages, so each of these requests

@@ -47,7 +47,7 @@ fn patient() -> ModuleLimits {
     let minute = Duration::from_secs(60);
     ModuleLimits {
         call_time: minute,
-        host_time: minute,
+        host_call_time: minute,
         ..ModuleLimits::default()
     }
 }
@@ -58,8 +58,8 @@ fn all() -> Vec<Failing> {
             name: "moody",
             limits: ModuleLimits {
                 host_calls: 500,
-                memory: 2 << 20,
-                output: 100_000,
+                memory_bytes: 2 << 20,
+                output_bytes: 100_000,
                 ..patient()
             },
             ways: &[
@@ -83,7 +83,7 @@ fn all() -> Vec<Failing> {
             name: "moody",
             limits: ModuleLimits {
                 host_calls: u32::MAX,
-                host_time: Duration::from_millis(5),
+                host_call_time: Duration::from_millis(5),
                 ..patient()
             },
             ways: &[("too long in host calls", -5, TIMEOUT)],
@@ -91,7 +91,7 @@ fn all() -> Vec<Failing> {
         Failing {
             name: "generous",
             limits: ModuleLimits {
-                memory: 256 << 20,
+                memory_bytes: 256 << 20,
                 ..patient()
             },
             ways: &[
@@ -103,7 +103,7 @@ fn all() -> Vec<Failing> {
         Failing {
             name: "echo",
             limits: ModuleLimits {
-                output: 20_000,
+                output_bytes: 20_000,
                 ..patient()
             },
             ways: &[
@@ -297,7 +297,8 @@ async fn chain(
     node: &Node,
     components: &[Arc<Module>],
 ) -> (Client, Client, mpsc::UnboundedReceiver<Vec<Info>>) {
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (tell, told) = mpsc::unbounded_channel();
     let first = Handler::native(|_| HandlerOutcome {
         status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN,

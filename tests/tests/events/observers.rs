@@ -55,7 +55,8 @@ async fn next(listener: &mut Listener) -> Notice {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn event_is_observed_before_first_handler_and_after_last_chain() {
-    let (mut chains, handler) = (HostedChains::default(), complete());
+    let mut chains = HostedChains::default();
+    let handler = complete();
     let user = Owner::User(rustix::process::geteuid().as_raw());
     for owner in [Owner::Site, user.clone()] {
         let registration = HandlerRegistration {
@@ -67,7 +68,8 @@ async fn event_is_observed_before_first_handler_and_after_last_chain() {
             .unwrap();
     }
     let notices = Notices::default();
-    let (mut first, mut second) = (notices.listen(is_of_events), notices.listen(is_of_events));
+    let mut first = notices.listen(is_of_events);
+    let mut second = notices.listen(is_of_events);
     let modules = Modules {
         hosted: Hosted {
             chains,

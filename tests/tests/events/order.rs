@@ -34,7 +34,8 @@ struct Pair {
 impl Pair {
     async fn start() -> Pair {
         let node = Node::alone(ServerSettings::default(), 2).await;
-        let (listener, raiser) = (node.client(0).await, node.client(1).await);
+        let listener = node.client(0).await;
+        let raiser = node.client(1).await;
         let (tell, told) = mpsc::unbounded_channel();
         let pair = Pair {
             node,
@@ -71,7 +72,8 @@ impl Pair {
         more: &[Info],
         answer: Status,
     ) -> Result<RegistrationId, ClientError> {
-        let (tell, own_name) = (self.tell.clone(), name.to_owned());
+        let tell = self.tell.clone();
+        let own_name = name.to_owned();
         let handler = Handler::native(move |call| {
             if call.event().code == END {
                 return HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);
@@ -256,8 +258,8 @@ async fn before_and_after_mean_the_first_of_a_name_that_is_there() {
     };
     let elsewhere = RegistrationError::OtherCategory {
         name: "list".to_owned(),
-        theirs: Category::Multi,
-        ours: Category::Single,
+        existing: Category::Multi,
+        requested: Category::Single,
     };
     let beyond = RegistrationError::Beyond {
         name: "head".to_owned(),

@@ -98,7 +98,8 @@ impl Place {
     /// Runs three procs: the first kills itself, the others run `script`. The flag is created when
     /// the transcript contains `until`.
     fn run(self, script: &str, until: &str) -> Done {
-        let (config, flag) = (self.path("peal.toml"), self.path("flag"));
+        let config = self.path("peal.toml");
+        let flag = self.path("flag");
         fs::write(&config, &self.config).unwrap();
         let mut command = peal([
             "run",
@@ -187,7 +188,8 @@ fn a_handler_has_a_proc_started_again_as_often_as_it_may_be() {
 #[test]
 fn restarted_proc_is_no_failure_and_knows_its_restart() {
     let place = Place::new();
-    let (config, flag) = (place.path("peal.toml"), place.path("flag"));
+    let config = place.path("peal.toml");
+    let flag = place.path("flag");
     let module = format!(
         "[[module]]\nname = \"restart\"\npath = {:?}\ngrants = [\"job-control\"]\n",
         guest("restart")
@@ -354,7 +356,8 @@ fn event_shows_intended_action_and_waiting_time() {
             .unwrap()
             .to_owned()
     };
-    let (ended, goes_on) = (said(Place::new()), said(Place::new().on_abort("continue")));
+    let ended = said(Place::new());
+    let goes_on = said(Place::new().on_abort("continue"));
     for line in [&ended, &goes_on] {
         assert!(
             line.contains("pmix.evtimeout = 2") && line.contains("pmix.evtstamp = 2"),
@@ -439,7 +442,7 @@ async fn site_request_is_known_before_chains_of_others_end() {
         .await
         .unwrap();
     assert_eq!(
-        (wished.wish, wished.owner, &*wished.handler),
+        (wished.request, wished.owner, &*wished.handler),
         (
             TerminationRequest::NoTermination,
             Owner::Site,
@@ -486,7 +489,8 @@ async fn stopping_server_delays_no_one() {
         &Notices::default(),
     )
     .await;
-    let (handle, proc) = (node.server.handle(), node.proc(0));
+    let handle = node.server.handle();
+    let proc = node.proc(0);
     soon("the server stops", node.server.shutdown()).await;
     let wished = handle.proc_ended_abnormally(proc, SIGNAL, Vec::new());
     assert_eq!(

@@ -76,7 +76,7 @@ async fn module_handler_ends_own_registration_and_makes_another() {
     let mut chains = HostedChains::default();
     wishes.iter().for_each(|wish| {
         chains
-            .register_wish(Owner::Site, &follow, wish, Mode::Active)
+            .register_requested(Owner::Site, &follow, wish, Mode::Active)
             .unwrap()
     });
     let notices = Notices::default();
@@ -134,7 +134,7 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
     for owner in owners.clone() {
         let (echo, wish) = echo_wish(ClassFilter::Both.directives());
         chains
-            .register_wish(
+            .register_requested(
                 owner,
                 &echo,
                 &ModuleRegistration {
@@ -199,7 +199,7 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
     let (echo, wish) = echo_wish(vec![name.clone(), object.clone()]);
     let mut chains = HostedChains::default();
     chains
-        .register_wish(Owner::Site, &echo, &wish, Mode::Active)
+        .register_requested(Owner::Site, &echo, &wish, Mode::Active)
         .unwrap();
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);
@@ -211,7 +211,8 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
         notices,
     })
     .await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (tell, mut results_of_client) = tokio::sync::mpsc::unbounded_channel();
     let last = Handler::native(move |call| {
         tell.send(call.steps().to_vec()).unwrap();
@@ -261,7 +262,8 @@ fn affects(node: &Node) -> Vec<Info> {
 #[tokio::test(flavor = "multi_thread")]
 async fn client_module_ends_own_registration_and_makes_another() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (follow, _) = module("reregister");
     client
         .register(&[NEWS], &[], Handler::component(follow))
@@ -317,7 +319,8 @@ async fn policy_narrows_and_annotates_events_and_refuses_handlers() {
         ..Modules::default()
     })
     .await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let refused = client
         .register(&[], everything(), listener().0)
         .await
@@ -387,7 +390,8 @@ async fn host_gets_first_registration_and_last_deregistration() {
         2,
     )
     .await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     client.register(&[NEWS], &[], listener().0).await.unwrap();
     assert!(
         host.asked.lock().unwrap().is_empty(),
@@ -475,7 +479,8 @@ async fn host_that_never_answers_delays_a_registration_so_long() {
         ..ServerSettings::default()
     };
     let node = Node::under(host.clone(), settings, &InProcessTransport::new(), "job", 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (handler, mut heard) = listener();
     client.register(&[NEWS], &[], handler).await.unwrap();
     let late = client

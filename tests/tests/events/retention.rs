@@ -102,7 +102,8 @@ async fn spilled_events_come_back_whole_and_in_order() {
     let mut settings = ServerSettings::default();
     settings.core.retention.memory = 1 << 20;
     let node = Node::alone(settings, 2).await;
-    let (first, second) = (node.client(0).await, node.client(1).await);
+    let first = node.client(0).await;
+    let second = node.client(1).await;
     let text = "x".repeat(2000);
     for number in 0..MANY {
         let infos = vec![

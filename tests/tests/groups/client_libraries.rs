@@ -36,10 +36,8 @@ fn with_one_of_peals_under(
     exit_status: i32,
     says: &[&str],
 ) {
-    let (c, all_c) = (
-        c_program("invite"),
-        ProgramComparison::new(invite, "4", exit_status, 0).under_peal(),
-    );
+    let c = c_program("invite");
+    let all_c = ProgramComparison::new(invite, "4", exit_status, 0).under_peal();
     let arguments = invite.strip_prefix("invite ").unwrap();
     let script = format!(
         "case $PMIX_RANK in {rank}) exec {} {arguments};; *) exec {} {arguments};; esac",
@@ -188,7 +186,8 @@ fn c_programs_lead_by_bootstrap_and_add_peals_client() {
 #[needs(prepared, libpmix, openmpi5)]
 #[test]
 fn group_members_are_returned_as_named_by_the_program() {
-    let (c, newer) = (c_program("group"), Release::newer());
+    let c = c_program("group");
+    let newer = Release::newer();
     let mut ours = peal(["run", "-n", "3", "-x", &newer.variable().unwrap(), "--"]);
     let mut host = Command::new(c_program("host"));
     let ours = run(ours.arg(&c).arg("members")).expect_status(0).by_rank();

@@ -32,7 +32,7 @@ async fn group_of_two_jobs_shares_infos_and_puts() {
     assert_eq!((group.name.as_str(), &group.members), ("crew", &everybody));
     assert!(group.context_id.is_some());
     let last = &clients[3];
-    assert_eq!(group.said_by(&everybody[1]), [note("said by 1")]);
+    assert_eq!(group.infos_of(&everybody[1]), [note("said by 1")]);
     let qualifier = group.qualifier().unwrap();
     let said = last
         .get(&everybody[0], NOTE, std::slice::from_ref(&qualifier))
@@ -53,7 +53,8 @@ async fn group_of_two_jobs_shares_infos_and_puts() {
     assert_eq!(last.group_members("crew").await.unwrap(), everybody);
 
     let fences = clients.iter().map(|client| {
-        let (client, all) = (client.clone(), group.all().unwrap());
+        let client = client.clone();
+        let all = group.all().unwrap();
         tokio::spawn(async move { client.fence(&[all], &[]).await })
     });
     for fence in fences.collect::<Vec<_>>() {
@@ -137,7 +138,7 @@ async fn bootstrap_leaders_and_added_members_need_no_names() {
     let group = alike(construct("crew", calls).await);
     assert_eq!(group.members, everybody);
     assert!(group.context_id.is_some());
-    assert_eq!(group.said_by(&everybody[1]), [note("said by left:1")]);
+    assert_eq!(group.infos_of(&everybody[1]), [note("said by left:1")]);
     let said = clients[3]
         .get(&everybody[0], NOTE, &[group.qualifier().unwrap()])
         .await

@@ -62,7 +62,8 @@ impl At {
 
 /// Starts two servers with a job of two procs each.
 async fn two_nodes() -> Vec<Node> {
-    let (fabric, mut nodes) = (InProcessTransport::new(), Vec::new());
+    let fabric = InProcessTransport::new();
+    let mut nodes = Vec::new();
     for job in JOBS {
         nodes.push(Node::start(ServerSettings::default(), &fabric, job, 2).await);
     }
@@ -172,14 +173,13 @@ async fn refused(client: &Client, procs: &[Proc], infos: &[Info]) -> peal_model:
 #[tokio::test(flavor = "multi_thread")]
 async fn connect_with_gone_unknown_or_absent_proc_does_not_wait() {
     let node = node().await;
-    let (one, two) = (
-        node.client_of("one", 0).await,
-        node.client_of("two", 0).await,
-    );
+    let one = node.client_of("one", 0).await;
+    let two = node.client_of("two", 0).await;
     let pair = [one.me().clone(), two.me().clone()];
     let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
     assert_eq!(refused(&one, &pair, &timeout).await, code::PMIX_ERR_TIMEOUT);
-    let (waits, named) = (one.clone(), pair.clone());
+    let waits = one.clone();
+    let named = pair.clone();
     let waits = begin(async move { refused(&waits, &named, &[]).await }).await;
     // The next request of this client follows the earlier ones, so those were processed.
     two.connect_procs(&[two.me().clone()], &[]).await.unwrap();
@@ -219,10 +219,8 @@ async fn connect_is_independent_of_fences_and_ends_at_disconnect() {
         .await
         .unwrap();
     let pair = [one.me().clone(), two.me().clone()];
-    let (fence, connect) = (
-        one.within(std::time::Duration::from_millis(200)),
-        two.clone(),
-    );
+    let fence = one.within(std::time::Duration::from_millis(200));
+    let connect = two.clone();
     let (fenced, connected) = tokio::join!(fence.fence(&pair, &[]), async {
         let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
         connect.connect_procs(&pair, &timeout).await
@@ -269,7 +267,8 @@ async fn connect_is_independent_of_fences_and_ends_at_disconnect() {
 
 /// Starts two servers with a job of two procs each, and a client for each proc.
 async fn across() -> (Vec<Node>, Vec<Client>) {
-    let (nodes, mut clients) = (two_nodes().await, Vec::new());
+    let nodes = two_nodes().await;
+    let mut clients = Vec::new();
     for (node, job) in nodes.iter().zip(JOBS) {
         for rank in 0..2 {
             clients.push(node.client_of(job, rank).await);

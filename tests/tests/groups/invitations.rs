@@ -55,10 +55,10 @@ async fn invited_proc_may_wait_inside_its_handler() {
             (&group.name, &group.members, group.context_id)
         );
         assert_eq!(
-            joined.said_by(clients[0].me()),
+            joined.infos_of(clients[0].me()),
             [note("said by the leader")]
         );
-        assert_eq!(joined.said_by(clients[3].me()), [note("said by right:1")]);
+        assert_eq!(joined.infos_of(clients[3].me()), [note("said by right:1")]);
     }
     let value = clients[1].get(clients[2].me(), NOTE, &[]).await.unwrap();
     assert_eq!(value, Value::string("for members alone"));
@@ -115,7 +115,7 @@ async fn decides(leader: &Client, decision: AbsenceDecision) -> UnboundedReceive
 fn absent(ended: Result<Group, ClientError>) -> Vec<(Proc, Absence)> {
     match ended.unwrap_err() {
         ClientError::NotFormed {
-            why: NotFormed::Absent(absent),
+            reason: NotFormed::Absent(absent),
             ..
         } => absent,
         error => panic!("{error}"),
@@ -202,7 +202,8 @@ async fn group_is_formed_without_optional_or_ignored_decliners() {
 #[tokio::test(flavor = "multi_thread")]
 async fn decliner_is_replaced_by_another() {
     let (_node, clients) = two_jobs().await;
-    let (mut first, mut second) = (joins(&clients[1]).await, joins(&clients[3]).await);
+    let mut first = joins(&clients[1]).await;
+    let mut second = joins(&clients[3]).await;
     declines(&clients[2]).await;
     let mut asked = decides(
         &clients[0],
@@ -256,7 +257,8 @@ async fn leader_cancels_when_asked_or_by_leaving() {
     assert_eq!(asked.recv().await, Some(proc("right", 0)));
     assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);
 
-    let (leader, invited) = (clients[0].clone(), [proc("left", 1), proc("right", 1)]);
+    let leader = clients[0].clone();
+    let invited = [proc("left", 1), proc("right", 1)];
     let inviting =
         tokio::spawn(async move { leader.group_invite("other", &invited, Invite::new()).await });
     next(&mut silent).await;
@@ -267,7 +269,7 @@ async fn leader_cancels_when_asked_or_by_leaving() {
     let late = Invited {
         group: "other".to_owned(),
         leader: proc("left", 0),
-        said: Vec::new(),
+        leader_infos: Vec::new(),
     };
     let error = soon(
         "a late join ends",
@@ -282,9 +284,11 @@ async fn leader_cancels_when_asked_or_by_leaving() {
 async fn dead_or_silent_procs_are_missing() {
     let (_node, mut clients) = two_jobs().await;
     let mut joined = joins(&clients[1]).await;
-    let (mut dying, _silent) = (hesitates(&clients[2]).await, hesitates(&clients[3]).await);
+    let mut dying = hesitates(&clients[2]).await;
+    let _silent = hesitates(&clients[3]).await;
     let invite = Invite::new().timeout(Duration::from_secs(3));
-    let (leader, invited) = (clients[0].clone(), procs_of(&clients[1..]));
+    let leader = clients[0].clone();
+    let invited = procs_of(&clients[1..]);
     let all = invite.clone();
     let inviting =
         tokio::spawn(async move { leader.group_invite("crew", &invited, all.optional()).await });
@@ -318,7 +322,8 @@ async fn accepted_member_hears_of_leader_death() {
         .register(&[code::PMIX_GROUP_INVITE_ACCEPTED], everything(), accepted)
         .await
         .unwrap();
-    let (leader, invited) = (clients[0].clone(), procs_of(&clients[1..3]));
+    let leader = clients[0].clone();
+    let invited = procs_of(&clients[1..3]);
     let _inviting =
         tokio::spawn(async move { leader.group_invite("crew", &invited, Invite::new()).await });
     next(&mut silent).await;
@@ -341,7 +346,8 @@ async fn leader_hears_final_status_of_construct() {
     let (_node, clients) = two_jobs().await;
     let mut joined = joins(&clients[1]).await;
     declines(&clients[2]).await;
-    let (mut heard, codes) = (Vec::new(), [code::PMIX_GROUP_CONSTRUCT_COMPLETE]);
+    let mut heard = Vec::new();
+    let codes = [code::PMIX_GROUP_CONSTRUCT_COMPLETE];
     for client in &clients[..2] {
         let (handler, hears) = listener();
         client
@@ -556,7 +562,8 @@ async fn a_component_in_a_client_has_it_come_or_decline_by_rule() {
 #[tokio::test(flavor = "multi_thread")]
 async fn procs_ended_or_left_before_invitation_are_missing_at_once() {
     let (_node, mut clients) = two_jobs().await;
-    let (died, left) = (clients.remove(2), clients.remove(1));
+    let died = clients.remove(2);
+    let left = clients.remove(1);
     let absentees = [left.me().clone(), died.me().clone()];
     soon("one leaves", left.finalize()).await.unwrap();
     let (handler, mut hears) = listener();

@@ -181,10 +181,8 @@ fn expect_by_rank(program: &'static str, exit_status: i32, by_rank: [&[&str]; 4]
 #[needs(prepared, libpmix)]
 #[test]
 fn leader_has_a_group_formed_without_a_dead_proc() {
-    let (told, formed) = (
-        ["hears -170 ours about own:2"],
-        ["construct ours: SUCCESS (0)"],
-    );
+    let told = ["hears -170 ours about own:2"];
+    let formed = ["construct ours: SUCCESS (0)"];
     let lines = [&told[..], &formed, &GONE].concat();
     expect_by_rank("group led 2", 137, [&lines, &lines, &["dies"], &lines]);
 }
@@ -194,10 +192,8 @@ fn leader_has_a_group_formed_without_a_dead_proc() {
 fn another_proc_leads_when_the_leader_dies() {
     let formed = ["construct ours: SUCCESS (0)"];
     let told = ["hears -168 ours about own:0", "hears -167 ours about own:1"];
-    let (early, late) = (
-        [&told[..], &formed, &GONE].concat(),
-        ["hears -167 ours by own:1", "hears -170 ours about own:0"],
-    );
+    let early = [&told[..], &formed, &GONE].concat();
+    let late = ["hears -167 ours by own:1", "hears -170 ours about own:0"];
     let late = [&late[..], &formed, &GONE].concat();
     expect_by_rank("group leaderless", 137, [&["dies"], &early, &early, &late]);
 }

@@ -51,7 +51,8 @@ fn called(name: &str) -> Vec<Info> {
 #[tokio::test(flavor = "multi_thread")]
 async fn procs_hear_of_process_sets_and_members_until_job_ends() {
     let node = node().await;
-    let (client, server) = (node.client_of("two", 0).await, node.server.handle());
+    let client = node.client_of("two", 0).await;
+    let server = node.server.handle();
     let refresh = [Info::new(key::PMIX_QUERY_REFRESH_CACHE, Value::Bool(true))];
     assert_eq!(
         told(&client, key::PMIX_QUERY_NUM_PSETS, &refresh).await,
@@ -138,7 +139,8 @@ async fn procs_hear_of_process_sets_and_members_until_job_ends() {
 async fn procs_are_told_node_of_each_proc() {
     let node = node().await;
     let client = node.client_of("one", 0).await;
-    let (one, two) = (nspace("one"), nspace("two"));
+    let one = nspace("one");
+    let two = nspace("two");
     assert_eq!(
         client
             .resolve_peers(Some("node"), Some(&two))

@@ -235,7 +235,7 @@ async fn invitation_across_servers_brings_committed_values() {
             (&joined.members, joined.context_id),
             (&group.members, group.context_id)
         );
-        assert_eq!(joined.said_by(&everybody[2]), [note("said by far:0")]);
+        assert_eq!(joined.infos_of(&everybody[2]), [note("said by far:0")]);
     }
     for (client, other) in [(0, 2), (1, 2), (2, 0), (2, 1)] {
         for key in [NOTE, GLOBAL] {
@@ -271,7 +271,8 @@ async fn inviter_hears_of_lost_remote_procs_and_servers() {
         let fabric = InProcessTransport::new();
         let near = Node::start(ServerSettings::default(), &fabric, "near", 1).await;
         let far = Node::start(ServerSettings::default(), &fabric, "far", 1).await;
-        let (leader, invited) = (near.client(0).await, far.client(0).await);
+        let leader = near.client(0).await;
+        let invited = far.client(0).await;
         let (handler, mut invitations) = listener();
         invited
             .register(&[code::PMIX_GROUP_INVITED], everything(), handler)
@@ -289,7 +290,7 @@ async fn inviter_hears_of_lost_remote_procs_and_servers() {
         };
         let ended = soon("the inviting proc is notified", call).await.unwrap();
         let Err(ClientError::NotFormed {
-            why: NotFormed::Absent(absent),
+            reason: NotFormed::Absent(absent),
             ..
         }) = ended
         else {

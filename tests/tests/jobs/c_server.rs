@@ -244,7 +244,8 @@ async fn tool_has_own_name_or_one_given_by_server() {
 #[needs(prepared, libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_of_killed_server_attaches_to_another_with_its_handlers() {
-    let (mut first, second) = (CServer::start().await, CServer::start().await);
+    let mut first = CServer::start().await;
+    let second = CServer::start().await;
     let tool = tool(settings(&first, AttachTarget::System)).await;
     let (handler, mut heard) = listener();
     tool.register(
@@ -296,7 +297,8 @@ async fn tool_of_killed_server_attaches_to_another_with_its_handlers() {
 #[needs(prepared, libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_with_several_servers_calls_the_primary_one() {
-    let (mut first, mut second) = (CServer::start().await, CServer::start().await);
+    let mut first = CServer::start().await;
+    let mut second = CServer::start().await;
     let tool = tool(settings(&first, AttachTarget::System)).await;
     let old = tool.server().unwrap();
     let new = tool
@@ -418,7 +420,7 @@ async fn missing_or_ambiguous_server_is_reported() {
     assert!(error.to_string().starts_with(&text), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
     assert!(
-        matches!(fails(AttachTarget::System).await, ClientError::NoServer { wanted, .. } if wanted == "pmix.sys.node")
+        matches!(fails(AttachTarget::System).await, ClientError::NoServer { name, .. } if name == "pmix.sys.node")
     );
 
     write("below/pmix.node.tool.12", &closed("twelve"));

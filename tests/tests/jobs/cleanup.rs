@@ -76,7 +76,8 @@ async fn adopted_job_is_cleaned_up_at_disconnection_or_its_removal() {
         2,
     )
     .await;
-    let (one, other) = (node.client(0).await, node.client(1).await);
+    let one = node.client(0).await;
+    let other = node.client(1).await;
     let procs = [one.me().clone(), other.me().clone()];
     let register = |procs: &[Proc], name: &str| {
         host.register_cleanup(procs[0].clone(), me(), behind(procs, &[&at(name)], &[]))
@@ -118,7 +119,8 @@ async fn adopted_job_is_cleaned_up_at_disconnection_or_its_removal() {
 async fn paths_that_a_client_registers_are_all_removed() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    let (files, directories) = (["1", "2", "3"].map(at), ["4", "5", "6"].map(at));
+    let files = ["1", "2", "3"].map(at);
+    let directories = ["4", "5", "6"].map(at);
     files.iter().for_each(|path| fs::write(path, "").unwrap());
     directories
         .iter()
@@ -194,7 +196,7 @@ async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
         ..JobOptions::default()
     };
     let request = JobRequest {
-        keeping,
+        options: keeping,
         ..JobRequest::new(
             Nspace::new("started").unwrap(),
             AppRequest::new("sh", args.into(), 3),

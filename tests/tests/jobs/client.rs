@@ -55,7 +55,8 @@ fn a_program_of_it_runs_under_peal_and_under_the_c_library() {
 #[needs(prepared, libpmix)]
 #[test]
 fn client_and_c_library_work_in_one_job_under_both_servers() {
-    let (host, hello) = (c_program("host"), c_program("hello"));
+    let host = c_program("host");
+    let hello = c_program("hello");
     let mixed = format!(
         "case $PMIX_RANK in 0|3) exec {};; *) exec {};; esac",
         hello.to_str().unwrap(),
@@ -120,7 +121,8 @@ fn result(name: &str, status: Status, infos: impl IntoIterator<Item = Info>) -> 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_handlers_and_components_share_a_chain_with_results() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let last = Handler::native(move |call| {
         tell.send(call.results()).unwrap();
@@ -194,7 +196,8 @@ async fn native_handlers_and_components_share_a_chain_with_results() {
 #[tokio::test(flavor = "multi_thread")]
 async fn panicking_handler_has_failed_and_chain_continues() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let last = Handler::native(move |call| {
         tell.send(call.results()).unwrap();
@@ -250,7 +253,8 @@ async fn handler_raising_events_never_waits_for_itself() {
     // that it has not read.
     const MANY: u32 = 5000;
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (go, wait) = mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let gate = Handler::native(move |_| {
@@ -280,7 +284,8 @@ async fn handler_raising_events_never_waits_for_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_of_range_proc_local_never_leaves_its_process() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (own, mut heard) = listener();
     let (others, mut heard_elsewhere) = listener();
     client.register(&[NEWS], everything(), own).await.unwrap();
@@ -302,7 +307,8 @@ async fn an_event_of_range_proc_local_never_leaves_its_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn late_registration_hears_earlier_events_once() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let do_not_cache = Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true));
     other
         .notify(NEWS, Range::Namespace, vec![note("early")])
@@ -339,7 +345,8 @@ async fn late_registration_hears_earlier_events_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_is_deregistered_or_spent_hears_nothing_more() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (brief, mut briefly) = listener();
     let (once, mut heard_once) = listener();
     let (always, mut heard) = listener();
@@ -374,8 +381,10 @@ async fn a_handler_that_is_deregistered_or_spent_hears_nothing_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn get_waits_for_later_commit() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
-    let (early, late) = (KeyName("test.early"), KeyName("test.late"));
+    let client = node.client(0).await;
+    let other = node.client(1).await;
+    let early = KeyName("test.early");
+    let late = KeyName("test.late");
     other.put(Scope::Global, early.into(), Value::Uint32(1));
     other.commit().await.unwrap();
     let waiting = client.get(other.me(), late, &[]);
@@ -400,7 +409,8 @@ async fn get_waits_for_later_commit() {
 async fn errors_arrive_with_their_status() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let client = node.client(0).await;
-    let (other, nobody) = (node.proc(1), node.proc(2));
+    let other = node.proc(1);
+    let nobody = node.proc(2);
     let stranger = Proc::all(Nspace::new("elsewhere").unwrap());
     let never = KeyName("test.never");
     let given = |key: KeyName, value: Value| [Info::new(key, value)];
@@ -479,7 +489,8 @@ async fn errors_arrive_with_their_status() {
 #[tokio::test(flavor = "multi_thread")]
 async fn finalized_client_hears_nothing_and_may_return() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (handler, mut heard) = listener();
     client.register(&[NEWS], &[], handler).await.unwrap();
     client.finalize().await.unwrap();
@@ -524,7 +535,8 @@ async fn a_lost_server_is_an_event_and_the_end_of_open_requests() {
     let (default, mut heard_by_default) = listener();
     client.register(&[], everything(), default).await.unwrap();
     client.put(Scope::Local, NOTE.into(), Value::Bool(true));
-    let (me, other) = (client.me().clone(), node.proc(1));
+    let me = client.me().clone();
+    let other = node.proc(1);
     let server = client.server().unwrap();
     let patience = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(600))];
     let open = client.get(&other, KeyName("test.never"), &patience);
@@ -570,11 +582,9 @@ async fn between_two_servers_an_event_goes_as_far_as_its_range() {
     let fabric = InProcessTransport::new();
     let here = Node::start(ServerSettings::default(), &fabric, "here", 2).await;
     let there = Node::start(ServerSettings::default(), &fabric, "there", 2).await;
-    let (client, peer, foreigner) = (
-        here.client(0).await,
-        here.client(1).await,
-        there.client(0).await,
-    );
+    let client = here.client(0).await;
+    let peer = here.client(1).await;
+    let foreigner = there.client(0).await;
     let (near, mut heard_near) = listener();
     let (far, mut heard_far) = listener();
     peer.register(&[], everything(), near).await.unwrap();

@@ -316,11 +316,10 @@ async fn control_status_is_queried_by_name_or_for_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn monitor_requests_use_keys_and_types_of_the_standard() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
-    let (seconds, own) = (Duration::from_secs, Status(-3001));
-    let (beat, file) = (
-        code::PMIX_MONITOR_HEARTBEAT_ALERT,
-        code::PMIX_MONITOR_FILE_ALERT,
-    );
+    let seconds = Duration::from_secs;
+    let own = Status(-3001);
+    let beat = code::PMIX_MONITOR_HEARTBEAT_ALERT;
+    let file = code::PMIX_MONITOR_FILE_ALERT;
     let out = Path::new("/scratch/out");
     for (watch, monitor, alert, expected) in [
         (
@@ -486,7 +485,8 @@ impl HostEnvironment for Obedient {
     ) -> UpcallFuture<'_, Vec<NotDone>> {
         self.0.lock().unwrap().push(control);
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(1));
-        let (status, reason) = (code::PMIX_ERR_NO_PERMISSIONS, "it is stubborn".to_owned());
+        let status = code::PMIX_ERR_NO_PERMISSIONS;
+        let reason = "it is stubborn".to_owned();
         Box::pin(std::future::ready(Ok(vec![NotDone {
             proc,
             status,
@@ -547,7 +547,8 @@ async fn beating_proc_is_not_silent_and_monitored_again_after_silence() {
     /// silent.
     const WATCH: Duration = Duration::from_secs(2);
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (handler, mut alerts) = listener();
     soon(
         "it is registered",

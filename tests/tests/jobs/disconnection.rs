@@ -102,7 +102,8 @@ async fn a_commit_that_was_given_up_is_made_by_the_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refreshing_get_asks_for_known_value() {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let put = async |number| {
         other.put(Scope::Global, KEY.into(), Value::Uint32(number));
         other.commit().await.unwrap();

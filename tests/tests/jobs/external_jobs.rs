@@ -206,7 +206,8 @@ fn processes_that_cannot_be_procs_are_refused() {
     daemon.tell(&["job", "register", "ours", "-n", "2"]);
     let mut gone = Command::new("true").spawn().unwrap();
     gone.wait().unwrap();
-    let (own, gone) = (std::process::id().to_string(), gone.id().to_string());
+    let own = std::process::id().to_string();
+    let gone = gone.id().to_string();
     let refused = |args: [&str; 3], reason: &str| {
         let mut command = daemon.verb(&["job", "started"]);
         let done = run(command.args(args)).expect_status(125);

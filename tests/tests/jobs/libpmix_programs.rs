@@ -261,7 +261,8 @@ mod singletons {
             Credential::Native(user) => *user,
             other => panic!("{other:?}"),
         };
-        let (peer, release) = (PeerKind::Singleton(user, proc), release.parse().unwrap());
+        let peer = PeerKind::Singleton(user, proc);
+        let release = release.parse().unwrap();
         Hello {
             peer,
             release,

@@ -77,17 +77,16 @@ fn pattrs_finds_one_of_two_servers_by_process_namespace_and_uri() {
     let pattrs = installed("pattrs");
     let servers = [ShellJob::asleep(1, &[]), ShellJob::asleep(1, &[])];
     let [first, second] = &servers;
-    let (pid, job) = (second.pid().to_string(), second.nspace());
+    let pid = second.pid().to_string();
+    let job = second.nspace();
     let files = rendezvous(second.dir());
     let there = rendezvous(first.dir());
     // A tool that does not find the requested server uses the only other one.
     for file in &files {
         fs::copy(file, there[0].with_file_name(file.file_name().unwrap())).unwrap();
     }
-    let (uri, file) = (
-        fs::read_to_string(&files[0]).unwrap(),
-        format!("file:{}", files[0].display()),
-    );
+    let uri = fs::read_to_string(&files[0]).unwrap();
+    let file = format!("file:{}", files[0].display());
     let ways = [
         ["--pid", &pid],
         ["--namespace", job.strip_suffix("@1").unwrap()],
@@ -173,7 +172,9 @@ fn pattrs_prints_which_attributes_are_honoured_in_which_calls() {
 #[needs(prepared, libpmix_bin)]
 #[test]
 fn libpmix_tools_find_and_use_peal_serve() {
-    let (pps, pevent, pattrs) = (installed("pps"), installed("pevent"), installed("pattrs"));
+    let pps = installed("pps");
+    let pevent = installed("pevent");
+    let pattrs = installed("pattrs");
     let place = Place::new();
     let daemon = place.start();
     daemon.tell(&["job", "register", "solver", "-n", "1"]);

@@ -9,6 +9,7 @@ mod external_jobs;
 mod faults;
 mod host_control;
 mod job_control;
+mod libpmix;
 mod libpmix_programs;
 mod libpmix_tools;
 mod monitors;

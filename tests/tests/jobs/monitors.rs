@@ -338,13 +338,15 @@ const SOMEBODY: u32 = 54_321;
 #[test]
 fn confined_root_server_checks_files_as_requester() {
     let program = c_program("monitor");
-    let (place, theirs) = (Place::new(), tempfile::tempdir().unwrap());
+    let place = Place::new();
+    let theirs = tempfile::tempdir().unwrap();
     chown(theirs.path(), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
     // The program is copied to a place where that user may run it.
     let own = theirs.path().join("monitor");
     fs::copy(program, &own).unwrap();
     fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
-    let (hidden, secret) = (tempfile::tempdir().unwrap(), "secret");
+    let hidden = tempfile::tempdir().unwrap();
+    let secret = "secret";
     fs::set_permissions(hidden.path(), fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(hidden.path().join(secret), "a secret").unwrap();
     let daemon = place.start();

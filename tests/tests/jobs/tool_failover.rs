@@ -78,10 +78,11 @@ async fn a_tool_chooses_among_servers_and_goes_on_when_one_is_killed() {
         .await
         .unwrap();
     assert_eq!(tool.servers(), [old.clone(), new.clone()]);
-    let (of_first, of_second) = (namespaces(&tool).await, {
+    let of_first = namespaces(&tool).await;
+    let of_second = {
         tool.set_server(&new).unwrap();
         namespaces(&tool).await
-    });
+    };
     assert_ne!(of_first, of_second);
     tool.set_server(&old).unwrap();
 

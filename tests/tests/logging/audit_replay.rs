@@ -6,8 +6,8 @@ use peal_audit::{
 };
 use peal_core::choice::RecordFailurePolicy;
 use peal_model::{
-    DataArray, Event, Info, Key, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status,
-    UserIdentity, Value, data_type,
+    DataArray, Event, EventSubject, Info, Key, Nspace, PolicyRequest, PolicySubject, Proc, Range,
+    Rank, Status, UserIdentity, Value, data_type,
 };
 use peal_needs::needs;
 use peal_sandbox::{
@@ -61,7 +61,7 @@ fn load(engine: &Engine, audit: &AuditTrail, name: &str, bytes: Vec<u8>) -> Modu
     let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
         isolation: Isolation::Namespace,
-        max_calls: 700,
+        calls_per_instance: 700,
         ..ModuleLimits::default()
     };
     let facts = ModuleFacts {
@@ -127,13 +127,11 @@ fn proc(number: u64) -> Proc {
 }
 
 fn call(module: &Module, number: u64) {
-    let (source, identity) = (
-        Some(proc(number)),
-        Some(UserIdentity {
-            uid: 1000,
-            gid: 100,
-        }),
-    );
+    let source = Some(proc(number));
+    let identity = Some(UserIdentity {
+        uid: 1000,
+        gid: 100,
+    });
     let event = Event {
         code: Status(-3101),
         source,
@@ -151,33 +149,23 @@ fn call(module: &Module, number: u64) {
 }
 
 fn ask(module: &Module, number: u64) {
-    let (requester, identity) = (
-        Some(proc(number)),
-        Some(UserIdentity {
-            uid: 1000,
-            gid: 100,
-        }),
-    );
-    let matter = PolicySubject::Event {
+    let requester = Some(proc(number));
+    let identity = Some(UserIdentity {
+        uid: 1000,
+        gid: 100,
+    });
+    let subject = PolicySubject::Event(EventSubject {
         code: Status(-3101),
         range: Range::Session,
-    };
-    let (server, infos) = (UserIdentity { uid: 0, gid: 0 }, infos(number));
-    let (targets, codes, directives) = (Vec::new(), Vec::new(), Vec::new());
+        infos: infos(number),
+    });
     let request = PolicyRequest {
-        matter,
+        subject,
         requester,
         identity,
         groups: Arc::default(),
-        server,
-        peer: None,
-        targets,
-        group_name: None,
-        applications: Vec::new(),
-        codes,
-        provision: None,
-        infos,
-        directives,
+        server: UserIdentity { uid: 0, gid: 0 },
+        targets: Vec::new(),
     };
     module.decide(&PolicyCall {
         number,
@@ -209,7 +197,8 @@ fn ended(dir: &Path) -> TrailSource {
 #[test]
 fn ten_thousand_calls_in_four_languages_replay_equally() {
     let dir = tempfile::tempdir().unwrap();
-    let (engine, audit) = (engine(), AuditTrail::open(settings(dir.path())).unwrap());
+    let engine = engine();
+    let audit = AuditTrail::open(settings(dir.path())).unwrap();
     let read = |path: &Path| std::fs::read(path).unwrap();
     let names = ["echo", "escalate", "report", "reregister"];
     let mut handlers: Vec<Module> = names
@@ -223,7 +212,8 @@ fn ten_thousand_calls_in_four_languages_replay_equally() {
         ["same-user", "quota"].map(|name| load(&engine, &audit, name, read(&guest(name))));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (handlers, policies) = (&handlers, &policies);
+            let handlers = &handlers;
+            let policies = &policies;
             scope.spawn(move || {
                 for number in (thread..CALLS).step_by(THREADS as usize) {
                     match usize::try_from(number).unwrap() % 5 {
@@ -240,7 +230,8 @@ fn ten_thousand_calls_in_four_languages_replay_equally() {
     assert_eq!(audit.health().lost, 0);
     drop((handlers, policies, audit));
     let source = ended(dir.path());
-    let (mut same, mut others) = (0, Vec::new());
+    let mut same = 0;
+    let mut others = Vec::new();
     let mut replayer = Replayer::new(&source, engine, None);
     replayer
         .replay(&Filter::default(), |replayed| match replayed.outcome {

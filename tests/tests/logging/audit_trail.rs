@@ -25,10 +25,8 @@ const SECRET: &str = "correct horse battery staple";
 /// Configures a policy for events, and a handler.
 fn configure(place: &Place) {
     let dir = place.path("").display().to_string();
-    let (policy, handler) = (
-        guest("same-user").display().to_string(),
-        guest("echo").display().to_string(),
-    );
+    let policy = guest("same-user").display().to_string();
+    let handler = guest("echo").display().to_string();
     place.configure(&format!(
         "[audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\ncheckpoint_file = \"{dir}checkpoints\"\n\
          [store]\npath = \"{dir}store.db\"\n\
@@ -60,11 +58,12 @@ fn granted(entries: &[AuditEntry]) -> BTreeSet<u64> {
             return None;
         };
         let info = decision
-            .asked
-            .infos
+            .request
+            .subject
+            .infos()
             .iter()
             .find(|info| info.key == NUMBER)?;
-        (decision.ruling == DecisionKind::Granted).then(|| info.value.as_u64())?
+        (decision.verdict == DecisionKind::Granted).then(|| info.value.as_u64())?
     };
     entries.iter().filter_map(number).collect()
 }
@@ -158,7 +157,7 @@ async fn trail_of_server_is_listed_verified_and_replayed() {
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["entry"]["Decision"]["hook"], "event");
     assert_eq!(
-        shown["entry"]["Decision"]["asked"]["requester"]["nspace"],
+        shown["entry"]["Decision"]["request"]["requester"]["nspace"],
         "job"
     );
     let said = audit(&["show", "999999"]);
@@ -323,8 +322,10 @@ fn seed() -> u64 {
 async fn told_requests_are_in_trail_after_server_is_killed() {
     let place = Place::new();
     configure(&place);
-    let (mut told, mut next, mut random, mut journalled) =
-        (BTreeSet::new(), 0, SplitMix64(seed()), 0);
+    let mut told = BTreeSet::new();
+    let mut next = 0;
+    let mut random = SplitMix64(seed());
+    let mut journalled = 0;
     for round in 0..kills() {
         let server = place.start();
         // All grants of the previous server are in the trail. The last of them come from the
@@ -336,7 +337,8 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
             "round {round}: {missing:?} were granted, and are not in the trail"
         );
         server.tell(&["job", "register", "job", "-n", "2"]);
-        let (one, two) = (server.client("job", 0).await, server.client("job", 1).await);
+        let one = server.client("job", 0).await;
+        let two = server.client("job", 1).await;
         let end = Instant::now() + Duration::from_millis(random.below(400) as u64);
         let killer = tokio::task::spawn_blocking(move || {
             while Instant::now() < end {
@@ -345,7 +347,8 @@ async fn told_requests_are_in_trail_after_server_is_killed() {
             server.signal(Signal::KILL);
             server.ends();
         });
-        let (first, second) = (next + 1, next + 1_000_000);
+        let first = next + 1;
+        let second = next + 1_000_000;
         let raised = tokio::join!(until_the_end(&one, first), until_the_end(&two, second));
         killer.await.unwrap();
         told.extend((first..first + raised.0).chain(second..second + raised.1));

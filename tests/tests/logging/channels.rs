@@ -117,13 +117,11 @@ async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (
     let patience = Duration::from_secs(60);
     let limits = ModuleLimits {
         call_time: patience,
-        host_time: patience,
+        host_call_time: patience,
         ..ModuleLimits::default()
     };
-    let (bytes, grants) = (
-        std::fs::read(guest("stdio")).unwrap(),
-        [Capability::Sink].into_iter().collect::<Grants>(),
-    );
+    let bytes = std::fs::read(guest("stdio")).unwrap();
+    let grants = [Capability::Sink].into_iter().collect::<Grants>();
     let stdio = Module::load(
         &engine,
         "stdio",
@@ -185,7 +183,8 @@ fn status<T>(outcome: Result<T, ClientError>) -> Status {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn channel_components_write_and_host_gets_other_channels() {
-    let (out, broken) = (Arc::new(Paper::with_ink()), Paper::with_ink());
+    let out = Arc::new(Paper::with_ink());
+    let broken = Paper::with_ink();
     let broken = Arc::new(Paper {
         refuses: Some(code::PMIX_ERR_NO_PERMISSIONS),
         ..broken
@@ -195,10 +194,8 @@ async fn channel_components_write_and_host_gets_other_channels() {
     let log = async |data: &[Info]| {
         status(soon("a log request is answered", client.log(data, &[])).await)
     };
-    let (fine, fails) = (
-        text(key::PMIX_LOG_STDOUT, "fine"),
-        text(key::PMIX_LOG_STDERR, "fails"),
-    );
+    let fine = text(key::PMIX_LOG_STDOUT, "fine");
+    let fails = text(key::PMIX_LOG_STDERR, "fails");
     assert_eq!(log(std::slice::from_ref(&fine)).await, code::PMIX_SUCCESS);
     assert_eq!(out.written(), ["job:1: fine\n"]);
     assert_eq!(
@@ -221,10 +218,8 @@ async fn channel_components_write_and_host_gets_other_channels() {
     };
     assert_eq!(log(&[missing]).await, code::PMIX_ERR_OPERATION_FAILED);
 
-    let (board, payload) = (
-        text(KeyName("pmix.log.board"), "to all"),
-        text(BOARD, "payload"),
-    );
+    let board = text(KeyName("pmix.log.board"), "to all");
+    let payload = text(BOARD, "payload");
     assert_eq!(
         log(&[fine, board.clone(), payload.clone()]).await,
         code::PMIX_SUCCESS
@@ -248,7 +243,8 @@ async fn channel_components_write_and_host_gets_other_channels() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn equal_lines_of_many_procs_are_logged_once_with_count() {
-    let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
+    let out = Arc::new(Paper::with_ink());
+    let err = Arc::new(Paper::with_ink());
     let mut settings = ServerSettings::default();
     // The window is longer than the test: the aggregated requests are logged when the server stops.
     settings.channels.log.aggregation.window = Duration::from_secs(3600);
@@ -279,7 +275,8 @@ async fn equal_lines_of_many_procs_are_logged_once_with_count() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_is_over_by_itself() {
-    let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
+    let out = Arc::new(Paper::with_ink());
+    let err = Arc::new(Paper::with_ink());
     let mut settings = ServerSettings::default();
     settings.channels.log.aggregation.window = Duration::from_millis(20);
     let (node, _) = node(settings, &out, &err).await;
@@ -306,7 +303,8 @@ async fn a_window_is_over_by_itself() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_of_channel_without_clock_have_arrival_time() {
-    let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
+    let out = Arc::new(Paper::with_ink());
+    let err = Arc::new(Paper::with_ink());
     let (node, _) = node(ServerSettings::default(), &out, &err).await;
     let client = node.client(0).await;
     let log = async |directive: Info| {
@@ -363,7 +361,8 @@ async fn channels(client: &Client) -> String {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn query_returns_the_available_log_channels() {
-    let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
+    let out = Arc::new(Paper::with_ink());
+    let err = Arc::new(Paper::with_ink());
     // This host environment answers no queries.
     let (node, _) = node(ServerSettings::default(), &out, &err).await;
     assert_eq!(
@@ -418,11 +417,13 @@ async fn request_delays_others_no_longer_than_its_time_limit() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_channel_delays_nothing_else_and_excess_is_refused() {
-    let (dry, err) = (Arc::new(Paper::default()), Arc::new(Paper::with_ink()));
+    let dry = Arc::new(Paper::default());
+    let err = Arc::new(Paper::with_ink());
     let mut settings = ServerSettings::default();
     settings.channels.queue.requests = 1;
     let (node, _) = node(settings, &dry, &err).await;
-    let (client, other) = (node.client(0).await, node.client(1).await);
+    let client = node.client(0).await;
+    let other = node.client(1).await;
     let (handler, mut heard) = listener();
     other
         .register(&[Status(-3101)], &[], handler)
@@ -473,7 +474,8 @@ async fn slow_channel_delays_nothing_else_and_excess_is_refused() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_channel_delays_no_other_and_each_keeps_its_order() {
-    let (dry, err) = (Arc::new(Paper::default()), Arc::new(Paper::with_ink()));
+    let dry = Arc::new(Paper::default());
+    let err = Arc::new(Paper::with_ink());
     let (node, _) = node(ServerSettings::default(), &dry, &err).await;
     let client = node.client(0).await;
     let lines = ["one", "two", "three"];
@@ -620,7 +622,8 @@ fn libpmix_log_appears_with_output_of_its_job() {
     // The channel is the component in the first round, and the host environment in the second.
     for more in [&["--config", config][..], &[]] {
         let done = log(more);
-        let (out, err) = (sorted(&done.stdout), sorted(&done.stderr));
+        let out = sorted(&done.stdout);
+        let err = sorted(&done.stderr);
         let success = |rank| format!("rank {rank}: log: SUCCESS (0)");
         assert_eq!(
             out,

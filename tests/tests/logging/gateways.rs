@@ -196,8 +196,10 @@ const NOBODY: Status = code::PMIX_ERR_NOT_AVAILABLE;
 #[tokio::test(flavor = "multi_thread")]
 async fn gateway_writes_for_servers_without_channel_and_for_stdout() {
     let fabric = InProcessTransport::new();
-    let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
-    let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
+    let near = Arc::new(Paper::default());
+    let far = Arc::new(Paper::default());
+    let own = Arc::new(Above::default());
+    let other = Arc::new(Above::default());
     let node = server(channels(&near, &[]), &own, ServerKind::Node, &fabric, "one").await;
 
     // Without a gateway, channels of this server are written here. Other requests go to the host
@@ -266,8 +268,10 @@ async fn listed(Site { client, .. }: &Site) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn global_syslog_without_sink_is_looked_for_elsewhere() {
     let fabric = InProcessTransport::new();
-    let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
-    let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
+    let near = Arc::new(Paper::default());
+    let far = Arc::new(Paper::default());
+    let own = Arc::new(Above::default());
+    let other = Arc::new(Above::default());
     let node = server(
         syslog("local-syslog", &near),
         &own,
@@ -330,11 +334,9 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_channel_goes_up_once_per_side_and_never_back() {
     let fabric = InProcessTransport::new();
-    let (own, other, third) = (
-        Arc::new(Above::default()),
-        Arc::new(Above::default()),
-        Arc::new(Above::default()),
-    );
+    let own = Arc::new(Above::default());
+    let other = Arc::new(Above::default());
+    let third = Arc::new(Above::default());
     let node = server(
         HostedChannels::default(),
         &own,

@@ -72,7 +72,8 @@ fn logged_lines_are_kept_in_output_files() {
 #[needs(prepared, libpmix)]
 #[test]
 fn logged_lines_reach_tools_that_pull_stdout() {
-    let (program, pull) = (c_program("payload"), c_program("pull"));
+    let program = c_program("payload");
+    let pull = c_program("pull");
     let script = format!(
         "trap '{} >&2' USR1; echo ready; while :; do sleep 1000 & wait; done",
         program.display()

@@ -47,13 +47,11 @@ fn load(engine: &Engine, name: &str, grants: &[Capability], services: Services) 
     let patience = Duration::from_secs(60);
     let limits = ModuleLimits {
         call_time: patience,
-        host_time: patience,
+        host_call_time: patience,
         ..ModuleLimits::default()
     };
-    let (bytes, grants) = (
-        std::fs::read(guest(name)).unwrap(),
-        grants.iter().copied().collect::<Grants>(),
-    );
+    let bytes = std::fs::read(guest(name)).unwrap();
+    let grants = grants.iter().copied().collect::<Grants>();
     Arc::new(Module::load(engine, name, &bytes, &grants, limits, services).unwrap())
 }
 
@@ -61,7 +59,8 @@ fn load(engine: &Engine, name: &str, grants: &[Capability], services: Services) 
 /// job of two procs.
 async fn node(settings: &[Info]) -> (Node, Arc<Paper>, Arc<Paper>) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let (out, err) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
+    let out = Arc::new(Paper::default());
+    let err = Arc::new(Paper::default());
     let sinks = [("stdout", &out), ("stderr", &err)];
     let sinks = sinks
         .map(|(name, paper)| (name.to_owned(), paper.clone() as Arc<dyn Sink>))
@@ -174,7 +173,8 @@ async fn excessive_log_requests_are_denied_and_not_written() {
         setting("exempt", Value::string("")),
     ])
     .await;
-    let (one, two) = (node.client(0).await, node.client(1).await);
+    let one = node.client(0).await;
+    let two = node.client(1).await;
     let data = |words| [text(key::PMIX_LOG_STDOUT, words)];
     assert_eq!(
         status(soon("it is answered", one.log(&data("1\n2"), &[])).await),

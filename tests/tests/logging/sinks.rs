@@ -25,7 +25,8 @@ impl Site {
     /// Creates the site: syslog by TLS and by the old protocol on this machine, mail by STARTTLS
     /// with a password.
     fn new() -> Site {
-        let (place, syslog) = (Place::new(), Rsyslog::started());
+        let place = Place::new();
+        let syslog = Rsyslog::started();
         let mail = MailServer::new(
             Offers::StartTls,
             Some(&syslog.certificates),
@@ -380,7 +381,8 @@ fn mail_and_syslog_pending_at_server_kill_arrive_once() {
     let daemon = site.place.start();
     let pid = daemon.pid();
     for number in 0..5 {
-        let (text, subject) = (format!("message {number}"), format!("subject {number}"));
+        let text = format!("message {number}");
+        let subject = format!("subject {number}");
         let mail = [
             "--channel",
             "email",
@@ -475,7 +477,9 @@ fn libpmix_program_logs_to_every_channel_with_every_directive() {
             .lines()
             .filter(|line| line.contains(": ") && line.ends_with(')'))
             .collect();
-        let (fine, missing, failed) = ("SUCCESS (0)", "NOT_AVAILABLE (-64)", "ERROR (-1)");
+        let fine = "SUCCESS (0)";
+        let missing = "NOT_AVAILABLE (-64)";
+        let failed = "ERROR (-1)";
         let partly = "PARTIAL SUCCESS (-52)";
         let wanted = [
             ("pmix.log.stdout", fine),
@@ -642,10 +646,8 @@ fn job_record_lists_events_and_logs_in_time_order() {
         texts[0]
     );
     assert!(texts[at("pmix.log.jrec, in C")].starts_with("log          0  "));
-    let (died, ending) = (
-        at("PMIX_ERR_PROC_ABORTED_BY_SIG from "),
-        at("end: PMIX_ERR_PROC_ABORTED"),
-    );
+    let died = at("PMIX_ERR_PROC_ABORTED_BY_SIG from ");
+    let ending = at("end: PMIX_ERR_PROC_ABORTED");
     assert!(
         texts[died].starts_with("event        1  ") && texts[ending].starts_with("control"),
         "{texts:#?}"

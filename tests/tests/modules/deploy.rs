@@ -87,11 +87,13 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
     let hearing = daemon.client("load", 3).await;
     let (handler, mut heard) = listener();
     hearing.register(&[NEWS, END], &[], handler).await.unwrap();
-    let (going, raised) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+    let going = Arc::new(AtomicBool::new(true));
+    let raised = Arc::new(AtomicU64::new(0));
     let mut raisers = Vec::new();
     for rank in 0..3 {
         let client = daemon.client("load", rank).await;
-        let (going, raised) = (going.clone(), raised.clone());
+        let going = going.clone();
+        let raised = raised.clone();
         raisers.push(tokio::spawn(async move {
             while going.load(Ordering::Relaxed) {
                 soon(
@@ -106,7 +108,8 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
         }));
     }
     let checked = tokio::spawn(async move {
-        let (mut seen, mut versions) = (0, std::collections::BTreeSet::new());
+        let mut seen = 0;
+        let mut versions = std::collections::BTreeSet::new();
         loop {
             let event = next(&mut heard).await;
             if event.code == END {
@@ -118,7 +121,8 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
             seen += 1;
         }
     });
-    let (socket, mut early) = (place.socket(), 0);
+    let socket = place.socket();
+    let mut early = 0;
     for version in 1..=REPLACED {
         write(version);
         let socket = socket.clone();
@@ -508,7 +512,8 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
     );
     runs(&place, &["namespace-only", "complete", "report"]);
     daemon.tell(&["job", "register", "job", "-n", "3"]);
-    let (client, hearing) = (daemon.client("job", 0).await, daemon.client("job", 1).await);
+    let client = daemon.client("job", 0).await;
+    let hearing = daemon.client("job", 1).await;
     let (handler, mut heard) = listener();
     hearing
         .register(&[NEWS], everything(), handler)

@@ -18,13 +18,13 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
     (
         -9001,
         "PEAL_ERR_MODULE_MEMORY",
-        "memory",
+        "memory_bytes",
         "(limits.memory_bytes)",
     ),
     (
         -9002,
         "PEAL_ERR_MODULE_TIMEOUT",
-        "call_time",
+        "call_time_ms",
         "the call ran longer than 200ms (limits.call_time_ms)",
     ),
     (
@@ -36,13 +36,13 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
     (
         -9004,
         "PEAL_ERR_MODULE_OUTPUT",
-        "output",
+        "output_bytes",
         "(limits.output_bytes)",
     ),
     (
         -9005,
         "PMIX_EVENT_NO_ACTION_TAKEN",
-        "log_lines",
+        "log_lines_per_second",
         "trace lines of module left out",
     ),
     (
@@ -54,13 +54,13 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
     (
         -9007,
         "PEAL_ERR_MODULE_TIMEOUT",
-        "call_time",
+        "call_time_ms",
         "(limits.call_time_ms)",
     ),
     (
         -9008,
         "PEAL_ERR_MODULE_MEMORY",
-        "memory",
+        "memory_bytes",
         "(limits.memory_bytes)",
     ),
 ];
@@ -104,7 +104,8 @@ async fn each_harmful_guest_is_stopped_by_named_limit_and_others_run() {
         "limits = { call_time_ms = 200, host_calls = 2000, memory_bytes = 33554432, log_lines_per_second = 200, failures = 0 }\n",
     );
     let daemon = place.start();
-    let (mine, other) = (proc(&daemon, "mine").await, proc(&daemon, "other").await);
+    let mine = proc(&daemon, "mine").await;
+    let other = proc(&daemon, "other").await;
     let (handler, mut heard) = listener();
     other
         .register(&[CALM], &ClassFilter::Both.directives(), handler)

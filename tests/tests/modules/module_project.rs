@@ -2,9 +2,10 @@
 //! language's own tools, and tested. It is dropped into the directory of a running server, where it
 //! decides.
 use peal_model::{
-    Amendment, Application, ConnectionKind, GroupOperationKind, Hook, Info, Key, LogRequest,
-    PeerInfo, PolicyOutcome, PolicyRequest, PolicySubject, Provision, Range, Status, UserIdentity,
-    Value, code, key,
+    Amendment, Application, ConnectionKind, ConnectionSubject, EventSubject, GroupOperationKind,
+    GroupSubject, Hook, Info, JobControlSubject, Key, LogRequest, LogSubject, MonitorSubject,
+    PeerInfo, PolicyOutcome, PolicyRequest, PolicySubject, ProvisionSubject, Range,
+    RegistrationSubject, SpawnSubject, Status, UserIdentity, Value, code, key,
 };
 use peal_needs::needs;
 use peal_sandbox::{
@@ -62,26 +63,26 @@ fn probe(language: &str) -> Option<[&'static str; 4]> {
         "c" => [
             "// Turns tools away",
             "  if (request->is_tool)",
-            "  peal_peer_info peer;\n  if (peal_peer(&peer)) return probe(&peer);\n  if (request->is_tool)",
+            "  peal_peer_info peer;\n  if (peal_peer(&peer) && peer.pid) return probe(&peer);\n  if (request->is_tool)",
             include_str!("probes/probe.c"),
         ],
         "python" => [
             "@peal.connection_policy",
             "    if request.kind == \"tool\":",
-            "    if request.peer is not None:\n        return probe(request.peer)\n    if request.kind == \"tool\":",
+            "    if request.peer is not None and request.peer.pid:\n        return probe(request.peer)\n    if request.kind == \"tool\":",
             include_str!("probes/probe.py"),
         ],
         "js" => [
             "/** Turns tools away",
             "  request.kind === \"tool\"",
-            "  request.peer ? probe(request.peer) : request.kind === \"tool\"",
+            "  request.peer?.pid ? probe(request.peer) : request.kind === \"tool\"",
             include_str!("probes/probe.js"),
         ],
         _ => return None,
     })
 }
 
-/// Makes a project use more capabilities than a new one does.
+/// Makes a project use more capabilities than a new one does, for a connection of a known process.
 fn reach(project: &Path, language: &str, name: &str) {
     let Some([before, old, new, code]) = probe(language) else {
         return;
@@ -166,56 +167,28 @@ fn load(file: &Path, sink: &Arc<Written>) -> Module {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn ask(module: &Module, matter: PolicySubject, directives: Vec<Info>) -> PolicyResult {
-    ask_about(module, matter, directives, None)
-}
-
-fn ask_about(
-    module: &Module,
-    matter: PolicySubject,
-    directives: Vec<Info>,
-    peer: Option<PeerInfo>,
-) -> PolicyResult {
-    decide(
-        module,
-        PolicyRequest {
-            directives,
-            peer,
-            ..request(matter)
+/// Returns a connection by a peer of this process id.
+fn connection(kind: ConnectionKind, pid: Option<u32>) -> PolicySubject {
+    PolicySubject::Connection(ConnectionSubject {
+        kind,
+        peer: PeerInfo {
+            pid,
+            release: "3.2.3".to_owned(),
         },
-    )
+        infos: Vec::new(),
+    })
 }
 
-fn ask_to_log(module: &Module, infos: Vec<Info>) -> PolicyResult {
-    decide(
-        module,
-        PolicyRequest {
-            infos,
-            ..request(PolicySubject::Log)
-        },
-    )
-}
-
-/// Returns a request without a requester and targets.
-fn request(matter: PolicySubject) -> PolicyRequest {
-    PolicyRequest {
-        matter,
+/// Calls a policy with a request without a requester and targets.
+fn decide(module: &Module, subject: PolicySubject) -> PolicyResult {
+    let request = PolicyRequest {
+        subject,
         requester: None,
         identity: None,
-        server: UserIdentity { uid: 0, gid: 0 },
         groups: Arc::default(),
-        provision: None,
-        peer: None,
+        server: UserIdentity { uid: 0, gid: 0 },
         targets: Vec::new(),
-        group_name: None,
-        applications: Vec::new(),
-        codes: Vec::new(),
-        infos: Vec::new(),
-        directives: Vec::new(),
-    }
-}
-
-fn decide(module: &Module, request: PolicyRequest) -> PolicyResult {
+    };
     module.decide(&PolicyCall {
         number: 0,
         request: Arc::new(request),
@@ -239,69 +212,57 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
         |result: PolicyResult| assert_eq!(result.outcome.unwrap(), PolicyOutcome::Pass, "{name}");
 
     denied(
-        ask(
-            module,
-            PolicySubject::Connection(ConnectionKind::Tool),
-            Vec::new(),
-        ),
+        decide(module, connection(ConnectionKind::Tool, None)),
         "no tools today",
     );
-    passed(ask(
-        module,
-        PolicySubject::Connection(ConnectionKind::Client),
-        Vec::new(),
-    ));
+    passed(decide(module, connection(ConnectionKind::Client, None)));
     if probe(language).is_some() {
-        let peer = Some(PeerInfo {
-            pid: Some(4711),
-            release: "3.2.3".to_owned(),
-        });
-        let probed = ask_about(
-            module,
-            PolicySubject::Connection(ConnectionKind::Client),
-            Vec::new(),
-            peer,
-        );
+        let probed = decide(module, connection(ConnectionKind::Client, Some(4711)));
         denied(probed, "4711 3.2.3 70000 true spool a hello -46");
     }
-    let event = |range| PolicySubject::Event {
-        code: Status(-3001),
-        range,
+    let event = |range| {
+        let subject = EventSubject {
+            code: Status(-3001),
+            range,
+            infos: Vec::new(),
+        };
+        decide(module, PolicySubject::Event(subject))
     };
     refused(
-        ask(module, event(Range::Global), Vec::new()),
+        event(Range::Global),
         code::PMIX_ERR_RESOURCE_BUSY,
         "not so loud",
     );
-    passed(ask(module, event(Range::Namespace), Vec::new()));
-    passed(ask(module, PolicySubject::Registration, Vec::new()));
+    passed(event(Range::Namespace));
+    passed(decide(
+        module,
+        PolicySubject::Registration(RegistrationSubject::default()),
+    ));
+    let control = |directives| {
+        let subject = JobControlSubject { directives };
+        decide(module, PolicySubject::JobControl(subject))
+    };
     let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
-    denied(
-        ask(module, PolicySubject::JobControl, vec![kill]),
-        "terminate it instead",
-    );
-    passed(ask(module, PolicySubject::JobControl, Vec::new()));
+    denied(control(vec![kill]), "terminate it instead");
+    passed(control(Vec::new()));
+    let monitor = |monitor| {
+        let subject = MonitorSubject {
+            monitor,
+            directives: Vec::new(),
+        };
+        decide(module, PolicySubject::Monitor(subject))
+    };
     let file = Info::new(key::PMIX_MONITOR_FILE, Value::string("/tmp/out"));
-    denied(
-        decide(
-            module,
-            PolicyRequest {
-                infos: vec![file],
-                ..request(PolicySubject::Monitor)
-            },
-        ),
-        "send heartbeats instead",
-    );
-    passed(decide(module, request(PolicySubject::Monitor)));
+    denied(monitor(file), "send heartbeats instead");
+    let heartbeat = Info::new(key::PMIX_MONITOR_HEARTBEAT, Value::Bool(true));
+    passed(monitor(heartbeat));
     let group = |name: &str| {
-        let group_name = Some(name.to_owned());
-        decide(
-            module,
-            PolicyRequest {
-                group_name,
-                ..request(PolicySubject::Group(GroupOperationKind::Construct))
-            },
-        )
+        let subject = GroupSubject {
+            kind: GroupOperationKind::Construct,
+            name: Some(name.to_owned()),
+            directives: Vec::new(),
+        };
+        decide(module, PolicySubject::Group(subject))
     };
     denied(group("site"), "that name is the site's");
     passed(group("crew"));
@@ -316,14 +277,12 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
         };
         let applications = vec![application("solver", 60, 1), application("viz", procs, 0)];
         let infos = vec![Info::new(key::PMIX_WDIR, Value::string("/"))];
-        decide(
-            module,
-            PolicyRequest {
-                applications,
-                infos,
-                ..request(PolicySubject::Spawn)
-            },
-        )
+        let subject = SpawnSubject {
+            applications,
+            infos,
+            directives: Vec::new(),
+        };
+        decide(module, PolicySubject::Spawn(subject))
     };
     refused(
         spawned(5),
@@ -332,14 +291,12 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
     );
     passed(spawned(4));
     let nodes = |names: &[&str]| {
-        let nodes = names.iter().map(|name| (*name).to_owned()).collect();
-        decide(
-            module,
-            PolicyRequest {
-                provision: Some(Provision { nodes, image: None }),
-                ..request(PolicySubject::Provision)
-            },
-        )
+        let subject = ProvisionSubject {
+            nodes: names.iter().map(|name| (*name).to_owned()).collect(),
+            image: None,
+            directives: Vec::new(),
+        };
+        decide(module, PolicySubject::Provision(subject))
     };
     let provided = nodes(&["spare1", "spare2"]);
     assert_eq!(
@@ -352,7 +309,11 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
     );
     passed(nodes(&["spare1", "login1"]));
     let token = |text: &str| vec![info("site.token", Value::String(Some(text.into())))];
-    let hidden = ask_to_log(module, token("secret"));
+    let log = LogSubject {
+        data: token("secret"),
+        directives: Vec::new(),
+    };
+    let hidden = decide(module, PolicySubject::Log(log));
     assert_eq!(
         hidden.amendment,
         Amendment {

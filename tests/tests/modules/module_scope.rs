@@ -36,10 +36,8 @@ async fn job_handler_sees_own_job_only_and_raises_events_as_that_job() {
     for job in ["other", "mine"] {
         daemon.tell(&["job", "register", job, "-n", "1"]);
     }
-    let (other, mine) = (
-        daemon.client("other", 0).await,
-        daemon.client("mine", 0).await,
-    );
+    let other = daemon.client("other", 0).await;
+    let mine = daemon.client("mine", 0).await;
     let (handler, mut heard) = listener();
     mine.register(&[RAISED], &[], handler).await.unwrap();
     other
@@ -71,7 +69,8 @@ async fn job_handler_sees_own_job_only_and_raises_events_as_that_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn state_kept_for_job_name_is_removed_with_job() {
     const SET: Status = Status(-2);
-    let (place, jobs) = (Place::new(), ["render-1", "render-2"]);
+    let place = Place::new();
+    let jobs = ["render-1", "render-2"];
     let file = place.path("keeper.wasm");
     std::fs::write(&file, text_form::of_sandbox("keeper.wat")).unwrap();
     let store = place.path("store.db");
@@ -114,7 +113,8 @@ async fn state_kept_for_job_name_is_removed_with_job() {
 #[test]
 fn user_handler_chain_runs_between_those_of_site_and_job() {
     let place = Place::new();
-    let (uid, report) = (rustix::process::geteuid().as_raw(), guest("report"));
+    let uid = rustix::process::geteuid().as_raw();
+    let report = guest("report");
     let module = |name: &str, scope: &str| {
         format!(
             "[[module]]\nname = {name:?}\npath = {report:?}\ngrants = [\"logging\"]\nscope = {scope:?}\nplacement = \"first\"\n"

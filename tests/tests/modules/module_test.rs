@@ -127,7 +127,7 @@ fn differences_are_shown_and_counted() {
     assert_eq!((&right["ok"], &wrong["ok"]), (&true.into(), &false.into()));
     assert_eq!(
         wrong["differences"][0],
-        serde_json::json!({ "what": "outcome", "expected": ["deny"], "got": ["grant"] })
+        serde_json::json!({ "field": "outcome", "expected": ["deny"], "got": ["grant"] })
     );
     assert_eq!(wrong["outcome"], "grant");
 }
@@ -269,10 +269,8 @@ fn values_round_trip_and_output_can_be_expected() {
     let written = dir.path().join("written.toml");
     module(&["test", text(&echo), text(&file), "--write", text(&written)]).expect_status(0);
     let table: toml::Table = fs::read_to_string(&written).unwrap().parse().unwrap();
-    let (given, expected) = (
-        &table["case"][0]["event"]["infos"],
-        &table["case"][0]["expect"]["infos"],
-    );
+    let given = &table["case"][0]["event"]["infos"];
+    let expected = &table["case"][0]["expect"]["infos"];
     assert_eq!(
         expected.as_array().unwrap().len(),
         given.as_array().unwrap().len(),

@@ -1,8 +1,8 @@
 //! The policies and log channels that ship with Peal, called as a server calls them.
 use peal_model::{
-    Amendment, ConnectionKind, DataArray, Info, Infos, Key, KeyName, LogRequest, Nspace,
-    PolicyOutcome, PolicyRequest, PolicySubject, Proc, Range, Rank, Status, TargetProc,
-    UserIdentity, Value, code, key,
+    Amendment, ConnectionKind, ConnectionSubject, DataArray, EventSubject, Info, Infos,
+    JobControlSubject, Key, KeyName, LogRequest, Nspace, PeerInfo, PolicyOutcome, PolicyRequest,
+    PolicySubject, Proc, Range, Rank, Status, TargetProc, UserIdentity, Value, code, key,
 };
 use peal_needs::needs;
 use peal_sandbox::{
@@ -17,12 +17,29 @@ use std::{
 
 const REASON: KeyName = KeyName("peal.reason");
 const SERVER: UserIdentity = UserIdentity { uid: 990, gid: 990 };
-const CLIENT: PolicySubject = PolicySubject::Connection(ConnectionKind::Client);
-const TOOL: PolicySubject = PolicySubject::Connection(ConnectionKind::Tool);
-const EVENT: PolicySubject = PolicySubject::Event {
-    code: Status(-3001),
-    range: Range::Session,
-};
+
+fn connection(kind: ConnectionKind) -> PolicySubject {
+    PolicySubject::Connection(ConnectionSubject {
+        kind,
+        peer: PeerInfo {
+            pid: None,
+            release: "4.2.2".to_owned(),
+        },
+        infos: Vec::new(),
+    })
+}
+
+fn event(infos: Vec<Info>) -> PolicySubject {
+    PolicySubject::Event(EventSubject {
+        code: Status(-3001),
+        range: Range::Session,
+        infos,
+    })
+}
+
+fn job_control() -> PolicySubject {
+    PolicySubject::JobControl(JobControlSubject::default())
+}
 
 /// Loads a guest with exactly these grants, and with limits that do not depend on the speed of the
 /// machine.
@@ -60,21 +77,14 @@ fn target(nspace: &str, owner: Option<u32>) -> TargetProc {
 }
 
 /// Returns a request of user 1000, as proc 0 of "mine", about these targets.
-fn request(matter: PolicySubject, targets: Vec<TargetProc>) -> PolicyRequest {
+fn request(subject: PolicySubject, targets: Vec<TargetProc>) -> PolicyRequest {
     PolicyRequest {
-        matter,
+        subject,
         requester: Some(proc("mine", 0)),
         identity: Some(user(1000)),
         server: SERVER,
         groups: Arc::default(),
-        provision: None,
-        peer: None,
         targets,
-        group_name: None,
-        applications: Vec::new(),
-        codes: Vec::new(),
-        infos: Vec::new(),
-        directives: Vec::new(),
     }
 }
 
@@ -117,7 +127,7 @@ fn granted() -> (PolicyOutcome, String) {
 #[test]
 fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
     let module = module("same-user", &[], Services::default());
-    let ask = |targets| decide(&module, request(PolicySubject::JobControl, targets));
+    let ask = |targets| decide(&module, request(job_control(), targets));
     assert_eq!(ask(Vec::new()), granted(), "the caller's own namespace");
     assert_eq!(
         ask(vec![target("mine", Some(1000)), target("too", Some(1000))]),
@@ -135,7 +145,7 @@ fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
 
     let root = PolicyRequest {
         identity: Some(user(0)),
-        ..request(PolicySubject::JobControl, vec![target("mine", Some(1000))])
+        ..request(job_control(), vec![target("mine", Some(1000))])
     };
     assert_eq!(
         decide(&module, root),
@@ -147,7 +157,15 @@ fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
 #[test]
 fn same_user_lets_proc_connect_as_registered_user() {
     let module = module("same-user", &[], Services::default());
-    let ask = |owner| decide(&module, request(CLIENT, vec![target("mine", owner)]));
+    let ask = |owner| {
+        decide(
+            &module,
+            request(
+                connection(ConnectionKind::Client),
+                vec![target("mine", owner)],
+            ),
+        )
+    };
     assert_eq!(ask(Some(1000)), granted());
     assert_eq!(
         ask(Some(1001)),
@@ -164,7 +182,7 @@ fn same_user_lets_tool_connect_by_its_user_or_jobs() {
         let request = PolicyRequest {
             requester: None,
             identity: Some(user(uid)),
-            ..request(TOOL, targets)
+            ..request(connection(ConnectionKind::Tool), targets)
         };
         decide(&module, request)
     };
@@ -197,13 +215,13 @@ fn same_user_passes_events_that_claim_no_other_source() {
         decide(
             &module,
             PolicyRequest {
-                infos,
-                ..request(EVENT, vec![target("theirs", Some(0))])
+                ..request(event(infos), vec![target("theirs", Some(0))])
             },
         )
     };
     let passed = (PolicyOutcome::Pass, String::new());
-    let foreign = refused("mine:0 claims that another is the source of its event");
+    let foreign =
+        refused("mine:0 names another proc as the source of its event (PMIX_EVENT_PROXY)");
     assert_eq!(ask(None), passed, "the default rule chooses the recipients");
     assert_eq!(ask(Some(Value::Proc(proc("mine", 0)))), passed);
     assert_eq!(ask(Some(Value::Proc(proc("mine", 1)))), foreign);
@@ -214,10 +232,15 @@ fn same_user_passes_events_that_claim_no_other_source() {
 #[test]
 fn same_user_lets_unknown_user_do_nothing() {
     let module = module("same-user", &[], Services::default());
-    for matter in [CLIENT, TOOL, EVENT, PolicySubject::JobControl] {
+    for subject in [
+        connection(ConnectionKind::Client),
+        connection(ConnectionKind::Tool),
+        event(Vec::new()),
+        job_control(),
+    ] {
         let nobody = PolicyRequest {
             identity: None,
-            ..request(matter, Vec::new())
+            ..request(subject.clone(), Vec::new())
         };
         assert_eq!(
             decide(&module, nobody),
@@ -226,7 +249,7 @@ fn same_user_lets_unknown_user_do_nothing() {
         let nameless = PolicyRequest {
             identity: None,
             requester: None,
-            ..request(matter, Vec::new())
+            ..request(subject.clone(), Vec::new())
         };
         assert_eq!(
             decide(&module, nameless),
@@ -241,10 +264,15 @@ fn same_user_lets_unknown_user_do_nothing() {
 #[test]
 fn trap_policy_fails_on_any_request() {
     let module = module("trap-policy", &[], Services::default());
-    for matter in [CLIENT, TOOL, EVENT, PolicySubject::JobControl] {
+    for subject in [
+        connection(ConnectionKind::Client),
+        connection(ConnectionKind::Tool),
+        event(Vec::new()),
+        job_control(),
+    ] {
         let call = PolicyCall {
             number: 0,
-            request: Arc::new(request(matter, Vec::new())),
+            request: Arc::new(request(subject.clone(), Vec::new())),
             steps: Arc::default(),
         };
         assert_eq!(
@@ -355,7 +383,8 @@ struct Stdio {
 
 impl Stdio {
     fn new() -> Stdio {
-        let (stdout, stderr) = (Arc::new(Page::default()), Arc::new(Page::default()));
+        let stdout = Arc::new(Page::default());
+        let stderr = Arc::new(Page::default());
         let sinks = [("stdout", &stdout), ("stderr", &stderr)];
         let sinks = sinks
             .map(|(name, page)| (name.to_owned(), Arc::clone(page) as Arc<dyn Sink>))
@@ -422,7 +451,8 @@ fn failed(status: Status) -> (Status, String, String) {
 #[test]
 fn stdio_writes_channel_data_to_sink_of_same_name() {
     let stdio = Stdio::new();
-    let (out, err) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR);
+    let out = key::PMIX_LOG_STDOUT;
+    let err = key::PMIX_LOG_STDERR;
     let data = || {
         vec![
             said(out, "out\n"),
@@ -445,7 +475,8 @@ fn stdio_writes_channel_data_to_sink_of_same_name() {
 #[test]
 fn stdio_tags_and_dates_each_line_where_it_is_asked_to() {
     let stdio = Stdio::new();
-    let (out, err) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR);
+    let out = key::PMIX_LOG_STDOUT;
+    let err = key::PMIX_LOG_STDERR;
     let directives = [key::PMIX_LOG_TAG_OUTPUT, key::PMIX_LOG_TIMESTAMP_OUTPUT];
     let lines = "2023-11-14T22:13:20Z <stdout>: one\n2023-11-14T22:13:20Z <stdout>: two\n";
     assert_eq!(
@@ -492,7 +523,8 @@ fn stdio_writes_nothing_of_data_that_is_not_text() {
 #[test]
 fn stdio_writes_xml_where_it_is_asked_to() {
     let stdio = Stdio::new();
-    let (out, xml) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_XML_OUTPUT);
+    let out = key::PMIX_LOG_STDOUT;
+    let xml = key::PMIX_LOG_XML_OUTPUT;
     let lines = "<stdout nspace=\"mine\" rank=\"0\">a &lt; b&#010;</stdout>\n";
     assert_eq!(
         stdio.log(out, vec![said(out, "a < b")], &[xml]),
@@ -504,7 +536,8 @@ fn stdio_writes_xml_where_it_is_asked_to() {
 #[test]
 fn stdio_refuses_unsupported_requests() {
     let stdio = Stdio::new();
-    let (out, unknown) = (key::PMIX_LOG_STDOUT, KeyName("pmix.log.colour"));
+    let out = key::PMIX_LOG_STDOUT;
+    let unknown = KeyName("pmix.log.colour");
     assert_eq!(
         stdio.log(out, vec![said(out, "x")], &[unknown]),
         failed(code::PMIX_ERR_NOT_SUPPORTED)

@@ -216,7 +216,8 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unsigned_site_module_is_refused_and_old_set_stays() {
     let place = Place::new();
-    let (key, other) = (keygen(&place, "site"), keygen(&place, "other"));
+    let key = keygen(&place, "site");
+    let other = keygen(&place, "other");
     let rules = format!(
         "require_signature = [\"site\"]\ntrusted_keys = [{key:?}]\nuser_keys = [{other:?}]"
     );
@@ -235,11 +236,10 @@ async fn unsigned_site_module_is_refused_and_old_set_stays() {
     assert!(daemon.tell(&["module", "list"]).contains(&signer.key));
 
     let (_client, mut heard) = hearing(&daemon).await;
-    let (good, before) = (fs::read(&component).unwrap(), list(&place));
-    let (mark, replacement) = (
-        fs::read(signature(&component)).unwrap(),
-        fs::read(guest("same-user")).unwrap(),
-    );
+    let good = fs::read(&component).unwrap();
+    let before = list(&place);
+    let mark = fs::read(signature(&component)).unwrap();
+    let replacement = fs::read(guest("same-user")).unwrap();
     let mut counted = 0;
     let mut refuses = async |why: &str| {
         let said = daemon.ask(&["module", "reload"]).expect_status(125).stderr;
@@ -302,7 +302,8 @@ async fn unsigned_site_module_is_refused_and_old_set_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reload_changes_rules_and_keys_also_for_rollback() {
     let place = Place::new();
-    let (old, new) = (keygen(&place, "old"), keygen(&place, "new"));
+    let old = keygen(&place, "old");
+    let new = keygen(&place, "new");
     let component = site(&place, "");
     let daemon = place.start();
     assert_eq!(list(&place).modules[0].signer, None);
@@ -361,8 +362,10 @@ async fn reload_changes_rules_and_keys_also_for_rollback() {
 #[tokio::test(flavor = "multi_thread")]
 async fn user_modules_need_signatures_by_setting_and_own_keys() {
     let place = Place::new();
-    let (site, user) = (keygen(&place, "site"), keygen(&place, "user"));
-    let (below, own) = (place.path("users"), place.path("users/own"));
+    let site = keygen(&place, "site");
+    let user = keygen(&place, "user");
+    let below = place.path("users");
+    let own = place.path("users/own");
     fs::create_dir(&below).unwrap();
     fs::create_dir(&own).unwrap();
     let me = rustix::process::geteuid();

@@ -24,7 +24,8 @@ fn give(path: &Path) {
 
 /// Starts a server with a directory in which users install modules. Returns that of one user, too.
 fn installing(place: &Place) -> (Daemon, PathBuf) {
-    let (below, own) = (place.path("users"), place.path("users/own"));
+    let below = place.path("users");
+    let own = place.path("users/own");
     fs::create_dir(&below).unwrap();
     fs::create_dir(&own).unwrap();
     fs::set_permissions(&own, Permissions::from_mode(0o755)).unwrap();

@@ -16,8 +16,11 @@ const IGNORES: &str = "<!-- test ignores: ";
 
 /// Returns the commands of a page, and their number of blocks.
 fn commands(page: &str) -> (String, usize) {
-    let (mut commands, mut blocks) = (String::new(), 0);
-    let (mut is_ignored, mut is_inside, mut is_run) = (false, false, false);
+    let mut commands = String::new();
+    let mut blocks = 0;
+    let mut is_ignored = false;
+    let mut is_inside = false;
+    let mut is_run = false;
     for line in page.lines() {
         if is_inside {
             is_inside = line != "```";

@@ -15,7 +15,8 @@ fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let from = entry.path();
+        let to = to.join(entry.file_name());
         if from.is_dir() {
             // Build results of the example's own directory are of no use elsewhere.
             if !from.ends_with("target") {

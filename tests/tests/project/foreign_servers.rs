@@ -135,10 +135,8 @@ fn events_of_every_range_match_documented_answers() {
                     .unwrap_or("says nothing")
                     .to_owned()
             };
-            let (answer, heard) = (
-                after(&format!("PMIx_Notify_event, {range}: ")),
-                after("rank 1: "),
-            );
+            let answer = after(&format!("PMIx_Notify_event, {range}: "));
+            let heard = after("rank 1: ");
             assert_eq!(
                 format!("{answer}, {heard}"),
                 outcomes[column],
@@ -298,7 +296,8 @@ impl Want {
                     .find_map(|(words, answer)| both(words).then_some(answer))
                     .unwrap_or("ok");
                 let heard = |(from, at): (u32, u32)| {
-                    let (source, by) = (format!(":{from}, "), format!("rank {at}: -3501 from "));
+                    let source = format!(":{from}, ");
+                    let by = format!("rank {at}: -3501 from ");
                     done.stdout
                         .lines()
                         .any(|line| line.starts_with(&by) && line.contains(&source))

@@ -127,16 +127,14 @@ async fn unknown_peer_is_refused_without_a_byte() {
     let Credential::Native(user) = hello(me.clone()).credential else {
         panic!("the good hello is native")
     };
-    let (next_uid, next_gid) = (
-        ClaimedUser {
-            uid: user.uid + 1,
-            ..user
-        },
-        ClaimedUser {
-            gid: user.gid + 1,
-            ..user
-        },
-    );
+    let next_uid = ClaimedUser {
+        uid: user.uid + 1,
+        ..user
+    };
+    let next_gid = ClaimedUser {
+        gid: user.gid + 1,
+        ..user
+    };
     type Lie = Box<dyn Fn(&mut Hello)>;
     let credential = |credential: Credential| -> Lie {
         Box::new(move |hello| hello.credential = credential.clone())

@@ -37,11 +37,9 @@ fn reload(place: &Place) -> peal_tests::Done {
 #[needs(prepared, landlock)]
 #[test]
 fn all_threads_of_server_reach_only_configured_paths() {
-    let (place, elsewhere, known) = (
-        Place::new(),
-        tempfile::tempdir().unwrap(),
-        tempfile::tempdir().unwrap(),
-    );
+    let place = Place::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let known = tempfile::tempdir().unwrap();
     let component = elsewhere.path().join("late.wasm");
     fs::copy(guest("namespace-only"), &component).unwrap();
     fs::copy(guest("namespace-only"), known.path().join("known.wasm")).unwrap();

@@ -201,12 +201,12 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
         .collect();
     let of = |decision: &peal_audit::DecisionEntry| {
         let groups: Vec<u32> = decision
-            .asked
+            .request
             .groups
             .iter()
             .map(|group| group.gid)
             .collect();
-        (groups, decision.ruling, decision.policy.clone())
+        (groups, decision.verdict, decision.policy.clone())
     };
     let denied = DecisionKind::Denied(code::PMIX_ERR_NO_PERMISSIONS);
     let granted = (
@@ -276,7 +276,7 @@ fn load(engine: &Engine, name: &str, services: Services) -> Arc<Module> {
     let patience = Duration::from_secs(60);
     let limits = ModuleLimits {
         call_time: patience,
-        host_time: patience,
+        host_call_time: patience,
         ..ModuleLimits::default()
     };
     let bytes = fs::read(guest(name)).unwrap();
@@ -319,7 +319,7 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
     let mut chains = HostedChains::default();
     for wish in watchdog.init(&[kill]).unwrap() {
         chains
-            .register_wish(owner.clone(), &watchdog, &wish, Mode::Active)
+            .register_requested(owner.clone(), &watchdog, &wish, Mode::Active)
             .unwrap();
     }
     let modules = Modules {
@@ -340,10 +340,8 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
         2,
     )
     .await;
-    let (nspace, uid) = (
-        Nspace::new("theirs").unwrap(),
-        rustix::process::geteuid().as_raw() + 1,
-    );
+    let nspace = Nspace::new("theirs").unwrap();
+    let uid = rustix::process::geteuid().as_raw() + 1;
     node.server
         .handle()
         .add_job(JobSpec::new(

@@ -1,10 +1,12 @@
 //! Invalid input to Peal's client. A server refuses, sends invalid, late or no answers, floods, or
 //! disconnects. The client loses at most the request or the connection, and raises an internal
 //! event if no request is concerned.
-use peal_client::{Call, Client, ClientError, ClientSettings, Handler, HandlerOutcome};
+use peal_client::{
+    Call, Client, ClientError, ClientSettings, Handler, HandlerOutcome, Invited, Join,
+};
 use peal_model::{
-    CommandCode, Event, Info, KeyName, Proc, Query, Range, RankData, Reply, Request, Scope, Status,
-    Value, code, key,
+    CommandCode, Event, Info, KeyName, Nspace, Proc, Query, Range, Rank, RankData, Reply, Request,
+    Scope, Status, Value, code, key,
 };
 use peal_tests::{
     fake_server::{FakeServer, deceived, granted, listen},
@@ -527,7 +529,8 @@ async fn a_flood_waits_with_the_server_until_the_handlers_have_time() {
     let (gate, go, mut told) = gate();
     register(&client, &mut server, gate).await;
     let frame = large(&server, 16 << 10);
-    let (mut sent, mut at) = (0, 0);
+    let mut sent = 0;
+    let mut at = 0;
     // The client stops reading at its limit. From some time on its system accepts no more bytes.
     while let Ok(ready) = timeout(Duration::from_millis(500), server.stream.writable()).await {
         ready.unwrap();
@@ -585,7 +588,8 @@ async fn a_close_is_noticed_also_while_the_handlers_have_no_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn code_is_deregistered_with_last_handler_also_inside_one() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
-    let (other, more) = (Status(-3302), Status(-3303));
+    let other = Status(-3302);
+    let more = Status(-3303);
     let (tell, mut told) = unbounded_channel();
     let first_id = Arc::new(OnceLock::new());
     let id_of_first = first_id.clone();
@@ -692,7 +696,8 @@ async fn a_registration_that_comes_to_nothing_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn event_of_range_proc_local_is_never_sent() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
-    let (private, public) = (Status(-3304), Status(-3305));
+    let private = Status(-3304);
+    let public = Status(-3305);
     let (tell, mut told) = unbounded_channel();
     let handler = Handler::native(move |call| {
         tell.send(call.event().code).unwrap();
@@ -734,4 +739,55 @@ async fn clones_are_one_client() {
     let error = clone.get(&me, KeyName("test.key"), &[]).await.unwrap_err();
     assert!(matches!(error, ClientError::NoConnection { .. }), "{error}");
     assert_eq!(soon("the connection is closed", server.next()).await, None);
+}
+
+fn invited() -> Invited {
+    Invited {
+        group: "crew".to_owned(),
+        leader: Proc::new(Nspace::new("leader").unwrap(), Rank(0)),
+        leader_infos: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn join_after_refused_registration_registers_again() {
+    let (client, mut server) = deceived(ClientSettings::default()).await;
+    let invited = invited();
+    for _ in 0..2 {
+        let join = client.group_join(&invited, Join::new());
+        let serve = async {
+            let (tag, request) = server.hear().await;
+            let refusal = Reply::Status(code::PMIX_ERR_OUT_OF_RESOURCE);
+            server.answer(tag, request.command(), &refusal).await;
+            request.command()
+        };
+        let (joined, heard) = soon("it is refused", async { tokio::join!(join, serve) }).await;
+        let error = joined.unwrap_err();
+        assert_eq!(error.status(), code::PMIX_ERR_OUT_OF_RESOURCE, "{error}");
+        assert_eq!(heard, CommandCode::RegisterEvents);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn join_that_times_out_says_so_though_decline_is_refused() {
+    let (client, mut server) = deceived(ClientSettings::default()).await;
+    let client = client.within(Duration::from_secs(1));
+    let invited = invited();
+    let join = client.group_join(&invited, Join::new());
+    let serve = async {
+        let registered = server.grant().await.command();
+        let accepted = server.grant().await.command();
+        assert_eq!(
+            [registered, accepted],
+            [CommandCode::RegisterEvents, CommandCode::Notify]
+        );
+        let (tag, decline) = server.hear().await;
+        let refusal = Reply::Status(code::PMIX_ERR_NO_PERMISSIONS);
+        server.answer(tag, decline.command(), &refusal).await;
+        decline.command()
+    };
+    let (joined, declined) = soon("the join ends", async { tokio::join!(join, serve) }).await;
+    assert_eq!(declined, CommandCode::Notify);
+    let error = joined.unwrap_err();
+    assert!(matches!(error, ClientError::NotJoined { .. }), "{error}");
 }

@@ -227,7 +227,8 @@ async fn known_process_and_descendants_are_the_only_proc() {
 async fn first_live_claim_is_believed_if_host_knows_no_process() {
     let (node, _) = start(ServerSettings::default()).await;
     // The test is rank 0, and may connect twice. A child is its clone.
-    let (first, second) = (node.client(0).await, node.client(0).await);
+    let first = node.client(0).await;
+    let second = node.client(0).await;
     let mut child = Claimant::itself(&node, 0);
     child.is_admitted();
     // One child is rank 1, and another one is not.
@@ -314,7 +315,8 @@ async fn other_user_is_refused_also_after_vanishing() {
         uid: 65_534,
         gid: 65_534,
     });
-    let (lie, truth) = (encoded(&hello(node.proc(0))), encoded(&honest));
+    let lie = encoded(&hello(node.proc(0)));
+    let truth = encoded(&honest);
     let port = node.environment(0).server.addr.port();
     // The kernel's table of sockets lists closed connections under root.
     for round in 1..=10 {

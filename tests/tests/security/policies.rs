@@ -185,10 +185,8 @@ async fn policy_denies_kill_of_foreign_or_unknown_job_with_reason() {
     )
     .await;
     let mut peer = Peer::connect(&node, 0).await;
-    let (uid, other) = (
-        rustix::process::geteuid().as_raw(),
-        rustix::process::geteuid().as_raw() + 1,
-    );
+    let uid = rustix::process::geteuid().as_raw();
+    let other = rustix::process::geteuid().as_raw() + 1;
     let foreign = format!("uid {uid} may not control job theirs of uid {other}");
     let denied = (code::PMIX_ERR_NO_PERMISSIONS, Some(foreign));
     assert_eq!(ask_to_kill(&mut peer, "theirs").await, denied);
@@ -343,7 +341,8 @@ async fn decided_events_keep_order_and_denied_one_gets_status() {
         policies(&[Hook::Event], "same-user", OnFailure::Deny, &same_user),
     )
     .await;
-    let (source, listening) = (node.client(0).await, node.client(1).await);
+    let source = node.client(0).await;
+    let listening = node.client(1).await;
     let (handler, mut heard) = listener();
     listening.register(&[NEWS], &[], handler).await.unwrap();
     let notify = |number: u32| {

@@ -209,7 +209,8 @@ mod tests {
     #[test]
     fn links_to_missing_files_and_headings_are_found() {
         let dir = env!("CARGO_MANIFEST_DIR");
-        let (source, built) = (Path::new("/nowhere/src"), Path::new("/nowhere/built"));
+        let source = Path::new("/nowhere/src");
+        let built = Path::new("/nowhere/built");
         let book = Book { source, built };
         let file = Path::new(dir).join("README.md");
         assert_eq!(book.check_document_link(&file, "Cargo.toml"), Ok(()));

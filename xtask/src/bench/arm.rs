@@ -95,6 +95,8 @@ pub enum Hosts {
     Handlers,
     /// The same handlers, with an audit trail that records each call.
     HandlersRecorded,
+    /// Fifteen handlers that do nothing, and one that raises the reply.
+    NoopHandlers,
     /// Channels of standard output and error.
     Stdio,
 }
@@ -106,6 +108,10 @@ pub enum Side {
     Peal,
     /// Peal's server, clients of Peal.
     PealClient,
+    /// The same with the trace off.
+    PealTraceOff,
+    /// The same with the trace compiled out.
+    PealWithoutTrace,
     /// Server and clients of the C library.
     C,
     /// The same with `TCP_NODELAY`.
@@ -118,6 +124,8 @@ impl Side {
         match self {
             Side::Peal => "peal",
             Side::PealClient => "peal-client",
+            Side::PealTraceOff => "trace-off",
+            Side::PealWithoutTrace => "without-trace",
             Side::C => "c",
             Side::CNoDelay => "c-nodelay",
         }
@@ -125,7 +133,10 @@ impl Side {
 
     /// Returns true if it does not need `libpmix`.
     pub fn is_without_c(self) -> bool {
-        self == Side::PealClient
+        match self {
+            Side::PealClient | Side::PealTraceOff | Side::PealWithoutTrace => true,
+            Side::Peal | Side::C | Side::CNoDelay => false,
+        }
     }
 }
 
@@ -198,20 +209,21 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         let component = programs.components.join(name).with_extension("wasm");
         format!("[[module]]\nname = {name:?}\npath = {component:?}\n{rest}\n")
     };
-    // Seven handlers that answer, and one that raises the reply.
-    let handlers = || -> String {
-        let few = (0..7).map(|at| {
-            module("read-push", "codes = [-3101]\nevent_classes = \"both\"").replacen(
-                "read-push",
-                &format!("read-push-{at}"),
+    // Some handlers of one component, and one that raises the reply.
+    let handlers = |name: &str, count: u32| -> String {
+        let first = (0..count).map(|at| {
+            module(name, "codes = [-3101]\nevent_classes = \"both\"").replacen(
+                name,
+                &format!("{name}-{at}"),
                 1,
             )
         });
-        few.chain([module(
-            "event-echo",
-            "codes = [-3101]\nevent_classes = \"both\"\ngrants = [\"notify\"]",
-        )])
-        .collect()
+        first
+            .chain([module(
+                "event-echo",
+                "codes = [-3101]\nevent_classes = \"both\"\ngrants = [\"notify\"]",
+            )])
+            .collect()
     };
     let trail = || {
         format!(
@@ -224,7 +236,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         Hosts::Bomb => module("limit-breaker", "limits = { failures = 0 }"),
         Hosts::Policy => module("namespace-only", ""),
         Hosts::PolicyRecorded => trail() + &module("namespace-only", ""),
-        Hosts::Handlers => handlers(),
+        Hosts::Handlers => handlers("read-push", 7),
         Hosts::Stdio => {
             let both = "[\"stdout\", \"stderr\"]";
             module(
@@ -232,7 +244,8 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
                 &format!("channels = {both}\nsinks = {both}\ngrants = [\"sink\"]"),
             )
         }
-        Hosts::HandlersRecorded => trail() + &handlers(),
+        Hosts::HandlersRecorded => trail() + &handlers("read-push", 7),
+        Hosts::NoopHandlers => handlers("noop", 15),
         Hosts::PolicyAndShadow => {
             let spins = "mode = \"shadow\"\nlimits = { failures = 0, call_time_ms = 1000 }";
             module("namespace-only", "") + &module("slow-policy", spins)
@@ -250,8 +263,15 @@ impl JobMeasurement {
         let procs = self.procs.to_string();
         let c = || programs.c.as_ref().context("libpmix is not there");
         let mut command = match self.side {
-            Side::Peal | Side::PealClient => {
-                let mut peal = Command::new(&programs.peal);
+            Side::Peal | Side::PealClient | Side::PealTraceOff | Side::PealWithoutTrace => {
+                let peal = match self.side {
+                    Side::PealWithoutTrace => programs
+                        .peal_without_trace
+                        .as_ref()
+                        .context("peal without its trace is not built")?,
+                    _ => &programs.peal,
+                };
+                let mut peal = Command::new(peal);
                 peal.args(["run", "-n", &procs]);
                 if self.hosts != Hosts::Nothing {
                     peal.arg("--config")
@@ -260,6 +280,9 @@ impl JobMeasurement {
                 peal.arg("--")
                     .env("XDG_CACHE_HOME", &programs.cache)
                     .env_remove("PEAL_LOG");
+                if self.side == Side::PealTraceOff {
+                    peal.env("PEAL_LOG", "off");
+                }
                 peal
             }
             Side::C | Side::CNoDelay => {
@@ -271,10 +294,11 @@ impl JobMeasurement {
         if self.side == Side::CNoDelay {
             command.env("LD_PRELOAD", &c()?.no_delay);
         }
-        match self.side {
-            Side::PealClient => command.arg(&programs.bench).arg("proc"),
-            _ => command.arg(&c()?.client),
-        };
+        if self.side.is_without_c() {
+            command.arg(&programs.bench).arg("proc");
+        } else {
+            command.arg(&c()?.client);
+        }
         command
             .arg(self.mode)
             .args([self.count.to_string(), self.warm.to_string()]);

@@ -147,7 +147,8 @@ impl VictimWork {
 
     /// Returns the arguments of `peal-attack` for the victim's work.
     fn args(self, address: &str, count: u32) -> Vec<String> {
-        let (job, count) = (job_of(VICTIM), count.to_string());
+        let job = job_of(VICTIM);
+        let count = count.to_string();
         let args: &[&str] = match self {
             VictimWork::Connect => &["connect", address, &count],
             VictimWork::Decide => &["decide", address, &count],

@@ -28,10 +28,8 @@ struct Memory {
 /// Measures the growth of the server from few idle clients to many, per client. One-time costs
 /// cancel out.
 pub fn growth(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Values> {
-    let (less, more) = (
-        with_clients(programs, side, few)?,
-        with_clients(programs, side, many)?,
-    );
+    let less = with_clients(programs, side, few)?;
+    let more = with_clients(programs, side, many)?;
     let each = |less: f64, more: f64| (more - less) / f64::from(many - few);
     Ok(vec![
         ("rss_kib_per_client".to_owned(), each(less.rss, more.rss)),

@@ -95,6 +95,8 @@ pub enum Group {
     Monitor,
     /// The memory of the server per connected client
     Memory,
+    /// Cost of the trace, beside a server without it
+    Trace,
     /// The work of a user while another one attacks the server; only as root
     Attack,
     /// A job that is registered while large components of a user are compiled
@@ -106,17 +108,17 @@ pub enum Group {
 impl Bench {
     /// Builds the programs, measures, and prints the results.
     pub fn run(&self, root: &Path) -> Result<()> {
-        let programs = programs::build(root)?;
         let groups = if self.groups.is_empty() {
             Group::value_variants()
         } else {
             &self.groups
         };
+        let programs = programs::build(root, groups)?;
         let size = if self.quick { Size::Quick } else { Size::Full };
         let releases = programs
             .mpi
             .as_ref()
-            .map(|_| Release::here(&programs.peers))
+            .map(|_| Release::available(&programs.test_servers))
             .unwrap_or_default();
         let plan = Plan::new(groups, size, programs.c.is_some(), &releases);
         let rounds = self.rounds.unwrap_or(if self.quick { 2 } else { 5 });

@@ -43,7 +43,7 @@ pub struct ResultRow {
     /// Group of the row.
     pub group: Group,
     /// Description.
-    pub what: String,
+    pub description: String,
     /// Value of Peal.
     pub ours: Metric,
     /// Name and value of the peer.
@@ -51,7 +51,7 @@ pub struct ResultRow {
     /// Unit of both values.
     pub unit: &'static str,
     /// Bound that the row must meet.
-    pub must: Must,
+    pub must: ResultBound,
 }
 
 /// Value that an arm measures.
@@ -64,7 +64,7 @@ pub struct Metric {
 
 /// Bound of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Must {
+pub enum ResultBound {
     /// No bound: the row is for information.
     Nothing,
     /// Upper bound of the ratio of Peal's value to the peer's.
@@ -82,6 +82,12 @@ const A_THIRD: f64 = 1.0 / 3.0;
 
 /// Number of turns of each job in a session.
 const TURNS: u32 = 10;
+
+/// Number of repetitions in a turn of a collective, and before them. A turn takes some dozens of
+/// milliseconds. The warm-up before it removes the effects of the previous turn.
+fn collective_turn(procs: u32) -> (u32, u32) {
+    ((1000 / procs).max(16), 3)
+}
 
 fn metric(arm: &str, name: &'static str) -> Metric {
     Metric {
@@ -118,6 +124,7 @@ impl Plan {
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
                 Group::Memory => plan.memory(),
+                Group::Trace => plan.trace(),
                 Group::Attack => plan.attack(),
                 Group::Register => plan.register(),
                 Group::Start => Release::BOTH
@@ -166,10 +173,14 @@ impl Plan {
 
     /// Adds the same job for several sides, which measure by turns. The names are those of
     /// [`Plan::jobs`].
-    fn by_turns(&mut self, name: &str, sides: &[Side], procs: u32, mode: &'static str) {
-        // A turn takes some dozens of milliseconds. The warm-up before it removes the effects of
-        // the previous turn.
-        let (count, warm, turns) = ((1000 / procs).max(16), 3, self.size.of(TURNS));
+    fn by_turns(
+        &mut self,
+        name: &str,
+        sides: &[Side],
+        (procs, mode, hosts): (u32, &'static str, Hosts),
+        (count, warm): (u32, u32),
+    ) {
+        let turns = self.size.of(TURNS);
         let sides = sides
             .iter()
             .filter(|side| self.with_c || side.is_without_c());
@@ -180,7 +191,7 @@ impl Plan {
             count,
             warm,
             extra: turns,
-            hosts: Hosts::Nothing,
+            hosts,
         };
         let (names, jobs) = sides
             .map(|side| (format!("{name}.{}", side.name()), job(side)))
@@ -200,7 +211,8 @@ impl Plan {
         (procs, mode, extra): (u32, &'static str, u32),
         repeat: (u32, u32),
     ) {
-        let (count, warm) = (self.size.of(repeat.0), self.size.of(repeat.1));
+        let count = self.size.of(repeat.0);
+        let warm = self.size.of(repeat.1);
         for side in sides {
             let hosts = if mode == "under-limit-hits" {
                 Hosts::Bomb
@@ -227,11 +239,11 @@ impl Plan {
         ours: Metric,
         peer: (&'static str, Metric),
         unit: &'static str,
-        must: Must,
+        must: ResultBound,
     ) {
         self.rows.push(ResultRow {
             group,
-            what: what.into(),
+            description: what.into(),
             ours,
             peer: Some(peer),
             unit,
@@ -246,7 +258,7 @@ impl Plan {
         what: &str,
         name: &str,
         metric_name: &'static str,
-        musts: [Must; 2],
+        musts: [ResultBound; 2],
     ) {
         let unit = if metric_name == "per_s" { "/s" } else { "us" };
         for (side, clients, must) in [
@@ -267,7 +279,8 @@ impl Plan {
     }
 
     fn chain(&mut self) {
-        let (count, warm) = (self.size.of(5000), self.size.of(1000));
+        let count = self.size.of(5000);
+        let warm = self.size.of(1000);
         for handlers in [1, 4, 16, 64] {
             let name = |by: &str| format!("chain.{handlers}.{by}");
             for (side, by, modules, code) in [
@@ -303,9 +316,9 @@ impl Plan {
             };
             self.arm(name("c"), MeasuredWork::Job(job));
             let must = match handlers {
-                16 => Must::RatioAtMost(0.3),
-                64 => Must::RatioAtMost(0.2),
-                _ => Must::Nothing,
+                16 => ResultBound::RatioAtMost(0.3),
+                64 => ResultBound::RatioAtMost(0.2),
+                _ => ResultBound::Nothing,
             };
             let c = || (C, metric(&name("c"), "us"));
             let peal = || metric(&name("peal"), "us");
@@ -324,7 +337,7 @@ impl Plan {
                 metric(&name("own-code"), "us"),
                 c(),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
             let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
             self.row(
@@ -333,7 +346,7 @@ impl Plan {
                 metric(&name("thread"), "us"),
                 c(),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
             // A handler that does nothing measures only the cost of the call. The bound is on one
             // that does work (`step`).
@@ -344,7 +357,7 @@ impl Plan {
                 peal(),
                 bare(),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
             let together = ("bare wasmtime, one store", metric(&name("together"), "us"));
             self.row(
@@ -353,7 +366,7 @@ impl Plan {
                 peal(),
                 together,
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
             let of_one = format!("{handlers} handlers of one module");
             self.row(
@@ -362,23 +375,25 @@ impl Plan {
                 metric(&name("one-module"), "us"),
                 bare(),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
         }
         // Four times the handlers may take four times as long, and a little more for cache misses.
-        let (many, few) = (metric("chain.64.peal", "us"), metric("chain.16.peal", "us"));
+        let many = metric("chain.64.peal", "us");
+        let few = metric("chain.16.peal", "us");
         self.row(
             Group::Chain,
             "64 handlers for 16: linear",
             many,
             ("16 handlers", few),
             "us",
-            Must::RatioAtMost(5.0),
+            ResultBound::RatioAtMost(5.0),
         );
     }
 
     fn step(&mut self) {
-        let (count, warm) = (self.size.of(5000), self.size.of(1000));
+        let count = self.size.of(5000);
+        let warm = self.size.of(1000);
         for by in ["peal", "bare"] {
             self.arm(
                 format!("step.{by}"),
@@ -393,29 +408,25 @@ impl Plan {
                 },
             );
         }
-        let (peal, bare) = (
-            metric("step.peal", "step_us"),
-            metric("step.bare", "step_us"),
-        );
+        let peal = metric("step.peal", "step_us");
+        let bare = metric("step.bare", "step_us");
         self.row(
             Group::Step,
             "read one info, push one result",
             peal,
             (BARE, bare),
             "us",
-            Must::AtMost(3.0),
+            ResultBound::AtMost(3.0),
         );
-        let (peal, bare) = (
-            metric("step.peal", "step_us"),
-            metric("step.bare", "step_us"),
-        );
+        let peal = metric("step.peal", "step_us");
+        let bare = metric("step.bare", "step_us");
         self.row(
             Group::Step,
             "the same, beside bare wasmtime",
             peal,
             (BARE, bare),
             "us",
-            Must::RatioAtMost(2.0),
+            ResultBound::RatioAtMost(2.0),
         );
     }
 
@@ -426,7 +437,10 @@ impl Plan {
             (2, "fan", 0),
             (2000, 600),
         );
-        let musts = [Must::RatioAtMost(1.0), Must::RatioAtMost(A_THIRD)];
+        let musts = [
+            ResultBound::RatioAtMost(1.0),
+            ResultBound::RatioAtMost(A_THIRD),
+        ];
         self.against_c(Group::Latency, "one way, ", "latency", "us", musts);
         self.arm(
             "latency.relay".to_owned(),
@@ -444,7 +458,7 @@ impl Plan {
                 ours,
                 relay,
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
         }
     }
@@ -456,8 +470,8 @@ impl Plan {
         self.jobs("pingpong", &[Side::C], (2, "pingpong", 0), (25, 5));
         let ours = |side: Side| metric(&format!("pingpong.{}", side.name()), "us");
         let both = [
-            (Side::Peal, "libpmix", Must::RatioAtMost(1.0)),
-            (Side::PealClient, "Peal's", Must::Nothing),
+            (Side::Peal, "libpmix", ResultBound::RatioAtMost(1.0)),
+            (Side::PealClient, "Peal's", ResultBound::Nothing),
         ];
         for (side, clients, must) in both {
             let what = format!("there and back, {clients} clients");
@@ -469,7 +483,7 @@ impl Plan {
                 ours(side),
                 (C, ours(Side::C)),
                 "us",
-                Must::Nothing,
+                ResultBound::Nothing,
             );
         }
     }
@@ -488,7 +502,7 @@ impl Plan {
                 how,
                 &name,
                 "per_s",
-                [Must::RatioAtLeast(1.0), Must::Nothing],
+                [ResultBound::RatioAtLeast(1.0), ResultBound::Nothing],
             );
             for side in [Side::Peal, Side::PealClient] {
                 let ours = metric(&format!("{name}.{}", side.name()), "lost");
@@ -504,7 +518,7 @@ impl Plan {
                     ours,
                     peer,
                     "",
-                    Must::AtMost(0.0),
+                    ResultBound::AtMost(0.0),
                 );
             }
         }
@@ -521,15 +535,13 @@ impl Plan {
             ("99th percentile", "us_p99", "alone_p99"),
             ("median", "us", "alone"),
         ] {
-            let (ours, peer) = (
-                metric("under-flood.peal-client", name),
-                metric("under-flood.peal-client", alone),
-            );
+            let ours = metric("under-flood.peal-client", name);
+            let peer = metric("under-flood.peal-client", alone);
             let what = format!("one way while a third client floods, {what}");
             let must = if name == "us_p99" {
-                Must::RatioAtMost(3.0)
+                ResultBound::RatioAtMost(3.0)
             } else {
-                Must::Nothing
+                ResultBound::Nothing
             };
             self.row(
                 Group::UnderFlood,
@@ -553,15 +565,13 @@ impl Plan {
             ("median", "us", "alone"),
             ("99th percentile", "us_p99", "alone_p99"),
         ] {
-            let (ours, peer) = (
-                metric("under-limit-hits.peal-client", name),
-                metric("under-limit-hits.peal-client", alone),
-            );
+            let ours = metric("under-limit-hits.peal-client", name);
+            let peer = metric("under-limit-hits.peal-client", alone);
             let what = format!("one way while a hosted handler does harm, {what}");
             let must = if name == "us" {
-                Must::RatioAtMost(2.0)
+                ResultBound::RatioAtMost(2.0)
             } else {
-                Must::Nothing
+                ResultBound::Nothing
             };
             self.row(
                 Group::UnderLimitHits,
@@ -575,7 +585,8 @@ impl Plan {
     }
 
     fn beside_shadow(&mut self) {
-        let (count, warm) = (self.size.of(6000), self.size.of(600));
+        let count = self.size.of(6000);
+        let warm = self.size.of(600);
         for (name, hosts) in [
             ("beside-shadow.with", Hosts::PolicyAndShadow),
             ("beside-shadow.without", Hosts::Policy),
@@ -592,13 +603,11 @@ impl Plan {
             self.arm(name.to_owned(), MeasuredWork::Job(job));
         }
         for (what, name, must) in [
-            ("99th percentile", "us_p99", Must::RatioAtMost(1.1)),
-            ("median", "us", Must::Nothing),
+            ("99th percentile", "us_p99", ResultBound::RatioAtMost(1.1)),
+            ("median", "us", ResultBound::Nothing),
         ] {
-            let (ours, peer) = (
-                metric("beside-shadow.with", name),
-                metric("beside-shadow.without", name),
-            );
+            let ours = metric("beside-shadow.with", name);
+            let peer = metric("beside-shadow.without", name);
             let what = format!("one way past a policy beside a shadow that spins, {what}");
             self.row(
                 Group::BesideShadow,
@@ -612,7 +621,8 @@ impl Plan {
     }
 
     fn audit(&mut self) {
-        let (count, warm) = (self.size.of(6000), self.size.of(600));
+        let count = self.size.of(6000);
+        let warm = self.size.of(600);
         // One event after the other makes some 5,000 calls a second.
         for (name, procs, mode, hosts) in [
             ("audit.policy", 2, "fan", Hosts::Policy),
@@ -648,7 +658,7 @@ impl Plan {
                 ours,
                 peer,
                 "us",
-                Must::RatioAtMost(1.3),
+                ResultBound::RatioAtMost(1.3),
             );
         }
     }
@@ -664,7 +674,7 @@ impl Plan {
                 &what,
                 &name,
                 "us",
-                [Must::RatioAtMost(1.0), Must::Nothing],
+                [ResultBound::RatioAtMost(1.0), ResultBound::Nothing],
             );
         }
     }
@@ -673,14 +683,15 @@ impl Plan {
         for procs in [2, 4, 8, 16, 32, 64] {
             let name = format!("fence.{procs}");
             let sides = [Side::Peal, Side::C, Side::PealClient];
-            self.by_turns(&name, &sides, procs, "fence");
+            let job = (procs, "fence", Hosts::Nothing);
+            self.by_turns(&name, &sides, job, collective_turn(procs));
             let what = format!("{procs} procs, ");
             self.against_c(
                 Group::Fence,
                 &what,
                 &name,
                 "us",
-                [Must::RatioAtMost(1.0), Must::Nothing],
+                [ResultBound::RatioAtMost(1.0), ResultBound::Nothing],
             );
         }
     }
@@ -689,22 +700,24 @@ impl Plan {
         for procs in [2, 8, 32, 64] {
             for (mode, with) in [("group", "without"), ("groupid", "with")] {
                 let name = format!("{mode}.{procs}");
-                self.by_turns(&name, &[Side::Peal, Side::C], procs, mode);
+                let (sides, job) = ([Side::Peal, Side::C], (procs, mode, Hosts::Nothing));
+                self.by_turns(&name, &sides, job, collective_turn(procs));
                 for (what, metric_name) in
                     [("construct", "construct_us"), ("destruct", "destruct_us")]
                 {
                     let what =
                         format!("{what} {with} a context id, {procs} procs, libpmix clients");
-                    let (ours, peer) = (format!("{name}.peal"), format!("{name}.c"));
-                    let (ours, peer) =
-                        (metric(&ours, metric_name), (C, metric(&peer, metric_name)));
+                    let ours = format!("{name}.peal");
+                    let peer = format!("{name}.c");
+                    let ours = metric(&ours, metric_name);
+                    let peer = (C, metric(&peer, metric_name));
                     self.row(
                         Group::Groups,
                         what,
                         ours,
                         peer,
                         "us",
-                        Must::RatioAtMost(1.0),
+                        ResultBound::RatioAtMost(1.0),
                     );
                 }
             }
@@ -712,7 +725,8 @@ impl Plan {
     }
 
     fn log(&mut self) {
-        let (count, warm) = (self.size.of(5000), self.size.of(500));
+        let count = self.size.of(5000);
+        let warm = self.size.of(500);
         for (side, hosts) in [(Side::Peal, Hosts::Stdio), (Side::C, Hosts::Nothing)] {
             let job = JobMeasurement {
                 side,
@@ -725,9 +739,17 @@ impl Plan {
             };
             self.arm(format!("log.{}", side.name()), MeasuredWork::Job(job));
         }
-        let (ours, peer) = (metric("log.peal", "per_s"), (C, metric("log.c", "per_s")));
+        let ours = metric("log.peal", "per_s");
+        let peer = (C, metric("log.c", "per_s"));
         let what = "blocking requests to stderr, libpmix clients";
-        self.row(Group::Log, what, ours, peer, "/s", Must::RatioAtLeast(1.0));
+        self.row(
+            Group::Log,
+            what,
+            ours,
+            peer,
+            "/s",
+            ResultBound::RatioAtLeast(1.0),
+        );
     }
 
     fn monitor(&mut self) {
@@ -737,11 +759,9 @@ impl Plan {
             (1, "beats", 0),
             (50_000, 5000),
         );
-        let (ours, peer) = (
-            metric("beats.peal", "per_s"),
-            (C, metric("beats.c", "per_s")),
-        );
-        let must = Must::RatioAtLeast(1.0);
+        let ours = metric("beats.peal", "per_s");
+        let peer = (C, metric("beats.c", "per_s"));
+        let must = ResultBound::RatioAtLeast(1.0);
         self.row(
             Group::Monitor,
             "heartbeats of one client, libpmix clients",
@@ -751,13 +771,22 @@ impl Plan {
             must,
         );
         self.jobs("pulse", &[Side::Peal, Side::C], (500, "pulse", 0), (20, 0));
-        let (ours, peer) = (metric("pulse.peal", "cpu"), (C, metric("pulse.c", "cpu")));
+        let ours = metric("pulse.peal", "cpu");
+        let peer = (C, metric("pulse.c", "cpu"));
         let what = "share of a CPU for 500 clients that send one a second, libpmix clients";
-        self.row(Group::Monitor, what, ours, peer, "", Must::AtMost(0.02));
+        self.row(
+            Group::Monitor,
+            what,
+            ours,
+            peer,
+            "",
+            ResultBound::AtMost(0.02),
+        );
     }
 
     fn memory(&mut self) {
-        let (few, many) = (64, 512);
+        let few = 64;
+        let many = 512;
         let sides: &[Side] = if self.with_c {
             &[Side::Peal, Side::C]
         } else {
@@ -779,8 +808,12 @@ impl Plan {
             "memory.peal-client"
         };
         for (name, how, must) in [
-            ("rss_kib_per_client", "resident", Must::RatioAtMost(1.0)),
-            ("pss_kib_per_client", "proportional", Must::Nothing),
+            (
+                "rss_kib_per_client",
+                "resident",
+                ResultBound::RatioAtMost(1.0),
+            ),
+            ("pss_kib_per_client", "proportional", ResultBound::Nothing),
         ] {
             let what = format!("server, {how}, per idle client from {few} to {many}");
             self.row(
@@ -792,6 +825,59 @@ impl Plan {
                 must,
             );
         }
+    }
+
+    fn trace(&mut self) {
+        // Whatever the spans cost when they are off would be a few nanoseconds of some dozens of
+        // microseconds. The bounds are what turns of the same program may differ.
+        let levels = [
+            (
+                Side::PealTraceOff,
+                "trace off",
+                ResultBound::RatioAtMost(1.05),
+            ),
+            (
+                Side::PealClient,
+                "trace at warn",
+                ResultBound::RatioAtMost(1.1),
+            ),
+        ];
+        let sides = [Side::PealTraceOff, Side::PealWithoutTrace, Side::PealClient];
+        for (what, name, job) in [
+            (
+                "there and back",
+                "trace.pingpong",
+                (2, "pingpong", Hosts::Nothing),
+            ),
+            (
+                "through 16 handlers and back",
+                "trace.chain",
+                (1, "pingpong", Hosts::NoopHandlers),
+            ),
+        ] {
+            self.by_turns(name, &sides, job, (300, 30));
+            let of = |side: Side| metric(&format!("{name}.{}", side.name()), "us");
+            for (side, level, must) in levels {
+                let peer = ("compiled out", of(Side::PealWithoutTrace));
+                let what = format!("{what}, {level}");
+                self.row(Group::Trace, what, of(side), peer, "us", must);
+            }
+        }
+        let (few, many) = (64, 512);
+        let of = |side: Side| format!("trace.memory.{}", side.name());
+        for side in [Side::PealTraceOff, Side::PealClient] {
+            self.arm(of(side), MeasuredWork::Growth { side, few, many });
+        }
+        let name = "rss_kib_per_client";
+        let (ours, peer) = (of(Side::PealClient), of(Side::PealTraceOff));
+        self.row(
+            Group::Trace,
+            format!("server, resident, per idle client from {few} to {many}, trace at warn"),
+            metric(&ours, name),
+            ("trace off", metric(&peer, name)),
+            "KiB",
+            ResultBound::Nothing,
+        );
     }
 
     fn attack(&mut self) {
@@ -816,7 +902,8 @@ impl Plan {
                         count,
                     },
                 );
-                let (ours, peer) = (metric(&beside, "median_us"), metric(&alone, "median_us"));
+                let ours = metric(&beside, "median_us");
+                let peer = metric(&alone, "median_us");
                 let what = format!("{}, beside {}", work.name(), attack.name);
                 self.row(
                     Group::Attack,
@@ -824,7 +911,7 @@ impl Plan {
                     ours,
                     ("without", peer),
                     "us",
-                    Must::RatioAtMost(2.0),
+                    ResultBound::RatioAtMost(2.0),
                 );
             }
         }
@@ -838,10 +925,8 @@ impl Plan {
         ] {
             self.arm(name.to_owned(), MeasuredWork::Register { installed, count });
         }
-        let (ours, peer) = (
-            metric("register.beside", "ms"),
-            metric("register.alone", "ms"),
-        );
+        let ours = metric("register.beside", "ms");
+        let peer = metric("register.alone", "ms");
         let what = "a job is registered while six components of a user are compiled";
         self.row(
             Group::Register,
@@ -849,7 +934,7 @@ impl Plan {
             ours,
             ("without", peer),
             "ms",
-            Must::RatioAtMost(2.0),
+            ResultBound::RatioAtMost(2.0),
         );
     }
 
@@ -857,7 +942,8 @@ impl Plan {
         if !here.contains(&release) {
             return self.left_out.push(release);
         }
-        let (procs, count) = (4, self.size.of(10));
+        let procs = 4;
+        let count = self.size.of(10);
         let name =
             |launcher: Launcher| format!("start.{}.{}", release.number(), launcher.name(release));
         for launcher in [Launcher::Peal, Launcher::ItsOwn] {
@@ -871,10 +957,8 @@ impl Plan {
                 },
             );
         }
-        let (ours, peer) = (
-            metric(&name(Launcher::Peal), "ms"),
-            metric(&name(Launcher::ItsOwn), "ms"),
-        );
+        let ours = metric(&name(Launcher::Peal), "ms");
+        let peer = metric(&name(Launcher::ItsOwn), "ms");
         let what = format!("hello of {procs} ranks, {}", release.name());
         // The goal is half of the peer's time.
         self.row(
@@ -883,7 +967,7 @@ impl Plan {
             ours,
             (release.launcher(), peer),
             "ms",
-            Must::RatioAtMost(1.0),
+            ResultBound::RatioAtMost(1.0),
         );
     }
 }

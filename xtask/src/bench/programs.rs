@@ -1,4 +1,5 @@
 //! Programs of the bench, built as they are shipped.
+use super::Group;
 use crate::{
     c_programs,
     command::{self, cargo},
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct Programs {
     /// Path of `peal`.
     pub peal: PathBuf,
+    /// Path of a `peal` whose trace is compiled out, if a group needs it.
+    pub peal_without_trace: Option<PathBuf>,
     /// Measuring programs in Rust.
     pub bench: PathBuf,
     /// Attackers and victims of the tests.
@@ -24,7 +27,7 @@ pub struct Programs {
     /// MPI program of the tests, if there is an Open MPI.
     pub mpi: Option<PathBuf>,
     /// Directory of the releases of Open MPI that are not the system's.
-    pub peers: PathBuf,
+    pub test_servers: PathBuf,
 }
 
 /// Programs that are linked with `libpmix`.
@@ -37,8 +40,8 @@ pub struct CPrograms {
     pub no_delay: PathBuf,
 }
 
-/// Builds all programs.
-pub fn build(root: &Path) -> Result<Programs> {
+/// Builds the programs that these groups need.
+pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
     eprintln!("building peal and peal-bench for release (first time: some minutes)");
     let packages = ["--package", "peal", "--package", "peal-bench"];
     command::run(
@@ -46,6 +49,10 @@ pub fn build(root: &Path) -> Result<Programs> {
             .args(["build", "--quiet", "--release", "--bins"])
             .args(packages),
     )?;
+    let peal_without_trace = groups
+        .contains(&Group::Trace)
+        .then(|| build_without_trace(root))
+        .transpose()?;
     // This is a build of its own: the tests need features that shipped programs do not have.
     let attack = [
         "build",
@@ -67,12 +74,31 @@ pub fn build(root: &Path) -> Result<Programs> {
     let cache = root.join("target/test-cache");
     Ok(Programs {
         peal: built.join("peal"),
+        peal_without_trace,
         bench: built.join("peal-bench"),
         attack: built.join("peal-attack"),
         components,
         cache,
         c,
         mpi: mpi::program(root)?,
-        peers: test_servers::directory(root),
+        test_servers: test_servers::directory(root),
     })
+}
+
+/// Builds `peal` with all spans and lines of the trace compiled out. The feature is that of the
+/// crate `tracing`, so that `peal` itself has none that must never be shipped. Intermediate files
+/// are in the usual place, where most of them serve both builds; the program is not.
+fn build_without_trace(root: &Path) -> Result<PathBuf> {
+    eprintln!("building peal without its trace (first time: some minutes)");
+    let target = root.join("target/without-trace");
+    command::run(
+        cargo(root)
+            .args(["build", "--quiet", "--release", "--bins"])
+            .args(["--package", "peal"])
+            .args(["--features", "tracing/release_max_level_off"])
+            .arg("--target-dir")
+            .arg(&target)
+            .env("CARGO_BUILD_BUILD_DIR", root.join("target")),
+    )?;
+    Ok(target.join("release/peal"))
 }

@@ -25,7 +25,8 @@ const USER: u32 = 65_531;
 pub fn time(programs: &Programs, installed: Installed, count: u32) -> Result<Values> {
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);
-    let (below, own) = (directory.path("users"), directory.path("users/own"));
+    let below = directory.path("users");
+    let own = directory.path("users/own");
     fs::create_dir_all(&own)?;
     give(&own)?;
     let mut server = directory.start(&format!(

@@ -1,6 +1,6 @@
 //! Results as a table and as JSON. `docs/src/reference/benchmarks.md` describes both.
 use super::{
-    plan::{Must, Plan, ResultRow},
+    plan::{Plan, ResultBound, ResultRow},
     samples::{Samples, Spread},
 };
 use crate::c_programs;
@@ -61,26 +61,30 @@ impl Result {
     }
 }
 
-fn verdict(must: Must, ours: Option<Spread>, ratio: Option<Spread>) -> Verdict {
+fn verdict(must: ResultBound, ours: Option<Spread>, ratio: Option<Spread>) -> Verdict {
     let (number, holds): (_, fn(f64, f64) -> bool) = match must {
-        Must::Nothing => {
+        ResultBound::Nothing => {
             return if ours.is_some() {
                 Verdict::None
             } else {
                 Verdict::Missing
             };
         }
-        Must::RatioAtMost(most) => (ratio.map(|ratio| (ratio.median, most)), |number, most| {
-            number <= most
-        }),
-        Must::RatioAtLeast(least) => (ratio.map(|ratio| (ratio.median, least)), |number, least| {
-            number >= least
-        }),
+        ResultBound::RatioAtMost(most) => {
+            (ratio.map(|ratio| (ratio.median, most)), |number, most| {
+                number <= most
+            })
+        }
+        ResultBound::RatioAtLeast(least) => {
+            (ratio.map(|ratio| (ratio.median, least)), |number, least| {
+                number >= least
+            })
+        }
         // A bound of zero must hold in every round.
-        Must::AtMost(0.0) => (ours.map(|ours| (ours.max, 0.0)), |number, most| {
+        ResultBound::AtMost(0.0) => (ours.map(|ours| (ours.max, 0.0)), |number, most| {
             number <= most
         }),
-        Must::AtMost(most) => (ours.map(|ours| (ours.median, most)), |number, most| {
+        ResultBound::AtMost(most) => (ours.map(|ours| (ours.median, most)), |number, most| {
             number <= most
         }),
     };
@@ -107,7 +111,7 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
             _ => Default::default(),
         };
         let cells = [
-            row.what.clone(),
+            row.description.clone(),
             number(result.ours, row.unit),
             peer,
             than,
@@ -178,7 +182,8 @@ fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
             .unwrap_or_default()
     };
     let cells = line.iter().enumerate().map(|(column, cell)| {
-        let (width, is_number) = (width(column), column == 1 || column == 2);
+        let width = width(column);
+        let is_number = column == 1 || column == 2;
         if is_number {
             format!("{cell:>width$}")
         } else {
@@ -224,10 +229,10 @@ fn fine(number: f64) -> String {
 
 fn must(row: &ResultRow) -> String {
     match row.must {
-        Must::Nothing => String::new(),
-        Must::RatioAtMost(most) => format!("ratio <= {}", fine(most)),
-        Must::RatioAtLeast(least) => format!("ratio >= {}", fine(least)),
-        Must::AtMost(most) => format!("<= {} {}", rounded(most), row.unit)
+        ResultBound::Nothing => String::new(),
+        ResultBound::RatioAtMost(most) => format!("ratio <= {}", fine(most)),
+        ResultBound::RatioAtLeast(least) => format!("ratio >= {}", fine(least)),
+        ResultBound::AtMost(most) => format!("<= {} {}", rounded(most), row.unit)
             .trim_end()
             .to_owned(),
     }
@@ -247,7 +252,7 @@ pub fn json(plan: &Plan, samples: &Samples, machine: &Value, rounds: u32, quick:
             .map(|(name, peer)| json!({ "who": name, "arm": peer.arm, "metric": peer.name }));
         json!({
             "group": name(row),
-            "what": row.what,
+            "what": row.description,
             "unit": row.unit,
             "ours": { "arm": row.ours.arm, "metric": row.ours.name },
             "peer": peer,
@@ -292,21 +297,21 @@ mod tests {
             max: 2.0,
         });
         for (must, expected) in [
-            (Must::RatioAtMost(1.0), Verdict::Pass),
-            (Must::RatioAtMost(0.9), Verdict::Fail),
-            (Must::RatioAtLeast(1.0), Verdict::Pass),
-            (Must::RatioAtLeast(1.1), Verdict::Fail),
-            (Must::AtMost(1.0), Verdict::Pass),
-            (Must::AtMost(0.0), Verdict::Fail),
-            (Must::Nothing, Verdict::None),
+            (ResultBound::RatioAtMost(1.0), Verdict::Pass),
+            (ResultBound::RatioAtMost(0.9), Verdict::Fail),
+            (ResultBound::RatioAtLeast(1.0), Verdict::Pass),
+            (ResultBound::RatioAtLeast(1.1), Verdict::Fail),
+            (ResultBound::AtMost(1.0), Verdict::Pass),
+            (ResultBound::AtMost(0.0), Verdict::Fail),
+            (ResultBound::Nothing, Verdict::None),
         ] {
             assert_eq!(verdict(must, spread, spread), expected, "{must:?}");
         }
         assert_eq!(
-            verdict(Must::RatioAtMost(1.0), spread, None),
+            verdict(ResultBound::RatioAtMost(1.0), spread, None),
             Verdict::Missing
         );
-        assert_eq!(verdict(Must::Nothing, None, None), Verdict::Missing);
+        assert_eq!(verdict(ResultBound::Nothing, None, None), Verdict::Missing);
     }
 
     #[test]

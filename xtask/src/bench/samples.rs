@@ -17,7 +17,8 @@ impl Spread {
     /// Returns the spread of these numbers; `None` if there are none.
     pub fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_unstable_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
+        let min = *values.first()?;
+        let max = *values.last()?;
         let middle = values.len() / 2;
         let upper = *values.get(middle)?;
         let lower = if values.len().is_multiple_of(2) {
@@ -86,10 +87,8 @@ impl Samples {
     /// Returns the spread of the ratio of two values of the same round: disturbances of both cancel
     /// out.
     pub fn ratio(&self, ours: (&str, &str), peer: (&str, &str)) -> Option<Spread> {
-        let (ours, peer) = (
-            self.rounds_of(ours.0, ours.1)?,
-            self.rounds_of(peer.0, peer.1)?,
-        );
+        let ours = self.rounds_of(ours.0, ours.1)?;
+        let peer = self.rounds_of(peer.0, peer.1)?;
         let ratio = |(round, ours): (&usize, &f64)| Some(ours / peer.get(round)?);
         Spread::of(
             ours.iter()

@@ -25,7 +25,8 @@ impl ServerDirectory<'_> {
 
     /// Starts a server with this configuration, and waits until it answers.
     pub fn start(&self, config: &str) -> Result<Running> {
-        let (path, cache) = (self.path("peal.toml"), self.path("cache"));
+        let path = self.path("peal.toml");
+        let cache = self.path("cache");
         // The confinement is off: the components are in the repository, which may be in a home
         // directory.
         fs::write(

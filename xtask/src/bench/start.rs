@@ -56,10 +56,10 @@ fn start(programs: &Programs, launcher: Launcher, release: Release, procs: u32) 
             peal.args(["run", "-n", &procs.to_string(), "--"]);
             peal.env("XDG_CACHE_HOME", &programs.cache)
                 .env_remove("PEAL_LOG");
-            release.set_libraries(&programs.peers, &mut peal);
+            release.set_libraries(&programs.test_servers, &mut peal);
             peal
         }
-        Launcher::ItsOwn => release.launch(&programs.peers, procs),
+        Launcher::ItsOwn => release.launch(&programs.test_servers, procs),
     };
     command.arg(program).arg("hello");
     let said = launch::finish(command, &Scratch::new()?)?;

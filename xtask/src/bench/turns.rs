@@ -65,7 +65,8 @@ impl TurnJob {
         // No other process has these pipes open, so that the turns end with this process.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
-        let (turn, over) = (pipe("turn")?, pipe("over")?);
+        let turn = pipe("turn")?;
+        let over = pipe("over")?;
         let server = Running::start(job.command(programs, &scratch)?, &scratch)?;
         Ok(TurnJob {
             server,

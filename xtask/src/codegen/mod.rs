@@ -137,7 +137,8 @@ fn attribute_rows(registry: &Registry) -> Result<Vec<AttributeRow>> {
                 .and_then(|target| target.get(of))
                 .and_then(Value::as_str)
         };
-        let (key, c_type) = (field("key"), field("type").unwrap_or_default());
+        let key = field("key");
+        let c_type = field("type").unwrap_or_default();
         let key = key.with_context(|| {
             format!("attribute {name} has no `key`, and neither has its `same_as`")
         })?;
@@ -215,9 +216,11 @@ fn status_rows(registry: &Registry) -> Result<Vec<(String, i64)>> {
 }
 
 fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
-    let (codes, aliases) = (codes(registry)?, status_rows(registry)?);
+    let codes = codes(registry)?;
+    let aliases = status_rows(registry)?;
     let mut canonical: Vec<(i64, &str)> = Vec::new();
     for (name, number) in &codes {
+        // Several names may have one number, of which the first in the registry is printed.
         if !canonical.iter().any(|(known, _)| known == number) {
             canonical.push((*number, name));
         }

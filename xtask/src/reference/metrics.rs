@@ -45,7 +45,9 @@ pub fn page(root: &Path) -> Result<String> {
             Some((_, labels)) => (*labels).to_owned(),
             None => labels(family),
         };
-        let (kind, unit, help) = (text("kind"), text("unit"), cell(text("help")));
+        let kind = text("kind");
+        let unit = text("unit");
+        let help = cell(text("help"));
         writeln!(page, "| `{name}` | {kind} | {unit} | {labels} | {help} |")?;
     }
     Ok(page)
@@ -84,6 +86,7 @@ impl ReferenceServer {
             _ => fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?,
         }
         let module = root.join("target/guests/complete.wasm");
+        // The first call hits the limit of host calls, so that the metrics of limits have a sample.
         let configuration = format!(
             "[store]\npath = \"store.db\"\n[audit]\npath = \"audit.db\"\non_failure = \"continue\"\n\
              [[sink]]\nname = \"board\"\nfile.path = {:?}\n\

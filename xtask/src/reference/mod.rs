@@ -56,6 +56,8 @@ pub fn generate(root: &Path, stale: StalePages) -> Result<()> {
 fn printed(root: &Path, words: &[&str]) -> Result<String> {
     let mut peal = Command::new(root.join("target/debug/peal"));
     peal.args(words)
+        // The pages must not depend on the terminal, nor on a configuration of this machine: an
+        // empty variable means no file.
         .env_remove("COLUMNS")
         .env("PEAL_CONFIG", "");
     run_quietly(&mut peal)

@@ -55,7 +55,8 @@ fn dig(depth: u64) -> u64 {
 }
 
 fn copy() {
-    let (from, mut to) = (vec![1_u8; 24 << 20], vec![0_u8; 24 << 20]);
+    let from = vec![1_u8; 24 << 20];
+    let mut to = vec![0_u8; 24 << 20];
     loop {
         black_box(&mut to).copy_from_slice(black_box(&from));
     }

@@ -1,6 +1,6 @@
 //! Conversion of a log request to a mail.
 use crate::{parts::Parts, settings::Settings};
-use peal_log_format::{Dress, LogDirectives, Texts, channel_name, shown, visible};
+use peal_log_format::{LinePrefix, LogDirectives, Texts, channel_name, shown, visible};
 use peal_sdk::{LogRequest, Proc, sink::Mail, status};
 
 /// Composes the mail of a request. `now` is the time if the requester gives none.
@@ -27,11 +27,11 @@ pub fn letter(
         timestamp: Some(seconds),
         ..directives
     };
-    let dress = Dress::asked(&directives, channel_name(request.channel()));
+    let prefix = LinePrefix::requested(&directives, channel_name(request.channel()));
     // Line ends of other systems are not made visible as control characters.
     let mut text: String = texts
         .all()
-        .map(|text| dress.render(&text.replace("\r\n", "\n")))
+        .map(|text| prefix.render(&text.replace("\r\n", "\n")))
         .collect();
     if settings.footer {
         text.push_str(&footer(request.source().as_ref(), seconds));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_dressed_as_asked_and_control_no_terminal() {
+    fn lines_have_requested_prefix_and_control_no_terminal() {
         let request = request("\u{1b}[2J")
             .with_source(Proc::new("a\nb", 0))
             .with_timestamp(1)

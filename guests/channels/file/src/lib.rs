@@ -11,7 +11,7 @@
 //! [module.config]
 //! sink = "file"                  # the default; use one module for each file
 //! ```
-use peal_log_format::{Dress, channel_name, lines, read, shown, visible};
+use peal_log_format::{LinePrefix, channel_name, lines, read, shown, visible};
 use peal_sdk::{Config, LogRequest, Proc, Registration, channel, clock, lifecycle, sink, status};
 use std::sync::OnceLock;
 
@@ -42,14 +42,14 @@ fn written(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String, i3
     let directives = directives.no_xml()?;
     let time = shown(directives.timestamp.unwrap_or_else(now));
     // The time is there in any case.
-    let dress = Dress {
+    let prefix = LinePrefix {
         time: None,
-        ..Dress::asked(&directives, channel_name(request.channel()))
+        ..LinePrefix::requested(&directives, channel_name(request.channel()))
     };
     let start = format!(
         "{time} [{}] {}",
-        who(request.source().as_ref()),
-        dress.prefix()
+        source_name(request.source().as_ref()),
+        prefix.text()
     );
     let written = |text: String| {
         lines(&text)
@@ -60,7 +60,7 @@ fn written(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String, i3
 }
 
 /// Returns the requester as one field.
-fn who(source: Option<&Proc>) -> String {
+fn source_name(source: Option<&Proc>) -> String {
     let Some(Proc { nspace, rank }) = source else {
         return "-".to_owned();
     };

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 /// Converts an info: its key, the type of its value as `--info` names it, and its value.
 pub fn info(info: &Info) -> Json {
-    json!({ "key": info.key, "type": word(&info.value), "value": value(&info.value) })
+    json!({ "key": info.key, "type": type_name(&info.value), "value": value(&info.value) })
 }
 
 /// Converts a value. Numbers stay numbers, arrays and trees become arrays; types that JSON lacks
@@ -32,7 +32,7 @@ fn proc(Proc { nspace, rank }: &Proc) -> Json {
     json!({ "nspace": nspace, "rank": rank })
 }
 
-fn word(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Undef => "undef",
         Value::Boolean(_) => "bool",
@@ -121,7 +121,11 @@ mod tests {
                 json!(["array", [1, 2]]),
             ),
         ] {
-            assert_eq!(json!([word(&given), value(&given)]), wanted, "{given:?}");
+            assert_eq!(
+                json!([type_name(&given), value(&given)]),
+                wanted,
+                "{given:?}"
+            );
         }
     }
 

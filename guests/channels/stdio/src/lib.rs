@@ -15,7 +15,7 @@
 //! ```
 mod xml;
 
-use peal_log_format::{Dress, read};
+use peal_log_format::{LinePrefix, read};
 use peal_sdk::{LogRequest, channel, key, sink, status};
 use xml::Elements;
 
@@ -32,12 +32,12 @@ fn log(request: &LogRequest) -> Result<(), i32> {
 /// formatted.
 fn written(request: &LogRequest, name: &str) -> Result<String, i32> {
     let (directives, texts) = read(request)?;
-    let dress = Dress::asked(&directives, name);
+    let prefix = LinePrefix::requested(&directives, name);
     Ok(if directives.xml {
-        let elements = Elements::new(name, request.source().as_ref(), dress.time);
+        let elements = Elements::new(name, request.source().as_ref(), prefix.time);
         texts.all().map(|text| elements.render(&text)).collect()
     } else {
-        texts.all().map(|text| dress.render(&text)).collect()
+        texts.all().map(|text| prefix.render(&text)).collect()
     })
 }
 
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_dressed_as_asked() {
+    fn lines_have_requested_prefix() {
         assert_eq!(
             written(&request(), "stdout").unwrap(),
             "one\ntwo\nsite.load: 5\n"

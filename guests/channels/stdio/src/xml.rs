@@ -12,7 +12,7 @@ pub struct Elements {
 
 impl Elements {
     /// Creates elements of this name, with the requester's proc as attributes; `time` as in
-    /// [`peal_log_format::Dress`].
+    /// [`peal_log_format::LinePrefix`].
     pub fn new(name: &str, source: Option<&Proc>, time: Option<Option<u64>>) -> Elements {
         let mut start = format!("<{name}");
         if let Some(Proc { nspace, rank }) = source {

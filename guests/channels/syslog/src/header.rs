@@ -152,7 +152,8 @@ mod tests {
             head.rfc3164().unwrap(),
             "<14>Jan  5 09:00:00 a_0_pmix_-___0_1___1__x_[7]: "
         );
-        let (long, none) = (Proc::new("n".repeat(300), 0), Proc::new("", 0));
+        let long = Proc::new("n".repeat(300), 0);
+        let none = Proc::new("", 0);
         assert!(
             self::head(&long, None)
                 .rfc5424()

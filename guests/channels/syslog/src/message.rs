@@ -4,7 +4,7 @@ use crate::{
     priority::priority,
     settings::{Format, Settings, Target},
 };
-use peal_log_format::{Dress, channel_name, lines, read, visible};
+use peal_log_format::{LinePrefix, channel_name, lines, read, visible};
 use peal_sdk::{LogRequest, status};
 
 /// Mark at the end of a cut message.
@@ -31,11 +31,11 @@ pub fn messages(
         Format::Rfc3164 => head.rfc3164(),
     };
     // The header has the time in any case.
-    let dress = Dress {
+    let prefix = LinePrefix {
         time: None,
-        ..Dress::asked(&directives, channel_name(request.channel()))
+        ..LinePrefix::requested(&directives, channel_name(request.channel()))
     };
-    let start = header.ok_or(status::PMIX_ERR_BAD_PARAM)? + &dress.prefix();
+    let start = header.ok_or(status::PMIX_ERR_BAD_PARAM)? + &prefix.text();
     let most = settings.max_bytes(target.format);
     let messages = |text: String| {
         lines(&text)
@@ -64,7 +64,7 @@ mod tests {
     const OWN: &str = key::PMIX_LOG_SYSLOG;
     const HEADER: &str = "<14>1 2026-01-05T09:00:00Z - solver 3 pmix - ";
 
-    fn said(request: &LogRequest, given: Vec<Info>) -> Result<Vec<String>, i32> {
+    fn messages_of(request: &LogRequest, given: Vec<Info>) -> Result<Vec<String>, i32> {
         let settings = settings(given).unwrap();
         messages(
             request,
@@ -86,7 +86,7 @@ mod tests {
             .with("site.load", 5u32)
             .with(OWN, "");
         let texts = ["one", "", "two", "", "site.load: 5"].map(|text| format!("{HEADER}{text}"));
-        assert_eq!(said(&request, Vec::new()).unwrap(), texts);
+        assert_eq!(messages_of(&request, Vec::new()).unwrap(), texts);
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
             .with_timestamp(1)
             .with_directive(key::PMIX_LOG_SYSLOG_PRI, 1i32);
         assert_eq!(
-            said(&request, Vec::new()).unwrap(),
+            messages_of(&request, Vec::new()).unwrap(),
             ["<9>1 1970-01-01T00:00:01Z - solver 3 pmix - x"]
         );
         let given = vec![
@@ -104,7 +104,7 @@ mod tests {
             Info::new("facility", "local7"),
         ];
         assert_eq!(
-            said(&request, given).unwrap(),
+            messages_of(&request, given).unwrap(),
             ["<185>Jan  1 00:00:01 node7 solver[3]: x"]
         );
     }
@@ -114,7 +114,7 @@ mod tests {
         let text = "x\r\n<0>1 - - - - - - y\u{0}\u{1b}c\u{85}\u{2028}z";
         let texts = ["x\\r", "<0>1 - - - - - - y\\u{0}\\u{1b}c\\u{85}\\u{2028}z"]
             .map(|text| format!("{HEADER}{text}"));
-        let messages = said(&request(text), Vec::new()).unwrap();
+        let messages = messages_of(&request(text), Vec::new()).unwrap();
         assert_eq!(messages, texts);
         assert!(
             messages
@@ -129,11 +129,11 @@ mod tests {
         let short = || vec![Info::new("max_bytes", 480)];
         let fits = "x".repeat(480 - HEADER.len());
         assert_eq!(
-            said(&request(&fits), short()).unwrap(),
+            messages_of(&request(&fits), short()).unwrap(),
             [format!("{HEADER}{fits}")]
         );
         for text in [fits + "x", "ü".repeat(300), "\u{1f600}".repeat(300)] {
-            let messages = said(&request(&text), short()).unwrap();
+            let messages = messages_of(&request(&text), short()).unwrap();
             assert!(
                 (476..=480).contains(&messages[0].len()) && messages[0].ends_with('…'),
                 "{messages:?}"
@@ -146,7 +146,7 @@ mod tests {
         let tagged = request("one\ntwo").with_directive(key::PMIX_LOG_TAG_OUTPUT, true);
         let texts = ["<syslog>: one", "<syslog>: two"].map(|text| format!("{HEADER}{text}"));
         assert_eq!(
-            said(
+            messages_of(
                 &tagged.with_directive(key::PMIX_LOG_TIMESTAMP_OUTPUT, true),
                 Vec::new()
             )
@@ -154,22 +154,28 @@ mod tests {
             texts
         );
         let xml = request("x").with_directive(key::PMIX_LOG_XML_OUTPUT, true);
-        assert_eq!(said(&xml, Vec::new()), Err(status::PMIX_ERR_NOT_SUPPORTED));
+        assert_eq!(
+            messages_of(&xml, Vec::new()),
+            Err(status::PMIX_ERR_NOT_SUPPORTED)
+        );
     }
 
     #[test]
     fn invalid_attributes_are_refused() {
         assert_eq!(
-            said(&request("x").with(OWN, 5u32), Vec::new()),
+            messages_of(&request("x").with(OWN, 5u32), Vec::new()),
             Err(status::PMIX_ERR_BAD_PARAM)
         );
         assert_eq!(
-            said(&request("x").with_timestamp(u64::MAX), Vec::new()),
+            messages_of(&request("x").with_timestamp(u64::MAX), Vec::new()),
             Err(status::PMIX_ERR_BAD_PARAM),
             "no such year"
         );
         let priority = request("x").with_directive(key::PMIX_LOG_SYSLOG_PRI, "alert");
-        assert_eq!(said(&priority, Vec::new()), Err(status::PMIX_ERR_BAD_PARAM));
+        assert_eq!(
+            messages_of(&priority, Vec::new()),
+            Err(status::PMIX_ERR_BAD_PARAM)
+        );
     }
 
     /// Strategy for texts that resemble the channel's own syntax.
@@ -182,7 +188,7 @@ mod tests {
         fn messages_have_their_fields(text in ODD, nspace in ODD, bytes in 480..600i64) {
             let request = LogRequest::for_test(OWN).with_source(Proc::new(nspace, 3)).with(OWN, text.as_str());
             let given = || vec![Info::new("max_bytes", bytes)];
-            let messages = said(&request, given()).unwrap();
+            let messages = messages_of(&request, given()).unwrap();
             prop_assert_eq!(messages.len(), lines(&text).count());
             for (message, line) in messages.iter().zip(lines(&text)) {
                 prop_assert!(message.chars().all(peal_log_format::is_plain) && message.len() <= bytes as usize);
@@ -194,7 +200,7 @@ mod tests {
                 let there = fields[7].strip_suffix(CUT).filter(|_| message.len() + 4 > bytes as usize);
                 prop_assert!(visible(line).starts_with(there.unwrap_or(fields[7])));
             }
-            let old = said(&request, vec![Info::new("format", "rfc3164")]).unwrap();
+            let old = messages_of(&request, vec![Info::new("format", "rfc3164")]).unwrap();
             for message in old {
                 let (tag, _) = message.strip_prefix("<14>Jan  5 09:00:00 ").unwrap().split_once("[3]: ").unwrap();
                 let is_of_tag = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

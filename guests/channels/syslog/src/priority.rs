@@ -9,20 +9,20 @@ const SEVERITIES: u8 = 8;
 
 /// Returns the requested priority. Facility zero is the kernel's and counts as not given.
 pub fn priority(request: &LogRequest, settings: &Settings) -> Result<u8, i32> {
-    let Some(asked) = request.get(key::PMIX_LOG_SYSLOG_PRI) else {
+    let Some(priority) = request.get(key::PMIX_LOG_SYSLOG_PRI) else {
         return Ok(settings.facility * SEVERITIES + INFO);
     };
-    let asked = asked
+    let priority = priority
         .as_u64()
         .and_then(|number| u8::try_from(number).ok())
         .ok_or(status::PMIX_ERR_BAD_PARAM)?;
-    match (asked / SEVERITIES, asked % SEVERITIES) {
+    match (priority / SEVERITIES, priority % SEVERITIES) {
         (0, severity) => Ok(settings.facility * SEVERITIES + severity),
         (24.., _) => Err(status::PMIX_ERR_BAD_PARAM),
         (facility, _)
             if facility == settings.facility || settings.facilities.contains(&facility) =>
         {
-            Ok(asked)
+            Ok(priority)
         }
         _ => Err(status::PMIX_ERR_NO_PERMISSIONS),
     }
@@ -34,7 +34,7 @@ mod tests {
     use crate::settings::tests::settings;
     use peal_sdk::{Info, Value};
 
-    fn asked(value: impl Into<Value>) -> Result<u8, i32> {
+    fn parsed(value: impl Into<Value>) -> Result<u8, i32> {
         let request = LogRequest::for_test(key::PMIX_LOG_SYSLOG)
             .with_directive(key::PMIX_LOG_SYSLOG_PRI, value);
         priority(&request, &settings([]).unwrap())
@@ -53,7 +53,12 @@ mod tests {
     #[test]
     fn severities_of_any_integer_type_are_read() {
         assert_eq!(
-            (asked(0i32), asked(7u32), asked(Value::Int(3)), asked(3u8)),
+            (
+                parsed(0i32),
+                parsed(7u32),
+                parsed(Value::Int(3)),
+                parsed(3u8)
+            ),
             (Ok(8), Ok(15), Ok(11), Ok(11))
         );
         for value in [
@@ -65,7 +70,7 @@ mod tests {
             Value::Undef,
         ] {
             assert_eq!(
-                asked(value.clone()),
+                parsed(value.clone()),
                 Err(status::PMIX_ERR_BAD_PARAM),
                 "{value:?}"
             );
@@ -75,11 +80,11 @@ mod tests {
     #[test]
     fn facilities_are_those_that_the_admin_allows() {
         assert_eq!(
-            (asked(8 + 3), asked(16 * 8 + 2), asked(191)),
+            (parsed(8 + 3), parsed(16 * 8 + 2), parsed(191)),
             (Ok(11), Ok(130), Ok(191))
         );
         assert_eq!(
-            asked(4 * 8 + 6),
+            parsed(4 * 8 + 6),
             Err(status::PMIX_ERR_NO_PERMISSIONS),
             "auth"
         );

@@ -171,10 +171,8 @@ pub mod tests {
             ]
             .map(|channel| sink_of(&settings, channel))
         };
-        let (local, global) = (
-            Ok("local-syslog".to_owned()),
-            Ok("global-syslog".to_owned()),
-        );
+        let local = Ok("local-syslog".to_owned());
+        let global = Ok("global-syslog".to_owned());
         let missing = Err(status::PMIX_ERR_NOT_AVAILABLE);
         assert_eq!(
             with(&["global-syslog", "local-syslog"]),

@@ -9,17 +9,17 @@ pub struct Tally<K> {
     /// Window, in milliseconds.
     window: u64,
     /// Maximum number of keys.
-    room: usize,
+    max_keys: usize,
     times: BTreeMap<K, VecDeque<u64>>,
 }
 
 impl<K: Ord + Clone> Tally<K> {
     /// Creates an empty counter.
-    pub fn new(count: usize, window: u64, room: usize) -> Tally<K> {
+    pub fn new(count: usize, window: u64, max_keys: usize) -> Tally<K> {
         Tally {
             count: count.max(1),
             window,
-            room: room.max(1),
+            max_keys: max_keys.max(1),
             times: BTreeMap::new(),
         }
     }
@@ -40,7 +40,7 @@ impl<K: Ord + Clone> Tally<K> {
 
     /// Drops the key whose last repetition is the oldest, if there are too many keys.
     fn make_room(&mut self) {
-        while self.times.len() > self.room {
+        while self.times.len() > self.max_keys {
             let oldest = self
                 .times
                 .iter()
@@ -84,7 +84,9 @@ mod tests {
         /// Memory is bounded, and no reached count is missed while all keys fit, for any sequence.
         #[test]
         fn memory_is_bounded(events in prop::collection::vec((0u8..20, 0u64..400), 1..300), count in 1usize..5) {
-            let (mut tally, mut ample, mut now) = (Tally::new(count, 1000, 4), Tally::new(count, 1000, 64), 0);
+            let mut tally = Tally::new(count, 1000, 4);
+            let mut ample = Tally::new(count, 1000, 64);
+            let mut now = 0;
             let mut since = BTreeMap::<u8, Vec<u64>>::new();
             for (what, step) in events {
                 now += step;

@@ -194,7 +194,7 @@ fn watch(event: &Event) -> Outcome {
             rank: ALL,
         },
     };
-    let asked = action
+    let requested_action = action
         .directive()
         .map(|directive| job_control::request([whom], [directive]));
     tell(
@@ -203,7 +203,7 @@ fn watch(event: &Event) -> Outcome {
         &silent,
     );
     let outcome = Outcome::partial().with("peal.watchdog.action", action.name());
-    match asked {
+    match requested_action {
         None => outcome,
         Some(Ok(number)) => outcome.with("peal.watchdog.request", number),
         Some(Err(status)) => {

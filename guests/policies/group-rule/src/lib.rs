@@ -39,7 +39,8 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.allow_only(&["names", "namespaces", "most", "because"])?;
-    let (names, nspaces) = (patterns(config, "names")?, patterns(config, "namespaces")?);
+    let names = patterns(config, "names")?;
+    let nspaces = patterns(config, "namespaces")?;
     let most = config
         .number("most", 1..=MOST)?
         .and_then(|most| usize::try_from(most).ok());

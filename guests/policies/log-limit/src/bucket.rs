@@ -63,7 +63,8 @@ impl Bucket {
     /// Takes lines out of a bucket with a capacity of `most`, or returns the milliseconds until
     /// they are available; none: never.
     pub fn take(self, now: u64, lines: u64, most: u64) -> Result<Bucket, Option<u64>> {
-        let (there, wanted) = (self.later(now, most), lines.saturating_mul(MINUTE));
+        let there = self.later(now, most);
+        let wanted = lines.saturating_mul(MINUTE);
         match there.parts.checked_sub(wanted) {
             Some(parts) => Ok(Bucket { parts, ..there }),
             None if lines > most => Err(None),
@@ -110,7 +111,8 @@ mod tests {
             most in 1u64..50,
             requests in proptest::collection::vec((0u64..20_000, 1u64..60), 1..60),
         ) {
-            let (mut bucket, mut now) = (Bucket::full(0, most), 0);
+            let mut bucket = Bucket::full(0, most);
+            let mut now = 0;
             let mut taken: Vec<(u64, u64)> = Vec::new();
             for (after, lines) in requests {
                 now += after;

@@ -94,7 +94,8 @@ fn decide(request: &Request) -> PolicyOutcome {
     let Some(settings) = SETTINGS.get() else {
         return PolicyOutcome::pass();
     };
-    let (mut data, mut directives) = (request.infos(), request.directives());
+    let mut data = request.infos();
+    let mut directives = request.directives();
     if let Some(denial) = over_the_limit(settings, request, lines(&data)) {
         return denial;
     }
@@ -114,7 +115,8 @@ fn decide(request: &Request) -> PolicyOutcome {
 
 /// Counts lines, unless there are too many.
 fn over_the_limit(settings: &Settings, request: &Request, lines: u64) -> Option<PolicyOutcome> {
-    let (most, uid) = (settings.per_minute?, request.identity()?.uid);
+    let most = settings.per_minute?;
+    let uid = request.identity()?.uid;
     if settings.exempt.contains(&uid) {
         return None;
     }

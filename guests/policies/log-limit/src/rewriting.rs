@@ -21,7 +21,8 @@ impl Diversion {
             )
         };
         let (name, channel) = text.split_once('=').ok_or_else(wanted)?;
-        let (name, channel) = (name.trim(), channel.trim());
+        let name = name.trim();
+        let channel = channel.trim();
         let nspace = Pattern::read(name).ok_or_else(wanted)?;
         if !channel.contains('.') || channel.contains('=') {
             return Err(wanted());

@@ -75,7 +75,8 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .text("because")?
         .map(|text| format!(" ({text})"))
         .unwrap_or_default();
-    let (connection, job_control) = (denies("connection"), denies("job-control"));
+    let connection = denies("connection");
+    let job_control = denies("job-control");
     // An instance receives its settings only once.
     let _ = SETTINGS.set(Settings {
         plan,

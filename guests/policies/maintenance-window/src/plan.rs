@@ -103,7 +103,8 @@ fn read_time(text: &str) -> Option<i64> {
     let (hours, minutes) = text
         .split_once(':')
         .filter(|(_, minutes)| minutes.len() == 2)?;
-    let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
+    let hours = hours.parse::<u8>().ok()?;
+    let minutes = minutes.parse::<u8>().ok()?;
     let time = i64::from(hours) * 60 + i64::from(minutes);
     (minutes < 60 && time <= DAY).then_some(time)
 }
@@ -139,7 +140,8 @@ fn read_days(text: &str) -> Option<Vec<i64>> {
         return Some((0..7).collect());
     }
     if let Some((first, last)) = text.split_once('-') {
-        let (first, last) = (read_day(first)?, read_day(last)?);
+        let first = read_day(first)?;
+        let last = read_day(last)?;
         return Some(
             (0..=(last - first).rem_euclid(7))
                 .map(|after| (first + after) % 7)
@@ -156,7 +158,8 @@ fn read_weekly(text: &str) -> Result<Vec<Weekly>, String> {
         match parts.as_slice() {
             [days, times] => {
                 let (from, to) = times.split_once('-')?;
-                let (from, to) = (read_time(from)?, read_time(to)?);
+                let from = read_time(from)?;
+                let to = read_time(to)?;
                 let length = if to > from {
                     to - from
                 } else {

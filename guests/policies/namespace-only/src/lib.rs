@@ -4,7 +4,7 @@
 use peal_sdk::{Info, PolicyOutcome, PolicySubject, Range, Request, Value, event_policy, status};
 
 /// Key of the range that was requested.
-const ASKED: &str = "peal.namespace-only.asked";
+const REQUESTED_RANGE: &str = "peal.namespace-only.asked";
 
 fn decide(request: &Request) -> PolicyOutcome {
     match request.subject() {
@@ -13,7 +13,7 @@ fn decide(request: &Request) -> PolicyOutcome {
             ..
         } => {
             let mut infos = request.infos();
-            infos.push(Info::new(ASKED, Value::Range(range)));
+            infos.push(Info::new(REQUESTED_RANGE, Value::Range(range)));
             PolicyOutcome::pass()
                 .amend(infos)
                 .narrow_range(Range::Namespace)

@@ -127,7 +127,8 @@ fn count(what: &str, most: usize, UserIdentity { uid, .. }: UserIdentity) -> Pol
     match admit(&key, now, most) {
         Ok(Ok(())) => PolicyOutcome::pass(),
         Ok(Err(wait)) => {
-            let (seconds, what) = (wait.div_ceil(1000), what.replace('_', " "));
+            let seconds = wait.div_ceil(1000);
+            let what = what.replace('_', " ");
             PolicyOutcome::deny(status::PMIX_ERR_RESOURCE_BUSY).with_reason(format!(
                 "uid {uid} may make {most} {what} requests a minute: try again in {seconds} s"
             ))

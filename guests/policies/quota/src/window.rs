@@ -87,7 +87,9 @@ mod tests {
         /// admitted, for any sequence.
         #[test]
         fn no_minute_has_more_than_it_may(steps in prop::collection::vec(0u64..30_000, 1..200), most in 1usize..8) {
-            let (mut window, mut now, mut admitted) = (Window::default(), 0, Vec::new());
+            let mut window = Window::default();
+            let mut now = 0;
+            let mut admitted = Vec::new();
             for step in steps {
                 now += step;
                 match window.admit(now, most) {

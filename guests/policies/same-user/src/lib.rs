@@ -106,7 +106,7 @@ fn event(request: &Request) -> PolicyOutcome {
             PolicyOutcome::pass()
         }
         (Some(_), _) => refuse(format!(
-            "{} claims that another is the source of its event",
+            "{} names another proc as the source of its event (PMIX_EVENT_PROXY)",
             requester(request)
         )),
     }

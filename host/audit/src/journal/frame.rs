@@ -26,12 +26,12 @@ const CODE: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FrameError {
     /// The two copies of the length differ.
-    #[error("its length should be written twice and is {length} once, {again} then")]
+    #[error("its length should be written twice and is {length} once, {second_length} then")]
     Length {
         /// The first copy.
         length: u32,
         /// The second copy.
-        again: u32,
+        second_length: u32,
     },
     /// The body does not contain records.
     #[error("its body should be records, and cannot be read")]
@@ -40,10 +40,10 @@ pub enum FrameError {
     #[error("its code should be made with the trail's key over its records, and is not")]
     Code,
     /// The frame does not follow the last record.
-    #[error("it should follow record {wanted} of the trail, and follows {found}")]
+    #[error("it should follow record {last} of the trail, and follows {found}")]
     Elsewhere {
         /// The last record.
-        wanted: u64,
+        last: u64,
         /// The record that the frame follows.
         found: u64,
     },
@@ -110,8 +110,10 @@ pub(crate) fn framed(before: ChainHead, rows: &[TrailRow], keys: &Keys) -> Optio
     }
     let records = records.0;
     let length = u32::try_from(records.len()).ok()?;
+    // Without the second length, a damaged one could look like a truncated end.
     let head = [length.to_le_bytes(), (!length).to_le_bytes()].concat();
     let after = rows.last().map_or(before.1, |row| row.hash);
+    // With the hash of the last record, the code depends on all records before as well.
     let code = keys.code(&[&after, &head, &records]);
     Some([head.as_slice(), &records, &code].concat())
 }
@@ -123,13 +125,13 @@ pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<SealedFrame<'a>>,
         return Ok(None);
     };
     let mut numbers = FrameReader(head);
-    let (Some(length), Some(again)) = (numbers.u32(), numbers.u32()) else {
+    let (Some(length), Some(inverted_length)) = (numbers.u32(), numbers.u32()) else {
         return Ok(None);
     };
-    if length != !again {
+    if length != !inverted_length {
         return Err(FrameError::Length {
             length,
-            again: !again,
+            second_length: !inverted_length,
         });
     }
     let Some((records, rest)) = usize::try_from(length)
@@ -160,6 +162,8 @@ impl SealedFrame<'_> {
     pub(crate) fn checked(&self, keys: &Keys) -> Result<JournalFrame, FrameError> {
         let frame = self.frame()?;
         let (_, after) = frame.after();
+        // The code covers the hash of the last record, so a frame proves all records before it as
+        // well.
         let is_whole = keys.has_coded(&[&after, self.head, self.records], self.code);
         if is_whole {
             Ok(frame)
@@ -233,6 +237,7 @@ impl<'a> FrameReader<'a> {
         while !self.0.is_empty() {
             seq = seq.checked_add(1)?;
             let row = self.row(seq)?;
+            // The frame holds neither number nor hash, because both follow from the record before.
             hash = hash_of(&hash, &row);
             rows.push(TrailRow { hash, ..row });
         }
@@ -249,6 +254,7 @@ impl<'a> FrameReader<'a> {
             uid: self.maybe(|uid| uid.bytes()?.try_into().ok().map(u32::from_le_bytes))?,
             outcome: self.maybe(FrameReader::text)?,
             body: self.bytes()?.to_owned(),
+            // The caller sets it, since it knows the hash of the record before.
             hash: [0; 32],
         })
     }

@@ -2,7 +2,7 @@
 //! the database has them. Writing there takes one system call and neither a signature nor a
 //! transaction, so a requester waits for no more than that.
 //!
-//! A decision is journalled and its requester receives the reply. Within [`GATHER`] the writer
+//! A decision is journalled and its requester receives the reply. Within [`GATHER_TIME`] the writer
 //! thread moves the journal's records into the database and then empties the journal. The journal
 //! is read only when a trail is opened, for records that a crash left there (`recovery.rs`). When
 //! records cannot be moved the journal closes: decisions then go into the database like all other
@@ -15,22 +15,22 @@ pub use frame::FrameError;
 pub use recovery::RecoveredRecords;
 pub(crate) use recovery::{RecoveredJournal, boot, has_restarted, waiting};
 
-use crate::{AuditError, Keys, hash_chain::ChainHead, queue::GATHER};
+use crate::{AuditError, Keys, hash_chain::ChainHead, queue::GATHER_TIME};
 use peal_store::{JournalFile, TrailRow, TrailSettings};
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// Maximum size of the journal in bytes: less than what is freed when the database makes room.
-const MOST_BYTES: u64 = 256 << 10;
+const MAX_BYTES: u64 = 256 << 10;
 /// Minimum ratio of the database's maximum size to that of the journal.
 const OF_ALL: u64 = 8;
 /// Maximum number of records in the journal.
-const MOST_ROWS: usize = 1024;
+const MAX_ROWS: usize = 1024;
 /// Time until the next attempt to move records.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The journal of the trail that is being written.
 pub(crate) struct Journal {
-    tail: JournalFile,
+    file: JournalFile,
     keys: Arc<Keys>,
     state: JournalState,
     /// Records in the journal that are not being moved yet.
@@ -57,11 +57,13 @@ impl Journal {
         settings: TrailSettings,
         keys: Arc<Keys>,
     ) -> Result<Journal, AuditError> {
-        let tail = JournalFile::open(trail, settings.durability)?;
-        let most = MOST_BYTES.min(settings.max_bytes / OF_ALL);
+        let file = JournalFile::open(trail, settings.durability)?;
+        let most = MAX_BYTES.min(settings.max_bytes / OF_ALL);
         Ok(Journal {
-            tail,
+            file,
             keys,
+            // Records of an earlier run may be in the file. The first write to the database clears
+            // it and opens the journal.
             state: JournalState::Shut,
             fresh: Vec::new(),
             rows: 0,
@@ -71,7 +73,7 @@ impl Journal {
 
     /// Returns the path of the journal.
     pub(crate) fn path(&self) -> &Path {
-        self.tail.path()
+        self.file.path()
     }
 
     /// Appends records, or returns them if the journal does not take them.
@@ -80,16 +82,17 @@ impl Journal {
         before: ChainHead,
         rows: Vec<TrailRow>,
     ) -> Result<(), Vec<TrailRow>> {
-        let room = self.most.saturating_sub(self.tail.bytes());
+        let room = self.most.saturating_sub(self.file.bytes());
+        // A lower bound, known before the frame is built.
         let bodies: u64 = rows.iter().map(|row| row.body.len() as u64).sum();
-        if self.state == JournalState::Shut || self.rows + rows.len() > MOST_ROWS || bodies > room {
+        if self.state == JournalState::Shut || self.rows + rows.len() > MAX_ROWS || bodies > room {
             return Err(rows);
         }
         let frame = match frame::framed(before, &rows, &self.keys) {
             Some(frame) if frame.len() as u64 <= room => frame,
             _ => return Err(rows),
         };
-        if let Err(error) = self.tail.add(&frame) {
+        if let Err(error) = self.file.add(&frame) {
             tracing::warn!(%error, "audit journal not written, decisions go into the audit trail directly");
             self.state = JournalState::Shut;
             return Err(rows);
@@ -116,8 +119,9 @@ impl Journal {
 
     /// Empties the journal, because the database has all of its records.
     pub(crate) fn clear(&mut self) {
-        let cleared = if self.tail.bytes() > 0 {
-            self.tail.clear()
+        // Most writes to the database find the journal empty: save the system call.
+        let cleared = if self.file.bytes() > 0 {
+            self.file.clear()
         } else {
             Ok(())
         };
@@ -133,10 +137,10 @@ impl Journal {
     /// Returns the time until the journal is to be moved; `None` if it is empty.
     pub(crate) fn next_move_in(&self) -> Option<Duration> {
         let while_it_is = if self.state == JournalState::Open {
-            GATHER
+            GATHER_TIME
         } else {
             RETRY
         };
-        (self.tail.bytes() > 0).then_some(while_it_is)
+        (self.file.bytes() > 0).then_some(while_it_is)
     }
 }

@@ -1,6 +1,6 @@
 //! Recovery of the records that a server left in the journal when it ended abnormally.
 use super::{
-    MOST_BYTES,
+    MAX_BYTES,
     frame::{self, FrameError, JournalFrame},
 };
 use crate::{AuditEntry, AuditError, Keys, entry::kind, hash_chain::ChainHead};
@@ -19,14 +19,15 @@ pub struct RecoveredRecords {
 /// Returns the records of the journal that follow `last`; `None` for an empty journal. Their codes
 /// are not checked, since that takes the secret key.
 pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecords>, StoreError> {
-    let bytes = match JournalFile::read(trail.path(), MOST_BYTES) {
+    let bytes = match JournalFile::read(trail.path(), MAX_BYTES) {
         // A reader with access to the database alone can still verify that.
-        Err(StoreError::Tail { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+        Err(StoreError::Journal { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
             return Ok(None);
         }
         read => read?,
     };
-    let (mut rest, mut records) = (bytes.as_slice(), 0);
+    let mut rest = bytes.as_slice();
+    let mut records = 0;
     while let Ok(Some(whole)) = frame::first(&mut rest) {
         let rows = whole.frame().map(|frame| frame.rows).unwrap_or_default();
         records += rows.iter().filter(|row| row.seq > last).count() as u64;
@@ -52,21 +53,27 @@ impl RecoveredJournal {
         head: ChainHead,
         keys: &Keys,
     ) -> Result<RecoveredJournal, AuditError> {
-        let bytes = JournalFile::read(trail.path(), MOST_BYTES + 1)?;
+        // One byte more than is ever written shows a journal that is too long.
+        let bytes = JournalFile::read(trail.path(), MAX_BYTES + 1)?;
         let mut left = RecoveredJournal {
             rows: Vec::new(),
             fault: None,
         };
-        let (mut rest, mut last) = (bytes.as_slice(), head);
+        let mut rest = bytes.as_slice();
+        let mut last = head;
         for number in 1.. {
             let next = frame::first(&mut rest)
                 .and_then(|whole| whole.map(|whole| whole.checked(keys)).transpose());
             let fault = match next {
+                // A frame that is cut off was being written, so its decisions were not reported
+                // yet.
                 Ok(None) => break,
+                // The server was killed after it had moved the records and before it cleared the
+                // journal.
                 Ok(Some(frame)) if frame.after().0 <= head.0 => known(trail, &frame)?,
                 Ok(Some(JournalFrame { before, .. })) if before != last => {
                     Some(FrameError::Elsewhere {
-                        wanted: last.0,
+                        last: last.0,
                         found: before.0,
                     })
                 }
@@ -82,8 +89,8 @@ impl RecoveredJournal {
                 return Ok(left);
             }
         }
-        if bytes.len() as u64 > MOST_BYTES {
-            left.fault = Some((1, FrameError::Long { most: MOST_BYTES }));
+        if bytes.len() as u64 > MAX_BYTES {
+            left.fault = Some((1, FrameError::Long { most: MAX_BYTES }));
         }
         Ok(left)
     }

@@ -38,6 +38,7 @@ pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &ChartParts) {
         .map(|(_, [one, other])| one + other)
         .max()
         .unwrap_or_default()
+        // Heights are divided by it, and a trail without calls has no highest bar.
         .max(1);
     let [first, second] = (parts.of)(&line.sum());
     let [first_name, second_name] = parts.names;
@@ -53,17 +54,17 @@ pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &ChartParts) {
         length(line.width())
     );
     figure(html, parts.id, parts.title, &says, HEIGHT + ABOVE + BELOW);
-    let (floor, room) = (ABOVE + HEIGHT, WIDTH - LEFT);
+    let floor = ABOVE + HEIGHT;
+    let room = WIDTH - LEFT;
     let count = line.count().max(1);
     for (at, label) in [(ABOVE, highest), (floor, 0)] {
         line_at(html, at);
         label_at(html, LEFT - 6, at + 4, "end", label);
     }
     for (index, (at, [one, other])) in (0..).zip(bars) {
-        let (from, to) = (
-            LEFT + room * index / count,
-            LEFT + room * (index + 1) / count,
-        );
+        let from = LEFT + room * index / count;
+        let to = LEFT + room * (index + 1) / count;
+        // One unit stays free between bars.
         let width = (to - from).saturating_sub(1).max(1);
         let low = height(one, highest, HEIGHT);
         let high = height(one + other, highest, HEIGHT).max(low);
@@ -120,6 +121,7 @@ pub(super) fn by_name(
     for (index, (name, count)) in (0..).zip(bars) {
         let top = ROW * index;
         label_at(html, NAMES - 8, top + 16, "end", name);
+        // Even the smallest bar must be visible.
         let width = height(*count, highest, WIDTH - NAMES - NUMBERS).max(2);
         bar(
             html,
@@ -134,6 +136,7 @@ pub(super) fn by_name(
 
 /// Writes the beginning of a chart.
 fn figure(html: &mut Html, id: &'static str, title: &'static str, says: &str, tall: u64) {
+    // With the role and the ids, a screen reader reads the chart as one described image.
     html.raw("<figure><svg role=\"img\" viewBox=\"0 0 ")
         .text(WIDTH)
         .raw(" ")

@@ -25,9 +25,9 @@ pub use page::page;
 pub use timeline::{Counts, Timeline};
 
 /// Maximum number of modules in a report; the calls of further ones are counted.
-const MODULES: usize = 200;
+const MAX_MODULES: usize = 200;
 /// Maximum number of changes in a report, the latest.
-const CHANGES: usize = 100;
+const MAX_CHANGES: usize = 100;
 
 /// A report about a trail.
 #[derive(Debug, Default)]
@@ -75,9 +75,9 @@ pub struct ModuleSummary {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct DenialSummary {
     user: Option<u32>,
-    what: String,
-    by: String,
-    why: String,
+    subject: String,
+    decided_by: String,
+    reason: String,
 }
 
 /// An entry that is neither a call nor a decision.
@@ -86,7 +86,7 @@ struct OtherEntry {
     seq: u64,
     at: u64,
     kind: &'static str,
-    what: Vec<String>,
+    texts: Vec<String>,
 }
 
 impl TrailReport {
@@ -115,7 +115,8 @@ impl TrailReport {
             AuditEntry::Denied(denial) => self.denials(row, &denial.gist(), 1),
             AuditEntry::Refusals(group) => self.denials(row, &group.example.gist(), group.count),
             AuditEntry::Dropped(dropped) => {
-                let (since, until) = (shown_time(dropped.since), shown_time(dropped.until));
+                let since = shown_time(dropped.since);
+                let until = shown_time(dropped.until);
                 let which = format!(
                     "{} from {} to {}, written from {since} to {until}",
                     counted(dropped.count(), "record"),
@@ -192,7 +193,7 @@ impl TrailReport {
                 .entry(outcome(&record.end).into_owned())
                 .or_default() += 1;
         }
-        if !self.modules.contains_key(&call.facts) && self.modules.len() == MODULES {
+        if !self.modules.contains_key(&call.facts) && self.modules.len() == MAX_MODULES {
             self.other_calls += 1;
             return;
         }
@@ -212,7 +213,7 @@ impl TrailReport {
 
     fn decision(&mut self, row: &TrailRow, decision: &DecisionEntry) {
         let counts = self.timeline.at(row.at);
-        match decision.ruling {
+        match decision.verdict {
             DecisionKind::Granted => counts.granted += 1,
             DecisionKind::Denied(_) => self.denials(row, &decision.gist(), 1),
         }
@@ -220,18 +221,20 @@ impl TrailReport {
 
     fn denials(&mut self, row: &TrailRow, gist: &Gist, count: u64) {
         self.timeline.at(row.at).denied += count;
-        let why = row
+        // Denials that differ in the name of the requester only would be counted apart.
+        let reason = row
             .job
             .as_deref()
             .map_or_else(|| gist.why.clone(), |job| without_requester(&gist.why, job));
-        let (what, by) = (gist.about_jobs(), gist.by.clone());
+        let subject = gist.about_jobs();
+        let decided_by = gist.by.clone();
         let job = row.job.as_deref().map(shortened);
         self.denials.add(
             DenialSummary {
                 user: row.uid,
-                what,
-                by,
-                why,
+                subject,
+                decided_by,
+                reason,
             },
             job,
             count,
@@ -240,23 +243,24 @@ impl TrailReport {
     }
 
     fn change(&mut self, row: &TrailRow, kind: &'static str, lines: Vec<String>) {
-        if self.changes.len() == CHANGES {
+        // The page shows the latest changes, so the oldest one goes.
+        if self.changes.len() == MAX_CHANGES {
             self.changes.pop_front();
         }
         let more = lines.len().saturating_sub(MAX_LINES);
-        let mut what: Vec<String> = lines
+        let mut texts: Vec<String> = lines
             .iter()
             .take(MAX_LINES)
             .map(|line| shortened(line))
             .collect();
         if more > 0 {
-            what.push(format!("and {more} more"));
+            texts.push(format!("and {more} more"));
         }
         self.changes.push_back(OtherEntry {
             seq: row.seq,
             at: row.at,
             kind,
-            what,
+            texts,
         });
     }
 
@@ -273,21 +277,24 @@ impl TrailReport {
 
 /// Replaces procs of the requester's job by "the requester", so that equal reasons read equal.
 fn without_requester(why: &str, job: &str) -> String {
-    let (mut text, mut rest, name) = (String::new(), why, format!("{job}:"));
+    let mut text = String::new();
+    let mut rest = why;
+    let name = format!("{job}:");
     while let Some(at) = rest.find(&name) {
         let (before, found) = rest.split_at(at);
         let behind = found.strip_prefix(&name).unwrap_or_default();
         let rank = behind
             .find(|of: char| !of.is_ascii_digit())
             .unwrap_or(behind.len());
+        // The name may be the end of a longer name, which is not the requester's.
         let is_inside = before.ends_with(|of: char| of.is_alphanumeric() || "-_.".contains(of));
         text.push_str(before);
-        let (end, said) = if rank > 0 && !is_inside {
+        let (end, replacement) = if rank > 0 && !is_inside {
             (name.len() + rank, "the requester")
         } else {
             (name.len(), &*name)
         };
-        text.push_str(said);
+        text.push_str(replacement);
         rest = found.get(end..).unwrap_or_default();
     }
     text + rest

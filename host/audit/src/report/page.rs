@@ -3,14 +3,14 @@ use super::{
     ModuleSummary, TrailReport,
     chart::{self, ChartParts},
     html::Html,
-    top::JOBS,
+    top::MAX_JOBS,
 };
 use crate::{ModuleFacts, shown_time};
 use peal_sandbox::{Capability, LimitKind, ModuleLimits};
 use std::{cmp::Reverse, collections::BTreeSet};
 
 /// Maximum number of rows in a table.
-const ROWS: usize = 50;
+const MAX_ROWS: usize = 50;
 /// Maximum number of bars in a chart with names.
 const BARS: usize = 12;
 /// The head of the page. Its policy forbids scripts and requests.
@@ -77,12 +77,13 @@ fn sums(html: &mut Html, report: &TrailReport) {
 fn modules(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"modules\">Modules and what they reach</h2>");
     let mut modules: Vec<&ModuleSummary> = report.modules.values().collect();
+    // The table is cut, so modules with failures come first.
     modules.sort_by_key(|module| Reverse((module.failures, module.calls)));
     html.heads(
         "Those that were called, as they were loaded: one whose grants or limits changed stands here twice.",
         &["Module", "Owner", "Granted", "Sinks", "Directories", "Limits", "Calls", "Failed", "Mean", "Longest", "Hit"],
     );
-    for module in modules.iter().take(ROWS) {
+    for module in modules.iter().take(MAX_ROWS) {
         one_module(html, module);
     }
     html.end();
@@ -126,6 +127,7 @@ fn one_module(html: &mut Html, module: &ModuleSummary) {
         }
         None => {
             html.raw("the facts are missing</td>");
+            // The cells from the owner to the limits.
             for _ in 0..5 {
                 html.cell("?");
             }
@@ -177,7 +179,7 @@ fn denials(html: &mut Html, report: &TrailReport) {
             "User", "Jobs", "What", "By", "Why", "Times", "Last", "Record",
         ],
     );
-    let most = report.denials.most(ROWS);
+    let most = report.denials.most(MAX_ROWS);
     for (refusal, times) in &most {
         let user = refusal
             .user
@@ -185,14 +187,15 @@ fn denials(html: &mut Html, report: &TrailReport) {
         html.raw("<tr>")
             .cell(user)
             .cell(jobs(&times.jobs))
-            .cell(&refusal.what);
-        html.cell(&refusal.by)
-            .cell(&refusal.why)
+            .cell(&refusal.subject);
+        html.cell(&refusal.decided_by)
+            .cell(&refusal.reason)
             .number(times.count)
             .cell(shown_time(times.at));
         html.number(times.seq).raw("</tr>");
     }
     html.end();
+    // The table is cut, but the total counts all denials.
     let shown: u64 = most.iter().map(|(_, times)| times.count).sum();
     if report.denials.total() > shown {
         html.raw("<p>")
@@ -203,8 +206,8 @@ fn denials(html: &mut Html, report: &TrailReport) {
 
 /// Returns the first jobs as text, with a note if there are more.
 fn jobs(jobs: &BTreeSet<String>) -> String {
-    let named = listed(jobs.iter().take(JOBS).map(String::as_str));
-    if jobs.len() > JOBS {
+    let named = listed(jobs.iter().take(MAX_JOBS).map(String::as_str));
+    if jobs.len() > MAX_JOBS {
         format!("{named} and more")
     } else {
         named
@@ -223,7 +226,7 @@ fn failures(html: &mut Html, report: &TrailReport) {
         .iter()
         .map(|(limit, count)| (limit.name().to_owned(), *count))
         .collect();
-    named(html, "hits", "Limits that calls hit", &bars);
+    write_bar_chart(html, "hits", "Limits that calls hit", &bars);
     html.heads(
         "Calls that hit a limit, whether they survived it or not.",
         &["Limit", "What raises it", "Calls"],
@@ -255,15 +258,15 @@ fn failures(html: &mut Html, report: &TrailReport) {
         .map(|(how, count)| (how.clone(), *count))
         .collect();
     failures.sort_by_key(|(_, count)| Reverse(*count));
-    named(html, "ways", "In which ways calls failed", &failures);
+    write_bar_chart(html, "ways", "In which ways calls failed", &failures);
     html.heads("In which ways, the most frequent first.", &["How", "Calls"]);
-    for (how, count) in failures.iter().take(ROWS) {
+    for (how, count) in failures.iter().take(MAX_ROWS) {
         html.raw("<tr>").cell(how).number(count).raw("</tr>");
     }
     html.end();
 }
 
-fn named(html: &mut Html, id: &'static str, title: &'static str, bars: &[(String, u64)]) {
+fn write_bar_chart(html: &mut Html, id: &'static str, title: &'static str, bars: &[(String, u64)]) {
     if let Some(bars) = bars
         .get(..bars.len().min(BARS))
         .filter(|bars| !bars.is_empty())
@@ -275,13 +278,13 @@ fn named(html: &mut Html, id: &'static str, title: &'static str, bars: &[(String
 fn changes(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"changes\">What changed, and what is missing</h2>");
     html.heads("The latest first.", &["Record", "When", "Kind", "What"]);
-    for change in report.changes.iter().rev().take(ROWS) {
+    for change in report.changes.iter().rev().take(MAX_ROWS) {
         html.raw("<tr>")
             .number(change.seq)
             .cell(shown_time(change.at))
             .cell(change.kind)
             .raw("<td>");
-        for line in &change.what {
+        for line in &change.texts {
             html.raw("<div>").text(line).raw("</div>");
         }
         html.raw("</td></tr>");
@@ -290,9 +293,9 @@ fn changes(html: &mut Html, report: &TrailReport) {
 }
 
 fn more(html: &mut Html, all: usize) {
-    if all > ROWS {
+    if all > MAX_ROWS {
         html.raw("<p>")
-            .text(all - ROWS)
+            .text(all - MAX_ROWS)
             .raw(" more are not shown.</p>");
     }
 }
@@ -309,20 +312,20 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 /// Returns all limits by the names of their settings.
 fn limited(limits: &ModuleLimits) -> String {
     let ModuleLimits {
-        memory,
-        memory_total,
+        memory_bytes,
+        total_memory_bytes,
         call_time,
-        host_time,
+        host_call_time,
         fuel,
-        output,
-        notifications,
+        output_bytes,
+        raised_events,
         host_calls,
-        log_lines,
+        log_lines_per_second,
         ..
     } = limits;
     let ModuleLimits {
-        max_calls,
-        instances,
+        calls_per_instance,
+        idle_instances,
         isolation,
         failures,
         failure_window,
@@ -330,9 +333,9 @@ fn limited(limits: &ModuleLimits) -> String {
     } = limits;
     let fuel = fuel.map_or("none".to_owned(), |fuel| fuel.to_string());
     format!(
-        "memory_bytes {memory}, total_memory_bytes {memory_total}, call_time {call_time:?}, host_call_time {host_time:?}, \
-         fuel {fuel}, output_bytes {output}, raised_events {notifications}, host_calls {host_calls}, \
-         log_lines_per_second {log_lines}, calls_per_instance {max_calls}, idle_instances {instances}, \
-         isolation {isolation:?}, failures {failures} in {failure_window:?}"
+        "memory_bytes {memory_bytes}, total_memory_bytes {total_memory_bytes}, call_time {call_time:?}, \
+         host_call_time {host_call_time:?}, fuel {fuel}, output_bytes {output_bytes}, raised_events {raised_events}, \
+         host_calls {host_calls}, log_lines_per_second {log_lines_per_second}, calls_per_instance {calls_per_instance}, \
+         idle_instances {idle_instances}, isolation {isolation:?}, failures {failures} in {failure_window:?}"
     )
 }

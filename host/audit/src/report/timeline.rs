@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 /// Maximum number of intervals.
-const MOST: u64 = 60;
+const MAX_INTERVALS: u64 = 60;
 /// Initial length of an interval in milliseconds.
 const SHORTEST: u64 = 1000;
 
@@ -55,7 +55,8 @@ impl Timeline {
     pub(super) fn at(&mut self, at: u64) -> &mut Counts {
         let begin = *self.begin.get_or_insert(at - at % SHORTEST);
         let since = at.saturating_sub(begin);
-        while since / self.width >= MOST {
+        while since / self.width >= MAX_INTERVALS {
+            // Doubling joins neighbours in pairs, so no interval has to be divided.
             self.width = self.width.saturating_mul(2);
             let mut wider: BTreeMap<u64, Counts> = BTreeMap::new();
             for (number, counts) in &self.stretches {
@@ -99,7 +100,7 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, Timeline};
+    use super::{MAX_INTERVALS, Timeline};
 
     #[test]
     fn stretches_grow_and_nothing_is_lost() {
@@ -116,7 +117,7 @@ mod tests {
         ];
         for (count, time) in (1..).zip(times) {
             line.at(time).calls += 1;
-            assert!(line.count() <= MOST);
+            assert!(line.count() <= MAX_INTERVALS);
             assert_eq!(
                 (
                     line.sum().calls,
@@ -133,6 +134,6 @@ mod tests {
             "{last:?}"
         );
         line.at(u64::MAX).calls += 1;
-        assert!(line.count() <= MOST);
+        assert!(line.count() <= MAX_INTERVALS);
     }
 }

@@ -2,9 +2,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of items that stay when the set is trimmed. It is trimmed at twice this number.
-const KEPT: usize = 2000;
+const MAX_TRIMMED_ITEMS: usize = 2000;
 /// Maximum number of jobs shown per item.
-pub(super) const JOBS: usize = 3;
+pub(super) const MAX_JOBS: usize = 3;
 
 /// Count, last record and jobs of an item.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,17 +39,18 @@ impl<T: Ord> Top<T> {
         let times = self.times.entry(what).or_default();
         times.count += count;
         (times.seq, times.at) = record;
-        if times.jobs.len() <= JOBS {
+        if times.jobs.len() <= MAX_JOBS {
             times.jobs.extend(job);
         }
-        if self.times.len() >= 2 * KEPT {
+        // Half of them go at once, so that the sort is paid by many additions.
+        if self.times.len() >= 2 * MAX_TRIMMED_ITEMS {
             let mut ranks: Vec<(u64, u64)> = self
                 .times
                 .values()
                 .map(|times| (times.count, times.seq))
                 .collect();
             ranks.sort_unstable_by(|one, other| other.cmp(one));
-            if let Some(least) = ranks.get(KEPT) {
+            if let Some(least) = ranks.get(MAX_TRIMMED_ITEMS) {
                 self.times
                     .retain(|_, times| (times.count, times.seq) > *least);
             }
@@ -72,12 +73,12 @@ impl<T: Ord> Top<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{JOBS, KEPT, Top};
+    use super::{MAX_JOBS, MAX_TRIMMED_ITEMS, Top};
 
     #[test]
     fn frequent_entries_stay_in_list_of_bounded_size() {
         let mut top = Top::default();
-        for number in 0..20 * KEPT as u64 {
+        for number in 0..20 * MAX_TRIMMED_ITEMS as u64 {
             top.add(number, None, 1, (number, 0));
             let frequent = if number % 2 == 0 {
                 u64::MAX
@@ -85,15 +86,15 @@ mod tests {
                 u64::MAX - 1
             };
             top.add(frequent, Some(format!("job-{number}")), 1, (number, 0));
-            assert!(top.times.len() < 2 * KEPT);
+            assert!(top.times.len() < 2 * MAX_TRIMMED_ITEMS);
         }
         let most = top.most(3);
         assert_eq!(
             (most[0].0, most[0].1.count),
-            (&(u64::MAX - 1), 10 * KEPT as u64)
+            (&(u64::MAX - 1), 10 * MAX_TRIMMED_ITEMS as u64)
         );
         assert_eq!((most[1].0, most.len()), (&u64::MAX, 3));
-        assert_eq!(top.total(), 40 * KEPT as u64);
-        assert_eq!(most[0].1.jobs.len(), JOBS + 1, "jobs are bounded");
+        assert_eq!(top.total(), 40 * MAX_TRIMMED_ITEMS as u64);
+        assert_eq!(most[0].1.jobs.len(), MAX_JOBS + 1, "jobs are bounded");
     }
 }

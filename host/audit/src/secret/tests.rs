@@ -1,10 +1,10 @@
 //! Tests of what is taken out of records, and of what must stay.
 use super::*;
 use crate::{CallEntry, DecisionKind};
-use peal_core::policy::{DecidedBy, Verdict};
+use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
 use peal_model::{
-    Bytes, DataArray, Event, Key, Kval, Mail, Nspace, PolicyRequest, PolicySubject, Proc, Range,
-    Rank, Status, Text, UserIdentity,
+    Bytes, DataArray, Event, Key, Kval, LogSubject, Mail, Nspace, PolicyRequest, PolicySubject,
+    Proc, Range, Rank, Status, Text, UserIdentity,
 };
 use peal_sandbox::{
     CallRecord, CallUsage, Digest, EventCall, HostCall, HostCallRequest, Level, PolicyCall,
@@ -91,19 +91,15 @@ fn request(infos: Vec<Info>, directives: Vec<Info>) -> Arc<PolicyRequest> {
         gid: 100,
     };
     Arc::new(PolicyRequest {
-        matter: PolicySubject::JobControl,
+        subject: PolicySubject::Log(LogSubject {
+            data: infos,
+            directives,
+        }),
         requester: Some(proc("victim")),
         identity: Some(identity),
         server: identity,
         groups: Arc::default(),
-        provision: None,
-        peer: None,
         targets: Vec::new(),
-        group_name: Some("Granted".to_owned()),
-        applications: Vec::new(),
-        codes: Vec::new(),
-        infos,
-        directives,
     })
 }
 
@@ -143,7 +139,7 @@ fn call(subject: CallSubject, host_calls: Vec<HostCall>, end: CallEnd) -> AuditE
 }
 
 fn entry() -> impl Strategy<Value = AuditEntry> {
-    let ask = |word: &str| {
+    let requests = |word: &str| {
         let text = word.to_owned();
         let mail = Mail {
             sender: Some(text.clone()),
@@ -166,11 +162,11 @@ fn entry() -> impl Strategy<Value = AuditEntry> {
     };
     (0..4_u32, infos(), infos(), word(), infos()).prop_map(
         move |(form, one, other, word, third)| {
-            let asked = ask(word).into_iter().map(|ask| HostCall {
-                ask,
+            let calls = requests(word).into_iter().map(|request| HostCall {
+                request,
                 answer: Some(HostCallAnswer::Infos(third.clone())),
             });
-            let host_calls: Vec<HostCall> = asked.collect();
+            let host_calls: Vec<HostCall> = calls.collect();
             let output = CallOutput {
                 infos: third.clone(),
                 ..CallOutput::default()
@@ -191,11 +187,11 @@ fn entry() -> impl Strategy<Value = AuditEntry> {
                     decision(
                         one,
                         other,
-                        &Verdict::Denied {
+                        &Verdict::Denied(DeniedVerdict {
                             by,
                             status: Status(-77),
                             reasons: third,
-                        },
+                        }),
                     )
                 }
                 2 => {
@@ -263,16 +259,14 @@ fn names_of_the_server_are_no_copies_of_a_secret() {
     let AuditEntry::Decision(read) = AuditEntry::read(&body).unwrap() else {
         panic!()
     };
-    assert_eq!(
-        (read.ruling, read.asked.matter),
-        (DecisionKind::Granted, PolicySubject::JobControl)
-    );
-    assert_eq!(read.asked.requester, Some(proc("victim")));
+    assert_eq!(read.verdict, DecisionKind::Granted);
+    assert_eq!(read.request.requester, Some(proc("victim")));
     assert!(
-        read.asked
-            .infos
-            .iter()
-            .all(|info| info.value.as_str().unwrap().starts_with(MARK)),
+        read.request.subject.infos().iter().all(|info| info
+            .value
+            .as_str()
+            .unwrap()
+            .starts_with(MARK)),
         "{read:?}"
     );
 }
@@ -293,7 +287,7 @@ fn copies_in_values_and_texts_of_guests_are_replaced() {
         steps: Arc::default(),
     });
     let log = HostCall {
-        ask: HostCallRequest::Log {
+        request: HostCallRequest::Log {
             level: Level::Info,
             message: format!("<{SECRET}>"),
         },
@@ -312,7 +306,7 @@ fn copies_in_values_and_texts_of_guests_are_replaced() {
         vec![
             log,
             HostCall {
-                ask: keep,
+                request: keep,
                 answer: None,
             },
         ],

@@ -12,11 +12,11 @@ use peal_audit::{
 };
 use peal_core::{
     choice::RecordFailurePolicy,
-    policy::{DecidedBy, Verdict},
+    policy::{DecidedBy, DeniedVerdict, Verdict},
 };
 use peal_model::{
-    Event, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status, UserIdentity,
-    code,
+    Event, Info, JobControlSubject, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank,
+    Status, UserIdentity, code,
 };
 use peal_sandbox::{
     Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Module, ModuleLimits, Services,
@@ -187,10 +187,15 @@ pub fn proc(nspace: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(nspace).unwrap(), Rank(rank))
 }
 
-pub fn request(matter: PolicySubject, infos: Vec<Info>) -> Arc<PolicyRequest> {
+/// Returns a job-control request with these directives.
+pub fn job_control(directives: Vec<Info>) -> Arc<PolicyRequest> {
+    request(PolicySubject::JobControl(JobControlSubject { directives }))
+}
+
+pub fn request(subject: PolicySubject) -> Arc<PolicyRequest> {
     let server = UserIdentity { uid: 0, gid: 0 };
     Arc::new(PolicyRequest {
-        matter,
+        subject,
         requester: Some(proc("job", 1)),
         identity: Some(UserIdentity {
             uid: 1000,
@@ -198,14 +203,7 @@ pub fn request(matter: PolicySubject, infos: Vec<Info>) -> Arc<PolicyRequest> {
         }),
         server,
         groups: Arc::default(),
-        provision: None,
-        peer: None,
         targets: Vec::new(),
-        group_name: None,
-        applications: Vec::new(),
-        codes: Vec::new(),
-        infos,
-        directives: Vec::new(),
     })
 }
 
@@ -220,21 +218,17 @@ pub fn granted() -> Verdict {
 }
 
 pub fn denied() -> Verdict {
-    Verdict::Denied {
+    Verdict::Denied(DeniedVerdict {
         by: DecidedBy::Default,
         status: code::PMIX_ERR_NO_PERMISSIONS,
         reasons: Vec::new(),
-    }
+    })
 }
 
 /// Has a decision recorded, and waits for what follows.
 pub fn decide(audit: &AuditTrail, number: u64, verdict: &Verdict) -> CommitResult {
     let (tell, told) = mpsc::channel();
-    let decision = DecisionEntry::new(
-        number,
-        request(PolicySubject::JobControl, Vec::new()),
-        verdict,
-    );
+    let decision = DecisionEntry::new(number, job_control(Vec::new()), verdict);
     audit.decide(
         decision,
         if number.is_multiple_of(2) {

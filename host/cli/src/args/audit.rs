@@ -234,6 +234,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     match text.split_once("..") {
         None => number(text).map(|seq| (seq, seq)),
         Some((from, to)) => match (number(from)?, number(to)?) {
+            // An empty range would look like a trail without records.
             (from, to) if from <= to => Ok((from, to)),
             (from, to) => Err(format!(
                 "a range goes from the smaller to the larger number, not from {from} to {to}"
@@ -304,6 +305,7 @@ fn time(text: &str) -> Result<u64, String> {
         )
     };
     let of = |time: std::time::SystemTime| {
+        // Records have no times before the epoch.
         let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
         u64::try_from(since.as_millis()).ok()
     };

@@ -81,7 +81,7 @@ Examples:
 
 /// Options of all requests.
 #[derive(ClapArgs)]
-pub struct CtlAsk {
+pub struct CtlOptions {
     /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
@@ -112,7 +112,7 @@ pub struct CtlAct {
     pub directives: Vec<Info>,
     /// Options of all requests.
     #[command(flatten)]
-    pub ask: CtlAsk,
+    pub options: CtlOptions,
 }
 
 /// `peal ctl signal`.
@@ -200,7 +200,7 @@ pub struct CtlCancel {
     pub all: bool,
     /// Options of all requests.
     #[command(flatten)]
-    pub ask: CtlAsk,
+    pub options: CtlOptions,
 }
 
 /// `peal ctl status`.
@@ -214,7 +214,7 @@ pub struct CtlStatus {
     pub wait: bool,
     /// Options of all requests.
     #[command(flatten)]
-    pub ask: CtlAsk,
+    pub options: CtlOptions,
 }
 
 /// Signals with names. Real-time signals have numbers only.
@@ -257,6 +257,7 @@ const HIGHEST: u8 = 64;
 
 fn signal(text: &str) -> Result<u8, String> {
     let upper = text.to_ascii_uppercase();
+    // Names may be written as `kill` lists them or as signal(7) does.
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let named = SIGNALS
         .iter()

@@ -111,6 +111,7 @@ fn priority(text: &str) -> Result<i32, String> {
             )
         })
     })?;
+    // RFC 5424, section 6.2.1.
     Ok(facility * 8 + severity)
 }
 

@@ -17,7 +17,7 @@ pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
     AuditSource, AuditStats, AuditVerify,
 };
-pub use control::{CtlAct, CtlAsk, CtlCancel, CtlCommand, CtlSignal, CtlStatus};
+pub use control::{CtlAct, CtlCancel, CtlCommand, CtlOptions, CtlSignal, CtlStatus};
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
@@ -173,11 +173,11 @@ pub struct ConfigArgs {
     pub config: Option<PathBuf>,
     /// Override a setting, as in --set events.ring_size=2048. Takes precedence over files and
     /// environment
-    #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting_override)]
     pub set: Vec<SettingOverride>,
 }
 
-fn given(text: &str) -> Result<SettingOverride, String> {
+fn setting_override(text: &str) -> Result<SettingOverride, String> {
     SettingOverride::set(text)
         .ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
 }

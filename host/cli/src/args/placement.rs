@@ -6,10 +6,14 @@ use std::ffi::{OsStr, OsString};
 
 /// Moves these options after the command, where its parser expects them.
 pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let (args, movable) = (Args::command(), movable());
-    let (mut verbs, mut options) = (Vec::new(), Vec::new());
+    let args = Args::command();
+    let movable = movable();
+    let mut verbs = Vec::new();
+    let mut options = Vec::new();
     let mut words = words.peekable();
     verbs.extend(words.next());
+    // The search ends at the first word that is neither an option nor a command: what follows may
+    // belong to the program of `peal run`.
     let mut command = &args;
     while let Some(word) = words.peek() {
         if is_option_of(&movable, word) {

@@ -156,6 +156,7 @@ pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut spelled = Vec::new();
     while let Some(word) = words.next() {
+        // clap would read this as `-n` with the value `p`.
         if word == "-np" {
             spelled.push("--np".into());
             spelled.extend(words.next());
@@ -174,10 +175,12 @@ fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> V
 
 /// Returns true if the value of an option is the next word.
 pub(super) fn takes_next(command: &Command, word: &OsStr) -> bool {
+    // The names of options are ASCII.
     let Some(text) = word.to_str() else {
         return false;
     };
     let is_it = |arg: &&clap::Arg| match text.strip_prefix("--") {
+        // `--option=VALUE` equals no name, and has its value in the same word.
         Some(long) => {
             arg.get_long_and_visible_aliases()
                 .unwrap_or_default()
@@ -185,6 +188,7 @@ pub(super) fn takes_next(command: &Command, word: &OsStr) -> bool {
                 || arg.get_all_aliases().unwrap_or_default().contains(&long)
         }
         None => arg.get_short().is_some_and(|short| {
+            // A short option alone: in `-nVALUE` the value is in the same word.
             text.strip_prefix('-')
                 .is_some_and(|rest| rest.chars().eq([short]))
         }),
@@ -288,12 +292,12 @@ mod tests {
             "peal run -np 2 --tag-output -x A=1 ./one -n 7 : -np 3 --wdir /tmp -x B ./two : three",
         )
         .unwrap();
-        let said: Vec<_> = apps
+        let app_args: Vec<_> = apps
             .iter()
             .map(|app| (app.procs, app.program.join(OsStr::new(" "))))
             .collect();
         assert_eq!(
-            said,
+            app_args,
             [
                 (2, "./one -n 7".into()),
                 (3, "./two".into()),

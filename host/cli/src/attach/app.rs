@@ -35,6 +35,7 @@ impl AttachedApp {
         program: &[OsString],
         environment: impl Iterator<Item = (&'a str, Option<String>)>,
     ) -> Result<AttachedApp, NotStarted> {
+        // Before the program starts: a signal in between would end this process alone.
         let signals = Interrupts::new()
             .context("cannot listen to signals")
             .map_err(NotStarted::Us)?;
@@ -109,6 +110,7 @@ pub fn end_as(status: ExitStatus) -> ExitCode {
         }
         // The signal did not end this process, since it is handled or ignored.
         return ExitCode::from(
+            // Shells report an end by a signal in this way.
             u8::try_from(number).map_or(u8::MAX, |number| number.saturating_add(128)),
         );
     }

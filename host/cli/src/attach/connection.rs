@@ -15,7 +15,7 @@ use tokio::{
 /// Limit of the bytes that wait to be written to one side. Above it, the other side is not read.
 const PENDING: usize = 1 << 20;
 /// Limit of queued commands, and of queued decisions about events.
-const ORDERS: usize = 1024;
+const MAX_QUEUED_COMMANDS: usize = 1024;
 
 /// Command for a proxied connection.
 #[derive(Debug)]
@@ -36,57 +36,61 @@ impl fmt::Display for ProxyCommand {
 }
 
 /// State that all connections share.
-pub struct Between {
+pub struct ProxySettings {
     /// Name and address of the server.
     pub server: ServerUri,
     /// Limits of one message.
     pub limits: DecodeLimits,
     /// Time limit of the server for requests of handlers.
-    pub patience: Duration,
+    pub request_timeout: Duration,
     /// Handlers of the events.
     pub handlers: Arc<AttachHandlers>,
 }
 
 /// Proxied connection.
-struct Relayed {
-    between: Arc<Between>,
+struct ProxiedConnection {
+    settings: Arc<ProxySettings>,
     relay: ClientProxy,
     began: Instant,
     me: Option<Proc>,
     /// Requests of handlers that the server has not answered, with their descriptions.
-    asked: BTreeMap<OwnRequestId, String>,
+    open_requests: BTreeMap<OwnRequestId, String>,
     decide: mpsc::Sender<(u64, EventDisposition)>,
     order: mpsc::Sender<ProxyCommand>,
 }
 
 /// Relays a connection until it ends.
-pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
-    let server = TcpStream::connect(between.server.addr).await?;
+pub async fn relay(client: TcpStream, settings: Arc<ProxySettings>) -> io::Result<()> {
+    let server = TcpStream::connect(settings.server.addr).await?;
+    // Nagle's algorithm would hold small frames back until earlier ones are acknowledged.
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut client_in, mut client_out) = client.into_split();
     let (mut server_in, mut server_out) = server.into_split();
-    let (decide, mut decisions) = mpsc::channel(ORDERS);
-    let (order, mut orders) = mpsc::channel(ORDERS);
-    let relay = ClientProxy::new(between.limits, between.patience);
-    let mut relayed = Relayed {
-        between,
+    let (decide, mut decisions) = mpsc::channel(MAX_QUEUED_COMMANDS);
+    let (order, mut orders) = mpsc::channel(MAX_QUEUED_COMMANDS);
+    let relay = ClientProxy::new(settings.limits, settings.request_timeout);
+    let mut relayed = ProxiedConnection {
+        settings,
         relay,
         began: Instant::now(),
         me: None,
-        asked: BTreeMap::new(),
+        open_requests: BTreeMap::new(),
         decide,
         order,
     };
     relayed.register_events();
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    let (mut from_client, mut from_server) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    let mut up = Vec::new();
+    let mut down = Vec::new();
+    let mut from_client = vec![0; 64 * 1024];
+    let mut from_server = vec![0; 64 * 1024];
     let mut server_is_there = true;
     loop {
         let late = relayed.tick();
         relayed.handle_proxy_events();
         up.extend(relayed.relay.take(ProxySide::Server));
         down.extend(relayed.relay.take(ProxySide::Client));
+        // The program still receives the events that handlers hold before it sees the end.
         if !server_is_there && relayed.relay.is_settled() && down.is_empty() {
             return client_out.shutdown().await;
         }
@@ -94,6 +98,7 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
             got = client_in.read(&mut from_client), if up.len() < PENDING => {
                 let bytes = got.ok().and_then(|count| from_client.get(..count)).unwrap_or_default();
                 if bytes.is_empty() {
+                    // The server still gets what the program sent last.
                     relayed.relay.ended(ProxySide::Client);
                     up.extend(relayed.relay.take(ProxySide::Server));
                     return server_out.write_all(&up).await;
@@ -111,30 +116,31 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
                 }
                 relayed.relay.feed(ProxySide::Server, bytes);
             }
-            written = some(&mut server_out, &up), if !up.is_empty() && server_is_there => drop(up.drain(..written?)),
-            written = some(&mut client_out, &down), if !down.is_empty() => drop(down.drain(..written?)),
+            written = write_available(&mut server_out, &up), if !up.is_empty() && server_is_there => drop(up.drain(..written?)),
+            written = write_available(&mut client_out, &down), if !down.is_empty() => drop(down.drain(..written?)),
             Some((number, verdict)) = decisions.recv() => {
                 relayed.relay.decided(number, verdict);
                 relayed.register_events();
             }
             Some(order) = orders.recv() => relayed.execute(order),
+            // `select!` evaluates the future even where the condition is false.
             () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {}
         }
     }
 }
 
-async fn some(to: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<usize> {
+async fn write_available(to: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<usize> {
     match to.write(bytes).await? {
         0 => Err(io::ErrorKind::WriteZero.into()),
         count => Ok(count),
     }
 }
 
-impl Relayed {
+impl ProxiedConnection {
     /// Registers the events that the handlers need at present.
     fn register_events(&mut self) {
-        for codes in self.between.handlers.codes() {
-            if let Err(error) = self.relay.want(&codes) {
+        for codes in self.settings.handlers.codes() {
+            if let Err(error) = self.relay.register_codes(&codes) {
                 tracing::warn!(%error, "registration for handlers not sent");
             }
         }
@@ -156,27 +162,32 @@ impl Relayed {
                 ProxyEvent::Welcomed(me) => {
                     tracing::debug!(?me, "program connected");
                     self.me = me.clone();
-                    self.between.handlers.connected(me, self.order.clone());
+                    self.settings.handlers.connected(me, self.order.clone());
                 }
                 ProxyEvent::Blind(error) => {
                     let why = error.map(|error| error.to_string());
                     tracing::warn!(why, "connection not decoded, relayed without handlers");
                 }
                 ProxyEvent::Event { number, event } => {
-                    let (handlers, decide) = (self.between.handlers.clone(), self.decide.clone());
+                    let handlers = self.settings.handlers.clone();
+                    let decide = self.decide.clone();
                     tokio::spawn(async move {
                         let verdict = handlers.handle(event).await;
                         // The connection may have ended.
                         let _ = decide.send((number, verdict)).await;
                     });
                 }
-                ProxyEvent::Answered { ask, outcome } => self.answered(ask, outcome),
-                ProxyEvent::Late { ask } => {
-                    let (server, patience) = (&self.between.server, self.between.patience);
+                ProxyEvent::Answered {
+                    request_id,
+                    outcome,
+                } => self.answered(request_id, outcome),
+                ProxyEvent::Late { request_id } => {
+                    let server = &self.settings.server;
+                    let request_timeout = self.settings.request_timeout;
                     tracing::warn!(
-                        request = self.description(ask),
+                        request = self.description(request_id),
                         %server,
-                        ?patience,
+                        ?request_timeout,
                         "no reply to a request of a handler in time"
                     );
                 }
@@ -185,14 +196,15 @@ impl Relayed {
     }
 
     fn execute(&mut self, order: ProxyCommand) {
+        // A failed request of a handler must not disturb the program, so errors are only logged.
         match order {
             ProxyCommand::Deliver(event) => {
                 if let Err(error) = self.relay.deliver(event) {
                     tracing::warn!(%error, "event raised by a handler not delivered to the program");
                 }
             }
-            ProxyCommand::Ask(request, what) => match self.relay.ask(&request) {
-                Ok(ask) => drop(self.asked.insert(ask, what)),
+            ProxyCommand::Ask(request, what) => match self.relay.send_request(&request) {
+                Ok(request_id) => drop(self.open_requests.insert(request_id, what)),
                 Err(error) => {
                     tracing::warn!(request = what, %error, "request of a handler not sent")
                 }
@@ -200,9 +212,10 @@ impl Relayed {
         }
     }
 
-    fn answered(&mut self, ask: OwnRequestId, outcome: Result<Reply, WireError>) {
-        let (what, server) = (self.description(ask).to_owned(), &self.between.server);
-        self.asked.remove(&ask);
+    fn answered(&mut self, request_id: OwnRequestId, outcome: Result<Reply, WireError>) {
+        let what = self.description(request_id).to_owned();
+        let server = &self.settings.server;
+        self.open_requests.remove(&request_id);
         match outcome.map(|reply| reply.status().ok()) {
             Ok(Ok(())) => tracing::debug!(request = what, "request of a handler succeeded"),
             Ok(Err(status)) => {
@@ -223,9 +236,9 @@ impl Relayed {
     }
 
     /// Returns the description of a request.
-    fn description(&self, ask: OwnRequestId) -> &str {
-        self.asked
-            .get(&ask)
+    fn description(&self, request_id: OwnRequestId) -> &str {
+        self.open_requests
+            .get(&request_id)
             .map_or("the registration for handlers", String::as_str)
     }
 
@@ -235,7 +248,7 @@ impl Relayed {
         let me = self.me.clone();
         let affected = Info::new(
             key::PMIX_EVENT_AFFECTED_PROC,
-            Value::Proc(self.between.server.proc.clone()),
+            Value::Proc(self.settings.server.proc.clone()),
         );
         let event = Event {
             code: code::PMIX_ERR_LOST_CONNECTION,
@@ -244,6 +257,6 @@ impl Relayed {
             infos: vec![affected],
         };
         // The results cannot change anything: the connection is gone.
-        drop(self.between.handlers.handle(Arc::new(event)).await);
+        drop(self.settings.handlers.handle(Arc::new(event)).await);
     }
 }

@@ -95,6 +95,7 @@ impl AttachHandlers {
             .flat_map(|all| all.iter())
             .flat_map(|chain| &chain.steps)
             .collect();
+        // A handler that completes an event keeps it from the program.
         if steps
             .iter()
             .any(|step| step.status == code::PMIX_EVENT_ACTION_COMPLETE)
@@ -121,7 +122,7 @@ impl AttachHandlers {
                 HandlerRequest::Event(raised) => self.raise(raised).await,
                 HandlerRequest::Control {
                     module,
-                    asked:
+                    control:
                         DeferredControl {
                             targets,
                             directives,
@@ -147,6 +148,7 @@ impl AttachHandlers {
                     ..
                 } => {
                     let request = Request::Log {
+                        // Zero means that there is no timestamp.
                         timestamp: 0,
                         data,
                         directives,
@@ -165,13 +167,16 @@ impl AttachHandlers {
             event, allowance, ..
         } = raised;
         let me = self.first().and_then(|(me, _)| me);
+        // The name of the program is unknown until it connects.
         let me = me.unwrap_or_else(|| Proc::new(self.nspace.clone(), Rank(0)));
         let event = Arc::new(Event {
             source: Some(me.clone()),
             ..event
         });
         if event.range != Range::ProcLocal {
-            let (code, range, infos) = (event.code, event.range, event.infos.clone());
+            let code = event.code;
+            let range = event.range;
+            let infos = event.infos.clone();
             let what = format!(
                 "event {code} of range {} that a handler raises",
                 range.name()
@@ -191,6 +196,7 @@ impl AttachHandlers {
             }
         }
         if audience::includes(&event, &me) {
+            // In a task: the handlers may request more, and only this loop takes their requests.
             let handlers = self.clone();
             tokio::spawn(async move {
                 if let EventDisposition::Pass(results) =

@@ -21,7 +21,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use app::AttachedApp;
-use connection::Between;
+use connection::ProxySettings;
 use handlers::AttachHandlers;
 use peal_modules::JobHandlers;
 use peal_server::{Notices, holder_below};
@@ -65,6 +65,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
     )?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
+        // Every user of this node can connect here, so that `admit` checks each connection.
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .context("cannot listen on 127.0.0.1")?;
@@ -78,7 +79,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
         let transcript = tokio::task::spawn_blocking(|| transcript.map(run::print_transcript));
         let StandaloneHandlers {
             chain,
-            wanted,
+            requests,
             sinks,
             keeper,
             beginning,
@@ -89,14 +90,14 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
             surroundings.runtime,
             settings.core.allowance,
         ));
-        let serving = tokio::spawn(handlers.clone().serve(wanted));
-        let between = Between {
+        let serving = tokio::spawn(handlers.clone().serve(requests));
+        let settings = ProxySettings {
             server: surroundings.server,
             limits: settings.wire,
-            patience: args.timeout,
+            request_timeout: args.timeout,
             handlers: handlers.clone(),
         };
-        let status = serve(&mut app, listener, Arc::new(between))
+        let status = serve(&mut app, listener, Arc::new(settings))
             .await
             .context("cannot wait for the program")?;
         // The task holds a reference to the handlers. Its pending requests are no longer of use, so
@@ -106,6 +107,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
         if let Some(handlers) = Arc::into_inner(handlers) {
             handlers.drain().await;
         }
+        // It holds the host environment, whose drop ends the transcript.
         drop(beginning);
         node::close_sinks(sinks, &resolved.config).await;
         node::finish_records(keeper).await;
@@ -123,20 +125,25 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
 async fn serve(
     app: &mut AttachedApp,
     listener: TcpListener,
-    between: Arc<Between>,
+    settings: Arc<ProxySettings>,
 ) -> std::io::Result<std::process::ExitStatus> {
-    let (root, mut connections) = (app.pid(), JoinSet::new());
+    let root = app.pid();
+    let mut connections = JoinSet::new();
     let ended = app.end();
     tokio::pin!(ended);
     let status = loop {
         tokio::select! {
             status = &mut ended => break status?,
+            // After an error the next `accept` waits for another branch, so errors cannot become a
+            // busy loop.
             Ok((client, _)) = listener.accept() => {
-                connections.spawn(admit(root, client, between.clone()));
+                connections.spawn(admit(root, client, settings.clone()));
             }
+            // Ended tasks leave the set, which would grow otherwise.
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
     };
+    // The last messages of the program may still be on their way to the server.
     let last_words = async { while connections.join_next().await.is_some() {} };
     if timeout(LAST_WORDS, last_words).await.is_err() {
         connections.shutdown().await;
@@ -145,7 +152,7 @@ async fn serve(
 }
 
 /// Relays a connection if it belongs to the program or a descendant.
-async fn admit(root: u32, client: TcpStream, between: Arc<Between>) {
+async fn admit(root: u32, client: TcpStream, settings: Arc<ProxySettings>) {
     match holder_below(root, &client).await {
         Ok(Some(_)) => {}
         Ok(None) => return tracing::warn!("connection refused: not from the program"),
@@ -153,8 +160,8 @@ async fn admit(root: u32, client: TcpStream, between: Arc<Between>) {
             return tracing::warn!(%error, "connection refused: process unknown");
         }
     }
-    let server = between.server.clone();
-    if let Err(error) = connection::relay(client, between).await {
+    let server = settings.server.clone();
+    if let Err(error) = connection::relay(client, settings).await {
         tracing::warn!(%error, %server, "connection of the program failed");
     }
 }

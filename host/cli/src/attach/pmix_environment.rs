@@ -45,6 +45,7 @@ impl PmixEnvironment {
     /// Reads an environment.
     pub fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<PmixEnvironment> {
         let variables: Vec<(String, String)> = variables
+            // The variables of PMIx are UTF-8. Others do not matter.
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         let value = |wanted| {
@@ -65,6 +66,7 @@ impl PmixEnvironment {
         let first = uris
             .iter()
             .find(|(name, _)| name == variable::SERVER_URI)
+            // Servers before 4.1 set only the variables of older encodings.
             .or(uris.first());
         let Some((_, server)) = first.cloned() else {
             bail!(
@@ -81,6 +83,7 @@ impl PmixEnvironment {
         })?;
         let nspace = Nspace::new(nspace)
             .with_context(|| format!("{} is {nspace:?}", variable::NAMESPACE))?;
+        // The variable may come from an outer job, so it has to name this server.
         let is_the_server =
             |daemon: &str| daemon.split(';').next() == server.to_string().split(';').next();
         let runtime = if value(DAEMON).is_some_and(is_the_server) {

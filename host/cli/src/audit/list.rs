@@ -22,6 +22,7 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     };
     let most = if args.most == 0 { u32::MAX } else { args.most };
     let rows = source.last(&wanted, most)?;
+    // A program that reads JSON takes each line for a record.
     if rows.is_empty() && !args.json {
         crate::print_line(
             "no record fits; `peal audit stats` tells which jobs, users, modules and outcomes there are",
@@ -32,6 +33,7 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     if args.json {
         for row in &rows {
             writeln!(out, "{}", whole(row)?)?;
+            // The reader has enough, as `head` does.
             if out.get_ref().is_closed() {
                 break;
             }
@@ -72,7 +74,8 @@ fn missing(source: &TrailSource, seq: u64) -> String {
 
 /// Formats records as a table.
 fn text(rows: &[TrailRow]) -> String {
-    let (left, right) = (Side::Left, Side::Right);
+    let left = Side::Left;
+    let right = Side::Right;
     let head = [
         ("record", right),
         ("time", left),

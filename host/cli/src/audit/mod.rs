@@ -72,6 +72,7 @@ fn write(args: AuditExport) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
     let filter = filter(args.filter);
     match args.output {
+        // Not by `output::stdout`, which discards: a long export ends with its reader.
         None => match export(&source, &filter, &mut BufWriter::new(io::stdout().lock())) {
             // The reader has closed the pipe.
             Err(AuditError::Export(ExportError::Io { source, .. }))

@@ -46,6 +46,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
         ..filter(args.filter)
     };
     let engine = peal_modules::engine(&Sandbox {
+        // The fuel of each call is compared with the recorded one, whatever the site counts.
         fuel: FuelCount::Always,
         ..sandbox
     })?;
@@ -57,8 +58,10 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     replayer.replay(&wanted, |replayed| {
         let calls = summary.same + summary.differ;
         if progress && calls > 0 && calls.is_multiple_of(PROGRESS) {
+            // The progress has no effect on the result, so that its write errors are ignored.
             let _ = write!(io::stderr(), "\r{calls} calls ");
         }
+        // The replay cannot be stopped from here, so the first write error is kept until its end.
         if failed.is_ok() {
             failed = summary.add(&mut out, replayed, args.most, args.json);
         }
@@ -83,7 +86,11 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
 
 /// Explains why no call was replayed, and which calls could be.
 fn why_none(source: &TrailSource, wanted: &Filter) -> Result<String> {
-    let (mut first, mut last, mut modules, mut asked) = (None, None, BTreeSet::new(), None);
+    let mut first = None;
+    let mut last = None;
+    let mut modules = BTreeSet::new();
+    let mut asked = None;
+    // All records, because those that were asked for contain no call.
     source.each::<AuditError>(&Filter::default(), |row| {
         first = first.or(Some(row.seq));
         last = Some(row.seq);
@@ -133,7 +140,7 @@ impl Summary {
             was,
             outcome,
         } = replayed;
-        let (word, said) = match &outcome {
+        let (word, differences) = match &outcome {
             ReplayResult::Same => ("same", Vec::new()),
             ReplayResult::Differs(differences) => (
                 "differs",
@@ -145,15 +152,16 @@ impl Summary {
             ReplayResult::Same => self.same += 1,
             ReplayResult::Not(why) => *self.not.entry(why).or_default() += 1,
             ReplayResult::Differs(_) => {
+                // A call is counted once, by its first difference.
                 self.differ += 1;
                 *self
                     .changes
-                    .entry(said.first().cloned().unwrap_or_default())
+                    .entry(differences.first().cloned().unwrap_or_default())
                     .or_default() += 1;
             }
         }
         if json {
-            let line = json!({ "seq": seq, "module": module, "was": was, "replay": word, "differences": said });
+            let line = json!({ "seq": seq, "module": module, "was": was, "replay": word, "differences": differences });
             return writeln!(out, "{line}");
         }
         if matches!(outcome, ReplayResult::Differs(_)) && self.differ <= most {
@@ -164,7 +172,11 @@ impl Summary {
                     "record", "module", "was"
                 )?;
             }
-            writeln!(out, "{seq:>8}  {module:<20} {was:<24} {}", said.join("; "))?;
+            writeln!(
+                out,
+                "{seq:>8}  {module:<20} {was:<24} {}",
+                differences.join("; ")
+            )?;
         }
         Ok(())
     }

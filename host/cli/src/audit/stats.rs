@@ -63,6 +63,7 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
         }
         counts
             .iter()
+            // Names come from users and modules, and could move the cursor.
             .try_for_each(|(name, count)| writeln!(out, "  {count:>8}  {}", name.escape_debug()))
     };
     part("by kind", stats.kinds.into_iter().collect())?;

@@ -23,6 +23,7 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
         let text = fs::read(path).with_context(|| path.display().to_string())?;
         let found: Vec<Statement> = String::from_utf8_lossy(&text)
             .lines()
+            // A file of syslog has other lines too.
             .filter_map(|line| line.parse().ok())
             .collect();
         if found.is_empty() {
@@ -56,10 +57,8 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             (Some(first), Some(last)) => format!(" ({first} to {last})"),
             _ => String::new(),
         };
-        let (records, seals) = (
-            counted(verified.records, "record"),
-            counted(verified.seals, "seal"),
-        );
+        let records = counted(verified.records, "record");
+        let seals = counted(verified.seals, "seal");
         writeln!(out, "{records}{range}, {seals} of {key}")?;
         for finding in &verified.findings {
             writeln!(out, "CHANGED: {finding}")?;
@@ -100,6 +99,7 @@ fn public_key(given: Option<String>, secret: Option<PathBuf>) -> Result<SealPubl
         Ok(text.parse()?)
     };
     match (given, secret) {
+        // A text that is a key counts as one, whatever files there are.
         (Some(given), _) => match given.parse() {
             Ok(key) => Ok(key),
             Err(_) if Path::new(&given).exists() => of_file(Path::new(&given)),

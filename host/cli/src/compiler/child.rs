@@ -29,6 +29,7 @@ pub fn compile(args: CompileArgs) -> Result<ExitCode> {
         .read_to_end(&mut component)?;
     let reply = match peal_sandbox::compile(&args.at.cache_dir, args.target, &component) {
         Ok(()) => CompileReply::Compiled,
+        // The parent reads lines of bounded length.
         Err(error) => CompileReply::Refused(error.to_string().chars().take(MAX_REASON).collect()),
     };
     let reply = line(&reply)?;

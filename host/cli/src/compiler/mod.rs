@@ -108,6 +108,7 @@ impl ComponentCompiler for CompilerProcesses {
                 "a process that compiles has ended; restart the server".to_owned(),
             )
         };
+        // Not put back after an error: its next reply could be that to this order.
         let mut process = idle().pop().ok_or_else(gone)?;
         let reply = ask(&mut process, target, component).map_err(|error| {
             tracing::error!(%error, "compiler process lost");
@@ -116,6 +117,7 @@ impl ComponentCompiler for CompilerProcesses {
         idle().push(process);
         match reply {
             CompileReply::Compiled => Ok(()),
+            // The text comes from a process that a component may have taken over.
             CompileReply::Refused(why) => Err(CompileFailure::Refused(crate::plain(&why))),
             CompileReply::TimedOut => Err(CompileFailure::TimedOut(self.limits.timeout)),
             CompileReply::Died(status) => Err(CompileFailure::Died {
@@ -138,6 +140,7 @@ fn ask(
     })?)?;
     stream.write_all(component)?;
     let mut text = Vec::new();
+    // A component that takes over the process could send without an end.
     if process.take(MAX_LINE).read_until(b'\n', &mut text)? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

@@ -23,6 +23,8 @@ pub fn work(args: CompilerArgs) -> Result<ExitCode> {
         .try_clone_to_owned()
         .context("orders come on standard input")?;
     let orders = std::os::unix::net::UnixStream::from(orders);
+    // `UnixStream::from_std` leaves the mode to its caller, and a blocking stream stops the
+    // runtime.
     orders.set_nonblocking(true)?;
     node::runtime()?.block_on(async {
         let mut orders = BufReader::new(UnixStream::from_std(orders)?);
@@ -82,6 +84,7 @@ async fn compile(
 }
 
 fn start(order: &CompileOrder, args: &CompilerArgs) -> Result<Child> {
+    // The running program, even if its file was replaced by another release.
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("compile")

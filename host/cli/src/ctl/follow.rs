@@ -30,7 +30,7 @@ pub async fn all_to_the_end(
     progress: &Progress,
 ) -> Result<Vec<ControlStatus>> {
     loop {
-        let kept = kept(client, ids).await?;
+        let kept = query_requests(client, ids).await?;
         let open = kept
             .iter()
             .filter(|status| !status.state.is_final())
@@ -44,7 +44,7 @@ pub async fn all_to_the_end(
 }
 
 /// Returns the requests with these ids that the server keeps, or all if there are no ids.
-pub async fn kept(client: &Client, ids: &[String]) -> Result<Vec<ControlStatus>> {
+pub async fn query_requests(client: &Client, ids: &[String]) -> Result<Vec<ControlStatus>> {
     let mut kept = Vec::new();
     for id in ids {
         kept.extend(client.control_status(id).await?);

@@ -5,7 +5,7 @@ mod result;
 mod status;
 
 use crate::{
-    args::{CtlAct, CtlAsk, CtlCancel, CtlCommand, CtlSignal},
+    args::{CtlAct, CtlCancel, CtlCommand, CtlOptions, CtlSignal},
     event, node, tool,
 };
 use anyhow::Result;
@@ -16,25 +16,32 @@ use result::{CtlResult, CtlStatusWord};
 use std::{process::ExitCode, time::Duration};
 
 /// Default time limit of a request.
-const USUAL: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for requests without a limit.
-const FOREVER: Duration = Duration::from_secs(365 * 86_400);
-/// Time limit of the disconnect at the end.
-const LEAVE: Duration = Duration::from_secs(2);
+const NO_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 
 /// Runs the command.
 pub fn run(command: CtlCommand) -> Result<ExitCode> {
-    let waits = |wait| if wait { Follow::ToTheEnd } else { Follow::No };
-    let (control, act, follow) = match command {
-        CtlCommand::Pause(act) => (Control::Pause, act, Follow::Done),
-        CtlCommand::Resume(act) => (Control::Resume, act, Follow::Done),
-        CtlCommand::Signal(CtlSignal { signal, act }) => {
-            (Control::Signal(signal), act, Follow::Done)
+    let waits = |wait| {
+        if wait {
+            WaitExtent::ToTheEnd
+        } else {
+            WaitExtent::No
         }
-        CtlCommand::Terminate(act) => (Control::Terminate, act, Follow::Done),
-        CtlCommand::Kill(act) => (Control::Kill, act, Follow::Done),
+    };
+    // Pausing to killing is complete with the reply. The server only accepts the others, which then
+    // take their time.
+    let (control, act, follow) = match command {
+        CtlCommand::Pause(act) => (Control::Pause, act, WaitExtent::Done),
+        CtlCommand::Resume(act) => (Control::Resume, act, WaitExtent::Done),
+        CtlCommand::Signal(CtlSignal { signal, act }) => {
+            (Control::Signal(signal), act, WaitExtent::Done)
+        }
+        CtlCommand::Terminate(act) => (Control::Terminate, act, WaitExtent::Done),
+        CtlCommand::Kill(act) => (Control::Kill, act, WaitExtent::Done),
         CtlCommand::Checkpoint(args) => {
-            let (method, follow) = (args.method(), waits(args.wait));
+            let method = args.method();
+            let follow = waits(args.wait);
             (
                 Control::Checkpoint {
                     name: args.name,
@@ -68,7 +75,7 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
 
 /// Action after the server's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Follow {
+enum WaitExtent {
     /// None: the server answers when the request is complete.
     Done,
     /// None, although the server has only accepted the request.
@@ -95,35 +102,36 @@ fn verb(control: &Control) -> &'static str {
     }
 }
 
-async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCode> {
+async fn act_on(control: Control, act: CtlAct, follow: WaitExtent) -> Result<ExitCode> {
     let CtlAct {
         targets,
         id,
         mail_to,
         directives: mut more,
-        ask,
+        options,
     } = act;
     let targets: Vec<Proc> = targets.into_iter().flat_map(|targets| targets.0).collect();
     // A request that is only accepted can be polled by its id alone.
-    let id = id.or_else(|| (follow != Follow::Done).then(|| node::unique("ctl")));
-    let (what, json) = (verb(&control), ask.json);
+    let id = id.or_else(|| (follow != WaitExtent::Done).then(|| node::unique("ctl")));
+    let what = verb(&control);
+    let json = options.json;
     more.extend((!mail_to.is_empty()).then(|| mail(&mail_to)));
     let request = ControlRequest {
         control,
         id: id.clone(),
-        more,
+        other_directives: more,
     };
-    let asking = Asking::begin(ask, follow).await?;
+    let asking = ToolRequest::begin(options, follow).await?;
     let progress = Progress::default();
     progress.say(format!("{what} {}", described_targets(&targets)));
     let work = async {
         let outcome = match asking.client.control(&targets, request).await {
-            Ok(told) if follow == Follow::Done => CtlResult::done(told),
+            Ok(told) if follow == WaitExtent::Done => CtlResult::done(told),
             Ok(told) => CtlResult::accepted(told),
             Err(error) => CtlResult::refused(error)?,
         };
         match (&id, follow, outcome.end) {
-            (Some(id), Follow::ToTheEnd, CtlStatusWord::Accepted) => {
+            (Some(id), WaitExtent::ToTheEnd, CtlStatusWord::Accepted) => {
                 follow::to_the_end(&asking.client, id, &progress).await
             }
             _ => Ok(outcome),
@@ -132,21 +140,32 @@ async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCod
     let outcome = asking
         .wait(&progress, work)
         .await
-        .unwrap_or_else(|| Ok(CtlResult::late()))?;
+        .unwrap_or_else(|| Ok(CtlResult::late()));
     asking.leave().await;
-    outcome.print(what, id.as_deref(), json)
+    outcome?.print(what, id.as_deref(), json)
 }
 
 async fn cancel(args: CtlCancel) -> Result<ExitCode> {
-    let CtlCancel { ids, all, ask } = args;
+    let CtlCancel { ids, all, options } = args;
     let which: Vec<RequestSelector> = if all {
         vec![RequestSelector::All]
     } else {
         ids.into_iter().map(RequestSelector::Named).collect()
     };
-    let json = ask.json;
-    let asking = Asking::begin(ask, Follow::Done).await?;
-    let (progress, mut ended) = (Progress::default(), ExitCode::SUCCESS);
+    let json = options.json;
+    let asking = ToolRequest::begin(options, WaitExtent::Done).await?;
+    let ended = cancel_each(&asking, which, json).await;
+    asking.leave().await;
+    ended
+}
+
+async fn cancel_each(
+    asking: &ToolRequest,
+    which: Vec<RequestSelector>,
+    json: bool,
+) -> Result<ExitCode> {
+    let progress = Progress::default();
+    let mut ended = ExitCode::SUCCESS;
     for which in which {
         let id = if let RequestSelector::Named(id) = &which {
             Some(id.clone())
@@ -163,9 +182,9 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
             .await
             .unwrap_or_else(|| Ok(CtlResult::late()))?;
         let one = outcome.print("cancel", id.as_deref(), json)?;
+        // A later success must not hide an earlier failure.
         ended = if one == ExitCode::SUCCESS { ended } else { one };
     }
-    asking.leave().await;
     Ok(ended)
 }
 
@@ -189,25 +208,26 @@ fn described_targets(targets: &[Proc]) -> String {
 }
 
 /// Connected tool, and the time limit of its request.
-struct Asking {
+struct ToolRequest {
     tool: Tool,
     /// Client of the tool without a limit of its own.
     client: Client,
     limit: Duration,
 }
 
-impl Asking {
-    async fn begin(ask: CtlAsk, follow: Follow) -> Result<Asking> {
-        let usual = if follow == Follow::ToTheEnd {
-            FOREVER
+impl ToolRequest {
+    async fn begin(options: CtlOptions, follow: WaitExtent) -> Result<ToolRequest> {
+        let usual = if follow == WaitExtent::ToTheEnd {
+            NO_TIMEOUT
         } else {
-            USUAL
+            DEFAULT_TIMEOUT
         };
-        let tool = tool::attach(event::tool_settings(ask.server)?).await?;
-        Ok(Asking {
-            client: tool.within(FOREVER),
+        let tool = tool::attach(event::tool_settings(options.server)?).await?;
+        Ok(ToolRequest {
+            // One limit covers the request and all its polls; `wait` applies it.
+            client: tool.within(NO_TIMEOUT),
             tool,
-            limit: ask.timeout.unwrap_or(usual),
+            limit: options.timeout.unwrap_or(usual),
         })
     }
 
@@ -219,8 +239,7 @@ impl Asking {
             .ok()
     }
 
-    /// Disconnects. Errors are ignored, since the request has its answer or its time-out.
     async fn leave(self) {
-        let _ = self.tool.within(LEAVE).finalize().await;
+        tool::leave(&self.tool).await;
     }
 }

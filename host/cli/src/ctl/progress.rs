@@ -12,9 +12,9 @@ use tokio::{
 };
 
 /// Interval between two drawings.
-const TURN: Duration = Duration::from_millis(100);
+const SPINNER_INTERVAL: Duration = Duration::from_millis(100);
 /// Time before the line is shown: shorter requests need none.
-const PATIENCE: Duration = Duration::from_millis(300);
+const SHOW_DELAY: Duration = Duration::from_millis(300);
 /// Characters of the animation.
 const WHEEL: [char; 4] = ['|', '/', '-', '\\'];
 
@@ -33,12 +33,15 @@ impl Progress {
         if !io::stderr().is_terminal() {
             return work.await;
         }
-        let (mut work, began) = (pin!(work), Instant::now());
-        let mut turns = interval(TURN);
+        let mut work = pin!(work);
+        let began = Instant::now();
+        let mut turns = interval(SPINNER_INTERVAL);
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut shown = false;
         loop {
             tokio::select! {
+                // The result comes first, so that the line is not drawn again for a request that
+                // has ended.
                 biased;
                 done = &mut work => {
                     if shown {
@@ -46,7 +49,7 @@ impl Progress {
                     }
                     return done;
                 }
-                _ = turns.tick() => if began.elapsed() >= PATIENCE {
+                _ = turns.tick() => if began.elapsed() >= SHOW_DELAY {
                     shown = true;
                     let line = line(&self.0.borrow(), began.elapsed());
                     draw(&line).await;
@@ -57,7 +60,7 @@ impl Progress {
 }
 
 fn line(what: &str, waited: Duration) -> String {
-    let turns = waited.as_millis() / TURN.as_millis();
+    let turns = waited.as_millis() / SPINNER_INTERVAL.as_millis();
     let wheel = WHEEL
         .iter()
         .cycle()
@@ -79,7 +82,7 @@ async fn draw(text: &str) {
         terminal.flush().await
     };
     // A failed or late drawing is ignored, since the next one replaces it.
-    let _ = tokio::time::timeout(TURN, write).await;
+    let _ = tokio::time::timeout(SPINNER_INTERVAL, write).await;
 }
 
 #[cfg(test)]

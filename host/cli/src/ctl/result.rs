@@ -158,7 +158,7 @@ impl CtlResult {
                 end: CtlStatusWord::Refused,
                 status: Some(status),
                 reasons: reasons(&infos),
-                not_done: ProcOutcome::all(&infos),
+                not_done: ProcOutcome::parse_outcomes(&infos),
                 not_cancelled: ControlStatus::not_cancelled(&infos),
             }),
             error => Err(error.into()),
@@ -188,7 +188,9 @@ impl CtlResult {
 
     /// Creates the result of a request without an answer in time.
     pub fn late() -> CtlResult {
-        let (reasons, not_done, not_cancelled) = (Vec::new(), Vec::new(), Vec::new());
+        let reasons = Vec::new();
+        let not_done = Vec::new();
+        let not_cancelled = Vec::new();
         CtlResult {
             end: CtlStatusWord::Late,
             status: None,
@@ -203,7 +205,8 @@ impl CtlResult {
         let mut out = crate::output::stdout();
         if json {
             let not_done = self.not_done.iter().map(PrintedProc::from).collect();
-            let (end, status) = (self.end.name(), self.status.map(WatchedStatus::from));
+            let end = self.end.name();
+            let status = self.status.map(WatchedStatus::from);
             let not_cancelled = self
                 .not_cancelled
                 .iter()
@@ -236,7 +239,7 @@ impl CtlResult {
         {
             crate::print_line(&format!(
                 "{request} of {proc} failed: {}",
-                because(reasons, *status)
+                reason_text(reasons, *status)
             ));
         }
         for ControlStatus {
@@ -246,13 +249,15 @@ impl CtlResult {
             ..
         } in &self.not_cancelled
         {
-            let (id, action) = (crate::plain(id), crate::plain(action));
+            let id = crate::plain(id);
+            let action = crate::plain(action);
             crate::print_line(&format!(
                 "{request} of {id} ({action}) failed: {}",
                 joined(reasons)
             ));
         }
-        let said = match self.end {
+        let text = match self.end {
+            // Each failure of a partial success was printed above.
             CtlStatusWord::Done
             | CtlStatusWord::Accepted
             | CtlStatusWord::Partly
@@ -268,7 +273,7 @@ impl CtlResult {
             CtlStatusWord::Refused => {
                 format!(
                     "{request} is refused: {}",
-                    because(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR))
+                    reason_text(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR))
                 )
             }
             CtlStatusWord::Ended(state) if self.reasons.is_empty() => {
@@ -278,11 +283,11 @@ impl CtlResult {
                 format!("{request} ended as {state}: {}", joined(&self.reasons))
             }
         };
-        crate::print_line(&said);
+        crate::print_line(&text);
     }
 }
 
-fn because(reasons: &[String], status: Status) -> String {
+fn reason_text(reasons: &[String], status: Status) -> String {
     let words = if reasons.is_empty() {
         meaning(status).to_owned()
     } else {

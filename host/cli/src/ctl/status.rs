@@ -1,6 +1,6 @@
 //! `peal ctl status`: state of requests.
 use super::{
-    Asking, Follow, follow,
+    ToolRequest, WaitExtent, follow,
     progress::Progress,
     result::{CtlResult, PrintedProc},
 };
@@ -28,16 +28,24 @@ struct StatusJson<'a> {
 
 /// Prints the state of requests.
 pub async fn status(args: CtlStatus) -> Result<ExitCode> {
-    let CtlStatus { ids, wait, ask } = args;
-    let json = ask.json;
-    let asking = Asking::begin(ask, if wait { Follow::ToTheEnd } else { Follow::No }).await?;
+    let CtlStatus { ids, wait, options } = args;
+    let json = options.json;
+    let asking = ToolRequest::begin(
+        options,
+        if wait {
+            WaitExtent::ToTheEnd
+        } else {
+            WaitExtent::No
+        },
+    )
+    .await?;
     let progress = Progress::default();
     progress.say("status".to_owned());
     let work = async {
         if wait {
             follow::all_to_the_end(&asking.client, &ids, &progress).await
         } else {
-            follow::kept(&asking.client, &ids).await
+            follow::query_requests(&asking.client, &ids).await
         }
     };
     let Some(kept) = asking.wait(&progress, work).await else {
@@ -62,6 +70,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     let failed = kept
         .iter()
         .any(|status| status.state.is_final() && status.state != ControlState::Done);
+    // Without --wait the question is the state, so that a failed request is a successful answer.
     Ok(if missing > 0 || wait && failed {
         ExitCode::from(NOT_WELL)
     } else {

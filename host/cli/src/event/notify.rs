@@ -58,6 +58,7 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
             .as_secs();
         infos.push(Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now)));
     }
+    // Attached only now: wrong arguments are reported without a server.
     let tool = tool::attach(tool_settings(server)?).await?;
     let event = Event {
         code,
@@ -65,10 +66,9 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         range,
         infos,
     };
-    tool.notify(code, range, event.infos.clone())
-        .await
-        .or_else(refused)?;
-    tool.finalize().await?;
+    let notified = tool.notify(code, range, event.infos.clone()).await;
+    tool::leave(&tool).await;
+    notified.or_else(refused)?;
     let seen = WatchedEvent::of(&event);
     let form = if json {
         EventFormat::Json

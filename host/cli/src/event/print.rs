@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Limit of a value's length in output for people, in characters.
-const LONGEST: usize = 200;
+const MAX_SHOWN_CHARACTERS: usize = 200;
 
 /// Output format of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,10 @@ pub fn info(info: &WatchedInfo) -> String {
     format!(
         "{}={}",
         plain(key),
-        value(&info.value).chars().take(LONGEST).collect::<String>()
+        value(&info.value)
+            .chars()
+            .take(MAX_SHOWN_CHARACTERS)
+            .collect::<String>()
     )
 }
 
@@ -111,7 +114,7 @@ fn status(status: &WatchedStatus) -> String {
 }
 
 fn plain(text: &str) -> String {
-    text.escape_debug().take(LONGEST).collect()
+    text.escape_debug().take(MAX_SHOWN_CHARACTERS).collect()
 }
 
 fn value(of: &Value) -> String {

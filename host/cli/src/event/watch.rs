@@ -17,7 +17,6 @@ use peal_wire::ServerUri;
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
-    time::Duration,
 };
 use tokio::{
     io::AsyncWriteExt,
@@ -26,10 +25,7 @@ use tokio::{
 };
 
 /// Capacity of the queue of events to print; a full queue makes the source wait.
-const WAITING: usize = 256;
-
-/// Time limit of the disconnect at the end.
-const LEAVE: Duration = Duration::from_secs(2);
+const MAX_QUEUED_ITEMS: usize = 256;
 
 /// Item of the queue to print.
 enum WatchItem {
@@ -58,7 +54,9 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         false if io::stdout().is_terminal() => EventFormat::Colored,
         false => EventFormat::Plain,
     };
-    let (tell, told) = mpsc::channel(WAITING);
+    let (tell, items) = mpsc::channel(MAX_QUEUED_ITEMS);
+    // The admin socket comes first: only there a watcher receives the results of handlers, which
+    // never cross the wire.
     let answers = if is_tool {
         None
     } else {
@@ -76,13 +74,12 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         signal(SignalKind::terminate())?,
     );
     let printed = tokio::select! {
-        printed = print_all(told, count, form) => printed,
+        printed = print_all(items, count, form) => printed,
         _ = signals.0.recv() => Ok(()),
         _ = signals.1.recv() => Ok(()),
     };
-    if let (Some(tool), Ok(())) = (tool, &printed) {
-        // Errors are ignored here: the server may be lost.
-        let _ = tool.within(LEAVE).finalize().await;
+    if let Some(tool) = tool {
+        tool::leave(&tool).await;
     }
     printed.map(|()| ExitCode::SUCCESS)
 }
@@ -132,6 +129,7 @@ fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) 
             .parse()
             .is_ok_and(|uri: ServerUri| uri.proc.nspace == *nspace),
         AttachTarget::Uri(uri) => is_at(uri),
+        // A tool without a named server attaches to the one of its environment, if there is one.
         _ => settings
             .environment
             .as_ref()
@@ -142,15 +140,15 @@ fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) 
 /// Forwards the server's events, until they end or the receiver is gone.
 fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
     loop {
-        let told = match answers.wait() {
+        let item = match answers.wait() {
             Ok(AdminReply::Event(event)) => WatchItem::Event(Box::new(event)),
             Ok(AdminReply::Missed { events }) => WatchItem::Missed(events),
             Ok(AdminReply::Ended) => WatchItem::Over("the server has ended".to_owned()),
             Ok(reply) => WatchItem::Over(format!("the server sent an unexpected reply: {reply:?}")),
             Err(error) => WatchItem::Over(format!("the server is lost: {error}")),
         };
-        let is_last = matches!(told, WatchItem::Over(_));
-        if tell.blocking_send(told).is_err() || is_last {
+        let is_last = matches!(item, WatchItem::Over(_));
+        if tell.blocking_send(item).is_err() || is_last {
             return;
         }
     }
@@ -164,6 +162,7 @@ async fn as_tool(
 ) -> Result<Tool> {
     let tool = tool::attach(settings).await?;
     let lost = tell.clone();
+    // A handler of its own: the codes of the other one may exclude the loss of the server.
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {
             // The receiver may be gone.
@@ -173,17 +172,24 @@ async fn as_tool(
         }
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
-    tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server)
-        .await?;
     let handler = Handler::native(move |call| {
         if !is_own(call.event()) {
             let _ = tell.blocking_send(WatchItem::Event(Box::new(WatchedEvent::of(call.event()))));
         }
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
+    // By default the client registers for job-specific events only (RFC 0002).
     let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL]
         .map(|key| Info::new(key, Value::Bool(true)));
-    tool.register(codes, &both, handler).await?;
+    let registered = async {
+        tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server)
+            .await?;
+        tool.register(codes, &both, handler).await
+    };
+    if let Err(error) = registered.await {
+        tool::leave(&tool).await;
+        return Err(error.into());
+    }
     Ok(tool)
 }
 
@@ -194,14 +200,14 @@ fn is_own(event: &Event) -> bool {
 
 /// Prints items line by line, until the count is reached or the reader closes the pipe.
 async fn print_all(
-    mut told: mpsc::Receiver<WatchItem>,
+    mut items: mpsc::Receiver<WatchItem>,
     count: Option<u64>,
     form: EventFormat,
 ) -> Result<()> {
     let mut out = tokio::io::stdout();
     let mut left = count;
     while left != Some(0) {
-        let event = match told.recv().await.context("no source of events is left")? {
+        let event = match items.recv().await.context("no source of events is left")? {
             WatchItem::Event(event) => event,
             WatchItem::Missed(events) => {
                 crate::print_line(&format!(
@@ -213,6 +219,7 @@ async fn print_all(
             WatchItem::Over(why) => bail!(why),
         };
         let line = print::whole(&event, form)?;
+        // Flushed after each event, because the reader of a pipe waits for it.
         let written = async {
             out.write_all(line.as_bytes()).await?;
             out.flush().await

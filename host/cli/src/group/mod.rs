@@ -11,12 +11,10 @@ use anyhow::{Result, bail};
 use peal_client::Tool;
 use peal_config::nearest;
 use peal_model::{Info, KeyName, Proc, Query, Value, key};
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 /// Exit status if there is no such group.
 const MISSING: u8 = 1;
-/// Time limit of the disconnect at the end.
-const LEAVE: Duration = Duration::from_secs(2);
 
 /// Group in a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,9 +53,9 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
             GroupCommand::Show(GroupShow { server, name, json }) => (server, Some(name), json),
         };
         let tool = tool::attach(event::tool_settings(server)?).await?;
-        let groups = gather(&tool).await?;
-        // Errors are ignored here: the answers have arrived.
-        let _ = tool.within(LEAVE).finalize().await;
+        let gathered = gather(&tool).await;
+        tool::leave(&tool).await;
+        let groups = gathered?;
         let meant = match &named {
             // Names of groups are unique for one user only: root may see several groups of one
             // name.
@@ -87,6 +85,7 @@ async fn gather(tool: &Tool) -> Result<Vec<ListedGroup>> {
     let asked = key::PMIX_QUERY_GROUP_MEMBERSHIP;
     let query = Query {
         keys: vec![Some(asked.0.into())],
+        // Without the id of a group, Peal's servers return all groups.
         qualifiers: Vec::new(),
     };
     let told = tool.query(&[query]).await?.infos;

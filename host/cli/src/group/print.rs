@@ -42,6 +42,7 @@ fn text(group: &ListedGroup) -> String {
     let rows: Vec<[String; 2]> = group
         .members
         .iter()
+        // The rank in a group is the position among its members.
         .enumerate()
         .map(|(rank, member)| [rank.to_string(), member.to_string()])
         .collect();

@@ -13,6 +13,7 @@ pub fn print(out: &mut impl Write, job: &JobRegistration, rank: Option<u32>) -> 
         Some(rank) => rank..rank.saturating_add(1),
         None => 0..job.size,
     };
+    // One rank is enough: those of a job differ only in the number of the rank.
     for (name, value) in ranks.clone().take(1).flat_map(|rank| job.of_rank(rank)) {
         if let Some(character) = value.chars().find(|character| is_special(*character)) {
             bail!(

@@ -19,6 +19,8 @@ use std::{io::Write, process::ExitCode};
 pub fn run(command: JobSubcommand) -> Result<ExitCode> {
     match command {
         JobSubcommand::Register(args) => {
+            // These checks come before the request: otherwise the job stays registered although its
+            // environment cannot be printed.
             if args.print.rank.is_some_and(|rank| rank >= args.procs) {
                 return Err(usage_error(rank_message(args.procs)));
             }
@@ -119,8 +121,10 @@ fn list(args: QueryArgs) -> Result<ExitCode> {
     )?;
     for job in jobs {
         let nspace = job.nspace.escape_debug();
-        let (size, user, expected, connected) =
-            (job.size, units::user(job.uid), job.expected, job.connected);
+        let size = job.size;
+        let user = units::user(job.uid);
+        let expected = job.expected;
+        let connected = job.connected;
         writeln!(
             out,
             "{size:>6} {user:>12} {expected:>9} {connected:>9} {:>9} {:>6}  {nspace}",

@@ -18,6 +18,7 @@ pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
             "there is no record without a store: set store.path, as the server that runs the job has it"
         )
     };
+    // Opening a store that is missing would create it.
     if !path.exists() {
         bail!(
             "there is no store at {}: no server has kept a record there",
@@ -78,13 +79,15 @@ fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobRecordEntry]) -
     } = record;
     line(
         out,
+        // Starts and ends are stored in seconds, entries in milliseconds.
         started * 1000,
         "start",
         None,
         &format!("job {nspace} of {}: {command}", counted(*size, "proc")),
     )?;
     for entry in entries {
-        let (rank, body) = (entry.rank.map(|rank| rank.0), body(entry));
+        let rank = entry.rank.map(|rank| rank.0);
+        let body = body(entry);
         line(
             out,
             entry.at,
@@ -172,5 +175,6 @@ fn summarized(kind: JobEntryKind, body: &Value) -> String {
             (None, None) => None,
         },
     };
+    // An entry without the expected fields is shown whole.
     gist.unwrap_or_else(|| body.to_string())
 }

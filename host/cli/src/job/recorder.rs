@@ -20,7 +20,7 @@ use tokio::{
 };
 
 /// Limit of entries in one write. A handler that logs to a record meanwhile waits for it.
-const AT_ONCE: usize = 32;
+const MAX_ENTRIES_PER_WRITE: usize = 32;
 /// Limit of jobs for which missing entries are noted.
 const MOST_JOBS: usize = 1024;
 /// Minimum interval between two log lines about failed entries.
@@ -44,9 +44,10 @@ impl JobRecorder {
         store: Arc<Store>,
         command: RecorderCommand,
     ) -> Result<(JobRecorder, Notices)> {
-        let heard = notices.listen(is_of_job);
-        let (notices, told) = notices.recorded();
+        let listener = notices.listen(is_of_job);
+        let (notices, recorded_notices) = notices.recorded();
         let (stop, stopped) = oneshot::channel();
+        // A runtime for one thread of its own, because the store blocks.
         let waiting = runtime::Builder::new_current_thread()
             .build()
             .context("cannot start the keeper of job records")?;
@@ -57,7 +58,7 @@ impl JobRecorder {
             running: BTreeSet::new(),
             failures,
         };
-        let work = move || waiting.block_on(keeping.keep(told, heard, stopped));
+        let work = move || waiting.block_on(keeping.keep(recorded_notices, listener, stopped));
         let thread = thread::Builder::new()
             .name("job records".to_owned())
             .spawn(work);
@@ -83,7 +84,9 @@ fn is_of_job(notice: &Notice) -> bool {
     match notice {
         // Notices that no record may contain must not fill the queue.
         Notice::Passed { event, reached, .. } => reached.include_any(&event.affected()),
-        Notice::Wished { .. } | Notice::JobEnding { .. } | Notice::Controlled { .. } => true,
+        Notice::TerminationRequested { .. }
+        | Notice::JobEnding { .. }
+        | Notice::Controlled { .. } => true,
         _ => false,
     }
 }
@@ -101,34 +104,37 @@ type Entries = BTreeMap<Nspace, Vec<JobRecordEntry>>;
 impl OpenRecords {
     async fn keep(
         &mut self,
-        mut told: mpsc::UnboundedReceiver<Notice>,
-        mut heard: Listener,
+        mut recorded_notices: mpsc::UnboundedReceiver<Notice>,
+        mut listener: Listener,
         mut stopped: oneshot::Receiver<()>,
     ) {
         loop {
             // The start of a job must be in its record before other entries.
             let next = tokio::select! {
                 biased;
-                Some(notice) = told.recv() => {
+                Some(notice) = recorded_notices.recv() => {
                     self.record(&notice);
                     continue;
                 }
-                Some(next) = heard.recv() => next,
+                Some(next) = listener.recv() => next,
                 _ = &mut stopped => break,
             };
             let mut entries = Entries::new();
             self.add(next, &mut entries);
-            for _ in 1..AT_ONCE {
-                let Some(next) = heard.try_recv() else { break };
+            for _ in 1..MAX_ENTRIES_PER_WRITE {
+                let Some(next) = listener.try_recv() else {
+                    break;
+                };
                 self.add(next, &mut entries);
             }
             self.write(entries);
         }
-        while let Ok(notice) = told.try_recv() {
+        // Notices from before the stop still belong to the records.
+        while let Ok(notice) = recorded_notices.try_recv() {
             self.record(&notice);
         }
         let mut entries = Entries::new();
-        while let Some(next) = heard.try_recv() {
+        while let Some(next) = listener.try_recv() {
             self.add(next, &mut entries);
         }
         self.write(entries);
@@ -173,12 +179,13 @@ impl OpenRecords {
         }
     }
 
-    fn add(&mut self, heard: ListenerItem, entries: &mut Entries) {
+    fn add(&mut self, item: ListenerItem, entries: &mut Entries) {
         let entry = |kind, rank, body: &serde_json::Value| {
             JobRecordEntry::now(kind, rank, body.to_string())
         };
-        match heard {
+        match item {
             ListenerItem::Missed(notices) => {
+                // The missed notices may have been about any of these jobs.
                 for nspace in &self.running {
                     // The store counts and traces failures itself.
                     let _ = self.store.add_missed_notices(nspace, notices);
@@ -198,10 +205,14 @@ impl OpenRecords {
                     ));
                 }
             }
-            ListenerItem::Notice(Notice::Wished { nspace, wished }) => {
-                let (handler, owner) = (&*wished.handler, wished.owner.to_string());
+            ListenerItem::Notice(Notice::TerminationRequested {
+                nspace,
+                termination: wished,
+            }) => {
+                let handler = &*wished.handler;
+                let owner = wished.owner.to_string();
                 let body =
-                    json!({ "wish": wished.wish.name(), "handler": handler, "owner": owner });
+                    json!({ "wish": wished.request.name(), "handler": handler, "owner": owner });
                 entries
                     .entry(nspace)
                     .or_default()

@@ -35,6 +35,7 @@ impl AcceptanceRules {
         let named = || format!("the policy {}", path.display());
         let text = fs::read_to_string(path).with_context(named)?;
         let mut policy: AcceptanceRules = toml::from_str(&text).with_context(named)?;
+        // An invalid key must be an error of the file: otherwise every signer would seem unknown.
         let keys = policy
             .signed_by
             .iter()
@@ -105,6 +106,7 @@ impl AcceptanceRules {
             );
         }
         if self.signed_by.is_some() {
+            // The keys that the site trusts do not count here.
             let signer = signature
                 .clone()
                 .and_then(|signature| signature.signer(bytes, &self.keys));
@@ -122,6 +124,7 @@ fn is_wasi(pattern: &str, name: &str) -> bool {
     let name = name.strip_prefix("wasi:").unwrap_or(name);
     let name = name.split_once('@').map_or(name, |(name, _)| name);
     match pattern.strip_suffix('*') {
+        // A star stands alone or after a slash: `cli*` would match more than one package.
         Some(start) => start.is_empty() || (start.ends_with('/') && name.starts_with(start)),
         None => pattern == name,
     }
@@ -131,6 +134,7 @@ fn is_wasi(pattern: &str, name: &str) -> bool {
 fn is_of(line: &str, version: &str) -> bool {
     version
         .strip_prefix(line)
+        // `0.1` must not include `0.12`.
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 

@@ -54,6 +54,7 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
     let cases = file.as_ref().map(|file| &file.cases);
     let measured = bench::measure(component, engines, cases, effort, |what| waiting.say(what));
     drop(waiting);
+    // Only now: the line of the message must be gone before an error is printed.
     let measured = measured?;
     let mut out = crate::output::stdout();
     if args.json {

@@ -12,7 +12,7 @@ pub fn build(args: &Build) -> Result<ExitCode> {
         Install::Allowed
     } else {
         Install::Never
-    });
+    })?;
     let bytes = project.build(&tools, &mut |words| crate::print_line(words))?;
     let inspection = peal_sandbox::inspect(&bytes).context("what was built")?;
     check(&project, &inspection)?;
@@ -26,6 +26,7 @@ pub fn build(args: &Build) -> Result<ExitCode> {
 fn check(project: &Project, inspection: &Inspection) -> Result<()> {
     let mut promised: Vec<&str> = project.manifest.roles.iter().map(String::as_str).collect();
     let mut filled: Vec<&str> = inspection.roles.iter().map(|role| role.name()).collect();
+    // The order of roles in the manifest has no meaning.
     promised.sort_unstable();
     filled.sort_unstable();
     if promised != filled {
@@ -33,6 +34,7 @@ fn check(project: &Project, inspection: &Inspection) -> Result<()> {
             "peal-module.toml says roles = {promised:?}, but the component has {filled:?}: change one of them"
         );
     }
+    // A server would refuse to load it.
     if !inspection.unknown_imports.is_empty() {
         bail!(
             "it imports what no host offers: {}",

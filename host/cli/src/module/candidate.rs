@@ -28,6 +28,7 @@ impl Tried {
         } else {
             at.to_owned()
         };
+        // Cases lie in `tests` beside the component, whether it belongs to a project or not.
         let project = if at.is_dir() {
             at
         } else {
@@ -108,6 +109,7 @@ fn of_project(dir: &Path) -> Result<PathBuf> {
 /// Returns the files of a directory with this extension, sorted by name; none if the directory does
 /// not exist.
 fn with_extension(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    // The parent of a bare file name is empty, and no directory has that name.
     let dir = if dir.as_os_str().is_empty() {
         Path::new(".")
     } else {

@@ -67,6 +67,7 @@ fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
     }
     if deployed.changes.is_empty() {
         writeln!(out, "{nothing}")?;
+    // A reset ends a quarantine, and the version stays.
     } else if deployed
         .changes
         .iter()
@@ -136,6 +137,7 @@ fn row(module: &ModuleStatus) -> [String; 6] {
 fn described(version: &VersionStatus) -> String {
     let age = UNIX_EPOCH
         .checked_add(Duration::from_secs(version.at))
+        // This fails if the clock was set back since.
         .and_then(|at| at.elapsed().ok())
         .map_or(0, |age| age.as_secs());
     let ago = match age {

@@ -57,6 +57,8 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
             peal_modules::terms(sample, owner, &site.modules, &site.config),
             site.config.modules,
         ),
+        // An invalid configuration does not end the inspection: only the terms of this site are
+        // missing.
         Err(problems) => {
             crate::print_line(&format!(
                 "what this site would grant is not known, its configuration makes no sense:\n{problems}"
@@ -72,7 +74,7 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
         .clone()
         .and_then(|signature| signer(&signature, &bytes, &rules, more));
     let broken = policy.map(|policy| policy.broken(&bytes, &found, &signature));
-    let told = InspectReport {
+    let report = InspectReport {
         args,
         found: &found,
         signature: &signature,
@@ -80,10 +82,14 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
         terms,
         broken,
     };
-    let printed = if args.json { told.json() } else { told.text() };
+    let printed = if args.json {
+        report.json()
+    } else {
+        report.text()
+    };
     let mut out = crate::output::stdout();
     writeln!(out, "{printed}")?;
-    Ok(told.status())
+    Ok(report.status())
 }
 
 /// Returns the signer if this site or the policy trusts its key, and the module owners for which
@@ -94,6 +100,7 @@ fn signer(
     rules: &Modules,
     more: &[TrustedKey],
 ) -> Result<(Signer, Vec<&'static str>), SignatureError> {
+    // Keys of all owners: the result says for which of them the key is trusted.
     let here = ModuleOwner::ALL
         .iter()
         .copied()
@@ -114,6 +121,7 @@ impl InspectReport<'_> {
         let Some(broken) = &self.broken else {
             return ExitCode::SUCCESS;
         };
+        // No server could load it, whatever the policy says.
         if self.found.roles.is_empty() || !self.found.unknown_imports.is_empty() {
             return ExitCode::from(UNLOADABLE);
         }
@@ -125,7 +133,7 @@ impl InspectReport<'_> {
     }
 
     fn json(&self) -> String {
-        let mut told = json!({
+        let mut report = json!({
             "schema": SCHEMA,
             "file": self.args.file.display().to_string(),
             "signature": self.signature_json(),
@@ -138,11 +146,11 @@ impl InspectReport<'_> {
         });
         // The properties of the component are added at the same level.
         if let (Some(all), Ok(Value::Object(own))) =
-            (told.as_object_mut(), serde_json::to_value(self.found))
+            (report.as_object_mut(), serde_json::to_value(self.found))
         {
             all.extend(own);
         }
-        format!("{told:#}")
+        format!("{report:#}")
     }
 
     fn signature_json(&self) -> Value {
@@ -161,7 +169,8 @@ impl InspectReport<'_> {
     }
 
     fn text(&self) -> String {
-        let (found, mut lines) = (self.found, Vec::new());
+        let found = self.found;
+        let mut lines = Vec::new();
         let mut line = |name: &str, value: String| lines.push(format!("{name:<14} {value}"));
         line("roles", list(found.roles.iter()));
         line("capabilities", list(found.capabilities.iter()));

@@ -14,10 +14,8 @@ use std::{
 
 /// Creates a key pair, and prints the next steps.
 pub fn keygen(args: &Keygen) -> Result<ExitCode> {
-    let (secret_path, public_path) = (
-        with_suffix(&args.name, ".key"),
-        with_suffix(&args.name, ".pub"),
-    );
+    let secret_path = with_suffix(&args.name, ".key");
+    let public_path = with_suffix(&args.name, ".pub");
     // The files are checked before the user is asked for a password.
     if let Some(there) = [&secret_path, &public_path]
         .into_iter()
@@ -66,11 +64,12 @@ pub fn keygen(args: &Keygen) -> Result<ExitCode> {
 }
 
 fn new_password(args: &Keygen) -> Result<String> {
-    let password = match password::given(&args.password)? {
+    let password = match password::password_from_args(&args.password)? {
         Some(password) => password,
         None => {
-            let password = password::asked("Password of the new key: ")?;
-            if password::asked("Again: ")? != password {
+            let password = password::prompt_password("Password of the new key: ")?;
+            // After a typing error nobody could use the key.
+            if password::prompt_password("Again: ")? != password {
                 bail!("the two passwords differ");
             }
             password

@@ -14,7 +14,7 @@ const MAX_SECRET: u64 = 4096;
 const OTHERS: u32 = 0o077;
 
 /// Returns the password of the options or the environment, if there is one.
-pub fn given(args: &PasswordArgs) -> Result<Option<String>> {
+pub fn password_from_args(args: &PasswordArgs) -> Result<Option<String>> {
     if let Some(path) = &args.password_file {
         let text = secret(path)?;
         return Ok(Some(text.lines().next().unwrap_or_default().to_owned()));
@@ -27,7 +27,7 @@ pub fn given(args: &PasswordArgs) -> Result<Option<String>> {
 }
 
 /// Asks for the password at the terminal, without echo.
-pub fn asked(prompt: &str) -> Result<String> {
+pub fn prompt_password(prompt: &str) -> Result<String> {
     if !io::stdin().is_terminal() {
         bail!("no terminal to enter the password: use --password-file or {PASSWORD_VARIABLE}");
     }
@@ -38,6 +38,7 @@ pub fn asked(prompt: &str) -> Result<String> {
 pub fn secret(path: &Path) -> Result<String> {
     let named = || path.display().to_string();
     let file = File::open(path).with_context(named)?;
+    // Of the opened file: another one could take its path after the check.
     let metadata = file.metadata().with_context(named)?;
     // The mode of a pipe does not matter: only the process that it was made for reads it.
     if metadata.is_file() && metadata.mode() & OTHERS != 0 {

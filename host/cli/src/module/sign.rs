@@ -24,7 +24,7 @@ const SECRET_KEY: usize = 158;
 const ENCRYPTION: std::ops::Range<usize> = 2..4;
 
 /// Limit of the validity of a signature with an expiry.
-const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+const MAX_VALIDITY: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Signs all components; none if one of the files is not a component.
 pub fn sign(args: &Sign) -> Result<ExitCode> {
@@ -55,6 +55,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
         .iter()
         .map(|path| component(path))
         .collect::<Result<Vec<_>>>()?;
+    // Its password is asked for only after all files have proved to be components.
     let key = secret_key(args)?;
     let public = PublicKey::from_secret_key(&key)?;
     let id = KeyId::new(public.keynum())
@@ -63,6 +64,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
     let mut out = crate::output::stdout();
     for (path, bytes) in args.files.iter().zip(components) {
         let comment = args.comment.clone().unwrap_or_else(|| usual_comment(path));
+        // The signature covers this comment, and so the conditions in it.
         let comment = conditions.after(&comment);
         let signature = minisign::sign(
             Some(&public),
@@ -83,7 +85,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
 fn end(time: Duration) -> Result<SystemTime> {
     let end = SystemTime::now()
         .checked_add(time)
-        .filter(|_| time <= LONGEST);
+        .filter(|_| time <= MAX_VALIDITY);
     end.ok_or_else(|| crate::usage_error("--valid-for: it is at most a hundred years"))
 }
 
@@ -95,11 +97,11 @@ fn component(path: &Path) -> Result<Vec<u8>> {
 
 /// Reads the secret key, and decrypts it if it is encrypted.
 fn secret_key(args: &Sign) -> Result<SecretKey> {
-    let (text, named) = (password::secret(&args.key)?, || {
-        args.key.display().to_string()
-    });
+    let text = password::secret(&args.key)?;
+    let named = || args.key.display().to_string();
     let bytes = text
         .lines()
+        // The first line of minisign's files is a comment.
         .nth(1)
         .and_then(|line| BASE64_STANDARD.decode(line.trim()).ok());
     let bytes = bytes
@@ -112,9 +114,9 @@ fn secret_key(args: &Sign) -> Result<SecretKey> {
         Some(b"Sc") => {}
         _ => bail!("{} is no secret key of minisign", named()),
     }
-    let password = match password::given(&args.password)? {
+    let password = match password::password_from_args(&args.password)? {
         Some(password) => password,
-        None => password::asked(&format!("Password of {}: ", named()))?,
+        None => password::prompt_password(&format!("Password of {}: ", named()))?,
     };
     SecretKeyBox::from_string(&text)?
         .into_secret_key(Some(password))
@@ -137,6 +139,7 @@ fn usual_comment(path: &Path) -> String {
 
 /// Replaces a file atomically, since servers watch it.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    // In the same directory, since a rename does not cross file systems.
     let mut new = OsString::from(path);
     new.push(format!(".{}", std::process::id()));
     let new = PathBuf::from(new);

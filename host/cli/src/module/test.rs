@@ -14,6 +14,7 @@ use std::{
 
 /// Runs cases, and prints their results. The exit status is 0 if all are as expected, else 1.
 pub fn test(args: &ModuleTest) -> Result<ExitCode> {
+    // Before the component is read if the files are named, below once they are found.
     check_write(args, args.cases.len())?;
     let tried = Tried::find(&args.component)?;
     let name = args.name.clone().unwrap_or_else(|| tried.name());
@@ -46,9 +47,9 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         if file.cases.is_empty() {
             bail!("{}: there is no [[case]] in it", path.display());
         }
-        for what in &file.left_out {
+        for field in &file.left_out {
             crate::print_line(&format!(
-                "{}: {what} cannot be taken from a recording, it is left out",
+                "{}: {field} cannot be taken from a recording, it is left out",
                 path.display()
             ));
         }
@@ -59,6 +60,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         }
         all.push((file, reports));
     }
+    // The line of the message must be gone before results are printed.
     drop(waiting);
     let mut out = crate::output::stdout();
     if args.json {
@@ -105,6 +107,7 @@ fn json(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Result
 }
 
 fn table(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Result<()> {
+    // Padded here: a width of `format!` would count the escape sequences.
     let (ok, unchecked, failed) = if io::stdout().is_terminal() {
         (
             "\u{1b}[32mok\u{1b}[0m    ",
@@ -138,7 +141,8 @@ fn table(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Resul
             .filter(|report| is_one(report))
             .count()
     };
-    let (cases, wrong) = (count(|_| true), count(|report| !report.is_ok()));
+    let cases = count(|_| true);
+    let wrong = count(|report| !report.is_ok());
     let unchecked = count(|report| report.is_ok() && !report.is_checked);
     write!(
         out,
@@ -154,21 +158,22 @@ fn table(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Resul
 
 fn differs(difference: &CaseDifference, out: &mut impl Write) -> io::Result<()> {
     let CaseDifference {
-        what,
+        field,
         expected,
         got,
     } = difference;
+    // One line below the other shows where they differ.
     if let ([expected], [got]) = (expected.as_slice(), got.as_slice()) {
-        writeln!(out, "          {what}: expected {}", plain(expected))?;
+        writeln!(out, "          {field}: expected {}", plain(expected))?;
         return writeln!(
             out,
             "          {:indent$}     got {}",
             "",
             plain(got),
-            indent = what.len() + 2
+            indent = field.len() + 2
         );
     }
-    writeln!(out, "          {what}: - expected, + got")?;
+    writeln!(out, "          {field}: - expected, + got")?;
     for line in expected {
         let sign = if got.contains(line) { ' ' } else { '-' };
         writeln!(out, "            {sign} {}", plain(line))?;

@@ -27,6 +27,7 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
         Ok(Signer { key, comment, .. }) => {
             let mut out = crate::output::stdout();
             writeln!(out, "{named} is signed with key {}", key.id())?;
+            // A key may be trusted for several owners.
             for (_, trust) in keys.iter().filter(|(one, _)| *one == key) {
                 writeln!(out, "which is {trust}")?;
             }

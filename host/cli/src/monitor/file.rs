@@ -1,5 +1,5 @@
 //! `peal monitor file`: waits for the alert that a file shows no sign of life.
-use super::{Listening, refused};
+use super::{EventListener, refused};
 use crate::{
     args::MonitorFile,
     event::print::{self, EventFormat},
@@ -39,19 +39,17 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
         false => EventFormat::Plain,
     };
     // The handler is registered before the monitoring starts: an alert may come at once.
-    let mut listening = Listening::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
-    if let Err(error) = listening
-        .tool
-        .watch(MonitorRequest::file(&path, sign, time, drops))
-        .await
-    {
-        return refused(error);
-    }
-    listening
-        .print(Some(count), |event| {
-            Ok(print::whole(&WatchedEvent::of(event), form)?)
-        })
-        .await?;
+    let mut listening = EventListener::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
+    let request = MonitorRequest::file(&path, sign, time, drops);
+    let ended = match listening.tool.watch(request).await {
+        Ok(_) => listening
+            .print(Some(count), |event| {
+                Ok(print::whole(&WatchedEvent::of(event), form)?)
+            })
+            .await
+            .map(|()| ExitCode::SUCCESS),
+        Err(error) => refused(error),
+    };
     listening.leave().await;
-    Ok(ExitCode::SUCCESS)
+    ended
 }

@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Result, bail};
 use peal_client::{ClientError, Handler, HandlerOutcome, Tool, reasons};
 use peal_model::{Event, Range, Status, code};
-use std::{io, process::ExitCode, time::Duration};
+use std::{io, process::ExitCode};
 use tokio::{
     io::AsyncWriteExt,
     signal::unix::{SignalKind, signal},
@@ -19,10 +19,8 @@ use tokio::{
 
 /// Exit status if the server refuses.
 const REFUSED: u8 = 1;
-/// Time limit of the disconnect at the end.
-const LEAVE: Duration = Duration::from_secs(2);
 /// Capacity of the queue of events to print; a full queue makes the handler wait.
-const WAITING: usize = 256;
+const MAX_QUEUED_EVENTS: usize = 256;
 
 /// Runs the command.
 pub fn run(command: MonitorCommand) -> Result<ExitCode> {
@@ -35,24 +33,27 @@ pub fn run(command: MonitorCommand) -> Result<ExitCode> {
 }
 
 /// Tool, and the events that it receives.
-struct Listening {
+struct EventListener {
     tool: Tool,
-    heard: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<Event>,
 }
 
-impl Listening {
+impl EventListener {
     /// Attaches to a server, and registers for events of this code and for the loss of the server.
-    async fn begin(server: ToolArgs, code: Status) -> Result<Listening> {
+    async fn begin(server: ToolArgs, code: Status) -> Result<EventListener> {
         let tool = tool::attach(event::tool_settings(server)?).await?;
-        let (tell, heard) = mpsc::channel(WAITING);
+        let (tell, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let handler = Handler::native(move |call| {
             // The receiver may be gone.
             let _ = tell.blocking_send(call.event().clone());
             HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
-        tool.register(&[code, code::PMIX_ERR_LOST_CONNECTION], &[], handler)
-            .await?;
-        Ok(Listening { tool, heard })
+        let codes = [code, code::PMIX_ERR_LOST_CONNECTION];
+        if let Err(error) = tool.register(&codes, &[], handler).await {
+            tool::leave(&tool).await;
+            return Err(error.into());
+        }
+        Ok(EventListener { tool, events })
     }
 
     /// Prints events until the count is reached, a signal comes, the reader closes the pipe, or the
@@ -69,13 +70,14 @@ impl Listening {
         let mut left = count;
         while left != Some(0) {
             let event = tokio::select! {
-                event = self.heard.recv() => event,
+                event = self.events.recv() => event,
                 _ = signals.0.recv() => return Ok(()),
                 _ = signals.1.recv() => return Ok(()),
             };
             let Some(event) = event else {
                 bail!("no source of events is left")
             };
+            // Only this client itself raises events of this range.
             if event.range == Range::ProcLocal {
                 bail!("the server is lost: it has closed the connection");
             }
@@ -87,9 +89,9 @@ impl Listening {
         Ok(())
     }
 
-    /// Disconnects, which ends the monitoring. Errors are ignored, since the server may be lost.
+    /// Disconnects, which ends the monitoring.
     async fn leave(self) {
-        let _ = self.tool.within(LEAVE).finalize().await;
+        tool::leave(&self.tool).await;
     }
 }
 
@@ -100,6 +102,7 @@ fn refused(error: ClientError) -> Result<ExitCode> {
     };
     let why = reasons(infos);
     let why = match *status {
+        // Reasons that the server states say more than the status.
         _ if !why.is_empty() => crate::plain(&why.join("; ")),
         code::PMIX_ERR_NOT_SUPPORTED => "this server does not monitor".to_owned(),
         code::PMIX_ERR_NO_PERMISSIONS => "it is not allowed".to_owned(),
@@ -117,6 +120,7 @@ pub async fn written(text: &str) -> io::Result<bool> {
         out.write_all(text.as_bytes()).await?;
         out.flush().await
     };
+    // tokio writes on another thread: without the flush a closed pipe would show at the next write.
     match write.await {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true),

@@ -1,6 +1,6 @@
 //! `peal monitor usage`: resource usage of procs and the node.
 use super::{
-    Listening, refused,
+    EventListener, refused,
     usage::{self, MeasuredUsage, members},
     written,
 };
@@ -41,25 +41,30 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
     wanted.extend(disks.then_some(UsageSubject::Disks));
     wanted.extend(networks.then_some(UsageSubject::Networks));
     wanted.extend((!procs.is_empty()).then_some(UsageSubject::Procs(procs)));
-    let mut listening = Listening::begin(server, code::PMIX_MONITOR_RESUSAGE_UPDATE).await?;
-    let mut told = Vec::new();
-    for of in wanted {
-        let watch = MonitorRequest::usage(of);
-        let watch = rate.map_or_else(|| watch.clone(), |rate| watch.clone().at_rate(rate));
-        match listening.tool.watch(watch).await {
-            Ok(infos) => told.extend(infos),
-            Err(error) => return refused(error),
+    // Before the monitors start, so that the first report is not missed.
+    let mut listening = EventListener::begin(server, code::PMIX_MONITOR_RESUSAGE_UPDATE).await?;
+    let printed = async {
+        let mut usage = Vec::new();
+        for of in wanted {
+            let watch = MonitorRequest::usage(of);
+            let watch = rate.map_or_else(|| watch.clone(), |rate| watch.clone().at_rate(rate));
+            match listening.tool.watch(watch).await {
+                Ok(infos) => usage.extend(infos),
+                Err(error) => return refused(error),
+            }
         }
-    }
-    if rate.is_some() {
-        listening
-            .print(count, |event| shown(&event.infos, json))
-            .await?;
-    } else {
-        written(&shown(&told, json)?).await?;
-    }
+        if rate.is_some() {
+            listening
+                .print(count, |event| shown(&event.infos, json))
+                .await?;
+        } else {
+            written(&shown(&usage, json)?).await?;
+        }
+        Ok(ExitCode::SUCCESS)
+    };
+    let ended = printed.await;
     listening.leave().await;
-    Ok(ExitCode::SUCCESS)
+    ended
 }
 
 /// Formats the infos, with the last line end.
@@ -163,6 +168,7 @@ fn in_units(info: &Info) -> Option<String> {
         Some(units::megabytes(amount))
     } else if name.ends_with("_BYTES") {
         Some(units::bytes(amount))
+    // The kernel counts the weighted time of disks in milliseconds as well.
     } else if name.ends_with("_MILLISEC") || name == "PMIX_DISK_IO_WEIGHTED" {
         Some(units::seconds(amount / 1000.0))
     } else if name.ends_with("_SECTORS") {
@@ -198,7 +204,7 @@ mod tests {
             Info::new(key::PMIX_NET_RECVD_PCKTS, Value::Uint64(5)),
             Info::new(key::PMIX_NODE_SAMPLE_TIME, Value::Time(0)),
         ];
-        let told = [
+        let usage = [
             Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
             array(key::PMIX_PROC_RESOURCE_USAGE, of_proc),
             array(key::PMIX_NODE_RESOURCE_USAGE, node),
@@ -214,8 +220,8 @@ PMIX_NODE_RESOURCE_USAGE
   PMIX_NET_RECVD_PCKTS=5
   PMIX_NODE_SAMPLE_TIME=1970-01-01T00:00:00Z
 ";
-        assert_eq!(shown(&told, false).unwrap(), expected);
-        let json: serde_json::Value = serde_json::from_str(&shown(&told, true).unwrap()).unwrap();
+        assert_eq!(shown(&usage, false).unwrap(), expected);
+        let json: serde_json::Value = serde_json::from_str(&shown(&usage, true).unwrap()).unwrap();
         assert_eq!(json[2]["attribute"], "PMIX_NODE_RESOURCE_USAGE");
         assert_eq!(
             json[2]["value"][2]["value"], 123_456_789,

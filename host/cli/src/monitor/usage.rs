@@ -36,6 +36,7 @@ impl MeasuredUsage {
     fn of(told: &[&Info]) -> MeasuredUsage {
         let value = |key: KeyName| {
             told.iter()
+                // The last value of a repeated key counts, as in every list of infos.
                 .rev()
                 .find(|info| info.key == key)
                 .map(|info| &info.value)
@@ -98,6 +99,7 @@ fn gather(infos: &[&Info], depth: usize, found: &mut BTreeMap<Proc, MeasuredUsag
         .map(|info| &info.value)
     {
         let usage = MeasuredUsage::of(infos);
+        // An array may name a proc without its usage.
         if usage != MeasuredUsage::default() {
             found.insert(proc.clone(), usage);
         }

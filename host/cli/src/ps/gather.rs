@@ -41,8 +41,8 @@ pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<GatheredJo
 }
 
 async fn jobs(client: &Client) -> Result<Vec<GatheredJob>> {
-    let told = ask(client, key::PMIX_QUERY_NAMESPACE_INFO, Vec::new()).await?;
-    let Some(Value::DataArray(array)) = told.value_of(key::PMIX_QUERY_NAMESPACE_INFO) else {
+    let answer = ask(client, key::PMIX_QUERY_NAMESPACE_INFO, Vec::new()).await?;
+    let Some(Value::DataArray(array)) = answer.value_of(key::PMIX_QUERY_NAMESPACE_INFO) else {
         return Ok(Vec::new());
     };
     let jobs = array.as_infos().unwrap_or_default();
@@ -60,6 +60,7 @@ fn job(infos: &[&Info]) -> Option<GatheredJob> {
             .find(|info| info.key == key)
             .map(|info| &info.value)
     };
+    // Servers send the name as a namespace or as a string.
     let nspace = match value(key::PMIX_NSPACE)? {
         Value::Nspace(nspace) => nspace.clone(),
         value => Nspace::new(value.as_str()?).ok()?,
@@ -81,8 +82,8 @@ fn job(infos: &[&Info]) -> Option<GatheredJob> {
 }
 
 async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
-    let told = ask(client, key::PMIX_QUERY_PROC_TABLE, of(nspace)).await?;
-    let Some(Value::DataArray(array)) = told.value_of(key::PMIX_QUERY_PROC_TABLE) else {
+    let answer = ask(client, key::PMIX_QUERY_PROC_TABLE, of(nspace)).await?;
+    let Some(Value::DataArray(array)) = answer.value_of(key::PMIX_QUERY_PROC_TABLE) else {
         return Ok(Vec::new());
     };
     let info = |value: &Value| {
@@ -96,8 +97,8 @@ async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
 }
 
 async fn usages(client: &Client, nspace: &Nspace) -> Result<BTreeMap<Proc, MeasuredUsage>> {
-    let told = ask(client, key::PMIX_QUERY_PROC_RESOURCE_USAGE, of(nspace)).await?;
-    Ok(usage::of_procs(&told))
+    let answer = ask(client, key::PMIX_QUERY_PROC_RESOURCE_USAGE, of(nspace)).await?;
+    Ok(usage::of_procs(&answer))
 }
 
 fn of(nspace: &Nspace) -> Vec<Info> {

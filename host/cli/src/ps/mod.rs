@@ -18,8 +18,6 @@ use tokio::{
 
 /// Exit status if there is no such job.
 const MISSING: u8 = 1;
-/// Time limit of the disconnect at the end.
-const LEAVE: Duration = Duration::from_secs(2);
 /// Minimum interval of `--watch`.
 const SHORTEST: Duration = Duration::from_millis(100);
 
@@ -43,6 +41,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
         let mut missing = Vec::new();
         let show = async {
             let mut turns = interval(every.max(SHORTEST));
+            // After a slow answer the server must not get the missed queries at once.
             turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut left = if watch { count } else { Some(1) };
             let mut is_first = true;
@@ -67,15 +66,17 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             signal(SignalKind::interrupt())?,
             signal(SignalKind::terminate())?,
         );
-        tokio::select! {
-            shown = show => shown?,
-            _ = signals.0.recv() => {}
-            _ = signals.1.recv() => {}
+        // A signal ends the loop and not the process: a tool that has not finalized counts as lost.
+        let shown = tokio::select! {
+            shown = show => shown,
+            _ = signals.0.recv() => Ok(()),
+            _ = signals.1.recv() => Ok(()),
+        };
+        for tool in &tools {
+            tool::leave(tool).await;
         }
-        // Errors are ignored here: the output is complete.
-        for tool in tools {
-            let _ = tool.within(LEAVE).finalize().await;
-        }
+        shown?;
+        // A watched job may end, or start later, so that its absence is no failure.
         if watch || missing.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }

@@ -45,7 +45,8 @@ fn text(jobs: &[GatheredJob]) -> String {
         return "no jobs run here\n".to_owned();
     }
     let rows: Vec<[String; 8]> = jobs.iter().flat_map(rows).collect();
-    let (left, right) = (Side::Left, Side::Right);
+    let left = Side::Left;
+    let right = Side::Right;
     let head = [
         ("job", left),
         ("user", left),
@@ -82,6 +83,7 @@ fn rows(job: &GatheredJob) -> Vec<[String; 8]> {
     }
     let row = |listed: &GatheredProc| {
         let GatheredProc { info, usage } = listed;
+        // A server reports 0 for a proc without a process.
         let pid = if info.pid == 0 {
             unknown()
         } else {

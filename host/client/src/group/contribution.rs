@@ -51,10 +51,11 @@ pub(super) fn owned_by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
 /// Returns the infos that members gave about themselves.
 pub(super) fn member_infos(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>)> {
     let arrays = infos.iter().filter(|info| info.key == key::PMIX_GROUP_INFO);
-    let said = arrays
+    let infos_by_proc = arrays
         .filter_map(owned)
         .filter(|(proc, _)| is_of(members, proc));
-    said.map(|(proc, infos)| (proc, infos.into_iter().cloned().collect()))
+    infos_by_proc
+        .map(|(proc, infos)| (proc, infos.into_iter().cloned().collect()))
         .collect()
 }
 
@@ -69,6 +70,7 @@ pub(super) fn member_values(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
         .map(|(proc, infos)| {
             let values = infos
                 .into_iter()
+                // This info is about the array, and is no value that the proc put.
                 .filter(|info| info.key != key::PMIX_DATA_SCOPE);
             RankData {
                 proc,
@@ -119,4 +121,23 @@ pub(crate) fn qualified(kval: &Kval, wanted: &Key, context_id: u64) -> Option<Va
         .iter()
         .find(|info| info.key == *wanted)
         .map(|info| info.value.clone())
+}
+
+/// Returns the value of a qualified value (`PMIX_QUALIFIED_VALUE`) if it has this key and exactly
+/// these qualifiers.
+pub(crate) fn has_qualifiers(kval: &Kval, wanted: &Key, qualifiers: &[&Info]) -> Option<Value> {
+    let Value::DataArray(array) = &kval.value else {
+        return None;
+    };
+    if kval.key != key::PMIX_QUALIFIED_VALUE {
+        return None;
+    }
+    let mut infos = array.as_infos()?.into_iter();
+    let value = infos.next().filter(|info| info.key == *wanted)?;
+    let own: Vec<&Info> = infos.collect();
+    let is_own = |qualifier: &&Info| {
+        own.iter()
+            .any(|info| info.key == qualifier.key && info.value == qualifier.value)
+    };
+    (own.len() == qualifiers.len() && qualifiers.iter().all(is_own)).then(|| value.value.clone())
 }

@@ -4,7 +4,7 @@ use super::events;
 use crate::{
     lock,
     observers::{Observer, Observers},
-    queue::QueuedItem,
+    queued_item::QueuedItem,
     session::ClientSession,
 };
 use peal_model::{Proc, code};

@@ -1,5 +1,5 @@
 //! State that events change, with a notification for a task that waits for a change.
-use crate::{Call, ClientError, lock, queue::QueuedItem};
+use crate::{Call, ClientError, lock, queued_item::QueuedItem};
 use peal_model::{CommandCode, Event, Proc};
 use peal_wire::ServerUri;
 use std::sync::Mutex;
@@ -44,7 +44,7 @@ impl<T> EventWaiter<T> {
     }
 
     /// Calls `look` with the state, unless the server is lost, after which no event will change it.
-    pub(super) fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> Result<R, ClientError> {
+    pub(super) fn with_state<R>(&self, look: impl FnOnce(&mut T) -> R) -> Result<R, ClientError> {
         match lock(&self.lost).clone() {
             Some(server) => Err(ClientError::Lost {
                 call: Call(CommandCode::Notify),
@@ -56,6 +56,8 @@ impl<T> EventWaiter<T> {
 
     /// Waits until the state may have changed since it was last read.
     pub(super) async fn changed(&self) {
+        // A notification that came before this call is stored, so no change since the last look is
+        // missed.
         self.changed.notified().await;
     }
 }

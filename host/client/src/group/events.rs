@@ -10,19 +10,21 @@ pub struct Invited {
     /// Leader, to which the answer is sent.
     pub leader: Proc,
     /// Infos that the leader gives about itself (`PMIX_GROUP_INFO`).
-    pub said: Vec<Info>,
+    pub leader_infos: Vec<Info>,
 }
 
 impl Invited {
     /// Decodes an event as an invitation; `None` if it is another event.
     pub fn of(event: &Event) -> Option<Invited> {
-        let (leader, group) = (event.source.clone()?, group_of(event)?.to_owned());
-        let said = contribution::member_infos(std::slice::from_ref(&leader), &event.infos);
-        let said = said.into_iter().flat_map(|(_, said)| said).collect();
+        let leader = event.source.clone()?;
+        let group = group_of(event)?.to_owned();
+        // Infos about other procs are dropped: a leader speaks for itself alone.
+        let infos = contribution::member_infos(std::slice::from_ref(&leader), &event.infos);
+        let leader_infos = infos.into_iter().flat_map(|(_, infos)| infos).collect();
         (event.code == code::PMIX_GROUP_INVITED).then_some(Invited {
             group,
             leader,
-            said,
+            leader_infos,
         })
     }
 
@@ -79,6 +81,7 @@ impl AbsenceDecision {
 
 /// Returns the infos of an event about a group to these targets.
 pub(super) fn to(targets: &[Proc], group: &str) -> Vec<Info> {
+    // The infos of the C library's events, in its order.
     vec![
         Info::new(
             key::PMIX_EVENT_CUSTOM_RANGE,
@@ -118,7 +121,8 @@ pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
         Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
         status(why),
     ];
-    let (code, source) = (code::PMIX_GROUP_CONSTRUCT_COMPLETE, Some(leader.clone()));
+    let code = code::PMIX_GROUP_CONSTRUCT_COMPLETE;
+    let source = Some(leader.clone());
     Event {
         code,
         source,
@@ -129,7 +133,8 @@ pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
 
 /// Returns the event that tells invited procs that the group was not formed.
 pub(super) fn abort(leader: &Proc, group: &str, invited: &[Proc]) -> Event {
-    let (code, source) = (code::PMIX_GROUP_CONSTRUCT_ABORT, Some(leader.clone()));
+    let code = code::PMIX_GROUP_CONSTRUCT_ABORT;
+    let source = Some(leader.clone());
     Event {
         code,
         source,

@@ -95,6 +95,8 @@ impl Invitation {
     /// Adds procs to the invitation, each once.
     fn invite(&mut self, procs: Vec<Proc>) {
         for proc in procs {
+            // The leader counts as accepted from the start, but takes its place among the invited
+            // all the same. An absent proc can be invited again.
             if !self.awaited.contains(&proc)
                 && (proc == self.me || !self.accepted.contains_key(&proc))
             {
@@ -111,6 +113,7 @@ impl Invitation {
 
     /// Updates the invitation by an event.
     pub(super) fn see(&mut self, event: &Event) {
+        // This event names no group, and names the proc as affected instead of as its source.
         if event.code == code::PMIX_PROC_TERMINATED {
             event
                 .affected()
@@ -141,6 +144,8 @@ impl Invitation {
             code::PMIX_GROUP_INVITE_DECLINED => self.mark_absent(source, Absence::Declined),
             code::PMIX_GROUP_CONSTRUCT_ABORT if decides => self.called_off = true,
             code::PMIX_GROUP_MEMBERSHIP_UPDATE if decides => {
+                // The decision covers the absent procs that the handlers know of, and none that
+                // came later.
                 self.passed_over = self.notified;
                 let others = event
                     .infos
@@ -153,6 +158,7 @@ impl Invitation {
     }
 
     fn mark_absent(&mut self, proc: &Proc, why: Absence) {
+        // A proc may end or decline after it has accepted.
         if *proc != self.me && (self.awaited.remove(proc) || self.accepted.remove(proc).is_some()) {
             self.to_invite.retain(|other| other != proc);
             self.absent.push((proc.clone(), why));
@@ -253,7 +259,7 @@ mod tests {
         let invited = Invited {
             group: group.to_owned(),
             leader: proc(0),
-            said: Vec::new(),
+            leader_infos: Vec::new(),
         };
         event(source, (code, invited.acceptance().1))
     }
@@ -436,18 +442,20 @@ mod tests {
     #[test]
     fn infos_of_members_are_collected_without_other_answer_data() {
         let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Absent);
-        let said = |whose| {
+        let infos_of = |whose| {
             contribution::info_array(
                 &proc(whose),
                 vec![Info::new(key::PMIX_GROUP_LOCAL_CID, Value::Size(5))],
             )
         };
         let mut accepted = accepts(1);
-        accepted.infos.extend(said(1).into_iter().chain(said(2)));
+        accepted
+            .infos
+            .extend(infos_of(1).into_iter().chain(infos_of(2)));
         invitation.see(&accepted);
         assert_eq!(
             invitation.contributions(),
-            [said(1).unwrap()],
+            [infos_of(1).unwrap()],
             "nobody speaks for another"
         );
     }

@@ -29,12 +29,10 @@ impl InvitationAnswer {
             Some("accept") => Some(InvitationAnswer::Accept(invited)),
             Some("decline") => Some(InvitationAnswer::Decline(invited)),
             _ => {
-                let (group, text) = (
-                    &invited.group,
-                    answer
-                        .as_str()
-                        .map_or_else(|| format!("{answer:?}"), str::to_owned),
-                );
+                let group = &invited.group;
+                let text = answer
+                    .as_str()
+                    .map_or_else(|| format!("{answer:?}"), str::to_owned);
                 tracing::warn!(
                     group,
                     answer = text,

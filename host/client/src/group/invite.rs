@@ -8,7 +8,7 @@ use super::{
     invitation::{AbsenceRule, DecisionHandler, Invitation, LeaderStep},
 };
 use crate::{
-    Call, Client, ClientError, control::signed, observers::Observer, queue::QueuedItem,
+    Call, Client, ClientError, control::signed, observers::Observer, queued_item::QueuedItem,
     session::ClientSession,
 };
 use peal_model::{
@@ -19,9 +19,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 /// Default time limit for the answers of invited procs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const DEFAULT_INVITATION_TIMEOUT: Duration = Duration::from_secs(300);
 /// Limit of procs that may be invited at once by the wildcard rank of their job.
-const MOST: u64 = 1 << 20;
+const MAX_WILDCARD_PROCS: u64 = 1 << 20;
 /// Time limit of the handlers for a decision about an absent proc.
 const DECISION: Duration = Duration::from_secs(10);
 
@@ -70,7 +70,8 @@ impl Default for Invite {
 impl Invite {
     /// Creates the default options: all invited procs must join.
     pub fn new() -> Invite {
-        let (context_id, attendance) = (ContextId::Unwanted, AbsenceRule::Needed);
+        let context_id = ContextId::Unwanted;
+        let attendance = AbsenceRule::Needed;
         Invite {
             context_id,
             attendance,
@@ -171,8 +172,10 @@ impl Client {
             says,
             infos: provided,
         } = invite;
-        let deadline = Instant::now() + timeout.unwrap_or(self.limit().unwrap_or(PATIENCE));
-        let procs = self.each(procs).await?;
+        let deadline =
+            Instant::now() + timeout.unwrap_or(self.limit().unwrap_or(DEFAULT_INVITATION_TIMEOUT));
+        // Each rank answers for itself, so that a wildcard rank cannot be awaited.
+        let procs = self.resolve_wildcards(procs).await?;
         let context_id = match context_id {
             ContextId::Wanted => Some(self.new_context_id(group).await?),
             ContextId::Unwanted => None,
@@ -182,7 +185,8 @@ impl Client {
             code::PMIX_GROUP_INVITE_DECLINED,
             code::PMIX_PROC_TERMINATED,
         ];
-        self.want(&answers).await?;
+        // Before the invitation: an answer may come before the call that invites returns.
+        self.register_codes(&answers).await?;
         let listened = self
             .session()
             .handlers
@@ -195,6 +199,7 @@ impl Client {
         let invitation = Invitation::new(self.me().clone(), group, procs, attendance, deciding);
         let led = Arc::new(Led::new(invitation, self.server()));
         self.session().queue.observers.add(&led);
+        // An ended invitation of the same name would answer acceptances of this one with an abort.
         self.session().ended_invitations.begin(group);
         let why = code::PMIX_GROUP_CONSTRUCT_ABORT;
         let mut leading = Leading {
@@ -202,7 +207,7 @@ impl Client {
             group,
             led: &led,
             members: None,
-            why,
+            failure_status: why,
         };
         let carried = [
             directives,
@@ -211,7 +216,7 @@ impl Client {
         ]
         .concat();
         let led_to = self.lead(group, &led, &carried, deadline).await;
-        let members = led_to.inspect_err(|error| leading.why = error.status())?;
+        let members = led_to.inspect_err(|error| leading.failure_status = error.status())?;
 
         let mut infos = events::to(&members, group);
         infos.push(Info::new(
@@ -220,31 +225,32 @@ impl Client {
         ));
         infos.push(events::status(code::PMIX_SUCCESS));
         infos.extend(context_id.map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))));
-        let brought = led.with(|invitation| invitation.contributions());
-        let infos =
-            events::with_provided(infos, [provided, self.contribution(says), brought].concat());
+        let contributions = led.with(|invitation| invitation.contributions());
+        let infos = events::with_provided(
+            infos,
+            [provided, self.contribution(says), contributions].concat(),
+        );
         // The announcement must complete even if the caller drops this future: a group that some
         // members know of cannot be aborted.
         let announced = tokio::spawn({
-            let (client, group, members, infos) = (
-                self.clone(),
-                group.to_owned(),
-                members.clone(),
-                infos.clone(),
-            );
+            let client = self.clone();
+            let group = group.to_owned();
+            let members = members.clone();
+            let infos = infos.clone();
             async move { client.announce(&group, &members, infos).await }
         });
+        // From here on the task announces the result, so the drop must not announce a failure.
         leading.formed(&members);
         let call = Call(CommandCode::Notify);
         announced
             .await
             .unwrap_or(Err(ClientError::NoConnection { call }))?;
-        let said = contribution::member_infos(&members, &infos);
+        let member_infos = contribution::member_infos(&members, &infos);
         let group = Group {
             name: group.to_owned(),
             members,
             context_id,
-            said,
+            member_infos,
         };
         Ok(self.joined(group, &infos))
     }
@@ -270,7 +276,7 @@ impl Client {
     ) -> Result<Vec<Proc>, ClientError> {
         let mut decided_by = None;
         loop {
-            let todo = led.look(Invitation::next)?;
+            let todo = led.with_state(Invitation::next)?;
             let waits_for = match todo {
                 LeaderStep::Invite(procs) => {
                     let infos =
@@ -283,10 +289,11 @@ impl Client {
                     self.tell_of_absence(group, proc).await?;
                     continue;
                 }
-                LeaderStep::End(end) => return end.map_err(|why| not_formed(group, why)),
+                LeaderStep::End(end) => return end.map_err(|reason| not_formed(group, reason)),
                 LeaderStep::Wait(deciding) => deciding,
             };
             decided_by = match waits_for {
+                // The time runs from the first wait, and is not extended by events in between.
                 DecisionHandler::Present => decided_by.or(Some(Instant::now() + DECISION)),
                 DecisionHandler::Absent => None,
             };
@@ -311,8 +318,9 @@ impl Client {
         members: &[Proc],
         infos: Vec<Info>,
     ) -> Result<(), ClientError> {
-        let (code, range) = (code::PMIX_GROUP_CONSTRUCT_COMPLETE, Range::Custom);
-        let told = self
+        let code = code::PMIX_GROUP_CONSTRUCT_COMPLETE;
+        let range = Range::Custom;
+        let outcome = self
             .ask(Request::Notify {
                 code,
                 range,
@@ -320,20 +328,21 @@ impl Client {
             })
             .await;
         let me = self.me();
-        let events = match &told {
+        let events = match &outcome {
             Ok(_) => vec![Event {
                 code,
                 source: Some(me.clone()),
                 range: Range::ProcLocal,
                 infos,
             }],
+            // Members that wait for the announcement would wait until their own time limit.
             Err(error) => vec![
                 events::abort(me, group, members),
                 events::failure(me, group, error.status()),
             ],
         };
         self.session().announce(events);
-        told.map(drop)
+        outcome.map(drop)
     }
 
     async fn tell_of_absence(&self, group: &str, proc: Proc) -> Result<(), ClientError> {
@@ -352,8 +361,8 @@ impl Client {
             Info::new(key::PMIX_GROUP_ASSIGN_CONTEXT_ID, Value::Bool(true)),
             Info::new(key::PMIX_GROUP_ID, Value::string(group)),
         ];
-        let told = self.job_control(&[], &directives).await?;
-        let id = told
+        let outcome = self.job_control(&[], &directives).await?;
+        let id = outcome
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64);
         id.ok_or(ClientError::UnfitAnswer {
@@ -362,18 +371,20 @@ impl Client {
     }
 
     /// Replaces wildcard ranks by the ranks of the job.
-    pub(super) async fn each(&self, procs: &[Proc]) -> Result<Vec<Proc>, ClientError> {
+    pub(super) async fn resolve_wildcards(&self, procs: &[Proc]) -> Result<Vec<Proc>, ClientError> {
         let mut each = Vec::new();
         for proc in procs {
             if proc.rank != rank::PMIX_RANK_WILDCARD {
                 each.push(proc.clone());
                 continue;
             }
+            // The size is what a server states; the bound keeps it from exhausting this client's
+            // memory.
             let size = self
                 .get(proc, key::PMIX_JOB_SIZE, &[])
                 .await?
                 .as_u64()
-                .filter(|size| *size <= MOST);
+                .filter(|size| *size <= MAX_WILDCARD_PROCS);
             let size = size.and_then(|size| u32::try_from(size).ok());
             let ranks = 0..size.ok_or(ClientError::UnfitAnswer {
                 call: Call(CommandCode::Get),
@@ -384,10 +395,10 @@ impl Client {
     }
 }
 
-fn not_formed(group: &str, why: NotFormed) -> ClientError {
+fn not_formed(group: &str, reason: NotFormed) -> ClientError {
     ClientError::NotFormed {
         group: group.to_owned(),
-        why,
+        reason,
     }
 }
 
@@ -398,7 +409,7 @@ struct Leading<'a> {
     led: &'a Led,
     members: Option<&'a [Proc]>,
     /// Reason for the failure event.
-    why: Status,
+    failure_status: Status,
 }
 
 impl<'a> Leading<'a> {
@@ -432,7 +443,7 @@ impl Drop for Leading<'_> {
                     .with(|invitation| invitation.all_invited().to_vec());
                 vec![
                     events::abort(me, self.group, &invited),
-                    events::failure(me, self.group, self.why),
+                    events::failure(me, self.group, self.failure_status),
                 ]
             }
         };

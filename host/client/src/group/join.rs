@@ -3,9 +3,9 @@ use super::{
     Group, Invited, NotFormed, contribution,
     event_waiter::EventWaiter,
     events::{is_formed, may_be_about, with_provided},
-    invite::PATIENCE,
+    invite::DEFAULT_INVITATION_TIMEOUT,
 };
-use crate::{Client, ClientError, observers::Observer, queue::QueuedItem};
+use crate::{Client, ClientError, observers::Observer, queued_item::QueuedItem};
 use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
@@ -39,6 +39,7 @@ impl Joining {
             }
             _ => return,
         };
+        // The first result counts: later events of this leader may be about another invitation.
         self.outcome.get_or_insert(outcome);
     }
 }
@@ -114,7 +115,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn group_join(&self, invited: &Invited, join: Join) -> Result<Group, ClientError> {
-        let limit = self.limit().unwrap_or(PATIENCE);
+        let limit = self.limit().unwrap_or(DEFAULT_INVITATION_TIMEOUT);
         let deadline = Instant::now() + limit;
         let Invited { group, leader, .. } = invited;
         let ends = [
@@ -122,8 +123,11 @@ impl Client {
             code::PMIX_GROUP_CONSTRUCT_ABORT,
             code::PMIX_PROC_TERMINATED,
         ];
-        self.want(&ends).await?;
-        let (me, group, leader) = (self.me().clone(), group.clone(), leader.clone());
+        // Before the acceptance: the result may come before the call that accepts returns.
+        self.register_codes(&ends).await?;
+        let me = self.me().clone();
+        let group = group.clone();
+        let leader = leader.clone();
         let joining = Arc::new(EventWaiter::new(
             Joining {
                 me,
@@ -142,13 +146,16 @@ impl Client {
         let infos = with_provided(infos, [provided, self.contribution(says)].concat());
         self.notify(code, Range::Custom, infos).await?;
         let event = loop {
-            match joining.look(|joining| joining.outcome.take())? {
+            match joining.with_state(|joining| joining.outcome.take())? {
                 Some(Ok(event)) => break event,
-                Some(Err(why)) => return Err(ClientError::NotFormed { group, why }),
+                Some(Err(reason)) => return Err(ClientError::NotFormed { group, reason }),
                 None => {}
             }
             if timeout_at(deadline, joining.changed()).await.is_err() {
-                self.group_decline(invited).await?;
+                // The leader must not form the group with a member that no longer waits.
+                if let Err(error) = self.group_decline(invited).await {
+                    tracing::warn!(%error, "leader not told that the invitation is declined");
+                }
                 return Err(ClientError::NotJoined {
                     group,
                     leader: invited.leader.clone(),
@@ -161,13 +168,13 @@ impl Client {
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64);
         let members = members(&event);
-        let said = contribution::member_infos(&members, &event.infos);
+        let member_infos = contribution::member_infos(&members, &event.infos);
         Ok(self.joined(
             Group {
                 name: group,
                 members,
                 context_id,
-                said,
+                member_infos,
             },
             &event.infos,
         ))

@@ -15,7 +15,7 @@ mod invite;
 mod join;
 
 pub use construct::ConstructOptions;
-pub(crate) use contribution::qualified;
+pub(crate) use contribution::{has_qualifiers, qualified};
 pub(crate) use ended::EndedInvitations;
 pub use events::{AbsenceDecision, Invited};
 pub use failure::{Absence, NotFormed};
@@ -40,14 +40,14 @@ pub struct Group {
     /// Context id, which no other group has; `None` if none was requested.
     pub context_id: Option<u64>,
     /// Infos that members gave about themselves (`PMIX_GROUP_INFO`).
-    pub said: Vec<(Proc, Vec<Info>)>,
+    pub member_infos: Vec<(Proc, Vec<Info>)>,
 }
 
 impl Group {
     /// Returns the infos that a member gave about itself.
-    pub fn said_by(&self, member: &Proc) -> &[Info] {
-        let said = self.said.iter().find(|(proc, _)| proc == member);
-        said.map(|(_, infos)| infos.as_slice()).unwrap_or_default()
+    pub fn infos_of(&self, member: &Proc) -> &[Info] {
+        let infos = self.member_infos.iter().find(|(proc, _)| proc == member);
+        infos.map(|(_, infos)| infos.as_slice()).unwrap_or_default()
     }
 
     /// Returns the proc that stands for all members, by the group's name. A fence accepts it.
@@ -100,6 +100,7 @@ impl Client {
                 } = Arc::unwrap_or_clone(result);
                 (members, context_id, infos)
             }
+            // Some servers answer a construct with the status alone.
             Reply::Status(_) => (Vec::new(), None, Vec::new()),
             _ => {
                 return Err(ClientError::UnfitAnswer {
@@ -112,13 +113,13 @@ impl Client {
         let members = if members.is_empty() { procs } else { members };
         // A wildcard rank that a participant named is resolved here. The group exists, so a job of
         // unknown size must not make the call fail.
-        let members = self.each(&members).await.unwrap_or(members);
-        let said = contribution::member_infos(&members, &infos);
+        let members = self.resolve_wildcards(&members).await.unwrap_or(members);
+        let member_infos = contribution::member_infos(&members, &infos);
         let group = Group {
             name: group.to_owned(),
             members,
             context_id,
-            said,
+            member_infos,
         };
         self.known().learn_group(&group);
         Ok(group)
@@ -131,6 +132,7 @@ impl Client {
         group: &str,
         directives: &[Info],
     ) -> Result<(), ClientError> {
+        // Requests of releases from 4.2.4 on name the members.
         let members = self.known().members_of(group);
         let request = Request::GroupDestruct {
             group: Some(group.into()),
@@ -159,8 +161,8 @@ impl Client {
             keys: vec![Some(key::PMIX_QUERY_GROUP_MEMBERSHIP.0.into())],
             qualifiers: vec![Info::new(key::PMIX_GROUP_ID, Value::string(group))],
         };
-        let told = self.query(&[query]).await?.infos;
-        let members = told
+        let infos = self.query(&[query]).await?.infos;
+        let members = infos
             .value_of(key::PMIX_QUERY_GROUP_MEMBERSHIP)
             .and_then(Value::as_procs);
         members.ok_or(ClientError::UnfitAnswer {

@@ -17,7 +17,7 @@ use std::fmt::Display;
 /// Parses a status, by its name in the Standard or by number.
 pub fn status(text: &str) -> Result<Status, String> {
     Status::from_name(text).ok_or_else(|| {
-        let hint = meant(text, STATUS_ALIASES.iter().map(|entry| entry.0));
+        let hint = suggestion(text, STATUS_ALIASES.iter().map(|entry| entry.0));
         format!(
             "the Standard has no such code{}",
             hint.unwrap_or_else(|| ": give its name or number".to_owned())
@@ -45,7 +45,7 @@ pub fn range(text: &str) -> Result<Range, String> {
         format!(
             "one of {} is wanted{}",
             words.join(", "),
-            meant(text, words).unwrap_or_default()
+            suggestion(text, words).unwrap_or_default()
         )
     })
 }
@@ -60,6 +60,7 @@ pub fn proc(text: &str) -> Result<Proc, String> {
     let wanted =
         || format!("{text:?} is no NSPACE:RANK, as in solver:0, or solver:* for all of a job");
     let (nspace, number) = text
+        // At the last colon, since a namespace may contain colons.
         .rsplit_once(':')
         .filter(|(nspace, _)| !nspace.is_empty())
         .ok_or_else(wanted)?;
@@ -144,14 +145,18 @@ pub fn info(text: &str) -> Result<Info, String> {
             .to_owned()
     };
     let (left, value) = text
+        // At the first equals sign, since values may contain more.
         .split_once('=')
         .filter(|(left, _)| !left.is_empty())
         .ok_or_else(wanted)?;
+    // At the last colon, since keys may contain colons.
     let (name, read) = match left.rsplit_once(':') {
         None => (left, None),
         Some((name, of)) => (name, Some(reader(of)?)),
     };
-    let (key, attribute) = (self::key(name)?, attribute(name)?);
+    let key = self::key(name)?;
+    let attribute = attribute(name)?;
+    // A type alone, as in `:int=5`, is no key.
     if key.as_str().is_empty() {
         return Err(wanted());
     }
@@ -198,6 +203,7 @@ pub fn type_word(of: DataType) -> Option<&'static str> {
     TYPES
         .iter()
         .map(|row| row.0)
+        // This keyword means an array of procs, and not any array.
         .find(|word| *word != "procs" && data_type(word) == Ok(of))
 }
 
@@ -233,6 +239,7 @@ pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
             None
         }
     };
+    // An odd number of digits leaves a chunk of one, which is no byte.
     let bytes = digits.and_then(|digits| digits.chunks(2).map(pair).collect());
     bytes.ok_or_else(|| "two hexadecimal digits for each byte are wanted, as in 00ff".to_owned())
 }
@@ -242,7 +249,9 @@ fn timeval(text: &str) -> Result<Value, String> {
     let wanted = || "seconds and six digits of microseconds are wanted, as in 5.000001".to_owned();
     let (seconds, microseconds) = text
         .split_once('.')
-        .filter(|split| split.1.len() >= 6)
+        .filter(|(_, digits)| {
+            digits.len() == 6 && digits.bytes().all(|digit| digit.is_ascii_digit())
+        })
         .ok_or_else(wanted)?;
     let number = |text: &str| text.parse::<i64>().map_err(|_| wanted());
     Ok(Value::Timeval {
@@ -256,8 +265,9 @@ fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
     let found = ATTRIBUTES
         .iter()
         .find(|attribute| attribute.name == name || attribute.key == name);
+    // An unknown name of this form is taken as misspelt, and not as a key of a site.
     if found.is_none() && name.starts_with("PMIX_") {
-        let hint = meant(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
+        let hint = suggestion(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
         return Err(format!(
             "the Standard has no attribute {name}{}",
             hint.unwrap_or_default()
@@ -269,6 +279,7 @@ fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
 /// Returns the parser of an attribute's values.
 fn usual(attribute: &Attribute) -> Option<ValueReader> {
     let by_word = |word: &str| TYPES.iter().find(|row| row.0 == word);
+    // The type in C is that of any array, and does not say that the elements are procs.
     let row = if PROC_LISTS.contains(&attribute.name) {
         by_word("procs")
     } else {
@@ -281,13 +292,14 @@ fn usual(attribute: &Attribute) -> Option<ValueReader> {
 fn guessed(text: &str) -> Result<Value, String> {
     let number = text
         .parse()
+        // Only the unsigned type holds the numbers above the range of the other one.
         .map(Value::Int64)
         .or_else(|_| text.parse().map(Value::Uint64));
     let value = text.parse().map(Value::Bool).ok().or(number.ok());
     Ok(value.unwrap_or_else(|| Value::string(text)))
 }
 
-fn meant<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+fn suggestion<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(text, names).map(|near| format!("; did you mean `{near}`?"))
 }
 
@@ -333,6 +345,21 @@ mod tests {
         for wrong in ["a", ":1", "a:", "a:x", "a:-1", "a:4294967295"] {
             assert!(proc(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn timeval_has_six_digits_of_microseconds() {
+        let read = |text: &str| value("timeval", text);
+        let timeval = |seconds, microseconds| Value::Timeval {
+            seconds,
+            microseconds,
+        };
+        assert_eq!(read("5.000001"), Ok(timeval(5, 1)));
+        assert_eq!(read("-5.123456"), Ok(timeval(-5, 123_456)));
+        for wrong in ["5", "5.", "5.1", "5.1234567", "5.-00001", "5.+00001"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(value_text(&timeval(5, 1_234_567)), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use peal_model::{Proc, Rank};
 use std::collections::BTreeSet;
 
 /// Limit of ranks in a list. A longer list should name the whole job.
-const MOST: usize = 65_536;
+const MAX_RANKS: usize = 65_536;
 
 /// Procs that are targets together.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,22 +34,21 @@ pub fn targets(text: &str) -> Result<TargetKeywords, String> {
     if ranks == "*" {
         return Ok(TargetKeywords(vec![Proc::all(job)]));
     }
+    // A set, so that each proc is a target once.
     let mut named = BTreeSet::new();
     for part in ranks.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (
-            rank(first).ok_or_else(wanted)?,
-            rank(last).ok_or_else(wanted)?,
-        );
+        let first = rank(first).ok_or_else(wanted)?;
+        let last = rank(last).ok_or_else(wanted)?;
         if first > last {
             return Err(format!(
                 "{part:?} in {text:?} begins behind its end: {last}-{first} is wanted"
             ));
         }
         // Repeated ranks count again, so that repetition cannot make the parser work for long.
-        if named.len().saturating_add((last - first) as usize) >= MOST {
+        if named.len().saturating_add((last - first) as usize) >= MAX_RANKS {
             return Err(format!(
-                "{text:?} names more than {MOST} ranks; all of the job are {job}:*"
+                "{text:?} names more than {MAX_RANKS} ranks; all of the job are {job}:*"
             ));
         }
         named.extend(first..=last);

@@ -25,9 +25,11 @@ pub fn value_text(of: &Value) -> Option<(&'static str, String)> {
         Value::Float(n) => ("float", n.to_string()),
         Value::Double(n) => ("double", n.to_string()),
         Value::Time(n) => ("time", n.to_string()),
+        // With leading zeros: `timeval` reads the digits as a number of microseconds.
         Value::Timeval {
             seconds,
-            microseconds,
+            // A value of a C program may have any number here.
+            microseconds: microseconds @ 0..1_000_000,
         } => ("timeval", format!("{seconds}.{microseconds:06}")),
         Value::Status(status) => ("status", status_text(*status)),
         Value::Proc(proc) => ("proc", proc_text(proc)?),
@@ -35,6 +37,7 @@ pub fn value_text(of: &Value) -> Option<(&'static str, String)> {
         Value::Range(range) => ("range", range_text(*range)?.to_owned()),
         Value::Nspace(nspace) => ("nspace", nspace.to_string()),
         Value::ByteObject(bytes) => ("bytes", hex(bytes.as_slice())),
+        // Other types are not among those of `super::TYPES`.
         _ => return None,
     };
     Some((word, text))
@@ -80,6 +83,7 @@ pub fn range_text(range: Range) -> Option<&'static str> {
 /// Formats a proc as [`super::proc`] parses it; `None` for a special rank without a keyword.
 pub fn proc_text(proc: &Proc) -> Option<String> {
     let text = format!("{}:{}", proc.nspace.as_str(), rank_text(proc.rank));
+    // Parsed again, because a namespace may be no name of a job.
     super::proc(&text)
         .is_ok_and(|read| read == *proc)
         .then_some(text)

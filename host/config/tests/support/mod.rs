@@ -101,7 +101,7 @@ pub fn with_option(text: &str) -> ConfigSources {
     let none = ("PEAL_CONFIG".into(), "".into());
     ConfigSources {
         environment: vec![none],
-        given: vec![SettingOverride::set(text).unwrap()],
+        overrides: vec![SettingOverride::set(text).unwrap()],
         capabilities: capabilities(),
         ..ConfigSources::default()
     }

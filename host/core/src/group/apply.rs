@@ -2,10 +2,9 @@
 //! established groups are recorded.
 use super::{
     DecisionSeq, DepartureReason, Formed, GroupAction, GroupCallResult, GroupDecision,
-    GroupFailure, GroupKey, GroupName, GroupOperation, GroupRefusal, GroupTransition, Groups,
-    Participation,
+    GroupFailure, GroupKey, GroupName, GroupOperation, GroupTransition, Groups, Participation,
     established::LocalGroup,
-    local_collectives::{LateCallers, Whom},
+    local_collectives::{CallSelection, LateCallers},
     message::about,
 };
 use crate::{MonotonicTime, server::RequestId};
@@ -40,36 +39,42 @@ impl Groups {
         let GroupDecision {
             key,
             instance,
-            what,
+            transition,
         } = &outcome;
         // A new coordinator sends some decisions of its predecessor again.
         let is_known = self
             .known
             .get(key)
             .is_some_and(|known| known.instance >= *instance);
-        if is_known || self.past.contains_key(instance) {
+        if is_known || self.recent_decisions.contains_key(instance) {
             return;
         }
-        self.seen = self.seen.max(*instance);
+        // A decision that is sent again after a takeover may be older than the last one.
+        self.last_applied = self.last_applied.max(*instance);
         // Past decisions are kept for the next coordinator, and the coordinator itself never
         // reports to one.
         if !self.coordinates() {
-            self.past.insert(*instance, (now, outcome.clone()));
+            self.recent_decisions
+                .insert(*instance, (now, outcome.clone()));
         }
+        // A call that was made with knowledge of this decision belongs to a later operation.
         let before = |part: &Participation| part.after < *instance;
         let until = now + self.settings.result_retention;
-        match what {
+        match transition {
             GroupTransition::Formed(formed) => {
+                // Later callers meet the group, not the failures before it.
                 self.collectives
                     .forget_failures(key, GroupOperation::Construct);
                 let known = LocalGroup {
                     instance: *instance,
                     formed: formed.clone(),
-                    gone: BTreeSet::new(),
+                    former_members: BTreeSet::new(),
                 };
                 self.forget(key);
                 let is_here = known.members_at(self.me, &self.directory).next().is_some();
                 if is_here {
+                    // Values are stored before any caller is answered, because a get may follow the
+                    // answer at once.
                     self.steps.push(GroupAction::Learn(formed.clone()));
                     self.known.insert(key.clone(), known);
                 }
@@ -80,10 +85,12 @@ impl Groups {
                     if part.refusal.is_none() && formed.members.contains(&part.proc) {
                         self.answer(to, GroupCallResult::formed(key, formed.clone()));
                     } else {
+                        // To a caller outside of the group its name is taken, unless the caller was
+                        // refused itself.
                         let failure = part
                             .refusal
                             .as_ref()
-                            .map_or_else(|| GroupFailure::exists(key), GroupRefusal::failure);
+                            .map_or_else(|| GroupFailure::exists(key), GroupFailure::refused);
                         self.fail(key, GroupOperation::Construct, vec![(to, part)], &failure);
                     }
                 }
@@ -96,8 +103,9 @@ impl Groups {
                 let answered = self
                     .collectives
                     .answered(key, GroupOperation::Construct, |part| {
-                        before(part) && what.answers(part)
+                        before(part) && transition.answers(part)
                     });
+                // Each proc gets the failure once. Its next call is for another construct.
                 let had: BTreeSet<Proc> = answered
                     .iter()
                     .map(|(_, part)| &part.proc)
@@ -108,8 +116,8 @@ impl Groups {
                     .as_ref()
                     .map(|late| late.difference(&had).cloned().collect());
                 let whom = match failure.refusal {
-                    Some(_) => Whom::Concerned(what.clone()),
-                    None => Whom::Awaited(awaited),
+                    Some(_) => CallSelection::Concerned(transition.clone()),
+                    None => CallSelection::Awaited(awaited),
                 };
                 let whom = LateCallers {
                     whom,
@@ -122,6 +130,8 @@ impl Groups {
                     whom,
                     until,
                 );
+                // Calls that remain belong to another operation. They wait for no local proc any
+                // more, so `pass_all_on` sends them to the coordinator.
                 self.collectives.disband(key, GroupOperation::Construct);
                 self.fail(key, GroupOperation::Construct, answered, failure);
                 self.pass_all_on(now);
@@ -139,7 +149,9 @@ impl Groups {
                 let answered = self
                     .collectives
                     .answered(key, GroupOperation::Destruct, before);
+                // A server without members has no late callers to remember the failure for.
                 if let Some(known) = self.known.get_mut(key) {
+                    // Marks the decision as applied, also where no call waited for it.
                     known.instance = *instance;
                     let had: BTreeSet<Proc> =
                         answered.iter().map(|(_, part)| part.proc.clone()).collect();
@@ -151,7 +163,7 @@ impl Groups {
                             .collect(),
                     );
                     let whom = LateCallers {
-                        whom: Whom::Awaited(awaited),
+                        whom: CallSelection::Awaited(awaited),
                         answered: had,
                     };
                     self.collectives.remember(
@@ -182,7 +194,7 @@ impl Groups {
             return;
         };
         known.instance = instance;
-        known.gone.insert(proc.clone());
+        known.former_members.insert(proc.clone());
         self.collectives.left(key, proc);
         let here: Vec<Proc> = known
             .members_at(self.me, &self.directory)
@@ -190,16 +202,19 @@ impl Groups {
             .collect();
         let telling = match (&key.name, change) {
             (GroupName::Called(_), DepartureReason::Left(_)) => Some(code::PMIX_GROUP_LEFT),
+            // The end of a member is an event only where the construct requested it.
             (GroupName::Called(_), DepartureReason::Failed) => known
                 .formed
                 .notifies
                 .then_some(code::PMIX_GROUP_MEMBER_FAILED),
+            // A connect is no group to its procs, so no group event tells them of it.
             (GroupName::Connected(_), _) => None,
         };
         let infos = about(key, proc, known.members());
         if here.is_empty() {
             self.forget(key);
         } else if let Some(code) = telling {
+            // The event of the member that left has notified these already.
             let hears_otherwise = |member: &Proc| matches!(change, DepartureReason::Left(notified) if notified.contains(member));
             let untold: Vec<Proc> = here
                 .into_iter()
@@ -248,6 +263,7 @@ impl Groups {
         waited: Vec<(RequestId, Participation)>,
         failure: &GroupFailure,
     ) {
+        // Without callers on this server, none of its procs has to hear of the refusal.
         if let (Some(refusal), GroupOperation::Construct, false) =
             (&failure.refusal, operation, waited.is_empty())
         {

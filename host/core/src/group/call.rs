@@ -14,7 +14,7 @@ pub struct GroupCall {
     /// The caller.
     pub proc: Proc,
     /// The contribution to a construct; none for a destruct.
-    pub what: Option<Arc<ConstructRequest>>,
+    pub construct: Option<Arc<ConstructRequest>>,
     /// The timeout of the call.
     pub timeout: Option<Duration>,
     /// The refusal, if policies deny the call.
@@ -43,7 +43,8 @@ pub struct ConstructRequest {
 impl ConstructRequest {
     /// Returns a contribution with this role and nothing else.
     pub fn of(role: ConstructRole) -> ConstructRequest {
-        let (additions, infos) = (Vec::new(), Vec::new());
+        let additions = Vec::new();
+        let infos = Vec::new();
         ConstructRequest {
             role,
             directives: ConstructDirectives::default(),
@@ -53,6 +54,17 @@ impl ConstructRequest {
             data: None,
             job: None,
         }
+    }
+
+    /// Returns true if the caller counts on a proc as a participant.
+    pub(super) fn counts_on(&self, proc: &Proc) -> bool {
+        let names = match &self.role {
+            ConstructRole::Leader(named) => named.iter().any(|named| named.covers(proc)),
+            // These callers name no procs, so any caller for the group may be one of those they
+            // wait for.
+            ConstructRole::Bootstrap(_) | ConstructRole::Member => true,
+        };
+        names || self.additions.iter().any(|added| added.covers(proc))
     }
 }
 

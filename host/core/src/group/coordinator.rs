@@ -18,6 +18,7 @@ impl Groups {
                 self.knows_job(&nspace, now);
             }
             GroupMessage::JobGone(nspace) => {
+                // First, so that the decisions below find the procs ended.
                 let procs = self.directory.remove(&nspace);
                 self.watches.forget_job(&nspace);
                 self.remove_terminated(&procs, now);
@@ -25,6 +26,7 @@ impl Groups {
             GroupMessage::Watch(nspace) if self.directory.is_at(&nspace, self.me) => {
                 self.watches.add(nspace, from)
             }
+            // The job was removed while the message was on its way.
             GroupMessage::Watch(_) => {}
             GroupMessage::Lost(proc) => self.report_lost(&[proc]),
             GroupMessage::Upward(upward) => self.coordinate(from, upward, now),
@@ -36,6 +38,7 @@ impl Groups {
                 calls,
                 failure,
             } => {
+                // `after` distinguishes the refused call from a later one of the same proc.
                 let meant = |part: &Participation| {
                     calls
                         .iter()
@@ -60,6 +63,8 @@ impl Groups {
             self.early.push((from, upward));
             return;
         }
+        // The directory changes first, because decisions ask it which procs live. The results are
+        // ignored: for procs of this server it knew before the request was sent.
         match &upward {
             CoordinatorRequest::Ended(proc) => drop(self.directory.end(proc)),
             CoordinatorRequest::Back(proc) => drop(self.directory.mark_running(proc)),
@@ -67,6 +72,7 @@ impl Groups {
         }
         self.decide(now, |board, at| match upward {
             CoordinatorRequest::Ended(proc) => board.remove_terminated(&[proc], at),
+            // Only the directory changes. The new process calls for itself.
             CoordinatorRequest::Back(_) => Vec::new(),
             CoordinatorRequest::Brings(contribution) => board.contribute(from, contribution, at),
             CoordinatorRequest::Announce { key, announced } => board.announce(&key, announced, at),
@@ -106,6 +112,7 @@ impl Groups {
         now: MonotonicTime,
         what: impl FnOnce(&mut CoordinatorState, &CoordinatorContext<'_>) -> Vec<CoordinatorAction>,
     ) {
+        // Apart from each other, so that the state can change while it reads the directory.
         let Groups {
             state: board,
             directory,
@@ -127,6 +134,8 @@ impl Groups {
     fn carry_out(&mut self, decided: CoordinatorAction, now: MonotonicTime) {
         match decided {
             CoordinatorAction::Outcome(servers, outcome) => {
+                // Decisions without servers are failed constructs, which procs of any server may
+                // call late.
                 let to = servers.unwrap_or_else(|| self.servers.clone());
                 for server in to {
                     self.hand(server, GroupMessage::Down(outcome.clone()), now);
@@ -145,8 +154,10 @@ impl Groups {
                 );
             }
             CoordinatorAction::Tell(procs, code, infos) => {
+                // One message for each server, with all of its procs.
                 let mut at: BTreeMap<ServerId, Vec<Proc>> = BTreeMap::new();
                 for proc in procs {
+                    // Procs of a removed job have no server, and nobody to tell.
                     if let Some(server) = self.directory.home(&proc.nspace) {
                         at.entry(server).or_default().push(proc);
                     }
@@ -172,6 +183,7 @@ impl Groups {
     pub(super) fn hand(&mut self, to: ServerId, message: GroupMessage, now: MonotonicTime) {
         if to == self.me {
             self.own.push_back((message, now));
+        // The procs of a server that has left were removed with it.
         } else if self.servers.contains(&to) {
             self.send(to, message);
         }

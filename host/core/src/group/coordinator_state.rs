@@ -8,7 +8,7 @@ use super::{
     established::{EstablishedGroup, PendingDestruct},
     forming::{GroupNotification, PendingConstruct},
     message::about,
-    refusal::RecentRefusals,
+    recent_refusals::RecentRefusals,
     sent::SentDecisions,
 };
 use crate::MonotonicTime;
@@ -44,7 +44,7 @@ pub(super) enum CoordinatorAction {
 
 impl CoordinatorAction {
     /// Returns an event about a group with these members.
-    fn news<'a>(
+    fn notification<'a>(
         key: &GroupKey,
         news: GroupNotification,
         members: impl Iterator<Item = &'a Proc>,
@@ -58,7 +58,7 @@ impl CoordinatorAction {
 pub(super) struct CoordinatorState {
     me: ServerId,
     groups: BTreeMap<GroupKey, GroupState>,
-    told: BTreeMap<GroupKey, SentDecisions>,
+    sent_decisions: BTreeMap<GroupKey, SentDecisions>,
     /// Times at which the sent decisions of a group are forgotten, unless more have been sent
     /// since.
     fading: VecDeque<(MonotonicTime, GroupKey)>,
@@ -72,17 +72,16 @@ pub(super) struct CoordinatorState {
 
 impl CoordinatorState {
     pub(super) fn new(me: ServerId) -> CoordinatorState {
-        let (groups, told, fading, due) = (
-            BTreeMap::new(),
-            BTreeMap::new(),
-            VecDeque::new(),
-            Earliest::default(),
-        );
-        let (refused, decided) = (RecentRefusals::default(), Vec::new());
+        let groups = BTreeMap::new();
+        let sent_decisions = BTreeMap::new();
+        let fading = VecDeque::new();
+        let due = Earliest::default();
+        let refused = RecentRefusals::default();
+        let decided = Vec::new();
         CoordinatorState {
             me,
             groups,
-            told,
+            sent_decisions,
             fading,
             due,
             refused,
@@ -92,7 +91,16 @@ impl CoordinatorState {
         }
     }
 
-    fn taken(&mut self) -> Vec<CoordinatorAction> {
+    /// Forgets everything but the count of context ids, before a takeover. Procs may have ids that
+    /// this server assigned when it was not the coordinator.
+    pub(super) fn reset(&mut self) {
+        *self = CoordinatorState {
+            next_context: self.next_context,
+            ..CoordinatorState::new(self.me)
+        };
+    }
+
+    fn take_actions(&mut self) -> Vec<CoordinatorAction> {
         std::mem::take(&mut self.decided)
     }
 
@@ -118,6 +126,8 @@ impl CoordinatorState {
                 self.refused(from, &key, part, deadline, at);
             }
         }
+        // Checked after the refusals: the decision about a refused call also answers the calls that
+        // count on its caller.
         parts.retain(|part| self.is_open(from, &key, part));
         let destructs: Vec<Participation> = parts
             .extract_if(.., |part| part.construct.is_none())
@@ -130,14 +140,14 @@ impl CoordinatorState {
             self.destruct(from, &key, destructs, deadline);
         }
         self.settle(&key, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Returns true if no decision that the server was sent answers the call.
     fn is_open(&self, from: ServerId, key: &GroupKey, part: &Participation) -> bool {
-        self.told
+        self.sent_decisions
             .get(key)
-            .is_none_or(|told| !told.answers(from, part))
+            .is_none_or(|sent| !sent.answers(from, part))
     }
 
     /// Handles a refused call. The other participants that count on the caller are notified, up to
@@ -153,7 +163,7 @@ impl CoordinatorState {
         let Some(refusal) = part.refusal.clone() else {
             return;
         };
-        let failure = refusal.failure();
+        let failure = GroupFailure::refused(&refusal);
         let is_member = part
             .construct
             .as_ref()
@@ -181,6 +191,7 @@ impl CoordinatorState {
             (Some(_), None | Some(GroupState::Forming(_)))
                 if !is_member && self.refused.one_more(key.uid, at.now) =>
             {
+                // Callers of a pending construct of this name are answered by the same decision.
                 let mut called: BTreeSet<Proc> = [part.proc].into();
                 if let Some(GroupState::Forming(forming)) = self.groups.remove(key) {
                     called.extend(forming.called().cloned());
@@ -199,6 +210,8 @@ impl CoordinatorState {
             (None, Some(GroupState::Standing(standing)))
                 if standing.members.has(&part.proc) && self.refused.one_more(key.uid, at.now) =>
             {
+                // The members that have called are answered by the decision. The next call starts
+                // anew.
                 standing.destruct = None;
                 let servers = standing.servers(at.directory);
                 self.decide(
@@ -208,6 +221,8 @@ impl CoordinatorState {
                     GroupTransition::NotDissolved(failure),
                 );
             }
+            // No other participant is affected, or the user's limit is reached: only the caller is
+            // answered.
             _ => self.refuse(from, key, vec![part], failure),
         }
     }
@@ -234,6 +249,7 @@ impl CoordinatorState {
             .or_insert_with(|| GroupState::forming(deadline))
         {
             GroupState::Forming(forming) => {
+                // The construct fails for all participants once the timeout of one of them is over.
                 forming.deadline = forming.deadline.min(deadline);
                 forming.add_directives(&parts);
                 for part in parts {
@@ -270,6 +286,7 @@ impl CoordinatorState {
                     ..
                 } = standing;
                 let dissolving = dissolving.get_or_insert_with(|| PendingDestruct {
+                    // The clone shares the list of names and copies one bit for each proc.
                     missing: members.clone(),
                     deadline,
                 });
@@ -278,6 +295,7 @@ impl CoordinatorState {
                     dissolving.missing.check_off(&part.proc);
                 }
             }
+            // A group that is still being formed cannot be destructed.
             _ => self.refuse(from, key, parts, GroupFailure::unknown(key)),
         }
     }
@@ -289,6 +307,7 @@ impl CoordinatorState {
         parts: Vec<Participation>,
         failure: GroupFailure,
     ) {
+        // Constructs and destructs come in separate lists, so the first part stands for all.
         let operation =
             GroupOperation::of(parts.first().and_then(|part| part.construct.as_deref()));
         let calls = parts
@@ -315,6 +334,8 @@ impl CoordinatorState {
             members,
             context_id,
         } = announced;
+        // A member may have ended while the announcement was on its way. Its end has been handled
+        // already and would not be reported again.
         let living = members
             .into_iter()
             .filter(|member| at.directory.whereabouts(member) == ProcLocation::Lives);
@@ -329,7 +350,7 @@ impl CoordinatorState {
             ..Formed::default()
         };
         self.stand(key, formed, servers, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Establishes a group and notifies these servers.
@@ -364,7 +385,7 @@ impl CoordinatorState {
                 self.settle(&key, at);
             }
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Handles procs that have ended.
@@ -383,9 +404,10 @@ impl CoordinatorState {
                     None => {}
                 }
             }
+            // After all procs: a construct must not complete with one that ends in the same step.
             self.settle(&key, at);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes a proc that leaves a group.
@@ -398,7 +420,7 @@ impl CoordinatorState {
     ) -> Vec<CoordinatorAction> {
         self.lose(key, proc, DepartureReason::Left(notified), at);
         self.settle(key, at);
-        self.taken()
+        self.take_actions()
     }
 
     fn lose(
@@ -428,6 +450,7 @@ impl CoordinatorState {
             GroupTransition::Changed(proc.clone(), change),
         );
         match self.groups.get_mut(key) {
+            // A group without members could not be destructed, and its name would stay taken.
             _ if is_empty => drop(self.groups.remove(key)),
             Some(GroupState::Standing(standing)) => standing.instance = instance,
             _ => {}
@@ -442,15 +465,17 @@ impl CoordinatorState {
         saying: FailureResponse,
         at: &CoordinatorContext<'_>,
     ) -> Vec<CoordinatorAction> {
+        // A response that comes after the end of the construct has no effect.
         if let Some(GroupState::Forming(forming)) = self.groups.get_mut(key) {
             forming.resolve_failure(by, saying);
         }
         self.settle(key, at);
-        self.taken()
+        self.take_actions()
     }
 
     /// Advances the time.
     pub(super) fn tick(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
+        // All records are kept for the same time, so the first one that was added ends first.
         while let Some((_, key)) = self.fading.pop_front_if(|(until, _)| *until <= at.now) {
             self.fade(key, at.now);
         }
@@ -458,21 +483,23 @@ impl CoordinatorState {
         for key in self.keys() {
             self.settle(&key, at);
         }
+        // Between two ticks `due` is only lowered, so deadlines of operations that have ended go
+        // here.
         self.due = self.groups.values().filter_map(GroupState::due).collect();
-        self.taken()
+        self.take_actions()
     }
 
     /// Forgets the sent decisions of a group, or postpones that.
     fn fade(&mut self, key: GroupKey, now: MonotonicTime) {
-        let Entry::Occupied(mut told) = self.told.entry(key) else {
+        let Entry::Occupied(mut sent) = self.sent_decisions.entry(key) else {
             return;
         };
-        told.get_mut().refusals.retain(|(until, ..)| *until > now);
-        let until = told.get().until;
+        sent.get_mut().refusals.retain(|(until, ..)| *until > now);
+        let until = sent.get().until;
         if until > now {
-            self.fading.push_back((until, told.key().clone()));
+            self.fading.push_back((until, sent.key().clone()));
         } else {
-            told.remove();
+            sent.remove();
         }
     }
 
@@ -496,14 +523,16 @@ impl CoordinatorState {
     fn end_if_settled(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
         match self.groups.get_mut(key) {
             Some(GroupState::Forming(forming)) => {
-                let prospects = if forming.news.is_empty() {
+                // The set has an entry for each proc, so it is made only where an event needs it.
+                let prospects = if forming.notifications.is_empty() {
                     BTreeSet::new()
                 } else {
                     forming.prospects()
                 };
-                let news = std::mem::take(&mut forming.news).into_iter();
-                self.decided
-                    .extend(news.map(|news| CoordinatorAction::news(key, news, prospects.iter())));
+                let news = std::mem::take(&mut forming.notifications).into_iter();
+                self.decided.extend(
+                    news.map(|news| CoordinatorAction::notification(key, news, prospects.iter())),
+                );
                 self.settle_forming(key, at);
             }
             Some(GroupState::Standing(standing)) => {
@@ -517,10 +546,12 @@ impl CoordinatorState {
                     self.decide(at, key, servers, GroupTransition::Dissolved);
                 } else if is_late {
                     let servers = Some(standing.servers(at.directory));
+                    // Removed, so that the next call begins a new destruct.
                     let dissolving = standing.destruct.take();
                     let missing = dissolving
                         .iter()
                         .flat_map(|dissolving| dissolving.missing.iter());
+                    // Groups may have thousands of members; a few names show what is missing.
                     let missing: Vec<String> = missing.take(8).map(Proc::to_string).collect();
                     let reason = format_args!("procs that have not called: {}", missing.join(", "));
                     let failure = GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason);
@@ -536,6 +567,7 @@ impl CoordinatorState {
             return;
         };
         if forming.is_deserted() {
+            // All callers have ended, so no decision is needed and the name becomes free.
             self.groups.remove(key);
             return;
         }
@@ -548,16 +580,19 @@ impl CoordinatorState {
                 let servers = at.directory.homes(forming.called());
                 let losses = forming.losses(&formed.members).into_iter();
                 let losses: Vec<CoordinatorAction> = losses
-                    .map(|news| CoordinatorAction::news(key, news, formed.members.iter()))
+                    .map(|news| CoordinatorAction::notification(key, news, formed.members.iter()))
                     .collect();
                 if forming.wants_context_id() {
                     formed.context_id = Some(self.context_id());
                 }
                 self.stand(key, formed, servers, at);
+                // After the decision: members know the group before they receive events about lost
+                // procs.
                 self.decided.extend(losses);
             }
             Err(failure) => {
-                let (called, late) = (forming.called().cloned().collect(), forming.late_ones());
+                let called = forming.called().cloned().collect();
+                let late = forming.late_ones();
                 self.groups.remove(key);
                 self.decide(
                     at,
@@ -577,6 +612,8 @@ impl CoordinatorState {
     /// its own.
     pub(super) fn context_id(&mut self) -> u64 {
         self.next_context += 1;
+        // A server transport numbers its servers from 1 on, and a server without one is 0. Both
+        // begin in the lowest range.
         u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context
     }
 
@@ -585,7 +622,7 @@ impl CoordinatorState {
         at: &CoordinatorContext<'_>,
         key: &GroupKey,
         servers: Option<BTreeSet<ServerId>>,
-        what: GroupTransition,
+        transition: GroupTransition,
     ) -> DecisionSeq {
         self.next += 1;
         let instance = DecisionSeq {
@@ -595,8 +632,9 @@ impl CoordinatorState {
         let outcome = GroupDecision {
             key: key.clone(),
             instance,
-            what,
+            transition,
         };
+        // Recorded first: calls that the decision answers may be on their way.
         self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
         self.decided
             .push(CoordinatorAction::Outcome(servers, outcome));
@@ -614,28 +652,29 @@ impl CoordinatorState {
         let GroupDecision {
             key,
             instance,
-            what,
+            transition,
         } = outcome;
-        if matches!(what, GroupTransition::Changed(..)) {
+        // No call waits for the change of a member, so it answers none.
+        if matches!(transition, GroupTransition::Changed(..)) {
             return;
         }
-        let told = match self.told.get_mut(key) {
-            Some(told) => told,
+        let sent = match self.sent_decisions.get_mut(key) {
+            Some(sent) => sent,
             None => {
                 self.fading.push_back((until, key.clone()));
-                self.told.entry(key.clone()).or_default()
+                self.sent_decisions.entry(key.clone()).or_default()
             }
         };
-        told.until = until;
+        sent.until = until;
         match servers {
-            _ if what.is_refusal() => {
-                told.refusals
+            _ if transition.is_refusal() => {
+                sent.refusals
                     .push((until, servers.cloned(), outcome.clone()))
             }
-            Some(servers) => told
-                .each
+            Some(servers) => sent
+                .by_server
                 .extend(servers.iter().map(|server| (*server, *instance))),
-            None => told.all = *instance,
+            None => sent.all = *instance,
         }
     }
 
@@ -653,12 +692,13 @@ impl CoordinatorState {
             let Some(GroupState::Standing(standing)) = self.groups.get(&key) else {
                 continue;
             };
+            // All servers have reported their jobs by now, so an unknown job is gone, too.
             let gone = |member: &&Proc| at.directory.whereabouts(member) != ProcLocation::Lives;
             let gone: Vec<Proc> = standing.members.iter().filter(gone).cloned().collect();
             gone.iter()
                 .for_each(|proc| self.lose(&key, proc, DepartureReason::Failed, at));
         }
-        self.taken()
+        self.take_actions()
     }
 
     fn keys(&self) -> Vec<GroupKey> {
@@ -667,7 +707,7 @@ impl CoordinatorState {
 
     /// Returns true if no state is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.groups.is_empty() && self.told.is_empty() && self.refused.is_empty()
+        self.groups.is_empty() && self.sent_decisions.is_empty() && self.refused.is_empty()
     }
 }
 

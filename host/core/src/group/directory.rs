@@ -25,7 +25,7 @@ pub(super) struct JobDirectory {
     /// The jobs of each server.
     at: BTreeMap<ServerId, BTreeSet<Nspace>>,
     /// The jobs removed last. Collectives need not wait for their procs.
-    gone: VecDeque<Nspace>,
+    removed_jobs: VecDeque<Nspace>,
 }
 
 /// The known state of a proc.
@@ -46,7 +46,8 @@ pub(super) fn is_wildcard(rank: Rank) -> bool {
 
 impl JobDirectory {
     pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, facts: JobSummary) {
-        self.gone.retain(|gone| *gone != nspace);
+        // A later job may have the name of a removed one.
+        self.removed_jobs.retain(|gone| *gone != nspace);
         self.at.entry(at).or_default().insert(nspace.clone());
         self.jobs.insert(
             nspace,
@@ -66,10 +67,11 @@ impl JobDirectory {
         if let Some(jobs) = self.at.get_mut(&job.at) {
             jobs.remove(nspace);
         }
-        if self.gone.len() >= GONE {
-            self.gone.pop_front();
+        // The list would otherwise grow with each job that ends.
+        if self.removed_jobs.len() >= GONE {
+            self.removed_jobs.pop_front();
         }
-        self.gone.push_back(nspace.clone());
+        self.removed_jobs.push_back(nspace.clone());
         (0..job.facts.size)
             .map(|rank| Proc::new(nspace.clone(), Rank(rank)))
             .collect()
@@ -94,6 +96,7 @@ impl JobDirectory {
         let theirs = self.at.get(&server).into_iter().flatten();
         let known =
             theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.facts)));
+        // Collected, so that callers may change the directory while they iterate.
         known.collect::<Vec<_>>().into_iter()
     }
 
@@ -135,7 +138,7 @@ impl JobDirectory {
 
     pub(super) fn whereabouts(&self, proc: &Proc) -> ProcLocation {
         match self.jobs.get(&proc.nspace) {
-            None if self.gone.contains(&proc.nspace) => ProcLocation::Ended,
+            None if self.removed_jobs.contains(&proc.nspace) => ProcLocation::Ended,
             None => ProcLocation::Unknown,
             Some(job) if job.ended.contains(&proc.rank) => ProcLocation::Ended,
             Some(_) => ProcLocation::Lives,
@@ -154,7 +157,9 @@ impl JobDirectory {
             Some(job) if is_wildcard(named.rank) => {
                 Some(ProcSelection::all_of(&named.nspace, job.facts.size))
             }
-            None if is_wildcard(named.rank) && !self.gone.contains(&named.nspace) => None,
+            // Only the job's size tells which procs a wildcard stands for. That of a removed job
+            // stands for itself, and `whereabouts` returns that it has ended.
+            None if is_wildcard(named.rank) && !self.removed_jobs.contains(&named.nspace) => None,
             _ => Some(ProcSelection::just(named)),
         }
     }
@@ -162,6 +167,7 @@ impl JobDirectory {
     /// Returns the named procs that are on a server and have not ended.
     pub(super) fn living_at(&self, server: ServerId, named: &NamedProcs) -> NamedProcs {
         if named
+            // In the usual case all named procs live here. Then the list is shared and not copied.
             .of_each_job()
             .all(|procs| self.all_live_at(server, procs))
         {
@@ -188,6 +194,7 @@ impl JobDirectory {
 
     /// Returns the servers of procs.
     pub(super) fn homes<'a>(&self, procs: impl Iterator<Item = &'a Proc>) -> BTreeSet<ServerId> {
+        // Procs of a job follow each other, so each run of them costs one lookup.
         let mut last = None;
         let jobs = procs
             .map(|proc| &proc.nspace)
@@ -213,6 +220,7 @@ impl<'a> ProcSelection<'a> {
     }
 
     fn all_of(nspace: &'a Nspace, size: u32) -> ProcSelection<'a> {
+        // No inclusive range from 0 on is empty, as that of a job without procs must be.
         let none = RangeInclusive::new(1, 0);
         ProcSelection {
             nspace,

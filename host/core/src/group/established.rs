@@ -11,13 +11,13 @@ pub(super) struct LocalGroup {
     pub(super) instance: DecisionSeq,
     pub(super) formed: Arc<Formed>,
     /// Former members.
-    pub(super) gone: BTreeSet<Proc>,
+    pub(super) former_members: BTreeSet<Proc>,
 }
 
 impl LocalGroup {
     /// Returns true if a proc is a member.
     pub(super) fn has(&self, proc: &Proc) -> bool {
-        self.formed.members.contains(proc) && !self.gone.contains(proc)
+        self.formed.members.contains(proc) && !self.former_members.contains(proc)
     }
 
     /// Returns the remaining members in their order.
@@ -25,18 +25,19 @@ impl LocalGroup {
         self.formed
             .members
             .iter()
-            .filter(|member| !self.gone.contains(member))
+            .filter(|member| !self.former_members.contains(member))
     }
 
     /// Returns the remaining members in the order of procs.
     pub(super) fn left(&self) -> NamedProcs {
         let named = self.formed.members.named();
-        if self.gone.is_empty() {
+        // Shared and not copied while all members are left.
+        if self.former_members.is_empty() {
             return named.clone();
         }
         named
             .iter()
-            .filter(|member| !self.gone.contains(member))
+            .filter(|member| !self.former_members.contains(member))
             .cloned()
             .collect()
     }
@@ -47,6 +48,7 @@ impl LocalGroup {
         server: ServerId,
         directory: &JobDirectory,
     ) -> impl Iterator<Item = &Proc> {
+        // All procs of a job are on one server, so the first one stands for all.
         let is_here = move |procs: &&[Proc]| {
             procs
                 .first()
@@ -59,7 +61,7 @@ impl LocalGroup {
             .of_each_job()
             .filter(is_here)
             .flatten();
-        here.filter(|member| !self.gone.contains(member))
+        here.filter(|member| !self.former_members.contains(member))
     }
 }
 

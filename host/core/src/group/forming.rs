@@ -56,7 +56,7 @@ pub(super) struct PendingConstruct {
     directives: ConstructDirectives,
     order: Option<Vec<Proc>>,
     leader: Option<Proc>,
-    asked: Option<(FailureArbiter, MonotonicTime)>,
+    arbiter: Option<(FailureArbiter, MonotonicTime)>,
     pub(super) deadline: MonotonicTime,
     failure: Option<GroupFailure>,
     /// Procs that ended before the group was formed, each with the participants that have heard of
@@ -65,7 +65,7 @@ pub(super) struct PendingConstruct {
     /// Jobs that a participant named by the wildcard rank.
     whole_jobs: BTreeSet<Nspace>,
     /// Events to raise.
-    pub(super) news: Vec<GroupNotification>,
+    pub(super) notifications: Vec<GroupNotification>,
 }
 
 impl PendingConstruct {
@@ -81,12 +81,12 @@ impl PendingConstruct {
             directives: ConstructDirectives::default(),
             order: None,
             leader: None,
-            asked: None,
+            arbiter: None,
             deadline,
             failure: None,
             lost: BTreeMap::new(),
             whole_jobs: BTreeSet::new(),
-            news: Vec::new(),
+            notifications: Vec::new(),
         }
     }
 
@@ -120,6 +120,7 @@ impl PendingConstruct {
         self.joined.insert(proc.clone(), construct.clone());
         match &construct.role {
             ConstructRole::Leader(named) => self.leads(&proc, named, at),
+            // With different numbers it would be unclear when all leaders have called.
             ConstructRole::Bootstrap(count) => match self.method {
                 None => self.method = Some(LeaderDiscovery::Bootstrap(*count)),
                 Some(LeaderDiscovery::Bootstrap(known)) if known == *count => {}
@@ -132,6 +133,8 @@ impl PendingConstruct {
         self.note_whole_jobs(&construct.additions);
         self.await_all(construct.additions.iter(), at);
         let order = construct
+            // Wildcards are resolved before the comparison, so that leaders may write the same
+            // order in different ways.
             .order
             .as_deref()
             .map(|named| each(named, at.directory));
@@ -149,7 +152,7 @@ impl PendingConstruct {
     /// Adds a refused caller. The construct fails if the caller is an expected member.
     pub(super) fn refuse(&mut self, refusal: Arc<GroupRefusal>) {
         if self.expects(&refusal.proc) {
-            self.fail(refusal.failure());
+            self.fail(GroupFailure::refused(&refusal));
         }
         self.missing.remove(&refusal.proc);
         self.refused.insert(refusal.proc.clone(), refusal);
@@ -162,6 +165,7 @@ impl PendingConstruct {
 
     /// Returns true if the refusal of a leader affects this construct.
     pub(super) fn concerns(&self, proc: &Proc, construct: &ConstructRequest) -> bool {
+        // Bootstrap leaders count each other without names, so any refused one is missed.
         let is_bootstrap =
             |method: &LeaderDiscovery| matches!(method, LeaderDiscovery::Bootstrap(_));
         let both = self.method.as_ref().is_some_and(is_bootstrap)
@@ -180,6 +184,7 @@ impl PendingConstruct {
                 self.method = Some(LeaderDiscovery::Collective(named.clone()));
                 self.note_whole_jobs(named);
                 self.await_all(named.iter(), at);
+                // A wildcard of a job that is not known yet may stand for the caller.
                 if !self.invited.contains(proc)
                     && !self.unknown.iter().any(|all| all.nspace == proc.nspace)
                 {
@@ -188,6 +193,7 @@ impl PendingConstruct {
                 }
             }
             Some(LeaderDiscovery::Collective(known)) if known == named => {}
+            // One leader may name ranks, and another the wildcard rank of the same job.
             Some(LeaderDiscovery::Collective(known)) if is_same(known, named, at.directory) => {
                 self.note_whole_jobs(named)
             }
@@ -224,7 +230,7 @@ impl PendingConstruct {
             for proc in procs {
                 let is_new = self.invited.insert(proc.clone()) && !self.joined.contains_key(&proc);
                 if let Some(refusal) = self.refused.get(&proc) {
-                    self.fail(refusal.failure());
+                    self.fail(GroupFailure::refused(refusal));
                 } else if is_new {
                     dead.extend(
                         (at.directory.whereabouts(&proc) == ProcLocation::Ended)
@@ -235,6 +241,7 @@ impl PendingConstruct {
             }
         }
         dead.iter()
+            // Ends are handled after all procs are noted: a loss is judged by who else is awaited.
             .for_each(|proc| self.remove_terminated(proc, at));
     }
 
@@ -245,7 +252,9 @@ impl PendingConstruct {
             .extract_if(.., |named| named.nspace == *nspace)
             .collect();
         self.await_all(now_known.iter(), at);
+        // Wildcards of the job in the order can be resolved only now.
         self.order = self.order.take().map(|order| each(&order, at.directory));
+        // Ranks of the job were accepted unchecked while its size was unknown.
         let wrong = self
             .missing
             .iter()
@@ -262,15 +271,14 @@ impl PendingConstruct {
         let is_left_to_nobody =
             self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
         if is_left_to_nobody {
+            // Whatever the ended leaders named or requested no longer holds.
             let anew = PendingConstruct::new(self.deadline);
-            let (joined, refused) = (
-                std::mem::take(&mut self.joined),
-                std::mem::take(&mut self.refused),
-            );
+            let joined = std::mem::take(&mut self.joined);
+            let refused = std::mem::take(&mut self.refused);
             *self = PendingConstruct {
                 joined,
                 refused,
-                news: std::mem::take(&mut self.news),
+                notifications: std::mem::take(&mut self.notifications),
                 ..anew
             };
         }
@@ -297,10 +305,12 @@ impl PendingConstruct {
         if led {
             self.leader = None;
         }
-        let told = match (&self.leader, &self.asked) {
+        let informed = match (&self.leader, &self.arbiter) {
+            // A tolerated loss needs no decision, except that of the leader: participants then
+            // select another.
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
-                self.asked = Some((
+                self.arbiter = Some((
                     FailureArbiter::Anybody,
                     at.now + at.settings.decision_timeout,
                 ));
@@ -318,19 +328,20 @@ impl PendingConstruct {
             }
             (Some(leader), _) => {
                 let leader = leader.clone();
-                self.asked = Some((
+                self.arbiter = Some((
                     FailureArbiter::Leader(leader.clone()),
                     at.now + at.settings.decision_timeout,
                 ));
                 self.raise(vec![leader], code::PMIX_GROUP_MEMBER_FAILED, proc)
             }
         };
-        self.lost.insert(proc.clone(), told.into_iter().collect());
+        self.lost
+            .insert(proc.clone(), informed.into_iter().collect());
     }
 
     /// Queues an event and returns the procs that it notifies.
     fn raise(&mut self, whom: Vec<Proc>, code: Status, about: &Proc) -> Vec<Proc> {
-        self.news.push(GroupNotification {
+        self.notifications.push(GroupNotification {
             whom: whom.clone(),
             code,
             about: about.clone(),
@@ -340,10 +351,10 @@ impl PendingConstruct {
 
     /// Returns events that notify members of procs that ended before the group was formed.
     pub(super) fn losses(&self, members: &Members) -> Vec<GroupNotification> {
-        let losses = self.lost.iter().map(|(lost, told)| GroupNotification {
+        let losses = self.lost.iter().map(|(lost, informed)| GroupNotification {
             whom: members
                 .iter()
-                .filter(|member| !told.contains(member))
+                .filter(|member| !informed.contains(member))
                 .cloned()
                 .collect(),
             code: code::PMIX_GROUP_MEMBER_FAILED,
@@ -354,25 +365,29 @@ impl PendingConstruct {
 
     /// Handles a participant's response to a failure.
     pub(super) fn resolve_failure(&mut self, by: &Proc, saying: FailureResponse) {
+        // A proc that waits for no result does not decide about it.
         if !self.joined.contains_key(by) {
             return;
         }
-        match (saying, &self.asked) {
+        match (saying, &self.arbiter) {
             (FailureResponse::Abort, Some((FailureArbiter::Anybody, _))) => self.abort(by),
+            // A leader may abort at any time, other participants only if the leader has failed.
             (FailureResponse::Abort, _) if self.leader.as_ref() == Some(by) => self.abort(by),
             (FailureResponse::Continue, Some((FailureArbiter::Leader(leader), _)))
                 if leader == by =>
             {
-                self.asked = None
+                self.arbiter = None
             }
             (FailureResponse::Lead, Some((FailureArbiter::Anybody, _))) => {
-                (self.asked, self.leader) = (None, Some(by.clone()));
+                // A proc that takes the lead decides thereby that the construct continues.
+                (self.arbiter, self.leader) = (None, Some(by.clone()));
                 self.raise(
                     self.joined.keys().cloned().collect(),
                     code::PMIX_GROUP_LEADER_SELECTED,
                     by,
                 );
             }
+            // Nothing is to be decided, or another participant has decided already.
             _ => {}
         }
     }
@@ -385,12 +400,13 @@ impl PendingConstruct {
     }
 
     fn fail(&mut self, failure: GroupFailure) {
+        // Later failures may follow from the first, which is the one to report.
         self.failure.get_or_insert(failure);
     }
 
     /// Returns the earliest time at which the construct must be looked at.
     pub(super) fn due(&self) -> MonotonicTime {
-        self.asked
+        self.arbiter
             .iter()
             .map(|(_, until)| *until)
             .chain([self.deadline])
@@ -403,10 +419,15 @@ impl PendingConstruct {
         if let Some(failure) = &self.failure {
             return Some(Err(failure.clone()));
         }
-        if self.asked.is_none() && self.is_whole() {
+        // A construct that waits for a decision does not complete, even if all others have called.
+        if self.arbiter.is_none() && self.is_whole() {
             return Some(self.formed());
         }
-        if self.asked.as_ref().is_some_and(|(_, until)| *until <= now) {
+        if self
+            .arbiter
+            .as_ref()
+            .is_some_and(|(_, until)| *until <= now)
+        {
             let reason = "a participant has ended, and no decision to continue came in time";
             return Some(Err(GroupFailure::new(
                 code::PMIX_GROUP_CONSTRUCT_ABORT,
@@ -426,6 +447,7 @@ impl PendingConstruct {
             None => false,
             Some(LeaderDiscovery::Collective(_)) => true,
             Some(LeaderDiscovery::Bootstrap(count)) => {
+                // A surplus completes the construct as well: `formed` reports it.
                 self.leading().count() + self.ended_leaders >= *count
             }
         }
@@ -450,6 +472,7 @@ impl PendingConstruct {
     }
 
     fn formed(&self) -> Result<Formed, GroupFailure> {
+        // Bootstrap leaders do not name each other, so only their number shows a surplus.
         if let Some(LeaderDiscovery::Bootstrap(count)) = self.method
             && self.leading().count() + self.ended_leaders > count
         {
@@ -488,10 +511,13 @@ impl PendingConstruct {
         let infos = self
             .inside()
             .filter(|(_, construct)| !construct.infos.is_empty());
+        // Each proc brings the data of its job, and the result contains them once.
         let mut jobs: BTreeMap<&Nspace, &Arc<JobInfo>> = BTreeMap::new();
         for (_, construct) in self.inside() {
             jobs.extend(construct.job.iter().map(|job| (&job.nspace, job)));
         }
+        // The wildcard rank stands for all procs of a job in the order of ranks. It would be wrong
+        // beside an order of members, or where a proc of the job was lost.
         let is_whole = |job: &&Nspace| {
             self.order.is_none() && !self.lost.keys().any(|lost| lost.nspace == **job)
         };
@@ -522,6 +548,7 @@ impl PendingConstruct {
             .missing
             .iter()
             .chain(&self.unknown)
+            // A few names show what is missing; a construct may await thousands of procs.
             .take(8)
             .map(Proc::to_string)
             .collect();
@@ -549,6 +576,7 @@ impl PendingConstruct {
 
     /// Returns the procs that have not called, if they are known.
     pub(super) fn late_ones(&self) -> Option<BTreeSet<Proc>> {
+        // Leaders of a bootstrap are known by number only.
         matches!(self.method, Some(LeaderDiscovery::Collective(_))).then(|| self.missing.clone())
     }
 

@@ -10,15 +10,17 @@ impl Groups {
         for (nspace, facts) in self.directory.of(self.me) {
             self.send(server, GroupMessage::Job { nspace, facts });
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes another server and its procs. No message of it may follow.
     pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<GroupAction> {
+        // Read before the server is removed: the coordinator is the server with the lowest id.
         let before = self.coordinator();
         if server == self.me || !self.servers.remove(&server) {
             return Vec::new();
         }
+        // Its requests are for procs that end below.
         self.early.retain(|(from, _)| *from != server);
         self.watches.forget_server(server);
         for (nspace, _) in self.directory.of(server) {
@@ -28,19 +30,22 @@ impl Groups {
                 .into_iter()
                 .flatten()
                 .collect();
+            // Before the directory forgets the jobs, which tells their owners.
             self.report_lost(&all);
             self.watches.forget_job(&nspace);
         }
         let procs = self.directory.server_left(server);
         if before == self.me {
             self.remove_terminated(&procs, now);
+            // The takeover may have waited for nothing but the report of this server.
             if self.takeover.is_some() {
                 self.take_over(now);
             }
         } else if before == server {
+            // The next coordinator needs what this server knows.
             self.report(now);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Adds a job of this server.
@@ -51,7 +56,7 @@ impl Groups {
             facts,
         });
         self.knows_job(nspace, self.clock);
-        self.taken()
+        self.take_actions()
     }
 
     /// Removes a job and its procs. Its waiting callers get no answer.
@@ -65,18 +70,19 @@ impl Groups {
         self.broadcast(&GroupMessage::JobGone(nspace.clone()));
         self.remove_terminated(&procs, now);
         self.pass_all_on(now);
-        self.taken()
+        self.take_actions()
     }
 
     /// Marks a proc of this server as ended or finalized. It takes part in nothing any more.
     pub fn ended(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = now;
+        // A proc that has finalized ends later, too. It is reported once.
         if self.directory.end(proc) {
             self.collectives.leave(proc);
             self.up(CoordinatorRequest::Ended(proc.clone()), now);
             self.pass_all_on(now);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Marks an ended proc as running again.
@@ -84,6 +90,6 @@ impl Groups {
         if self.directory.mark_running(proc) {
             self.up(CoordinatorRequest::Back(proc.clone()), self.clock);
         }
-        self.taken()
+        self.take_actions()
     }
 }

@@ -55,14 +55,14 @@ struct RecentFailure {
 #[derive(Debug)]
 pub(super) struct LateCallers {
     /// The callers that it is meant for.
-    pub(super) whom: Whom,
+    pub(super) whom: CallSelection,
     /// Procs that have been answered.
     pub(super) answered: BTreeSet<Proc>,
 }
 
 /// The callers that a failure is meant for.
 #[derive(Debug)]
-pub(super) enum Whom {
+pub(super) enum CallSelection {
     /// Callers that name leaders, if they were awaited or the awaited ones are not known; and all
     /// callers that name none.
     Awaited(Option<BTreeSet<Proc>>),
@@ -74,8 +74,9 @@ impl LateCallers {
     fn takes(&mut self, operation: GroupOperation, part: &Participation) -> bool {
         let names = operation == GroupOperation::Destruct || part.names().is_some();
         match &mut self.whom {
-            Whom::Awaited(Some(awaited)) if names => awaited.remove(&part.proc),
-            Whom::Concerned(what) if !what.answers(part) => false,
+            CallSelection::Awaited(Some(awaited)) if names => awaited.remove(&part.proc),
+            CallSelection::Concerned(transition) if !transition.answers(part) => false,
+            // True for the first call only.
             _ => self.answered.insert(part.proc.clone()),
         }
     }
@@ -117,6 +118,7 @@ impl LocalCollective {
         if whole {
             self.passed.append(&mut self.waiting);
         } else {
+            // Callers that wait for no other proc are not held up by those that do.
             self.passed.extend(
                 self.waiting
                     .extract_if(.., |held| !held.part.waits_for_others()),
@@ -184,6 +186,7 @@ impl LocalCollectives {
         let parties = self
             .parties
             .of_mut(GroupOperation::of(part.construct.as_deref()));
+        // `entry` would clone the key for each call.
         let party = match parties.get_mut(key) {
             Some(party) => party,
             None => parties.entry(key.clone()).or_default(),
@@ -310,6 +313,7 @@ impl LocalCollectives {
         let answered = passed.chain(party.waiting.extract_if(.., meant));
         let mut answered: Vec<(RequestId, Participation)> =
             answered.map(|held| (held.to, held.part)).collect();
+        // Its list of names and its deadline must not hold for the next operation of this name.
         if party.is_empty() {
             parties.remove(key);
         }
@@ -349,8 +353,10 @@ impl LocalCollectives {
         until: MonotonicTime,
     ) {
         let late = self.late.of_mut(operation).entry(key.clone()).or_default();
-        if matches!(whom.whom, Whom::Awaited(_)) {
-            late.retain(|late| matches!(late.whom.whom, Whom::Concerned(_)));
+        // A failure replaces the earlier ones for the same callers. Refusals stay, because each is
+        // for the callers that count on one proc.
+        if matches!(whom.whom, CallSelection::Awaited(_)) {
+            late.retain(|late| matches!(late.whom.whom, CallSelection::Concerned(_)));
         }
         late.push(RecentFailure {
             until,
@@ -376,6 +382,8 @@ impl LocalCollectives {
         let Some(late) = self.late.of_mut(operation).get_mut(key) else {
             return Ok(());
         };
+        // `takes` counts the caller as answered, so it must not be asked for a failure that is
+        // over.
         match late
             .iter_mut()
             .find_map(|late| (late.until > now && late.whom.takes(operation, part)).then_some(late))
@@ -398,6 +406,7 @@ impl LocalCollectives {
             .0
             .iter()
             .flat_map(BTreeMap::values)
+            // An expired collective waits for the coordinator and not for a time.
             .filter(|party| !party.expired);
         let late = self.late.0.iter().flat_map(BTreeMap::values).flatten();
         self.due = parties

@@ -49,12 +49,14 @@ impl Groups {
                 .home(&proc.nspace)
                 .filter(|home| *home != self.me);
             if let Some(home) = home
+                // One watch for each job is enough: its server reports the loss of any of its
+                // procs.
                 && self.watches.watched.insert(proc.nspace.clone())
             {
                 self.send(home, GroupMessage::Watch(proc.nspace.clone()));
             }
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Reports a proc of this server that ended without finalizing to the servers that watch its
@@ -69,7 +71,7 @@ impl Groups {
         watchers
             .into_iter()
             .for_each(|server| self.send(server, GroupMessage::Lost(proc.clone())));
-        self.taken()
+        self.take_actions()
     }
 
     /// Reports lost procs of other servers to the caller.

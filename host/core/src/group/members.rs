@@ -30,6 +30,7 @@ impl Members {
     /// Returns members in this order. Each proc must occur once.
     pub fn new(ordered: Vec<Proc>) -> Members {
         let named: NamedProcs = ordered.iter().cloned().collect();
+        // Most groups have the order of procs, which needs no second list.
         let ordered = (*named != *ordered).then(|| ordered.into());
         Members { named, ordered }
     }

@@ -213,6 +213,7 @@ impl Formed {
     /// Returns the members as participants named them: a job that was named by the wildcard rank
     /// stays so.
     pub(crate) fn membership(&self) -> Vec<Proc> {
+        // Nobody used the wildcard rank, so the members are as they were named.
         if self.whole_jobs.is_empty() {
             return self.members.iter().cloned().collect();
         }
@@ -247,6 +248,22 @@ impl GroupFailure {
             status,
             reason: reason.to_string(),
             refusal: None,
+        }
+    }
+
+    /// Returns the failure of an operation whose participant was refused.
+    pub(super) fn refused(refusal: &Arc<GroupRefusal>) -> GroupFailure {
+        // Reasons of a policy may be of any type. The text can quote only those that are texts.
+        let words: Vec<&str> = refusal
+            .reasons
+            .iter()
+            .filter_map(|info| info.value.as_str())
+            .collect();
+        let reason = format!("{} may not take part: {}", refusal.proc, words.join("; "));
+        GroupFailure {
+            status: refusal.status,
+            reason,
+            refusal: Some(refusal.clone()),
         }
     }
 
@@ -297,6 +314,46 @@ impl GroupFailure {
     }
 }
 
+impl GroupTransition {
+    /// Returns true if the reason is a refused participant.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            GroupTransition::NotFormed {
+                failure: GroupFailure {
+                    refusal: Some(_),
+                    ..
+                },
+                ..
+            }
+        )
+    }
+
+    /// Returns true if this answers a call that precedes the decision. A refusal does not affect
+    /// callers that form another group of the same name without the refused proc. Callers that name
+    /// no procs are matched by the group's name only.
+    pub(super) fn answers(&self, part: &Participation) -> bool {
+        let GroupTransition::NotFormed {
+            failure:
+                GroupFailure {
+                    refusal: Some(refusal),
+                    ..
+                },
+            late,
+            called,
+        } = self
+        else {
+            return true;
+        };
+        called.contains(&part.proc)
+            || late.as_ref().is_some_and(|late| late.contains(&part.proc))
+            || part
+                .construct
+                .as_ref()
+                .is_some_and(|construct| construct.counts_on(&refusal.proc))
+    }
+}
+
 /// A decision of the coordinator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupDecision {
@@ -305,7 +362,7 @@ pub struct GroupDecision {
     /// The sequence number.
     pub instance: DecisionSeq,
     /// The decided change.
-    pub what: GroupTransition,
+    pub transition: GroupTransition,
 }
 
 /// A decided change of a group.
@@ -367,7 +424,7 @@ pub struct TakeoverReport {
     /// The groups with local members, each with its last decision and former members.
     pub known: BTreeMap<GroupKey, (DecisionSeq, Arc<Formed>, BTreeSet<Proc>)>,
     /// Recent decisions.
-    pub past: Vec<GroupDecision>,
+    pub recent_decisions: Vec<GroupDecision>,
     /// Pending calls of its procs.
     pub open: Vec<Contribution>,
 }

@@ -25,6 +25,7 @@ mod members;
 mod message;
 mod next_deadline;
 mod parse;
+mod recent_refusals;
 mod refusal;
 mod remaining;
 mod sent;
@@ -164,9 +165,9 @@ pub struct Groups {
     /// Groups with local members.
     known: BTreeMap<GroupKey, LocalGroup>,
     /// Recent decisions, for the next coordinator.
-    past: BTreeMap<DecisionSeq, (MonotonicTime, GroupDecision)>,
+    recent_decisions: BTreeMap<DecisionSeq, (MonotonicTime, GroupDecision)>,
     /// The last decision that was applied.
-    seen: DecisionSeq,
+    last_applied: DecisionSeq,
     state: CoordinatorState,
     takeover: Option<Takeover>,
     /// Requests for a coordinator that this server is not yet.
@@ -190,8 +191,8 @@ impl Groups {
             directory: JobDirectory::default(),
             collectives: LocalCollectives::default(),
             known: BTreeMap::new(),
-            past: BTreeMap::new(),
-            seen: DecisionSeq::default(),
+            recent_decisions: BTreeMap::new(),
+            last_applied: DecisionSeq::default(),
             state: CoordinatorState::new(me),
             takeover: None,
             early: Vec::new(),
@@ -204,19 +205,22 @@ impl Groups {
 
     /// Handles a call of construct or destruct by a local proc.
     pub fn call(&mut self, call: GroupCall, now: MonotonicTime) -> Vec<GroupAction> {
+        // A call that waited for policies brings the time of its arrival, which may be before the
+        // last tick.
         self.clock = self.clock.max(now);
         let GroupCall {
             to,
             key,
             proc,
-            what,
+            construct,
             timeout,
             refusal,
         } = call;
         let part = Participation {
             proc,
-            after: self.seen,
-            construct: what,
+            // No decision up to this one can be the answer to the call.
+            after: self.last_applied,
+            construct,
             refusal: refusal.map(Arc::new),
         };
         if let Err(failure) = self.may_call(&key, &part, now) {
@@ -226,7 +230,7 @@ impl Groups {
                 vec![(to, part)],
                 &failure,
             );
-            return self.taken();
+            return self.take_actions();
         }
         let deadline = now + timeout.unwrap_or(self.settings.timeout);
         let operation = GroupOperation::of(part.construct.as_deref());
@@ -246,7 +250,7 @@ impl Groups {
         });
         let ready = self.collectives.ready(&key, operation);
         self.pass_on(ready, now);
-        self.taken()
+        self.take_actions()
     }
 
     /// Handles a proc that leaves a group.
@@ -262,6 +266,7 @@ impl Groups {
         } else {
             GroupCallResult::Failed(GroupFailure::unknown(key))
         };
+        // Leaving needs no agreement, so the caller does not wait for the coordinator.
         self.answer(to, answer);
         self.part(key, proc, NamedProcs::default(), now)
     }
@@ -275,6 +280,7 @@ impl Groups {
         notified: NamedProcs,
         now: MonotonicTime,
     ) -> Vec<GroupAction> {
+        // The group may have ended, or the proc have left it, in the meantime.
         if self.is_in(key, proc) {
             self.up(
                 CoordinatorRequest::Leave {
@@ -285,7 +291,7 @@ impl Groups {
                 now,
             );
         }
-        self.taken()
+        self.take_actions()
     }
 
     fn is_in(&self, key: &GroupKey, proc: &Proc) -> bool {
@@ -304,12 +310,13 @@ impl Groups {
                 CoordinatorRequest::Leave {
                     key,
                     proc: proc.clone(),
+                    // Connected procs are not notified, so the list of those that know is empty.
                     notified: NamedProcs::default(),
                 },
                 now,
             );
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Announces a group that procs formed by invitation.
@@ -324,6 +331,8 @@ impl Groups {
             .iter()
             .filter_map(|named| self.directory.procs(named))
             .flatten();
+        // A proc may be named by its rank and by the wildcard rank. Its first mention determines
+        // its position.
         let mut once = BTreeSet::new();
         let members: Vec<Proc> = named.filter(|member| once.insert(member.clone())).collect();
         if !self.known.contains_key(key) {
@@ -338,7 +347,7 @@ impl Groups {
                 now,
             );
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Returns an unused context id for a group that procs form by invitation.
@@ -362,7 +371,7 @@ impl Groups {
             },
             now,
         );
-        self.taken()
+        self.take_actions()
     }
 
     /// Handles a message of another server.
@@ -373,10 +382,11 @@ impl Groups {
         now: MonotonicTime,
     ) -> Vec<GroupAction> {
         self.clock = now;
+        // A server that has left was removed with its procs, and must not bring any back.
         if self.servers.contains(&from) {
             self.take(from, message, now);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Advances the time.
@@ -385,12 +395,14 @@ impl Groups {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
         }
+        // Expired calls go to the coordinator first, so that the failure that it decides below
+        // answers them, too.
         self.collectives.expire(now);
         self.pass_all_on(now);
         self.collectives.forget(now);
         let memory = self.settings.result_retention;
         while let Some(first) = self
-            .past
+            .recent_decisions
             .first_entry()
             .filter(|first| first.get().0 + memory <= now)
         {
@@ -399,7 +411,7 @@ impl Groups {
         if self.coordinates() {
             self.decide(now, CoordinatorState::tick);
         }
-        self.taken()
+        self.take_actions()
     }
 
     /// Returns the time at which [`Groups::tick`] has something to do next.
@@ -425,7 +437,7 @@ impl Groups {
             (!self.collectives.is_empty(), "calls"),
             (!self.state.is_empty(), "coordinator state"),
             (!self.known.is_empty(), "groups"),
-            (!self.past.is_empty(), "past decisions"),
+            (!self.recent_decisions.is_empty(), "past decisions"),
             (!self.early.is_empty(), "messages for a coordinator"),
             (self.takeover.is_some(), "a takeover"),
             (!self.watches.is_empty(), "loss watches"),
@@ -454,10 +466,12 @@ impl Groups {
         if self.directory.whereabouts(&part.proc) == ProcLocation::Ended {
             return Err(GroupFailure::died(&part.proc));
         }
-        let refused = part.refusal.as_ref().map(GroupRefusal::failure);
+        let refused = part.refusal.as_ref().map(GroupFailure::refused);
         if self.collectives.holds(key, operation, &part.proc) {
+            // A refused proc learns of the refusal first, whatever else is wrong with the call.
             return Err(refused.unwrap_or_else(|| GroupFailure::duplicate_call(key)));
         }
+        // Before other checks: a late caller gets the result of the others, whatever holds now.
         self.collectives.reject_late(key, operation, part, now)?;
         let known = self.known.get(key);
         if let Some(failure) = refused {
@@ -490,6 +504,7 @@ impl Groups {
             ConstructRole::Bootstrap(_) | ConstructRole::Member => &[],
         };
         for proc in named.iter().chain(&construct.additions) {
+            // The construct would otherwise wait for a proc that can never call.
             if self.directory.is_no_rank(proc) {
                 return Err(GroupFailure::unknown_proc(proc));
             }
@@ -545,12 +560,12 @@ impl Groups {
 
     /// Processes messages to this server and returns the collected actions. Called at the end of
     /// each public operation.
-    fn taken(&mut self) -> Vec<GroupAction> {
+    fn take_actions(&mut self) -> Vec<GroupAction> {
         while let Some((message, now)) = self.own.pop_front() {
             self.take(self.me, message, now);
         }
         let past = self
-            .past
+            .recent_decisions
             .first_key_value()
             .map(|(_, (at, _))| *at + self.settings.result_retention);
         self.due = [self.collectives.deadline(), self.state.deadline(), past]

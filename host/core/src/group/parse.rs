@@ -11,12 +11,12 @@ const LONGEST_NAME: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GroupError {
     /// A value has the wrong type or is out of bounds.
-    #[error("{key} should be {wanted}")]
+    #[error("{key} should be {expected}")]
     BadDirective {
         /// The key string.
         key: &'static str,
         /// The accepted values.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// The name is missing, empty or too long.
     #[error("a group needs a name of 1 to {LONGEST_NAME} bytes")]
@@ -81,12 +81,17 @@ pub fn read(
         match &info.key {
             name if *name == key::PMIX_GROUP_BOOTSTRAP => bootstrap = Some(count(&info)?),
             name if *name == key::PMIX_GROUP_ADD_MEMBERS => {
-                additions.extend(named(&info, key::PMIX_GROUP_ADD_MEMBERS.0)?)
+                additions.extend(parse_procs(&info, key::PMIX_GROUP_ADD_MEMBERS.0)?)
             }
             name if *name == key::PMIX_GROUP_FINAL_MEMBERSHIP_ORDER => {
-                *order = Some(named(&info, key::PMIX_GROUP_FINAL_MEMBERSHIP_ORDER.0)?);
+                *order = Some(parse_procs(
+                    &info,
+                    key::PMIX_GROUP_FINAL_MEMBERSHIP_ORDER.0,
+                )?);
             }
-            name if *name == key::PMIX_GROUP_INFO => infos.extend(own(source, &info)?),
+            name if *name == key::PMIX_GROUP_INFO => {
+                infos.extend(parse_member_infos(source, &info)?)
+            }
             name if *name == key::PMIX_PROC_INFO_ARRAY => *data = put(source, &info),
             name if *name == key::PMIX_TIMEOUT => asked.timeout = seconds(&info)?,
             name => match flag_of(wishes, name) {
@@ -99,10 +104,12 @@ pub fn read(
         }
     }
     asked.construct.role = match (bootstrap, procs) {
+        // A bootstrap leader names itself. A call without procs means the same here.
         (Some(count), procs) if procs.is_empty() || procs == [source.clone()] => {
             ConstructRole::Bootstrap(count)
         }
         (Some(_), _) => return Err(GroupError::BootstrapNames),
+        // A proc that a leader adds (`PMIX_GROUP_ADD_MEMBERS`) calls without procs.
         (None, procs) if procs.is_empty() => ConstructRole::Member,
         (None, procs) if procs.iter().any(|named| named.covers(source)) => {
             ConstructRole::Leader(procs.into())
@@ -122,6 +129,7 @@ pub fn name(group: Option<peal_model::Text>) -> Result<peal_model::Text, GroupEr
 /// Returns the timeout of a call (`PMIX_TIMEOUT`); none for zero.
 pub fn timeout(directives: &[Info]) -> Result<Option<Duration>, GroupError> {
     let given = directives
+        // The last one counts, as in `read`.
         .iter()
         .rev()
         .find(|info| info.key == key::PMIX_TIMEOUT);
@@ -149,7 +157,7 @@ fn flag_of<'a>(
 fn yes(info: &Info, key: &'static str) -> Result<bool, GroupError> {
     info.value.as_bool().ok_or(GroupError::BadDirective {
         key,
-        wanted: "a PMIX_BOOL",
+        expected: "a PMIX_BOOL",
     })
 }
 
@@ -159,40 +167,41 @@ fn count(info: &Info) -> Result<usize, GroupError> {
         .as_u64()
         .filter(|number| *number > 0)
         .and_then(|number| usize::try_from(number).ok());
-    let wanted = "how many procs lead, a PMIX_SIZE of at least 1";
+    let expected = "how many procs lead, a PMIX_SIZE of at least 1";
     number.ok_or(GroupError::BadDirective {
         key: key::PMIX_GROUP_BOOTSTRAP.0,
-        wanted,
+        expected,
     })
 }
 
-fn named(info: &Info, key: &'static str) -> Result<Vec<Proc>, GroupError> {
+fn parse_procs(info: &Info, key: &'static str) -> Result<Vec<Proc>, GroupError> {
     info.value.as_procs().ok_or(GroupError::BadDirective {
         key,
-        wanted: "an array of procs",
+        expected: "an array of procs",
     })
 }
 
 fn seconds(info: &Info) -> Result<Option<Duration>, GroupError> {
-    let wanted = "a number of seconds, a PMIX_INT of at least 0";
+    let expected = "a number of seconds, a PMIX_INT of at least 0";
     let seconds = info.value.as_u64().ok_or(GroupError::BadDirective {
         key: key::PMIX_TIMEOUT.0,
-        wanted,
+        expected,
     })?;
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
 /// Returns the infos that a proc contributes. Later releases of OpenPMIx put the proc's name first.
-fn own(source: &Proc, info: &Info) -> Result<Vec<Info>, GroupError> {
-    let wanted = "an array of infos";
+fn parse_member_infos(source: &Proc, info: &Info) -> Result<Vec<Info>, GroupError> {
+    let expected = "an array of infos";
     let bad = || GroupError::BadDirective {
         key: key::PMIX_GROUP_INFO.0,
-        wanted,
+        expected,
     };
     let Value::DataArray(array) = &info.value else {
         return Err(bad());
     };
     let infos = array.as_infos().ok_or_else(bad)?;
+    // Only the caller's own name is dropped. That of another proc is data.
     let whose =
         |info: &&&Info| info.key == key::PMIX_PROCID && info.value == Value::Proc(source.clone());
     let skipped = usize::from(infos.first().filter(whose).is_some());

@@ -42,7 +42,9 @@ impl RemainingProcs {
         else {
             return false;
         };
-        let (word, bit) = (place / WORD, place % WORD);
+        let word = place / WORD;
+        let bit = place % WORD;
+        // Bits are allocated as procs are checked off, so a set in which all remain has none.
         if word >= self.ticked.len() {
             self.ticked.resize(word + 1, 0);
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(super) struct SentDecisions {
     pub(super) all: DecisionSeq,
-    pub(super) each: BTreeMap<ServerId, DecisionSeq>,
+    pub(super) by_server: BTreeMap<ServerId, DecisionSeq>,
     /// Refusals, which do not answer every call: the end of their retention, the servers (none:
     /// all), and the decision.
     pub(super) refusals: Vec<(MonotonicTime, Option<BTreeSet<ServerId>>, GroupDecision)>,
@@ -19,16 +19,17 @@ impl SentDecisions {
     /// Returns true if a server was sent a decision that answers a call of its procs.
     pub(super) fn answers(&self, server: ServerId, part: &Participation) -> bool {
         let last = self
-            .each
+            .by_server
             .get(&server)
             .copied()
             .unwrap_or_default()
             .max(self.all);
+        // A refusal does not answer all callers of the name, so refusals are searched one by one.
         let by_refusal = self.refusals.iter().any(|(_, servers, outcome)| {
             let was_told = servers
                 .as_ref()
                 .is_none_or(|servers| servers.contains(&server));
-            was_told && part.after < outcome.instance && outcome.what.answers(part)
+            was_told && part.after < outcome.instance && outcome.transition.answers(part)
         });
         part.after < last || by_refusal
     }

@@ -34,10 +34,15 @@ impl Groups {
         let report = TakeoverReport {
             jobs: jobs.collect(),
             known: known
-                .map(|(k, v)| (k.clone(), (v.instance, v.formed.clone(), v.gone.clone())))
+                .map(|(k, v)| {
+                    (
+                        k.clone(),
+                        (v.instance, v.formed.clone(), v.former_members.clone()),
+                    )
+                })
                 .collect(),
-            past: self
-                .past
+            recent_decisions: self
+                .recent_decisions
                 .values()
                 .map(|(_, outcome)| outcome.clone())
                 .collect(),
@@ -45,6 +50,7 @@ impl Groups {
                 .collectives
                 .open()
                 .into_iter()
+                // The clocks of servers differ, so durations are sent and no times.
                 .map(|open| open.with_time_left(now))
                 .collect(),
         };
@@ -68,8 +74,10 @@ impl Groups {
         let Some(Takeover { mut reports }) = self.takeover.take() else {
             return;
         };
+        // A server may be lost after its report. Its jobs and calls must not return with it.
         reports.retain(|server, _| self.servers.contains(server));
-        self.state = CoordinatorState::new(self.me);
+        // Decisions of the lost coordinator come from the reports.
+        self.state.reset();
         for (server, report) in &reports {
             for (nspace, (facts, ended)) in &report.jobs {
                 self.directory.add(nspace.clone(), *server, *facts);
@@ -82,6 +90,7 @@ impl Groups {
         for (key, standing) in standing(&reports, &past) {
             self.state.inherit(key, standing);
         }
+        // Old decisions precede new ones, so that each server applies both in their order.
         self.tell_again(&reports, &past, now);
         self.decide(now, CoordinatorState::remove_ended_members);
         for (server, report) in reports {
@@ -89,6 +98,7 @@ impl Groups {
                 self.decide(now, |board, at| board.contribute(server, open, at));
             }
         }
+        // A server sends its report before other requests, so the calls in the reports come first.
         for (from, message) in std::mem::take(&mut self.early) {
             self.coordinate(from, message, now);
         }
@@ -109,12 +119,16 @@ impl Groups {
                 .map(|open| &open.key)
                 .chain(report.known.keys())
                 .collect();
-            let had: BTreeSet<DecisionSeq> =
-                report.past.iter().map(|outcome| outcome.instance).collect();
+            let had: BTreeSet<DecisionSeq> = report
+                .recent_decisions
+                .iter()
+                .map(|outcome| outcome.instance)
+                .collect();
             let concerns = |outcome: &&GroupDecision| {
-                outcome.what.is_for_all() || concerned.contains(&outcome.key)
+                outcome.transition.is_for_all() || concerned.contains(&outcome.key)
             };
             for outcome in past.values().filter(concerns) {
+                // Also where the server has it: the lost coordinator recorded all that it had sent.
                 self.state.tells(
                     outcome,
                     Some(&[*server].into()),
@@ -130,7 +144,7 @@ impl Groups {
 
 /// Returns all decisions that any server knows, in their order.
 fn all_past(reports: &BTreeMap<ServerId, TakeoverReport>) -> BTreeMap<DecisionSeq, GroupDecision> {
-    let all = reports.values().flat_map(|report| &report.past);
+    let all = reports.values().flat_map(|report| &report.recent_decisions);
     all.map(|outcome| (outcome.instance, outcome.clone()))
         .collect()
 }
@@ -153,23 +167,32 @@ fn standing(
             _ => drop(groups.insert(key.clone(), known)),
         }
     }
-    for (instance, GroupDecision { key, what, .. }) in past {
+    // Decisions are sorted, so each is applied to the state that the ones before it left.
+    for (
+        instance,
+        GroupDecision {
+            key, transition, ..
+        },
+    ) in past
+    {
         if groups
             .get(key)
             .is_some_and(|known| known.instance >= *instance)
         {
             continue;
         }
-        match what {
+        match transition {
             GroupTransition::Formed(formed) => {
                 groups.insert(
                     key.clone(),
                     EstablishedGroup::new(*instance, formed.members.named().clone()),
                 );
             }
+            // A construct can fail only where no established group has its name.
             GroupTransition::NotFormed { .. } | GroupTransition::Dissolved => {
                 drop(groups.remove(key))
             }
+            // The group stays as it was, since only its destruct has failed.
             GroupTransition::NotDissolved(_) => {
                 groups
                     .entry(key.clone())
@@ -183,6 +206,7 @@ fn standing(
             }
         }
     }
+    // An empty group could not be destructed, and its name would stay taken.
     groups.retain(|_, standing| !standing.members.is_empty());
     groups
 }

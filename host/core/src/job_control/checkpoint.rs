@@ -46,6 +46,7 @@ impl Checkpoint {
             .filter(|proc| has_ended(proc))
             .cloned()
             .collect();
+        // Ended procs fail first, so that nothing is requested from them.
         ended.iter().for_each(|proc| checkpoint.lost(proc));
         let all: Vec<Proc> = checkpoint.waiting.keys().cloned().collect();
         let triggers = checkpoint.next_for(all.iter().map(|proc| (proc, None)));
@@ -66,20 +67,26 @@ impl Checkpoint {
         &mut self,
         procs: impl Iterator<Item = (&'a Proc, Option<&'a NotDone>)>,
     ) -> Vec<Trigger> {
-        let mut told: BTreeMap<CheckpointMethod, Vec<Proc>> = BTreeMap::new();
+        let mut procs_by_method: BTreeMap<CheckpointMethod, Vec<Proc>> = BTreeMap::new();
         for (proc, why) in procs {
+            // The proc has reported or ended in the meantime.
             let Some(left) = self.waiting.get_mut(proc) else {
                 continue;
             };
             match left.pop_front() {
-                Some(method) => told.entry(method).or_default().push(proc.clone()),
+                Some(method) => procs_by_method
+                    .entry(method)
+                    .or_default()
+                    .push(proc.clone()),
                 None => {
+                    // `begin` has at least one method for each proc, so there is a reason.
                     self.waiting.remove(proc);
                     self.failed.extend(why.cloned());
                 }
             }
         }
-        told.into_iter()
+        procs_by_method
+            .into_iter()
             .map(|(method, procs)| Trigger { method, procs })
             .collect()
     }
@@ -91,6 +98,7 @@ impl Checkpoint {
 
     /// Records a proc's report of success or failure.
     pub(crate) fn record_report(&mut self, proc: &Proc, status: Status, reason: Option<&str>) {
+        // A repeated or late report changes nothing.
         if self.waiting.remove(proc).is_some() && status != code::PMIX_SUCCESS {
             let reason = reason.unwrap_or("the checkpoint failed").to_owned();
             self.failed.push(NotDone {

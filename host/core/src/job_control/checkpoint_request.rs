@@ -28,12 +28,15 @@ pub(super) fn of(
     timeout: Option<Duration>,
 ) -> Result<CheckpointOrder, JobControlError> {
     let key = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0;
+    // Zero means no timeout, as for `PMIX_TIMEOUT`.
     let time = |number: u64| Some(Duration::from_secs(number)).filter(|time| !time.is_zero());
     let one = |number: u64| {
         u8::try_from(number)
             .ok()
+            // Linux has signals from 1 to 64, with those for real time.
             .filter(|number| (1..=64).contains(number))
     };
+    // `PMIX_TIMEOUT` has one meaning only, so it precedes a number under the shared key.
     let (method, timeout) = match (numbers, event) {
         ([], event) => (event, timeout),
         ([seconds], Some(event)) => (Some(event), timeout.or(time(*seconds))),
@@ -42,15 +45,16 @@ pub(super) fn of(
             None => (None, timeout.or(time(*number))),
         },
         ([number, seconds], None) => {
-            let wanted = "the number of a signal, from 1 to 64, and after it a time in seconds";
-            let number = one(*number).ok_or(JobControlError::BadDirective { key, wanted })?;
+            let expected = "the number of a signal, from 1 to 64, and after it a time in seconds";
+            let number = one(*number).ok_or(JobControlError::BadDirective { key, expected })?;
             (
                 Some(CheckpointMethod::Signal(number)),
                 timeout.or(time(*seconds)),
             )
         }
         _ => {
-            let (first, second) = (key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0, key);
+            let first = key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0;
+            let second = key;
             return Err(JobControlError::Several { first, second });
         }
     };

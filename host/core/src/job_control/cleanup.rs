@@ -69,12 +69,13 @@ impl Cleanup {
     /// Checks that no path is both removed and ignored, or both a file and a directory.
     pub(super) fn check_consistency(&self) -> Result<(), JobControlError> {
         let all = self.files.iter().chain(&self.directories);
+        // Ignored names have no path, so they are compared with the last component only.
         let ignored = all.into_iter().find(|path| {
             path.file_name()
                 .is_some_and(|name| self.ignored.contains(name))
         });
         let twice = self.files.intersection(&self.directories).next();
-        let (path, why) = match (ignored, twice) {
+        let (path, contradiction) = match (ignored, twice) {
             (Some(path), _) => (
                 path,
                 "is to be removed, and its name is among those that are ignored",
@@ -84,7 +85,7 @@ impl Cleanup {
         };
         Err(JobControlError::ConflictingCleanup {
             path: path.to_string_lossy().into_owned(),
-            why,
+            contradiction,
         })
     }
 }
@@ -95,10 +96,11 @@ pub(super) fn add_paths(
     value: &Value,
     key: &'static str,
 ) -> Result<(), JobControlError> {
-    let wanted = "absolute paths without .., of at most 4096 bytes each and with commas between them, a PMIX_STRING; \
+    let expected = "absolute paths without .., of at most 4096 bytes each and with commas between them, a PMIX_STRING; \
                   one request registers at most 65536";
     let path = |word: &[u8]| {
         let path = Path::new(OsStr::from_bytes(word));
+        // `..` could lead out of the directories below which the site permits removals.
         let is_plain = path
             .components()
             .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
@@ -106,7 +108,7 @@ pub(super) fn add_paths(
             word.len() <= MAX_PATH && path.is_absolute() && is_plain && path.file_name().is_some();
         fits.then(|| path.to_path_buf())
     };
-    add(paths, value, path).ok_or(JobControlError::BadDirective { key, wanted })
+    add(paths, value, path).ok_or(JobControlError::BadDirective { key, expected })
 }
 
 /// Adds the comma-separated names of a directive to those of earlier directives.
@@ -114,15 +116,16 @@ pub(super) fn add_names(
     names: &mut BTreeSet<OsString>,
     value: &Value,
 ) -> Result<(), JobControlError> {
-    let wanted = "names of files, without a path and with commas between them, a PMIX_STRING; \
+    let expected = "names of files, without a path and with commas between them, a PMIX_STRING; \
                   one request ignores at most 65536";
     let name = |word: &[u8]| {
+        // No file has such a name.
         let is_name = !word.contains(&b'/') && word != b"." && word != b"..";
         is_name.then(|| OsStr::from_bytes(word).to_os_string())
     };
     add(names, value, name).ok_or(JobControlError::BadDirective {
         key: key::PMIX_CLEANUP_IGNORE.0,
-        wanted,
+        expected,
     })
 }
 
@@ -133,8 +136,9 @@ fn add<T: Ord>(
     value: &Value,
     read: impl Fn(&[u8]) -> Option<T>,
 ) -> Option<()> {
-    for word in words(value)? {
+    for word in split_list(value)? {
         known.insert(read(word)?);
+        // Checked for each word, so that a long text takes no more memory than the limit.
         if known.len() > MAX_PATHS {
             return None;
         }
@@ -143,7 +147,7 @@ fn add<T: Ord>(
 }
 
 /// Returns the words of a string, if there are any.
-fn words(value: &Value) -> Option<Vec<&[u8]>> {
+fn split_list(value: &Value) -> Option<Vec<&[u8]>> {
     let Value::String(Some(text)) = value else {
         return None;
     };

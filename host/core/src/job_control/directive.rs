@@ -1,6 +1,12 @@
 //! Types and bounds of single job-control directives.
-use super::{JobAction, JobControlError, parse::PREEMPT};
+use super::{JobAction, JobControlError};
 use peal_model::{Info, KeyName, Value, key};
+
+/// Key of a directive that preempts procs and names the action in the end: `pause`, `terminate` or
+/// `kill`. An extension of Peal, because in the Standard only a resource manager preempts.
+pub const PREEMPT: KeyName = KeyName("peal.jctrl.preempt");
+/// Key of the grace period of a [`PREEMPT`], in seconds.
+pub const GRACE: KeyName = KeyName("peal.jctrl.grace");
 
 /// Maximum length of the names of requests, checkpoints and images, in bytes.
 const MAX_NAME: usize = 256;
@@ -15,7 +21,7 @@ pub(super) fn last_act(info: &Info) -> Result<JobAction, JobControlError> {
         Some("kill") => Ok(JobAction::Kill),
         _ => Err(JobControlError::BadDirective {
             key: PREEMPT.0,
-            wanted: "pause, terminate or kill, a PMIX_STRING",
+            expected: "pause, terminate or kill, a PMIX_STRING",
         }),
     }
 }
@@ -24,28 +30,31 @@ pub(super) fn last_act(info: &Info) -> Result<JobAction, JobControlError> {
 pub(super) fn flag(info: &Info, key: KeyName) -> Result<bool, JobControlError> {
     info.value.as_bool().ok_or(JobControlError::BadDirective {
         key: key.0,
-        wanted: "a PMIX_BOOL",
+        expected: "a PMIX_BOOL",
     })
 }
 
 /// Parses a number of seconds or, under the key with two meanings, of a signal.
 pub(super) fn seconds(info: &Info, key: &'static str) -> Result<u64, JobControlError> {
-    let wanted = "a number of seconds or of a signal, a PMIX_INT from 0 to 2592000";
+    let expected = "a number of seconds or of a signal, a PMIX_INT from 0 to 2592000";
     info.value
         .as_u64()
         .filter(|number| *number <= MAX_SECONDS)
-        .ok_or(JobControlError::BadDirective { key, wanted })
+        .ok_or(JobControlError::BadDirective { key, expected })
 }
 
 /// Parses a name: short, and without control characters that a terminal or a file could interpret.
 pub(super) fn text(info: &Info, key: KeyName) -> Result<String, JobControlError> {
-    let wanted = "a name, a PMIX_STRING of 1 to 256 bytes that can all be printed";
-    maybe_text(info, key)?.ok_or(JobControlError::BadDirective { key: key.0, wanted })
+    let expected = "a name, a PMIX_STRING of 1 to 256 bytes that can all be printed";
+    maybe_text(info, key)?.ok_or(JobControlError::BadDirective {
+        key: key.0,
+        expected,
+    })
 }
 
 /// Parses an optional name. NULL and the empty string are none.
 pub(super) fn maybe_text(info: &Info, key: KeyName) -> Result<Option<String>, JobControlError> {
-    let wanted = "a PMIX_STRING of at most 256 bytes that can all be printed";
+    let expected = "a PMIX_STRING of at most 256 bytes that can all be printed";
     match &info.value {
         Value::String(None) | Value::Undef => Ok(None),
         value => {
@@ -53,7 +62,10 @@ pub(super) fn maybe_text(info: &Info, key: KeyName) -> Result<Option<String>, Jo
             let text = value
                 .as_str()
                 .filter(fits)
-                .ok_or(JobControlError::BadDirective { key: key.0, wanted })?;
+                .ok_or(JobControlError::BadDirective {
+                    key: key.0,
+                    expected,
+                })?;
             Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
         }
     }
@@ -63,7 +75,7 @@ pub(super) fn maybe_text(info: &Info, key: KeyName) -> Result<Option<String>, Jo
 pub(super) fn mail(value: &Value) -> Result<Vec<Info>, JobControlError> {
     let wrong = || JobControlError::BadDirective {
         key: key::PMIX_LOG_EMAIL.0,
-        wanted: "an array of infos, pmix.log.emaddr among them",
+        expected: "an array of infos, pmix.log.emaddr among them",
     };
     let Value::DataArray(array) = value else {
         return Err(wrong());
@@ -74,6 +86,7 @@ pub(super) fn mail(value: &Value) -> Result<Vec<Info>, JobControlError> {
         .into_iter()
         .cloned()
         .collect();
+    // A mail without recipients could not be sent.
     if infos
         .iter()
         .any(|info| info.key == key::PMIX_LOG_EMAIL_ADDR)

@@ -22,28 +22,28 @@ pub enum JobControlError {
         second: &'static str,
     },
     /// A directive has no meaning without another one.
-    #[error("{key} means nothing without {wanted}")]
+    #[error("{key} means nothing without {requires}")]
     Misplaced {
         /// The key string.
         key: &'static str,
         /// The directive that it belongs to.
-        wanted: &'static str,
+        requires: &'static str,
     },
     /// A directive has the wrong type or is out of bounds.
-    #[error("{key} should be {wanted}")]
+    #[error("{key} should be {expected}")]
     BadDirective {
         /// The key string.
         key: &'static str,
         /// The accepted values.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// A path is both removed and ignored, or both a file and a directory.
-    #[error("{path:?} {why}")]
+    #[error("{path:?} {contradiction}")]
     ConflictingCleanup {
         /// The path.
         path: String,
         /// The contradiction.
-        why: &'static str,
+        contradiction: &'static str,
     },
     /// A required directive is not supported.
     #[error("{0} is not supported")]
@@ -72,12 +72,12 @@ pub enum JobControlError {
     #[error("no request of yours is called {0:?}")]
     UnknownRequest(String),
     /// A request can no longer be cancelled.
-    #[error("{name:?} cannot be cancelled: {why}")]
+    #[error("{name:?} cannot be cancelled: {reason}")]
     NotCancellable {
         /// The name of the request.
         name: String,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// A description of nodes is invalid.
     #[error("pmix.jctrl.pvn: {0}")]
@@ -110,6 +110,7 @@ impl JobControlError {
             JobControlError::UnknownTarget(_) | JobControlError::UnknownRequest(_) => {
                 code::PMIX_ERR_NOT_FOUND
             }
+            // A proc permits its preemption by declaring it.
             JobControlError::NotPreemptible(_) => code::PMIX_ERR_NO_PERMISSIONS,
             JobControlError::NameTaken(_) => code::PMIX_ERR_EXISTS,
             JobControlError::NotCancellable { .. } => code::PMIX_ERR_INVALID_OPERATION,

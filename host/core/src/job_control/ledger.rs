@@ -159,6 +159,8 @@ impl LedgerEntry {
     fn is_meant(&self, requestor: &Requestor, which: &RequestSelector) -> bool {
         let is_root = *requestor == Requestor::User(Some(0));
         match which {
+            // RFC "Job control and monitoring": without an id, the requests of the requester are
+            // cancelled. That holds for root as well, who would otherwise end those of all users.
             RequestSelector::All => self.requestor == *requestor,
             RequestSelector::Named(name) => {
                 self.name == *name && (is_root || self.requestor == *requestor)
@@ -170,6 +172,7 @@ impl LedgerEntry {
     fn commitment(&self) -> Option<String> {
         match (&self.stage, &self.operation) {
             (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
+            // No upcall takes an action back.
             (RequestStage::Running(PendingWork::Host(_)), operation) => {
                 Some(format!("procs were already told to {operation}"))
             }
@@ -208,6 +211,7 @@ impl LedgerEntry {
         };
         checkpoint.expire(now);
         let is_late = now >= checkpoint.deadline;
+        // Procs that make no checkpoint have the same time to prepare as those that make one.
         if let RequestStage::Running(PendingWork::Grace { unprepared, .. }) = &mut self.stage {
             *unprepared &= !is_late;
         }
@@ -256,6 +260,7 @@ impl Cancellation {
     /// Returns the status of the cancellation.
     pub(crate) fn status(&self) -> Status {
         match (self.free.is_empty(), self.committed.is_empty()) {
+            // Without an open request there is nothing that could fail.
             (_, true) => code::PMIX_SUCCESS,
             (false, false) => code::PMIX_ERR_PARTIAL_SUCCESS,
             (true, false) => code::PMIX_ERR_INVALID_OPERATION,
@@ -294,8 +299,12 @@ impl JobControlLedger {
         name: Option<String>,
         entry: impl FnOnce(String) -> LedgerEntry,
     ) -> Result<ControlId, JobControlError> {
-        let id = ControlId(self.next + 1);
-        let entry = entry(name.unwrap_or_else(|| format!("peal-{}", id.0)));
+        let (id, name) = match name {
+            Some(name) => (self.next_id(), name),
+            None => self.generate_name(),
+        };
+        let entry = entry(name);
+        // A denied request has ended already, so it takes no room from open ones.
         if entry.is_open() {
             let open = || self.entries.values().filter(|other| other.is_open());
             if open().any(|other| other.requestor == entry.requestor && other.name == entry.name) {
@@ -303,16 +312,41 @@ impl JobControlLedger {
             }
             let uid = |entry: &LedgerEntry| entry.identity.map(|identity| identity.uid);
             let own = open().filter(|other| uid(other) == uid(&entry)).count();
+            // Rounded up, so that a limit of one leaves each user able to make a request.
             if self.open >= self.max || own >= self.max.div_ceil(2) {
                 return Err(JobControlError::Full { max: self.max });
             }
             self.open += 1;
             self.timed.extend(entry.deadline().map(|at| (at, id)));
         }
+        // A request that is not recorded uses up no id.
         self.next = id.0;
         self.entries.insert(id, entry);
         self.forget_oldest();
         Ok(id)
+    }
+
+    /// Returns an id that no request has had. Later requests have this id or higher ones.
+    pub(crate) fn next_id(&self) -> ControlId {
+        ControlId(self.next + 1)
+    }
+
+    /// Returns the next id whose generated name no known request has: a requester may have chosen a
+    /// name of the same form.
+    fn generate_name(&self) -> (ControlId, String) {
+        let known: BTreeSet<&str> = self
+            .entries
+            .values()
+            .map(|entry| entry.name.as_str())
+            .collect();
+        let mut id = self.next_id();
+        loop {
+            let name = format!("peal-{}", id.0);
+            if !known.contains(name.as_str()) {
+                return (id, name);
+            }
+            id.0 += 1;
+        }
     }
 
     fn forget_oldest(&mut self) {
@@ -320,6 +354,7 @@ impl JobControlLedger {
             let oldest = self
                 .entries
                 .iter()
+                // Ids increase, so the first request that has ended is the oldest.
                 .find(|(_, entry)| !entry.is_open())
                 .map(|(id, _)| *id);
             oldest.and_then(|id| self.entries.remove(&id));
@@ -338,6 +373,7 @@ impl JobControlLedger {
         change: impl FnOnce(&mut LedgerEntry) -> T,
     ) -> Option<T> {
         let entry = self.entries.get_mut(&id).filter(|entry| entry.is_open())?;
+        // Without a deadline the entry is not in the set, and nothing is removed.
         self.timed
             .remove(&(entry.deadline().unwrap_or_default(), id));
         let changed = change(entry);
@@ -379,9 +415,9 @@ impl JobControlLedger {
             .next_back()
             .ok_or_else(|| JobControlError::UnknownRequest(name.clone()))?;
         match entry.commitment() {
-            Some(why) => Err(JobControlError::NotCancellable {
+            Some(reason) => Err(JobControlError::NotCancellable {
                 name: name.clone(),
-                why,
+                reason,
             }),
             None => Ok(Cancellation {
                 free: vec![*id],
@@ -392,6 +428,7 @@ impl JobControlLedger {
 
     /// Returns the requests that wait for the checkpoint of a proc.
     pub(crate) fn awaiting(&self, proc: &Proc) -> Vec<ControlId> {
+        // Each checkpoint has a deadline, so the requests with one are all that may wait.
         let awaits = |entry: &LedgerEntry| {
             entry
                 .checkpoint()

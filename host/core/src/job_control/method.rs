@@ -51,14 +51,14 @@ pub(crate) struct Declared(BTreeMap<Nspace, BTreeMap<Rank, Declaration>>);
 impl Declared {
     /// Adds the declaration of a proc.
     pub(crate) fn declare(&mut self, proc: &Proc, declaration: Declaration) {
-        let said = self
+        let declared = self
             .0
             .entry(proc.nspace.clone())
             .or_default()
             .entry(proc.rank)
             .or_default();
-        said.preemptible = declaration.preemptible.or(said.preemptible);
-        said.methods = declaration.methods.or(said.methods.take());
+        declared.preemptible = declaration.preemptible.or(declared.preemptible);
+        declared.methods = declaration.methods.or(declared.methods.take());
     }
 
     /// Removes the declaration of a proc.
@@ -79,9 +79,10 @@ impl Declared {
         let job = self.0.get(&proc.nspace);
         let own = job
             .and_then(|job| job.get(&proc.rank))
-            .and_then(|said| said.methods.as_ref());
-        let methods =
-            own.or_else(|| job.and_then(|job| job.values().find_map(|said| said.methods.as_ref())));
+            .and_then(|declared| declared.methods.as_ref());
+        let methods = own.or_else(|| {
+            job.and_then(|job| job.values().find_map(|declared| declared.methods.as_ref()))
+        });
         methods.into_iter().flatten().copied().collect()
     }
 
@@ -91,8 +92,8 @@ impl Declared {
         let job = self.0.get(&proc.nspace);
         let own = job
             .and_then(|job| job.get(&proc.rank))
-            .and_then(|said| said.preemptible);
-        own.or_else(|| job.and_then(|job| job.values().find_map(|said| said.preemptible)))
+            .and_then(|declared| declared.preemptible);
+        own.or_else(|| job.and_then(|job| job.values().find_map(|declared| declared.preemptible)))
             .unwrap_or_default()
     }
 }
@@ -103,7 +104,7 @@ impl Declared {
 pub(super) fn methods(value: &Value) -> Result<Vec<CheckpointMethod>, JobControlError> {
     let wrong = || JobControlError::BadDirective {
         key: key::PMIX_JOB_CTRL_CHECKPOINT_METHOD.0,
-        wanted: "an array of 1 to 16 infos, each pmix.jctrl.ckptev or pmix.jctrl.ckptsig",
+        expected: "an array of 1 to 16 infos, each pmix.jctrl.ckptev or pmix.jctrl.ckptsig",
     };
     let Value::DataArray(array) = value else {
         return Err(wrong());
@@ -135,6 +136,7 @@ fn method(info: &Info) -> Result<Option<CheckpointMethod>, JobControlError> {
 /// Parses an event method: its code or, in later releases, a boolean.
 pub(super) fn event(value: &Value) -> Result<CheckpointMethod, JobControlError> {
     match value {
+        // An info without a value is true, as the Standard's macros read it.
         Value::Bool(true) | Value::Undef => {
             Ok(CheckpointMethod::Event(code::PMIX_JCTRL_CHECKPOINT))
         }
@@ -142,7 +144,7 @@ pub(super) fn event(value: &Value) -> Result<CheckpointMethod, JobControlError> 
             Some(code) => Ok(CheckpointMethod::Event(code)),
             None => Err(JobControlError::BadDirective {
                 key: key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0,
-                wanted: "the code of an event, a PMIX_STATUS below 0, or true for PMIX_JCTRL_CHECKPOINT",
+                expected: "the code of an event, a PMIX_STATUS below 0, or true for PMIX_JCTRL_CHECKPOINT",
             }),
         },
     }
@@ -157,6 +159,6 @@ pub(super) fn signal(value: &Value, key: &'static str) -> Result<u8, JobControlE
         .filter(|number| (1..=64).contains(number));
     number.ok_or(JobControlError::BadDirective {
         key,
-        wanted: "the number of a signal, a PMIX_INT from 1 to 64",
+        expected: "the number of a signal, a PMIX_INT from 1 to 64",
     })
 }

@@ -20,12 +20,13 @@ pub use action::JobAction;
 pub(crate) use checkpoint::{Checkpoint, Trigger};
 pub use checkpoint_request::CheckpointOrder;
 pub use cleanup::{Cleanup, Depth, Subdirectories, TopDirectory};
+pub use directive::{GRACE, PREEMPT};
 pub use error::JobControlError;
 pub use ledger::{ControlId, JobControlEnd, JobControlOperation, OPERATION, REQUEST, STATE};
 pub(crate) use ledger::{JobControlLedger, LedgerEntry, PendingWork, RequestStage, Requestor};
 pub(crate) use method::Declared;
 pub use method::{CheckpointMethod, Declaration};
-pub use parse::{GRACE, PREEMPT, ParsedJobControl, RequestSelector, RequestedAction, read};
+pub use parse::{ParsedJobControl, RequestSelector, RequestedAction, read};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, Value, code, key};
 pub use state::ControlState;
 

@@ -6,6 +6,9 @@ use regex_syntax::{
     hir::{Class, Hir, HirKind, Repetition},
 };
 
+/// Maximum length of a node name, in bytes.
+pub(super) const MAX_NAME: usize = 255;
+
 /// The reason why an expression is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternError {
@@ -38,8 +41,11 @@ pub(super) fn is_pattern(item: &str) -> bool {
 /// Fails before more than `most` names take memory.
 pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, PatternError> {
     let parsed = ParserBuilder::new()
+        // Names of nodes are ASCII. With Unicode, `\w` and `\d` would stand for many characters
+        // that no name has.
         .unicode(false)
         .utf8(true)
+        // `names` follows the expression by recursion, so the depth must be bounded.
         .nest_limit(16)
         .build()
         .parse(pattern);
@@ -66,6 +72,8 @@ fn names(of: &Hir, most: usize) -> Result<Vec<String>, PatternError> {
             let mut all = Vec::new();
             for way in ways {
                 all.extend(names(way, most)?);
+                // Each alternative is within the limit by itself, so the sum is checked as it
+                // grows.
                 if all.len() > most {
                     return Err(PatternError::TooMany);
                 }
@@ -85,11 +93,12 @@ fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, Pattern
     let max = repetition.max.ok_or(PatternError::Endless)?;
     // A longer repetition exceeds the maximum length, unless it repeats the empty string, which is
     // useless.
-    if usize::try_from(max).unwrap_or(usize::MAX) > super::nodes::MAX_NAME {
+    if usize::try_from(max).unwrap_or(usize::MAX) > MAX_NAME {
         return Err(PatternError::Malformed);
     }
     let one = names(&repetition.sub, most)?;
-    let (mut times, mut all) = (vec![String::new()], Vec::new());
+    let mut times = vec![String::new()];
+    let mut all = Vec::new();
     for count in 0..=max {
         if count >= repetition.min {
             all.extend(times.iter().cloned());
@@ -97,6 +106,7 @@ fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, Pattern
         if all.len() > most {
             return Err(PatternError::TooMany);
         }
+        // Names of one more repetition are not needed, and could exceed the limit.
         if count < max {
             times = joined(&times, &one, most)?;
         }
@@ -110,11 +120,12 @@ fn joined(
     ends: &[String],
     most: usize,
 ) -> Result<Vec<String>, PatternError> {
+    // Checked before any name is made. A product that saturates is above any limit.
     if beginnings.len().saturating_mul(ends.len()) > most {
         return Err(PatternError::TooMany);
     }
     let length = |names: &[String]| names.iter().map(String::len).max().unwrap_or_default();
-    if length(beginnings) + length(ends) > super::nodes::MAX_NAME {
+    if length(beginnings) + length(ends) > MAX_NAME {
         return Err(PatternError::Malformed);
     }
     Ok(beginnings
@@ -136,6 +147,7 @@ fn characters(class: &Class, most: usize) -> Result<Vec<String>, PatternError> {
     };
     let mut all = Vec::new();
     for character in ranges.into_iter().flat_map(|(first, last)| first..=last) {
+        // Checked as the list grows, before the next name takes memory.
         if all.len() >= most {
             return Err(PatternError::TooMany);
         }

@@ -1,12 +1,9 @@
 //! Node names in compact notation: `node[01-16],login1`, where ranges keep leading zeros. Results
 //! of `PMIx_generate_regex` (`pmix[node[2:1-16]]`) and finite regular expressions are accepted,
 //! too.
-use super::node_pattern::{self, PatternError};
+use super::node_pattern::{self, MAX_NAME, PatternError};
 use std::collections::BTreeSet;
 use thiserror::Error;
-
-/// Maximum length of a node name, in bytes.
-pub(super) const MAX_NAME: usize = 255;
 
 /// Prefix and suffix of uncompressed results of `PMIx_generate_regex`, in releases 4 and 5.
 const GENERATED: [(&str, &str); 2] = [("pmix[", "]"), ("raw:", "")];
@@ -68,7 +65,8 @@ pub fn expand(text: &str, most: usize) -> Result<Vec<String>, NodesError> {
         Some(inner) => (inner, Form::Generated),
         None => (text, Form::Written),
     };
-    let (mut nodes, mut known) = (Vec::new(), BTreeSet::new());
+    let mut nodes = Vec::new();
+    let mut known = BTreeSet::new();
     let mut room = most;
     for item in items(text) {
         let names = match item.trim() {
@@ -77,6 +75,7 @@ pub fn expand(text: &str, most: usize) -> Result<Vec<String>, NodesError> {
             }
             item => names(item, form, room, most)?,
         };
+        // Repeated names count as well, because they took memory before they were dropped.
         room = room.saturating_sub(names.len());
         nodes.extend(names.into_iter().filter(|name| known.insert(name.clone())));
     }
@@ -94,11 +93,13 @@ enum Form {
 
 /// Splits a text at the commas outside of brackets of any kind.
 fn items(text: &str) -> impl Iterator<Item = &str> {
-    let (mut in_brackets, mut depth) = (false, 0_usize);
+    let mut in_brackets = false;
+    let mut depth = 0_usize;
     text.split(move |character| {
         match character {
             '[' => in_brackets = true,
             ']' => in_brackets = false,
+            // In a class of characters these have no special meaning.
             '(' | '{' if !in_brackets => depth = depth.saturating_add(1),
             ')' | '}' if !in_brackets => depth = depth.saturating_sub(1),
             _ => {}
@@ -138,6 +139,7 @@ fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>
             return Err(NodesError::Bracket(quoted(item)));
         }
         let numbers = numbers(ranges, form, most)?;
+        // Checked before any name is made. A product that saturates is above any limit.
         if names.len().saturating_mul(numbers.len()) > room {
             return Err(NodesError::TooMany { most });
         }
@@ -198,10 +200,9 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
     for range in ranges.split(',') {
         let wrong = || NodesError::Range(quoted(range));
         let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (
-            number(low).ok_or_else(wrong)?,
-            number(high).ok_or_else(wrong)?,
-        );
+        let first = number(low).ok_or_else(wrong)?;
+        let last = number(high).ok_or_else(wrong)?;
+        // Numbers of nine digits are far below the end of the range, so the sum never saturates.
         let count = last.checked_sub(first).ok_or_else(wrong)?.saturating_add(1);
         if usize::try_from(count)
             .unwrap_or(usize::MAX)
@@ -210,6 +211,7 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
         {
             return Err(NodesError::TooMany { most });
         }
+        // The lower bound shows the leading zeros that all numbers of the range have.
         let width = given_width.unwrap_or(low.len());
         numbers.extend((first..=last).map(|number| format!("{number:0width$}")));
     }
@@ -218,6 +220,7 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
 
 fn number(digits: &str) -> Option<u32> {
     let is_number =
+        // Nine digits always fit into 32 bits.
         (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten()
 }

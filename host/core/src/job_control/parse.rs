@@ -3,18 +3,12 @@ use super::{
     CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError,
     Subdirectories, TopDirectory, checkpoint_request,
     cleanup::{add_names, add_paths},
-    directive::{flag, last_act, mail, maybe_text, seconds, text},
+    directive::{GRACE, PREEMPT, flag, last_act, mail, maybe_text, seconds, text},
     method,
 };
 use crate::targets;
 use peal_model::{Info, InfoFlags, KeyName, Nspace, Proc, Rank, key};
 use std::{collections::BTreeSet, ffi::OsString, path::PathBuf, time::Duration};
-
-/// Key of a directive that preempts procs and names the action in the end: `pause`, `terminate` or
-/// `kill`. An extension of Peal, because in the Standard only a resource manager preempts.
-pub const PREEMPT: KeyName = KeyName("peal.jctrl.preempt");
-/// Key of the grace period of a [`PREEMPT`], in seconds.
-pub const GRACE: KeyName = KeyName("peal.jctrl.grace");
 
 /// Maximum length of a description of nodes, in bytes.
 const MAX_NODES: usize = 4096;
@@ -25,7 +19,7 @@ pub struct ParsedJobControl {
     /// The requester's name for it (`PMIX_JOB_CTRL_ID`).
     pub name: Option<String>,
     /// The requested action.
-    pub wanted: RequestedAction,
+    pub action: RequestedAction,
     /// Infos for mails about the request and its end (`PMIX_LOG_EMAIL`).
     pub mail: Option<Vec<Info>>,
     /// All directives.
@@ -100,11 +94,13 @@ pub fn read(
     for info in &directives {
         words.take(info)?;
     }
-    let targets = || meant(caller, targets, &ranks);
-    let (name, mail) = (words.name.take(), words.mail.take());
+    // Resolved only for actions that have targets, so that others do not fail by them.
+    let targets = || resolve_targets(caller, targets, &ranks);
+    let name = words.name.take();
+    let mail = words.mail.take();
     Ok(ParsedJobControl {
         name,
-        wanted: words.wanted(targets)?,
+        action: words.action(targets)?,
         mail,
         directives,
     })
@@ -158,6 +154,7 @@ impl DirectiveSet {
         } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT) {
             self.event = Some(method::event(&info.value)?);
         } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL) {
+            // Two directives have this key. `checkpoint_request` distinguishes their numbers.
             self.numbers
                 .push(seconds(info, key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0)?);
         } else if is(key::PMIX_TIMEOUT) {
@@ -170,7 +167,8 @@ impl DirectiveSet {
         } else if is(key::PMIX_LOG_EMAIL) {
             self.mail = Some(mail(&info.value)?);
         } else if let Some(verb) = verb(info)? {
-            return self.asks(verb);
+            return self.set_verb(verb);
+        // An unknown directive that is optional goes to the host environment with all others.
         } else if !self.cleanup.take(info)?
             && !is_known(info)
             && info.flags.contains(InfoFlags::REQUIRED)
@@ -180,9 +178,10 @@ impl DirectiveSet {
         Ok(())
     }
 
-    fn asks(&mut self, (key, verb): (KeyName, Option<Verb>)) -> Result<(), JobControlError> {
+    fn set_verb(&mut self, (key, verb): (KeyName, Option<Verb>)) -> Result<(), JobControlError> {
         let Some(verb) = verb else { return Ok(()) };
         match &self.verb {
+            // The same action given twice is no contradiction.
             Some((first, other)) if *other != verb => Err(JobControlError::Several {
                 first,
                 second: key.0,
@@ -195,7 +194,7 @@ impl DirectiveSet {
     }
 
     /// Returns the action that the directives request together.
-    fn wanted(
+    fn action(
         self,
         targets: impl FnOnce() -> Result<Vec<Proc>, JobControlError>,
     ) -> Result<RequestedAction, JobControlError> {
@@ -236,6 +235,8 @@ impl DirectiveSet {
             },
             None if declaration.is_empty() => return Err(JobControlError::Nothing),
             None => RequestedAction::Declare {
+                // RFC "Job control and monitoring": targets of a declaration mean nothing, so they
+                // are not resolved.
                 declaration,
                 cleanup: None,
             },
@@ -259,6 +260,7 @@ impl DirectiveSet {
                 key::PMIX_REGISTER_CLEANUP_DIR,
             ),
         ];
+        // One request has one reply, so an action and a declaration cannot be combined.
         if let (Some((first, _)), Some((_, second))) =
             (&self.verb, declared.iter().find(|(is_said, _)| *is_said))
         {
@@ -269,7 +271,7 @@ impl DirectiveSet {
         }
         let verb = self.verb.as_ref().map(|(_, verb)| verb);
         let checkpoints = matches!(verb, Some(Verb::Checkpoint(_)));
-        for (is_said, key, belongs, wanted) in [
+        for (is_given, key, belongs, requires) in [
             (
                 self.event.is_some(),
                 key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0,
@@ -295,14 +297,15 @@ impl DirectiveSet {
                 PREEMPT.0,
             ),
         ] {
-            if is_said && !belongs {
-                return Err(JobControlError::Misplaced { key, wanted });
+            if is_given && !belongs {
+                return Err(JobControlError::Misplaced { key, requires });
             }
         }
         match self.cleanup.how {
+            // These directives apply to directories only.
             Some(key) if self.cleanup.directories.is_empty() => Err(JobControlError::Misplaced {
                 key,
-                wanted: "pmix.reg.cleanupdir",
+                requires: "pmix.reg.cleanupdir",
             }),
             _ => Ok(()),
         }
@@ -327,6 +330,7 @@ impl CleanupDirectives {
             )?;
         } else if is(key::PMIX_CLEANUP_IGNORE) {
             add_names(&mut self.ignored, &info.value)?;
+            // Remembered for the check that directories are named, too.
             self.how = Some(key::PMIX_CLEANUP_IGNORE.0);
         } else if is(key::PMIX_CLEANUP_RECURSIVE) {
             if self.says(info, key::PMIX_CLEANUP_RECURSIVE)? {
@@ -410,7 +414,7 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
         (PREEMPT, Verb::Preempt(last_act(info)?))
     } else if is(key::PMIX_JOB_CTRL_PROVISION) {
         let key = key::PMIX_JOB_CTRL_PROVISION;
-        let wanted =
+        let expected =
             "a description of nodes such as node[01-16], a PMIX_STRING of at most 4096 bytes";
         let nodes = info
             .value
@@ -420,7 +424,10 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
             key,
             Verb::Provision(
                 nodes
-                    .ok_or(JobControlError::BadDirective { key: key.0, wanted })?
+                    .ok_or(JobControlError::BadDirective {
+                        key: key.0,
+                        expected,
+                    })?
                     .to_owned(),
             ),
         )
@@ -429,6 +436,7 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
         (
             key,
             Verb::Cancel(
+                // RFC "Job control and monitoring": NULL cancels all requests of the requester.
                 maybe_text(info, key)?.map_or(RequestSelector::All, RequestSelector::Named),
             ),
         )
@@ -444,7 +452,7 @@ fn is_known(info: &Info) -> bool {
 }
 
 /// Returns the single targets. Without targets, the caller's namespace is meant.
-fn meant(
+fn resolve_targets(
     caller: Option<&Proc>,
     named: &[Proc],
     ranks: &impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,

@@ -42,8 +42,12 @@ impl Directives {
     /// Fails if a value has the wrong type or is too long.
     pub fn read(request: &LogRequest) -> Result<Directives, Malformed> {
         let mut read = Directives::default();
-        let (mut generate, mut output, mut aggregate) = (false, false, true);
-        let (mut name, mut value) = (None, None);
+        let mut generate = false;
+        let mut output = false;
+        let mut aggregate = true;
+        let mut name = None;
+        let mut value = None;
+        // The data come last, so that they take precedence.
         for info in request.directives.iter().chain(&request.data) {
             let is = |key| info.key == key;
             if is(key::PMIX_LOG_ONCE) {
@@ -53,7 +57,7 @@ impl Directives {
             } else if is(key::PMIX_LOG_TIMESTAMP_OUTPUT) {
                 output = flag(info)?;
             } else if is(key::PMIX_LOG_TIMESTAMP) {
-                read.timestamp = Some(info.value.as_u64().ok_or_else(|| wrong(info))?);
+                read.timestamp = Some(info.value.as_u64().ok_or_else(|| malformed(info))?);
             } else if is(key::PMIX_LOG_AGG) {
                 aggregate = flag(info)?;
             } else if is(key::PMIX_LOG_KEY) {
@@ -73,7 +77,7 @@ impl Directives {
 
 /// Parses a boolean. An info without a value is true, as the Standard's macros read it.
 fn flag(info: &Info) -> Result<bool, Malformed> {
-    info.value.as_bool().ok_or_else(|| wrong(info))
+    info.value.as_bool().ok_or_else(|| malformed(info))
 }
 
 fn text(info: &Info) -> Result<Text, Malformed> {
@@ -82,10 +86,10 @@ fn text(info: &Info) -> Result<Text, Malformed> {
             Err(Malformed::Long(info.key.clone()))
         }
         Value::String(Some(text)) => Ok(text.clone()),
-        _ => Err(wrong(info)),
+        _ => Err(malformed(info)),
     }
 }
 
-fn wrong(info: &Info) -> Malformed {
+fn malformed(info: &Info) -> Malformed {
     Malformed::Type(Key::clone(&info.key))
 }

@@ -60,11 +60,11 @@ pub struct DuplicateSummary {
 struct LoggedRequest {
     source: Option<Proc>,
     /// Directives about the form of the output.
-    dress: Vec<Info>,
+    prefix: Vec<Info>,
     /// The status of the reply.
     status: Status,
     /// The number of duplicates that were not logged.
-    more: u64,
+    duplicates: u64,
 }
 
 /// Recently logged requests.
@@ -98,7 +98,7 @@ impl DuplicateFilter {
     /// Counts a request that duplicates a logged one. Returns the status of that one.
     pub fn repeats(&mut self, likeness: &DuplicateKey) -> Option<Status> {
         let entry = self.entries.get_mut(likeness)?;
-        entry.more = entry.more.saturating_add(1);
+        entry.duplicates = entry.duplicates.saturating_add(1);
         Some(entry.status)
     }
 
@@ -116,30 +116,31 @@ impl DuplicateFilter {
         if !written || window.is_zero() || entries == 0 || self.entries.contains_key(&likeness) {
             return None;
         }
-        let told = if self.entries.len() >= entries {
+        let reported = if self.entries.len() >= entries {
             self.forget_first()
         } else {
             None
         };
-        let dress = DRESS.into_iter().filter_map(|key| {
+        let prefix = DRESS.into_iter().filter_map(|key| {
             let value = request
                 .data
                 .value_of(key)
                 .or_else(|| request.directives.value_of(key))?;
+            // The value is kept until the end of the window, so a large one is left out.
             let is_small =
                 matches!(value, Value::Undef | Value::Bool(_)) || value.as_u64().is_some();
             is_small.then(|| Info::new(key, value.clone()))
         });
         let entry = LoggedRequest {
             source: request.source.clone(),
-            dress: dress.collect(),
+            prefix: prefix.collect(),
             status,
-            more: 0,
+            duplicates: 0,
         };
         let likeness = Arc::new(likeness);
         self.closing.push_back((now + window, likeness.clone()));
         self.entries.insert(likeness, entry);
-        told
+        reported
     }
 
     /// Returns the time at which [`DuplicateFilter::close`] has something to do next.
@@ -151,12 +152,13 @@ impl DuplicateFilter {
     pub fn close(&mut self, now: MonotonicTime) -> Option<DuplicateSummary> {
         while let Some((_, likeness)) = self.closing.pop_front_if(|(at, _)| *at <= now) {
             match self.entries.get_mut(&likeness) {
-                Some(entry) if entry.more > 0 => {
-                    let told = entry.tell(&likeness);
+                Some(entry) if entry.duplicates > 0 => {
+                    let reported = entry.tell(&likeness);
                     self.closing
                         .push_back((now + self.settings.window, likeness));
-                    if told.is_some() {
-                        return told;
+                    // There is no summary if the request was for mail only.
+                    if reported.is_some() {
+                        return reported;
                     }
                 }
                 _ => drop(self.entries.remove(&likeness)),
@@ -182,7 +184,8 @@ impl DuplicateFilter {
 impl LoggedRequest {
     /// Returns the summary for the channels that take a text. Mail is left out.
     fn tell(&mut self, likeness: &DuplicateKey) -> Option<DuplicateSummary> {
-        let more = std::mem::take(&mut self.more);
+        // The next summary counts from here on.
+        let more = std::mem::take(&mut self.duplicates);
         let DuplicateKey {
             identity,
             pair,
@@ -194,6 +197,7 @@ impl LoggedRequest {
             "{more} more of the same: {} / {}",
             pair.key, pair.value
         ));
+        // Channels that are unknown here are expected to take text.
         let takes_text = |channel: &&Key| {
             !CHANNELS
                 .iter()
@@ -204,7 +208,8 @@ impl LoggedRequest {
             .filter(takes_text)
             .map(|channel| Info::new(channel.clone(), words.clone()))
             .collect();
-        let (source, directives) = (self.source.clone(), self.dress.clone());
+        let source = self.source.clone();
+        let directives = self.prefix.clone();
         let is_told = more > 0 && !data.is_empty();
         let request = LogRequest {
             source,

@@ -110,6 +110,7 @@ pub const MAX_CHANNELS: usize = 64;
 /// `PMIX_LOG_`, the key itself, or the part after `pmix.log.` of a channel that only the host
 /// environment knows.
 pub fn channel(name: &str) -> Result<Key, IdentError> {
+    // RFC "Logging extension": an order is read without regard to case.
     let name = name.trim().to_lowercase();
     match CHANNELS.iter().find(|(known, ..)| *known == name) {
         Some((_, key, _)) => Ok(Key::from(*key)),
@@ -270,7 +271,7 @@ pub fn route(
                 [plan((channel.clone(), ChannelRequirement::Optional))].into(),
             ),
             None => {
-                let mut chosen = named(&request.data, &of_modules)?;
+                let mut chosen = required_channels(&request.data, &of_modules)?;
                 if chosen.is_empty() {
                     let order = settings.order.iter().map(|(channel, _)| channel);
                     let is_ordered =
@@ -293,6 +294,7 @@ pub fn route(
                         .map(|channel| (channel.clone(), ChannelRequirement::Optional))
                         .collect();
                 }
+                // The site's mark also holds where the request names the channel as optional.
                 for (channel, need) in &mut chosen {
                     if settings.order.iter().any(|(known, mark)| {
                         known == channel && *mark == ChannelRequirement::Required
@@ -306,7 +308,8 @@ pub fn route(
                 )
             }
         };
-    let (once, origin) = (once.unwrap_or(settings.once), arrival.origin);
+    let once = once.unwrap_or(settings.once);
+    let origin = arrival.origin;
     Ok(LogRun {
         request,
         of_modules,
@@ -322,8 +325,13 @@ pub fn route(
 
 /// Returns the channels that data name, each once, in order. A channel is required if any of its
 /// infos is flagged so.
-fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, ChannelRequirement)>, Malformed> {
+fn required_channels(
+    data: &[Info],
+    of_modules: &[Key],
+) -> Result<Vec<(Key, ChannelRequirement)>, Malformed> {
     let mut named: Vec<(Key, ChannelRequirement)> = Vec::new();
+    // Positions in `named`. A request may have very many infos, and a search for each would take
+    // quadratic time.
     let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
     for info in data.iter().filter(|info| is_channel(&info.key, of_modules)) {
         if let Some((_, _, takes)) = CHANNELS.iter().find(|(_, key, _)| info.key == *key) {
@@ -381,6 +389,7 @@ impl LogRun {
             .iter()
             .map(|planned| planned.channel.clone())
             .collect();
+        // The same text for other channels, or from another job or user, is no duplicate.
         Some(DuplicateKey {
             job,
             identity: *identity,
@@ -415,6 +424,7 @@ impl LogRun {
                     .tried
                     .iter()
                     .any(|(_, outcome)| *outcome == ChannelStatus::Written);
+            // `PMIX_LOG_ONCE` stops optional channels. A required one is tried whatever others did.
             if need != ChannelRequirement::Required && enough {
                 continue;
             }
@@ -428,6 +438,7 @@ impl LogRun {
                         then,
                     });
                 }
+                // No destination is left for a request of this origin.
                 None => self.record(
                     channel,
                     (need, ChannelStatus::Missing),
@@ -467,16 +478,19 @@ impl LogRun {
         let is_short = |(need, outcome): &(ChannelRequirement, ChannelStatus)| {
             *need == ChannelRequirement::Required && *outcome != ChannelStatus::Written
         };
+        // RFC "Logging extension": failure on a required channel is failure of the request.
         if self.tried.iter().any(is_short) {
             code::PMIX_ERR_OPERATION_FAILED
         } else if self
             .tried
             .iter()
+            // Holds without any attempt, too: then no channel was available.
             .all(|(_, outcome)| *outcome == ChannelStatus::Missing)
         {
             code::PMIX_ERR_NOT_AVAILABLE
         } else if good == 0 {
             code::PMIX_ERR_OPERATION_FAILED
+        // With `PMIX_LOG_ONCE`, channels that failed before the one that succeeded do not count.
         } else if self.once || good == self.tried.len() {
             code::PMIX_SUCCESS
         } else {
@@ -509,10 +523,12 @@ impl PendingChannel {
                 || info.key == self.channel
                 || !is_channel(&info.key, of_modules)
         };
+        // In the usual case the request is shared and not copied.
         if self.attempt.channel == self.channel && request.data.iter().all(|info| is_for_it(&info))
         {
             return request.clone();
         }
+        // The destination knows the channel by the name in the attempt.
         let seen = |info: &Info| {
             let key = if info.key == self.channel {
                 &self.attempt.channel
@@ -532,7 +548,9 @@ impl PendingChannel {
             directives,
             ..
         } = &**request;
-        let (source, identity, timestamp) = (source.clone(), *identity, *timestamp);
+        let source = source.clone();
+        let identity = *identity;
+        let timestamp = *timestamp;
         Arc::new(LogRequest {
             source,
             identity,
@@ -563,6 +581,8 @@ impl PendingChannel {
         } = self;
         let outcome = ChannelStatus::of(attempt.writer, status);
         if outcome == ChannelStatus::Missing && !then.is_empty() {
+            // The next destination of this channel is tried before the next channel, so that the
+            // order of channels holds.
             run.waiting.push_front(Planned {
                 channel,
                 need,

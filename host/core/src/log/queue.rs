@@ -148,6 +148,7 @@ impl<T> LogQueue<T> {
         let mut blocked = 0;
         for channel in &channels {
             let lane = self.lanes.entry((user, channel.clone())).or_default();
+            // Only an empty lane shows that no earlier request for the channel is left.
             blocked += usize::from(!lane.is_empty());
             lane.push_back(ticket);
         }
@@ -209,11 +210,14 @@ impl<T> LogQueue<T> {
                 continue;
             };
             lane.pop_front_if(|first| *first == ticket);
+            // Empty lanes go. Otherwise each channel and user would take memory for good.
             let Some(front) = lane.front().copied() else {
                 self.lanes.remove(&place);
                 continue;
             };
             if let Some(request) = self.requests.get_mut(&front) {
+                // Each lane that blocked the request frees it once, so the number cannot fall below
+                // zero.
                 request.blocked = request.blocked.saturating_sub(1);
                 if request.blocked == 0 {
                     self.ready.push_back(front);

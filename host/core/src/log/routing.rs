@@ -96,6 +96,7 @@ impl LogArrival {
         } else {
             &[]
         };
+        // A module replaces the host environment for a channel that both serve.
         of_modules.iter().chain(
             of_host
                 .iter()
@@ -109,10 +110,8 @@ impl LogArrival {
     /// `PMIX_LOG_SYSLOG` is the global syslog if a module, the gateway or the host environment
     /// serves it, and else the local one.
     pub(super) fn attempts(&self, channel: &Key, modules: &[Key]) -> VecDeque<Attempt> {
-        let (global, local) = (
-            Key::from(key::PMIX_LOG_GLOBAL_SYSLOG),
-            Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
-        );
+        let global = Key::from(key::PMIX_LOG_GLOBAL_SYSLOG);
+        let local = Key::from(key::PMIX_LOG_LOCAL_SYSLOG);
         let of = |channel: &Key| self.direct_attempts(channel, modules);
         let attempts = if *channel != key::PMIX_LOG_SYSLOG {
             of(channel)
@@ -147,11 +146,14 @@ impl LogArrival {
     }
 
     fn may_ask_host(&self) -> bool {
+        // RFC "Logging extension": a request that came from the host environment must not be logged
+        // through it again, because that makes an infinite loop.
         matches!(self.origin, LogOrigin::Client | LogOrigin::OtherServer)
     }
 
     fn has_gateway(&self) -> bool {
         self.gateway == GatewayAvailability::Elsewhere
+            // A request of another server goes to no third one.
             && matches!(self.origin, LogOrigin::Client | LogOrigin::Host)
     }
 }
@@ -168,11 +170,9 @@ mod tests {
             Key::from(key::PMIX_LOG_STDOUT),
             Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
         ];
-        let (module, gateway, host) = (
-            LogDestination::Module,
-            LogDestination::Gateway,
-            LogDestination::Host,
-        );
+        let module = LogDestination::Module;
+        let gateway = LogDestination::Gateway;
+        let host = LogDestination::Host;
         for (origin, elsewhere, stdout, syslog, email) in [
             (Client, NotElsewhere, vec![module], vec![module], vec![host]),
             (

@@ -55,15 +55,15 @@ impl Beats {
 /// A file monitor.
 #[derive(Debug)]
 pub(super) struct FileMonitor {
-    pub(super) traces: FileChanges,
-    pub(super) check: Duration,
+    pub(super) changes: FileChanges,
+    pub(super) interval: Duration,
     pub(super) drops: u32,
     pub(super) alert: Arc<Event>,
     /// The last known stat of the file.
-    pub(super) seen: Option<FileStat>,
+    pub(super) last_stat: Option<FileStat>,
     /// Number of checks without a change; not counted beyond the limit.
     missed: u32,
-    pub(super) look: FileCheck,
+    pub(super) check: FileCheck,
 }
 
 /// The state of a file check.
@@ -81,33 +81,34 @@ pub(super) enum FileCheck {
 
 impl FileMonitor {
     pub(super) fn new(
-        traces: FileChanges,
-        (check, drops): (Duration, u32),
+        changes: FileChanges,
+        (interval, drops): (Duration, u32),
         alert: Arc<Event>,
         to: RequestId,
     ) -> FileMonitor {
         FileMonitor {
-            traces,
-            check,
+            changes,
+            interval,
             drops,
             alert,
-            seen: None,
+            last_stat: None,
             missed: 0,
-            look: FileCheck::First(to),
+            check: FileCheck::First(to),
         }
     }
 
     /// Begins a check that is due, if none is in progress.
     pub(super) fn go(&mut self) -> Going {
-        match self.look {
+        match self.check {
+            // Timers begin after the first check, so none is due before its result.
             FileCheck::First(_) => Going::Nobody,
             FileCheck::None => {
-                self.look = FileCheck::Out;
+                self.check = FileCheck::Out;
                 Going::Now
             }
             // A hanging check counts as a missed change.
             FileCheck::Out | FileCheck::Overdue => {
-                self.look = FileCheck::Overdue;
+                self.check = FileCheck::Overdue;
                 if self.miss() {
                     Going::Alert(self.alert.clone())
                 } else {
@@ -119,31 +120,33 @@ impl FileMonitor {
 
     /// Handles the result of a check; none if the file cannot be read. Returns the alert, if one is
     /// due.
-    pub(super) fn looked(&mut self, seen: Option<FileStat>) -> Option<Arc<Event>> {
-        let was_overdue = self.look == FileCheck::Overdue;
-        self.look = FileCheck::None;
-        let lives = match (self.seen, seen) {
+    pub(super) fn record_stat(&mut self, seen: Option<FileStat>) -> Option<Arc<Event>> {
+        let was_overdue = self.check == FileCheck::Overdue;
+        self.check = FileCheck::None;
+        let lives = match (self.last_stat, seen) {
             (Some(before), Some(now)) => {
-                (self.traces.size && now.size > before.size)
-                    || (self.traces.access && now.accessed != before.accessed)
-                    || (self.traces.modify && now.modified != before.modified)
+                (self.changes.size && now.size > before.size)
+                    || (self.changes.access && now.accessed != before.accessed)
+                    || (self.changes.modify && now.modified != before.modified)
             }
             (None, Some(_)) => true,
             (_, None) => false,
         };
-        self.seen = seen.or(self.seen);
+        // A file that is missing for a while is compared with its last known state afterwards.
+        self.last_stat = seen.or(self.last_stat);
         if lives {
             self.missed = 0;
             return None;
         }
+        // `go` has counted an overdue check as missed already.
         (!was_overdue && self.miss()).then(|| self.alert.clone())
     }
 
     /// Counts a check without a change. Returns true if the alert is due, which is once.
     fn miss(&mut self) -> bool {
-        let told = self.missed > self.drops;
-        self.missed = self.missed.saturating_add(u32::from(!told));
-        !told && self.missed > self.drops
+        let was_reported = self.missed > self.drops;
+        self.missed = self.missed.saturating_add(u32::from(!was_reported));
+        !was_reported && self.missed > self.drops
     }
 }
 

@@ -25,7 +25,8 @@ mod tests {
 
     #[test]
     fn it_is_in_the_middle_of_the_window() {
-        let (time, last) = (Duration::from_secs(5), MonotonicTime(1000));
+        let time = Duration::from_secs(5);
+        let last = MonotonicTime(1000);
         assert_eq!(
             until(last, time, 0),
             MonotonicTime(1000 + 7500),

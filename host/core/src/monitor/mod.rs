@@ -121,22 +121,22 @@ pub enum MonitorError {
     )]
     UnknownKind(Key),
     /// A value has the wrong type or is out of bounds.
-    #[error("{key} is {found}; it should be {wanted}")]
+    #[error("{key} is {found}; it should be {expected}")]
     BadValue {
         /// The key string.
         key: &'static str,
         /// The value.
         found: String,
         /// The accepted values.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// A required directive is missing.
-    #[error("{kind} needs {wanted}")]
+    #[error("{kind} needs {directive}")]
     Missing {
         /// The kind of monitor.
         kind: &'static str,
         /// The directive and its meaning.
-        wanted: &'static str,
+        directive: &'static str,
     },
     /// A directive belongs to another kind of monitor.
     #[error("{key} does not go with {kind}")]
@@ -184,10 +184,10 @@ pub enum MonitorError {
         id: String,
     },
     /// The number of monitors has reached a limit.
-    #[error("{whose} has {max} monitors; the limit is {max}")]
+    #[error("{holder} has {max} monitors; the limit is {max}")]
     TooMany {
         /// The proc, its user, or the server.
-        whose: String,
+        holder: String,
         /// The limit.
         max: usize,
     },

@@ -123,13 +123,15 @@ pub fn read(
     let kind = kind.ok_or_else(|| MonitorError::UnknownKind(monitor.key.clone()))?;
     fits(kind, directives)?;
     let usage = UsageRequest {
-        of: whose(kind, directives, ranks, jobs)?,
+        of: measured_procs(kind, directives, ranks, jobs)?,
         fields: fields(kind, &monitor.value)?,
         nodes: names(directives, key::PMIX_MONITOR_TARGET_NODES)?,
     };
+    // Only the type is checked, because a server measures no node but its own.
     truth(directives, key::PMIX_MONITOR_LOCAL_ONLY)?;
     let id = id(directives)?;
     let (range, mut infos) = range(directives, Range::Custom)?;
+    // Unless the request says otherwise, updates are for the requester alone.
     if range == Range::Custom && infos.is_empty() {
         infos.push(Info::new(
             key::PMIX_EVENT_CUSTOM_RANGE,
@@ -156,7 +158,7 @@ pub fn read(
 }
 
 /// Returns a liveness monitor. The source of the alert is the silent proc, as in OpenPMIx.
-/// [`crate::audience::BY_SERVER`] makes the proc receive it, too.
+/// [`crate::event_targets::BY_SERVER`] makes the proc receive it, too.
 fn watch(
     requester: &Proc,
     signs: LivenessSource,
@@ -216,6 +218,7 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
     for info in directives {
         let known = DIRECTIVES.iter().find(|(key, _)| info.key == *key);
         let fits = known.map(|(_, kinds)| kinds.contains(&kind));
+        // A cancellation raises no event, so it has neither an id nor a range of its own.
         let common = COMMON.iter().any(|key| info.key == *key) && kind != key::PMIX_MONITOR_CANCEL;
         match (known, fits, common) {
             (Some((key, _)), Some(false), _) => {
@@ -282,7 +285,7 @@ fn heartbeats(value: &Value, directives: &[Info]) -> Result<LivenessSource, Moni
     let time =
         seconds(directives, key::PMIX_MONITOR_HEARTBEAT_TIME)?.ok_or(MonitorError::Missing {
             kind: key::PMIX_MONITOR_HEARTBEAT.0,
-            wanted: "pmix.monitor.btime, the seconds after which a heartbeat is due",
+            directive: "pmix.monitor.btime, the seconds after which a heartbeat is due",
         })?;
     Ok(LivenessSource::Heartbeats {
         time,
@@ -297,6 +300,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
         &[]
     };
     let path = PathBuf::from(OsStr::from_bytes(text));
+    // `Path` ignores a slash at the end, which can only follow the name of a directory.
     let names_a_file = path.is_absolute() && path.file_name().is_some() && !text.ends_with(b"/");
     if !names_a_file || text.len() > LONGEST_PATH {
         return Err(bad(
@@ -309,16 +313,17 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
     let check =
         seconds(directives, key::PMIX_MONITOR_FILE_CHECK_TIME)?.ok_or(MonitorError::Missing {
             kind,
-            wanted: "pmix.monitor.ftime, the seconds between two looks at it",
+            directive: "pmix.monitor.ftime, the seconds between two looks at it",
         })?;
     let traces = FileChanges {
         size: truth(directives, key::PMIX_MONITOR_FILE_SIZE)?,
         access: trace(directives, key::PMIX_MONITOR_FILE_ACCESS)?,
         modify: trace(directives, key::PMIX_MONITOR_FILE_MODIFY)?,
     };
+    // Otherwise nothing would be a sign of life, and each check would count as missed.
     if traces == FileChanges::default() {
-        let wanted = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
-        return Err(MonitorError::Missing { kind, wanted });
+        let directive = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
+        return Err(MonitorError::Missing { kind, directive });
     }
     let drops = number(directives, key::PMIX_MONITOR_FILE_DROPS)?.unwrap_or(0);
     Ok(LivenessSource::File {
@@ -331,6 +336,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
 
 fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
     match value {
+        // RFC "Job control and monitoring": NULL cancels all monitoring for the proc.
         Value::Undef | Value::Pointer | Value::String(None) => Ok(MonitorSelector::All),
         value => match value.as_str() {
             Some(id) => Ok(MonitorSelector::One(id.to_owned())),
@@ -343,7 +349,7 @@ fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
     }
 }
 
-fn whose(
+fn measured_procs(
     kind: KeyName,
     directives: &[Info],
     ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
@@ -364,7 +370,8 @@ fn whose(
             key::PMIX_MONITOR_TARGET_NETS,
         )?));
     }
-    let (mut named, mut pids) = (Vec::new(), BTreeSet::new());
+    let mut named = Vec::new();
+    let mut pids = BTreeSet::new();
     for info in directives {
         if info.key == key::PMIX_MONITOR_TARGET_PROCS {
             let procs = info.value.as_procs();
@@ -384,6 +391,7 @@ fn whose(
         named = jobs().into_iter().map(Proc::all).collect();
     }
     let procs = targets::single(&named, ranks)?;
+    // A sample measures each proc, so their number bounds its cost.
     let found = procs.len() + pids.len();
     if found > MOST_PROCS {
         return Err(MonitorError::TooManyProcs {
@@ -402,6 +410,7 @@ fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
         Value::NodePid(process) => Some(process.pid),
         number => number.as_u32(),
     };
+    // A single value is accepted, too.
     let all = if let Value::DataArray(array) = value {
         array.items()
     } else {
@@ -442,6 +451,7 @@ fn names(directives: &[Info], key: KeyName) -> Result<BTreeSet<String>, MonitorE
         .filter(|info| info.key == key)
         .map(|info| &info.value)
     {
+        // A single name is accepted, too.
         let items = if let Value::DataArray(array) = value {
             array.items()
         } else {
@@ -491,6 +501,7 @@ fn range(directives: &[Info], default: Range) -> Result<(Range, Vec<Info>), Moni
             "a PMIX_PROC or an array of them",
         )),
         (Range::Custom, Some(targets)) => Ok((range, vec![targets.clone()])),
+        // The caller of this function adds the requester as the target.
         (Range::Custom, None) if default == Range::Custom => Ok((range, Vec::new())),
         (Range::Custom, None) | (_, Some(_)) => Err(MonitorError::BadRange),
         (_, None) => Ok((range, Vec::new())),
@@ -501,6 +512,7 @@ fn seconds(directives: &[Info], key: KeyName) -> Result<Option<Duration>, Monito
     let Some(value) = directives.value_of(key) else {
         return Ok(None);
     };
+    // A period of zero would be due at every tick.
     let seconds = value.as_u32().filter(|seconds| *seconds > 0);
     let wrong = || bad(key, value, "a PMIX_UINT32, in seconds, at least 1");
     Ok(Some(Duration::from_secs(u64::from(
@@ -539,10 +551,10 @@ fn trace(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
     }
 }
 
-fn bad(key: KeyName, value: &Value, wanted: &'static str) -> MonitorError {
+fn bad(key: KeyName, value: &Value, expected: &'static str) -> MonitorError {
     MonitorError::BadValue {
         key: key.0,
         found: value.to_string(),
-        wanted,
+        expected,
     }
 }

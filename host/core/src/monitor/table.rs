@@ -150,6 +150,7 @@ impl MonitorTable {
             ),
             NewMonitor::Usage(sampling, _) => (sampling.id.clone(), false),
         };
+        // Before the number is taken, so that a refused request uses up none.
         self.admit(requester, uid, id.as_ref(), of_file)?;
         self.next += 1;
         let number = MonitorId(self.next);
@@ -162,11 +163,13 @@ impl MonitorTable {
                 },
                 _,
             ) => {
+                // Timers of other monitors begin after their first result.
                 self.fresh.push(number);
                 MonitorKind::Beats(Beats {
                     time,
                     drops,
                     alert,
+                    // The next tick sets the time, which this call does not have.
                     since: MonotonicTime::default(),
                 })
             }
@@ -197,6 +200,7 @@ impl MonitorTable {
                 rate,
                 update,
                 first: Some(to),
+                // The caller takes the first sample at once.
                 sampling: SampleState::UnderWay,
             }),
         };
@@ -236,8 +240,10 @@ impl MonitorTable {
             total: all,
             files,
         } = self.limits;
+        // A user's share of a total is rounded up, so that a total of one still admits a monitor.
         let bounds = [
             (requester.to_string(), own, each),
+            // Half of all, so that one user leaves room for others.
             (name.clone(), of_user, all.div_ceil(2)),
             ("the server".to_owned(), self.entries.len(), all),
         ];
@@ -250,12 +256,13 @@ impl MonitorTable {
             ("the server, with files,".to_owned(), self.files, files),
         ];
         let of_files = of_files.into_iter().filter(|_| of_file);
-        for (whose, has, max) in bounds.into_iter().chain(of_files) {
+        for (holder, has, max) in bounds.into_iter().chain(of_files) {
             if has >= max {
-                return Err(MonitorError::TooMany { whose, max });
+                return Err(MonitorError::TooMany { holder, max });
             }
         }
-        match id.filter(|id| self.named(requester, id).is_some()) {
+        // The id selects the monitor to cancel, so a proc may use it once.
+        match id.filter(|id| self.find_by_name(requester, id).is_some()) {
             Some(id) => Err(MonitorError::IdTaken {
                 requester: requester.clone(),
                 id: id.clone(),
@@ -264,7 +271,7 @@ impl MonitorTable {
         }
     }
 
-    fn named(&self, requester: &Proc, id: &str) -> Option<MonitorId> {
+    fn find_by_name(&self, requester: &Proc, id: &str) -> Option<MonitorId> {
         let own = self.procs.get(requester)?;
         let is = |watch: &&MonitorId| {
             self.entries
@@ -281,6 +288,8 @@ impl MonitorTable {
             return;
         };
         own.last = own.last.max(Some(at));
+        // Other monitors read the last heartbeat when their check is due. So a heartbeat changes no
+        // timer, and only alerted monitors are armed here.
         for watch in mem::take(&mut own.silent) {
             if let Some(MonitorEntry {
                 kind: MonitorKind::Beats(beats),
@@ -298,6 +307,7 @@ impl MonitorTable {
     /// Records a heartbeat whose time is that of the next [`MonitorTable::tick`].
     pub(crate) fn beat_soon(&mut self, proc: &Proc) {
         if self.procs.contains_key(proc) {
+            // Only for procs with monitors: other heartbeats have no effect.
             self.beating.push(proc.clone());
         }
     }
@@ -305,6 +315,7 @@ impl MonitorTable {
     /// Returns the procs whose heartbeats [`MonitorTable::tick`] would check at this time. A proc
     /// may occur twice.
     pub(crate) fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
+        // The largest id includes all monitors that are due at exactly this time.
         let due = self.queue.range(..=(now, MonitorId(u64::MAX)));
         let entries = due.filter_map(|(_, watch)| self.entries.get(watch));
         entries
@@ -326,6 +337,7 @@ impl MonitorTable {
         if self.fresh.is_empty() && self.beating.is_empty() {
             first
         } else {
+            // The earliest time is past by any clock, so the tick is due at once.
             Some(MonotonicTime::default())
         }
     }
@@ -353,9 +365,10 @@ impl MonitorTable {
         let at = match &mut entry.kind {
             MonitorKind::Beats(beats) => {
                 beats.since = now;
+                // Earlier heartbeats do not count. The deadline follows from `since`.
                 Some(beats.deadline(None))
             }
-            MonitorKind::File(file) => Some(now + file.check),
+            MonitorKind::File(file) => Some(now + file.interval),
             MonitorKind::Usage(usage) => usage.rate.map(|rate| now + rate),
         };
         entry.due = at;
@@ -374,11 +387,14 @@ impl MonitorTable {
             MonitorKind::Beats(beats) => {
                 let own = self.procs.get_mut(&entry.requester)?;
                 let deadline = beats.deadline(own.last);
+                // Heartbeats have moved the deadline since, but not the timer.
                 if deadline > now {
                     (Some(deadline), None)
                 } else if let Some(later) = beats.put_off(deadline.max(at), now) {
                     (Some(later), None)
                 } else {
+                    // Without a timer until the next heartbeat, so that each silence is reported
+                    // once.
                     own.silent.push(watch);
                     (
                         None,
@@ -398,9 +414,11 @@ impl MonitorTable {
                         alert,
                     }),
                 };
-                (Some(next(at, file.check, now)), due)
+                (Some(next(at, file.interval, now)), due)
             }
             MonitorKind::Usage(usage) => {
+                // Never two samples at once: one that takes longer than its rate leaves out the
+                // next.
                 let free =
                     mem::replace(&mut usage.sampling, SampleState::UnderWay) == SampleState::Taken;
                 let measure = || MonitorAction::Measure {
@@ -429,11 +447,13 @@ impl MonitorTable {
         else {
             return None;
         };
-        let FileCheck::First(to) = file.look else {
+        // Only the first check has a requester that waits for an answer.
+        let FileCheck::First(to) = file.check else {
             return None;
         };
-        (file.look, file.seen) = (FileCheck::None, seen);
+        (file.check, file.last_stat) = (FileCheck::None, seen);
         match seen {
+            // The next tick starts its timer.
             Some(_) => self.fresh.push(watch),
             None => self.end(watch),
         }
@@ -441,7 +461,7 @@ impl MonitorTable {
     }
 
     /// Handles a later check of a file and returns the alert, if one is due.
-    pub(crate) fn looked(
+    pub(crate) fn record_stat(
         &mut self,
         watch: MonitorId,
         seen: Option<FileStat>,
@@ -450,7 +470,7 @@ impl MonitorTable {
         let MonitorKind::File(file) = &mut entry.kind else {
             return None;
         };
-        let alert = file.looked(seen)?;
+        let alert = file.record_stat(seen)?;
         Some((entry.requester.clone(), alert))
     }
 
@@ -494,7 +514,7 @@ impl MonitorTable {
                     requester: requester.clone(),
                     id: id.clone(),
                 };
-                let watch = self.named(requester, id).ok_or_else(unknown)?;
+                let watch = self.find_by_name(requester, id).ok_or_else(unknown)?;
                 self.end(watch);
             }
         }
@@ -503,6 +523,7 @@ impl MonitorTable {
 
     /// Ends the monitors of a proc that has ended.
     pub(crate) fn end_proc(&mut self, proc: &Proc) {
+        // Cloned, because the end of each monitor changes the set.
         let watches = self
             .procs
             .get(proc)
@@ -558,9 +579,10 @@ impl MonitorTable {
             }
         }
         self.files -= usize::from(of_file);
+        // A request that waits for its first result would otherwise get no reply.
         let waiting = match kind {
             MonitorKind::File(FileMonitor {
-                look: FileCheck::First(to),
+                check: FileCheck::First(to),
                 ..
             }) => Some(to),
             MonitorKind::Usage(Rate { first, .. }) => first,

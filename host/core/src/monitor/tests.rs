@@ -116,10 +116,8 @@ fn day_of_ten_thousand_procs_reports_each_silence_once_in_time() {
     let mut expected = Vec::new();
     let procs: Vec<Proc> = (0..PROCS).map(proc).collect();
     for rank in 0..PROCS {
-        let (time, drops) = (
-            300 * (1 + dice.throw(10)),
-            u32::try_from(dice.throw(3)).unwrap(),
-        );
+        let time = 300 * (1 + dice.throw(10));
+        let drops = u32::try_from(dice.throw(3)).unwrap();
         book.begin(&procs[rank as usize], UID, beating(None, time, drops))
             .unwrap();
         let mut last = 0;
@@ -139,7 +137,8 @@ fn day_of_ten_thousand_procs_reports_each_silence_once_in_time() {
             beats.entry(at).or_default().push(rank);
         }
     }
-    let (mut told, mut noted) = (Vec::new(), Noted::new());
+    let mut told = Vec::new();
+    let mut noted = Noted::new();
     assert_eq!(book.tick(MonotonicTime(0)), []);
     for (at, ranks) in beats.range(..DAY) {
         run(
@@ -217,7 +216,9 @@ proptest! {
     #[test]
     fn each_silence_is_told_once(steps in proptest::collection::vec(step(), 1..80)) {
         let mut book = MonitorTable::new(LIMITS);
-        let (mut now, mut told, mut noted) = (0, Vec::new(), Noted::new());
+        let mut now = 0;
+        let mut told = Vec::new();
+        let mut noted = Noted::new();
         let (mut lives, mut beats): (Vec<Life>, Vec<(u32, u64)>) = (Vec::new(), Vec::new());
         for step in steps {
             let end = |lives: &mut Vec<Life>, rank, id: Option<Option<u8>>| {
@@ -286,18 +287,19 @@ proptest! {
         let mut book = MonitorTable::new(LIMITS);
         let traces = FileChanges { modify: true, ..FileChanges::default() };
         let watch = book.begin(&proc(0), UID, filing(3, drops, traces)).unwrap();
-        let mut seen = FileStat { size: 1, accessed: 1, modified: 1 };
-        prop_assert_eq!(book.opened(watch, Some(seen)), Some(TO));
+        let mut last_stat = FileStat { size: 1, accessed: 1, modified: 1 };
+        prop_assert_eq!(book.opened(watch, Some(last_stat)), Some(TO));
         prop_assert_eq!(book.tick(MonotonicTime(0)), []);
-        let (mut told, mut at) = (Vec::new(), 0);
+        let mut told = Vec::new();
+        let mut at = 0;
         for (look, lives) in news.iter().enumerate() {
             at += 3000;
             prop_assert_eq!(book.deadline(), Some(MonotonicTime(at)), "no drift");
             prop_assert_eq!(book.tick(MonotonicTime(at)), [MonitorAction::Look(watch)]);
-            seen.modified += i128::from(*lives);
+            last_stat.modified += i128::from(*lives);
             // What was not asked for makes no difference.
-            (seen.size, seen.accessed) = (seen.size + 1, seen.accessed + 1);
-            told.extend(book.looked(watch, Some(seen)).map(|_| look));
+            (last_stat.size, last_stat.accessed) = (last_stat.size + 1, last_stat.accessed + 1);
+            told.extend(book.record_stat(watch, Some(last_stat)).map(|_| look));
         }
         let dead_for = |look: usize| news[..=look].iter().rev().take_while(|lives| !**lives).count();
         let expected: Vec<usize> = (0..news.len()).filter(|look| dead_for(*look) == drops as usize + 1).collect();
@@ -354,8 +356,8 @@ fn unanswered_file_check_shows_no_life_and_file_may_change() {
         }]
     );
     assert_eq!(book.tick(MonotonicTime(4000)), [], "once");
-    assert!(book.looked(watch, size(5)).is_none());
-    for (at, seen, told) in [
+    assert!(book.record_stat(watch, size(5)).is_none());
+    for (at, last_stat, told) in [
         (5000, size(6), false),
         (6000, size(2), false),
         (7000, None, true),
@@ -365,7 +367,7 @@ fn unanswered_file_check_shows_no_life_and_file_may_change() {
         (11_000, None, true),
     ] {
         assert_eq!(looks(&mut book, at), 1, "{at}");
-        assert_eq!(book.looked(watch, seen).is_some(), told, "{at}");
+        assert_eq!(book.record_stat(watch, last_stat).is_some(), told, "{at}");
     }
     // Whoever comes late goes on in step.
     assert_eq!(looks(&mut book, 14_300), 1);

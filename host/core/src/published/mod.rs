@@ -87,6 +87,7 @@ impl Published {
     ) -> Result<Vec<FinishedLookup>, Status> {
         let publication = Publication::read(&by.proc, infos)?;
         let shelf = self.shelves.entry(by.uid).or_default();
+        // A refused request leaves an empty entry of its user, which `tidy` removes.
         let ready = shelf.publish(&by.proc, publication, &self.limits);
         self.tidy(by.uid);
         ready
@@ -107,6 +108,7 @@ impl Published {
         let lookup = Lookup::read(&by.proc, keys, infos)?;
         let shelf = self.shelves.entry(by.uid).or_default();
         let looked = match shelf.find(&by.proc, &lookup) {
+            // A lookup that waits finds `None` until its data are complete.
             Some(found) if found.is_empty() => Err(code::PMIX_ERR_NOT_FOUND),
             Some(found) => Ok(LookupResult::Found(found)),
             None if shelf.awaited().saturating_add(lookup.keys.len()) > self.limits.waits => {
@@ -114,7 +116,8 @@ impl Published {
             }
             None => {
                 self.next_wait += 1;
-                let (id, timeout) = (WaitId(self.next_wait), lookup.timeout);
+                let id = WaitId(self.next_wait);
+                let timeout = lookup.timeout;
                 shelf.wait(id, by.proc.clone(), lookup);
                 Ok(LookupResult::Waits(id, timeout))
             }
@@ -183,6 +186,7 @@ impl Published {
     }
 
     fn tidy(&mut self, uid: u32) {
+        // Each user that was ever refused would otherwise keep an entry.
         if self
             .shelves
             .get(&uid)

@@ -25,11 +25,13 @@ pub(super) struct Publication {
 impl Publication {
     /// Parses a publish request. Keys of the Standard are directives, all others are data.
     pub(super) fn read(by: &Proc, infos: Vec<Info>) -> Result<Publication, Status> {
+        // Data whose access list is ignored would be visible to more procs than permitted.
         if ACCESS.iter().any(|key| infos.value_of(*key).is_some()) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
         }
         let extent = PublicationScope::read(by, &infos)?;
         let persistence = match infos.value_of(key::PMIX_PERSISTENCE) {
+            // The Standard's default.
             None => Persistence::App,
             Some(value) => value
                 .as_persistence()
@@ -58,7 +60,7 @@ pub(super) struct Lookup {
     pub(super) keys: BTreeSet<Key>,
     pub(super) extent: PublicationScope,
     /// The number of keys that the lookup waits for.
-    pub(super) wanted: usize,
+    pub(super) required_keys: usize,
     pub(super) timeout: Option<Duration>,
 }
 
@@ -70,12 +72,15 @@ impl Lookup {
         }
         let wanted = match infos.value_of(key::PMIX_WAIT) {
             None | Some(Value::Bool(false)) => 0,
+            // Open MPI 5 sends a boolean in place of the number of keys.
             Some(Value::Bool(true)) => keys.len(),
             Some(value) => match value
                 .as_u64()
                 .and_then(|wanted| usize::try_from(wanted).ok())
             {
+                // The Standard: zero means all keys.
                 Some(0) => keys.len(),
+                // A lookup for more keys than it names would wait for ever.
                 Some(wanted) => wanted.min(keys.len()),
                 None => return Err(code::PMIX_ERR_BAD_PARAM),
             },
@@ -83,7 +88,7 @@ impl Lookup {
         Ok(Lookup {
             keys,
             extent: PublicationScope::read(by, infos)?,
-            wanted,
+            required_keys: wanted,
             timeout: timeout(infos)?,
         })
     }

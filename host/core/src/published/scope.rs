@@ -25,6 +25,7 @@ pub(super) enum PublicationScope {
 impl PublicationScope {
     /// Parses the scope in infos. The default is the session.
     pub(super) fn read(by: &Proc, infos: &[Info]) -> Result<PublicationScope, Status> {
+        // The same as the session, which is the default.
         let range = match infos.value_of(key::PMIX_RANGE) {
             None => Range::Undef,
             Some(value) => value.as_range().ok_or(code::PMIX_ERR_BAD_PARAM)?,

@@ -60,6 +60,7 @@ impl UserPublications {
             persistence,
             data,
         } = publication;
+        // Keys must also differ within one request.
         let mut new = BTreeSet::new();
         if data
             .iter()
@@ -72,6 +73,7 @@ impl UserPublications {
         let bytes = data.iter().fold(there, |bytes, info| {
             bytes.saturating_add(Size::of_info(info).bytes)
         });
+        // Checked first, so that a request is published as a whole or not at all.
         if count > limits.items || bytes > limits.bytes {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -99,12 +101,14 @@ impl UserPublications {
                 .iter()
                 .position(|item| item.extent.admits(by) && lookup.extent.admits(&item.by))
         };
+        // All keys are found before any value is read. A lookup that must wait would otherwise take
+        // data for the first read and return none.
         let places: Vec<(&Key, usize)> = lookup
             .keys
             .iter()
             .filter_map(|key| Some((key, place(key)?)))
             .collect();
-        if places.len() < lookup.wanted {
+        if places.len() < lookup.required_keys {
             return None;
         }
         Some(
@@ -147,6 +151,7 @@ impl UserPublications {
     /// Returns the waiting lookups that finish now. The oldest one takes its data first.
     fn ready(&mut self) -> Vec<FinishedLookup> {
         let mut ready = Vec::new();
+        // Taken out, because `find` changes the items; those that still wait are put back.
         for (wait, (by, lookup)) in std::mem::take(&mut self.waiting) {
             match self.find(&by, &lookup) {
                 Some(found) => ready.push(FinishedLookup { wait, found }),
@@ -166,6 +171,7 @@ impl UserPublications {
         };
         if item.persistence == Persistence::FirstRead {
             items.remove(at);
+            // Keys without data must not use memory.
             if items.is_empty() {
                 self.items.remove(key);
             }

@@ -7,7 +7,7 @@ impl Retained {
         let sets = || {
             self.owed
                 .values()
-                .chain(self.readers.values().map(|reader| &reader.held))
+                .chain(self.readers.values().map(|reader| &reader.pending))
         };
         for uid in sets()
             .map(|set| set.uid)
@@ -16,7 +16,7 @@ impl Retained {
             let theirs = || sets().filter(|set| set.uid == uid);
             let needs = self.users.0.get(&uid);
             let pieces = theirs().map(|set| set.members.pieces()).sum::<usize>();
-            assert_eq!(needs.map_or(0, |needs| needs.pieces), pieces);
+            assert_eq!(needs.map_or(0, |needs| needs.intervals), pieces);
             let holders = |at: Seq| theirs().filter(|set| set.members.contains(at)).count();
             let all = || (0..self.next.0).map(Seq);
             assert_eq!(
@@ -29,7 +29,7 @@ impl Retained {
         }
         let outside = |at: &Seq| self.ring.get(*at).is_none();
         let bytes = self
-            .kept
+            .events
             .iter()
             .filter(|(at, kept)| outside(at) && kept.content.is_some());
         assert_eq!(
@@ -39,14 +39,14 @@ impl Retained {
         assert!(self.bytes <= self.limits.memory);
         assert_eq!(
             self.spilled,
-            self.kept
+            self.events
                 .values()
                 .filter(|kept| kept.content.is_none())
                 .count()
         );
-        for uid in self.kept.values().filter_map(|kept| kept.owner.uid()) {
+        for uid in self.events.values().filter_map(|kept| kept.owner.uid()) {
             let theirs = self
-                .kept
+                .events
                 .values()
                 .filter(|kept| kept.content.is_none() && kept.owner.uid() == Some(uid));
             assert_eq!(
@@ -58,7 +58,7 @@ impl Retained {
             let needed =
                 sets().filter(|set| set.members.contains(at)).count() + usize::from(!outside(&at));
             assert_eq!(self.demand.at(at) as usize, needed, "{at:?}");
-            assert_eq!(self.kept.contains_key(&at), needed > 0, "{at:?}");
+            assert_eq!(self.events.contains_key(&at), needed > 0, "{at:?}");
         }
         assert!(self.spill_actions.is_empty());
     }
@@ -67,7 +67,7 @@ impl Retained {
     pub(crate) fn check_empty(&self) {
         self.check();
         assert!(self.owed.is_empty() && self.readers.is_empty() && self.users.0.is_empty());
-        assert_eq!((self.bytes, self.kept.len()), (0, self.ring.len()));
+        assert_eq!((self.bytes, self.events.len()), (0, self.ring.len()));
         assert_eq!(self.spilled_bytes.total(), 0);
     }
 }

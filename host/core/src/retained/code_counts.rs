@@ -9,7 +9,7 @@ pub(super) struct CodeCounts {
     pub(super) total: u64,
     by_code: BTreeMap<Status, u64>,
     /// Events of codes without a count of their own.
-    others: u64,
+    other_codes: u64,
 }
 
 impl CodeCounts {
@@ -19,7 +19,7 @@ impl CodeCounts {
             max_codes,
             total: 0,
             by_code: BTreeMap::new(),
-            others: 0,
+            other_codes: 0,
         }
     }
 
@@ -29,7 +29,7 @@ impl CodeCounts {
         if self.by_code.len() < self.max_codes {
             *self.by_code.entry(code).or_default() += 1;
         } else {
-            *self.by_code.get_mut(&code).unwrap_or(&mut self.others) += 1;
+            *self.by_code.get_mut(&code).unwrap_or(&mut self.other_codes) += 1;
         }
     }
 
@@ -49,6 +49,7 @@ impl CodeCounts {
                 .filter(|(code, _)| !hears(Some(**code)))
                 .map(|(_, count)| count)
                 .sum();
+            // A default registration also covers the codes without a count.
             (counted, !hears(None))
         } else {
             let counted = asked
@@ -61,7 +62,7 @@ impl CodeCounts {
             )
         };
         if others {
-            counted + self.others
+            counted + self.other_codes
         } else {
             counted
         }
@@ -75,7 +76,7 @@ impl CodeCounts {
             .extract_if(.., |code, _| hears(*code))
             .map(|(_, count)| count)
             .sum();
-        let taken = counted + std::mem::take(&mut self.others);
+        let taken = counted + std::mem::take(&mut self.other_codes);
         self.total = self.total.saturating_sub(taken);
         taken
     }
@@ -96,7 +97,7 @@ mod tests {
         }
         let never = |_: Option<Status>| false;
         assert_eq!(
-            (counts.total, counts.by_code.len(), counts.others),
+            (counts.total, counts.by_code.len(), counts.other_codes),
             (2400, MAX_CODES, 176)
         );
         assert_eq!(

@@ -28,7 +28,7 @@ pub(super) struct Needs {
     /// Number of events in any of the sets.
     pub(super) events: usize,
     /// Number of intervals in the sets.
-    pub(super) pieces: usize,
+    pub(super) intervals: usize,
 }
 
 /// The totals of all users.
@@ -41,7 +41,9 @@ impl UserIndexes {
         let before = set.members.pieces();
         set.members.insert(at);
         let needs = self.0.entry(set.uid).or_default();
-        needs.pieces = (needs.pieces + set.members.pieces()).saturating_sub(before);
+        // The number may join two intervals, so the set may have fewer of them than before. The sum
+        // therefore precedes the subtraction.
+        needs.intervals = (needs.intervals + set.members.pieces()).saturating_sub(before);
     }
 
     /// Records that this number of a user's sets has a new event.
@@ -56,7 +58,7 @@ impl UserIndexes {
         let before = set.members.pieces();
         let removed = set.members.remove(at);
         if removed && let Some(needs) = self.0.get_mut(&set.uid) {
-            needs.pieces = (needs.pieces + set.members.pieces()).saturating_sub(before);
+            needs.intervals = (needs.intervals + set.members.pieces()).saturating_sub(before);
             self.release(set.uid, at, at);
         }
         removed
@@ -67,7 +69,7 @@ impl UserIndexes {
         let Some(needs) = self.0.get_mut(&set.uid) else {
             return;
         };
-        needs.pieces = needs.pieces.saturating_sub(set.members.pieces());
+        needs.intervals = needs.intervals.saturating_sub(set.members.pieces());
         set.members
             .iter()
             .for_each(|(first, last)| self.release(set.uid, first, last));
@@ -83,6 +85,7 @@ impl UserIndexes {
                 .saturating_add(1);
             needs.events = needs.events.saturating_sub(gone);
         }
+        // A user whose events are all settled takes no memory.
         if needs.events == 0 {
             self.0.remove(&uid);
         }
@@ -103,7 +106,7 @@ impl UserIndexes {
 
 impl Needs {
     fn index_bytes(&self) -> usize {
-        in_tree::<(Seq, Seq)>(self.pieces) + in_tree::<(Seq, u32)>(self.tally.pieces())
+        in_tree::<(Seq, Seq)>(self.intervals) + in_tree::<(Seq, u32)>(self.tally.pieces())
     }
 }
 

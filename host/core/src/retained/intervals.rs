@@ -18,6 +18,7 @@ impl Intervals {
         if before.is_some_and(|(_, last)| last >= at) {
             return false;
         }
+        // The number may fill the gap between two intervals, which then become one.
         let last = self.0.remove(&at.next()).unwrap_or(at);
         let first = before
             .filter(|(_, last)| last.precedes(at))
@@ -35,6 +36,7 @@ impl Intervals {
             self.0.insert(at.next(), last);
         }
         if first < at {
+            // The number is greater than `first`, so it is not zero.
             self.0.insert(first, Seq(at.0 - 1));
         } else {
             // The interval that began here begins later now, or is empty.
@@ -82,7 +84,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set(ops in prop::collection::vec((any::<bool>(), 0..40u64), 0..200)) {
-            let (mut ours, mut model) = (Intervals::default(), BTreeSet::new());
+            let mut ours = Intervals::default();
+            let mut model = BTreeSet::new();
             for (adds, number) in ops {
                 if adds {
                     prop_assert_eq!(ours.insert(Seq(number)), model.insert(number));

@@ -73,7 +73,7 @@ impl Default for RetentionLimits {
 #[derive(Debug, Default)]
 pub(crate) struct EventRecipients {
     /// Connections that receive it at once.
-    pub(crate) told: BTreeSet<PeerId>,
+    pub(crate) direct_recipients: BTreeSet<PeerId>,
     /// Lagging connections that registered for it, with their procs.
     pub(crate) late: BTreeMap<PeerId, Proc>,
     /// Procs that it is meant for and that receive it on no connection now, with their users.
@@ -105,7 +105,7 @@ struct RetainedEvent {
 pub(crate) struct Retained {
     limits: RetentionLimits,
     next: Seq,
-    kept: BTreeMap<Seq, RetainedEvent>,
+    events: BTreeMap<Seq, RetainedEvent>,
     demand: RefCounts,
     ring: Ring,
     owed: BTreeMap<Proc, Set>,
@@ -130,7 +130,7 @@ impl Retained {
             spilled_bytes: UserBytes::default(),
             limits,
             next: Seq::FIRST,
-            kept: BTreeMap::new(),
+            events: BTreeMap::new(),
             demand: RefCounts::default(),
             owed: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -152,7 +152,7 @@ impl Retained {
         audience: EventRecipients,
     ) {
         let EventRecipients {
-            told,
+            direct_recipients,
             mut late,
             mut owed,
         } = audience;
@@ -160,6 +160,8 @@ impl Retained {
         self.next = at.next();
         let stays = !event.is_do_not_cache();
         let rings = stays && head.class == Class::Environment && self.ring.takes_any();
+        // `PMIX_EVENT_DO_NOT_CACHE` concerns late registrations. A lagging connection has
+        // registered already, so the event is held for it.
         if !stays {
             owed.clear();
         }
@@ -171,7 +173,7 @@ impl Retained {
             return;
         }
         let bytes = u32::try_from(Size::of_event(&event).bytes).unwrap_or(u32::MAX);
-        self.kept.insert(
+        self.events.insert(
             at,
             RetainedEvent {
                 head,
@@ -190,14 +192,22 @@ impl Retained {
         }
         for peer in late.into_keys() {
             if let Some(reader) = self.readers.get_mut(&peer) {
-                self.users.add(&mut reader.held, at);
-                *sets.entry(reader.held.uid).or_default() += 1;
+                self.users.add(&mut reader.pending, at);
+                *sets.entry(reader.pending.uid).or_default() += 1;
             }
         }
         sets.into_iter()
             .for_each(|(uid, count)| self.users.count(uid, at, count));
         if rings {
-            self.ring.push(at, RingEntry { reach, told, bytes });
+            // Contents of events in the ring count against the limit of the ring alone.
+            self.ring.push(
+                at,
+                RingEntry {
+                    reach,
+                    direct_recipients,
+                    bytes,
+                },
+            );
             self.eject();
         } else {
             self.weigh(at, bytes);
@@ -213,9 +223,10 @@ impl Retained {
         head: &EventSummary,
     ) {
         let RetentionLimits { index, .. } = self.limits;
-        let (wanted, is_room) = (owed.len() + late.len(), self.index_bytes() <= index);
+        let wanted = owed.len() + late.len();
+        let is_room = self.index_bytes() <= index;
         // One user may use half of the index, so that others can use the rest.
-        let has_room = |uid| is_room && self.users.bytes_of(uid, RECORD) <= index / 2;
+        let has_room = |uid| is_room && self.users.bytes_of(uid, EVENT_OVERHEAD_BYTES) <= index / 2;
         // A proc that is owed an event may also have a lagging connection.
         let mut lost_to: BTreeSet<Proc> = owed
             .extract_if(.., |(_, uid)| !has_room(*uid))
@@ -224,12 +235,13 @@ impl Retained {
         let is_passed_over = |peer: &PeerId| {
             self.readers
                 .get(peer)
-                .is_none_or(|reader| !has_room(reader.held.uid))
+                .is_none_or(|reader| !has_room(reader.pending.uid))
         };
         lost_to.extend(
             late.extract_if(.., |peer, _| is_passed_over(peer))
                 .map(|(_, proc)| proc),
         );
+        // Counts the event, not its recipients.
         self.lost += u64::from(owed.len() + late.len() < wanted);
         if head.class == Class::JobSpecific {
             lost_to
@@ -240,6 +252,7 @@ impl Retained {
 
     /// Counts the loss of an event to a proc. The next event about its job reports the number.
     fn count_lost(&mut self, proc: &Proc, code: Status) {
+        // `entry` would clone the proc for each lost event.
         match self.lost_to.get_mut(proc) {
             Some(counts) => counts.count(code),
             None => self
@@ -271,7 +284,7 @@ impl Retained {
     /// Ejects the oldest events of the ring until it is within its limits.
     fn eject(&mut self) {
         while let Some(at) = self.ring.overflow() {
-            let Some(RetainedEvent { head, bytes, .. }) = self.kept.get(&at) else {
+            let Some(RetainedEvent { head, bytes, .. }) = self.events.get(&at) else {
                 continue;
             };
             let bytes = *bytes;
@@ -281,6 +294,8 @@ impl Retained {
                 self.demand.subtract(at, at);
                 self.weigh(at, bytes);
             } else {
+                // `release` subtracts the contents, which did not count while the event was in the
+                // ring.
                 self.bytes += bytes as usize;
                 self.release(at, at);
             }
@@ -294,7 +309,7 @@ impl Retained {
         if self.bytes <= self.limits.memory {
             return;
         }
-        let Some(kept) = self.kept.get_mut(&at) else {
+        let Some(kept) = self.events.get_mut(&at) else {
             return;
         };
         let Some(event) = kept.content.take() else {
@@ -320,8 +335,10 @@ impl Retained {
     /// Releases one reference to a range of events, and removes events without references.
     fn release(&mut self, first: Seq, last: Seq) {
         for (first, last) in self.demand.subtract(first, last) {
+            // One action for all spilled events of the run. Numbers in between that were never
+            // spilled do no harm (`Action::Forget`).
             let mut stored: Option<(Seq, Seq)> = None;
-            for (at, kept) in self.kept.extract_if(first..=last, |_, _| true) {
+            for (at, kept) in self.events.extract_if(first..=last, |_, _| true) {
                 match kept.content {
                     Some(_) => self.bytes -= kept.bytes as usize,
                     None => {
@@ -365,7 +382,7 @@ impl Retained {
         let Some(reader) = self.readers.get_mut(&peer) else {
             return;
         };
-        if self.users.remove(&mut reader.held, at) {
+        if self.users.remove(&mut reader.pending, at) {
             self.release(at, at);
         }
     }
@@ -377,7 +394,7 @@ impl Retained {
             code,
             class: Class::JobSpecific,
             ..
-        }) = self.kept.get(&at).map(|kept| kept.head)
+        }) = self.events.get(&at).map(|kept| kept.head)
         {
             self.count_lost(proc, code);
         }
@@ -394,6 +411,7 @@ impl Retained {
 
     /// Releases the events owed to the procs of a removed job.
     pub(crate) fn free_job(&mut self, nspace: &Nspace) {
+        // Procs are sorted by namespace first, so those of a job are one range.
         let first = || Proc::new(nspace.clone(), Rank(0))..;
         let of_job = |proc: &&Proc| proc.nspace == *nspace;
         let owed = self
@@ -401,6 +419,7 @@ impl Retained {
             .range(first())
             .map(|(proc, _)| proc)
             .take_while(of_job);
+        // A proc may have lost events without being owed any.
         let lost_to = self
             .lost_to
             .range(first())
@@ -440,8 +459,8 @@ impl Retained {
     }
 
     /// Returns the number of retained events outside of the ring, spilled ones included.
-    pub(crate) fn kept(&self) -> usize {
-        self.kept.len() - self.ring.len()
+    pub(crate) fn retained_count(&self) -> usize {
+        self.events.len() - self.ring.len()
     }
 
     /// Returns the number of spilled events.
@@ -456,7 +475,9 @@ impl Retained {
 
     /// Estimates the memory of the index, in bytes.
     pub(crate) fn index_bytes(&self) -> usize {
-        self.kept.len() * RECORD + in_tree::<(Seq, u32)>(self.demand.pieces()) + self.users.bytes()
+        self.events.len() * EVENT_OVERHEAD_BYTES
+            + in_tree::<(Seq, u32)>(self.demand.pieces())
+            + self.users.bytes()
     }
 }
 
@@ -465,4 +486,4 @@ impl Retained {
 const MAX_LOST_CODES: usize = 8;
 
 /// Memory of each retained event beside its contents, in bytes.
-const RECORD: usize = in_tree::<(Seq, RetainedEvent)>(1);
+const EVENT_OVERHEAD_BYTES: usize = in_tree::<(Seq, RetainedEvent)>(1);

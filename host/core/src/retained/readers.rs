@@ -12,7 +12,7 @@ pub(super) struct LaggingPeer {
     waits: Waits,
     /// Events distributed since the connection lags that it is registered for and has still to
     /// receive.
-    pub(super) held: Set,
+    pub(super) pending: Set,
     /// Upper bound of missed environment events that were not reported yet.
     missed: u64,
 }
@@ -52,6 +52,8 @@ impl Retained {
     pub(crate) fn begin(&mut self, peer: PeerId, uid: u32, missed: u64) -> bool {
         let is_new = self.mark_lagging(peer, uid);
         if let Some(reader) = self.readers.get_mut(&peer) {
+            // Older events may match the new registration. Those that the connection has received
+            // are passed over ([`DeliveryReason::Told`]).
             reader.cursor = Seq::FIRST;
             reader.missed += missed;
         }
@@ -67,7 +69,7 @@ impl Retained {
         let reader = LaggingPeer {
             cursor: self.next,
             waits: Waits::ForRoom,
-            held: Set::of(uid),
+            pending: Set::of(uid),
             missed: 0,
         };
         self.readers.insert(peer, reader);
@@ -77,7 +79,7 @@ impl Retained {
     /// Ends the lagging of a connection that has received everything.
     pub(crate) fn end_lagging(&mut self, peer: PeerId) {
         if let Some(reader) = self.readers.remove(&peer) {
-            self.let_go(&reader.held);
+            self.let_go(&reader.pending);
         }
     }
 
@@ -114,16 +116,20 @@ impl Retained {
         let held = self
             .readers
             .get(&peer)
-            .and_then(|reader| reader.held.members.next_from(from));
+            .and_then(|reader| reader.pending.members.next_from(from));
         let entitled = owed.into_iter().chain(held).min();
         let at = entitled
             .into_iter()
             .chain(self.ring.next_from(from))
             .min()?;
-        let RetainedEvent { head, bytes, .. } = self.kept.get(&at)?;
+        let RetainedEvent { head, bytes, .. } = self.events.get(&at)?;
         let claim = match self.ring.get(at) {
+            // An event of the ring may also be held for the connection. Its user scope was checked
+            // when it was distributed.
             _ if entitled == Some(at) => DeliveryReason::Entitled,
-            Some(ringed) if !ringed.told.contains(&peer) => DeliveryReason::Ring(ringed.reach),
+            Some(ringed) if !ringed.direct_recipients.contains(&peer) => {
+                DeliveryReason::Ring(ringed.reach)
+            }
             _ => DeliveryReason::Told,
         };
         Some(NextRetained {
@@ -136,7 +142,7 @@ impl Retained {
 
     /// Returns the contents of an event, unless they are spilled.
     pub(crate) fn content(&self, at: Seq) -> Option<Arc<Event>> {
-        self.kept.get(&at)?.content.clone()
+        self.events.get(&at)?.content.clone()
     }
 
     /// Takes the upper bound of environment events that a connection missed, which is reported

@@ -47,9 +47,12 @@ impl RefCounts {
             }
             let before = *count;
             *count = to(before);
+            // A run that was zero before was reported when it became so.
             open = (before > 0 && *count == 0).then_some(*at);
         }
         emptied.extend(open.map(|began| (began, last)));
+        // Runs inside of the range change alike, so they still differ. Only its two ends may now
+        // equal their neighbours.
         self.merge(after);
         self.merge(first);
         emptied
@@ -82,7 +85,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_counts(ops in prop::collection::vec((0..30u64, 0..10u64, 0..4u32), 0..100)) {
-            let (mut ours, mut model) = (RefCounts::default(), [0u32; 40]);
+            let mut ours = RefCounts::default();
+            let mut model = [0u32; 40];
             for (first, length, count) in ops {
                 let last = first + length;
                 if count > 0 {

@@ -22,7 +22,7 @@ pub(super) struct Ring {
 #[derive(Debug)]
 pub(super) struct RingEntry {
     pub(super) reach: UserScope,
-    pub(super) told: BTreeSet<PeerId>,
+    pub(super) direct_recipients: BTreeSet<PeerId>,
     pub(super) bytes: u32,
 }
 
@@ -71,14 +71,14 @@ impl Ring {
     /// Records that a peer has received an event, if it is in the ring.
     pub(super) fn mark_delivered(&mut self, at: Seq, peer: PeerId) {
         if let Some(event) = self.events.get_mut(&at) {
-            event.told.insert(peer);
+            event.direct_recipients.insert(peer);
         }
     }
 
     /// Removes a peer.
     pub(super) fn forget(&mut self, peer: PeerId) {
         for event in self.events.values_mut() {
-            event.told.remove(&peer);
+            event.direct_recipients.remove(&peer);
         }
     }
 

@@ -111,7 +111,7 @@ pub enum Action {
         procs: NamedProcs,
         /// The values that local procs put for other procs, empty unless the fence collects data;
         /// and whether all local participants arrived.
-        brought: FenceContribution,
+        contribution: FenceContribution,
     },
     /// Sends a message to another server, after everything that was sent to it before.
     SendGroupMessage {
@@ -160,7 +160,7 @@ pub enum Action {
         /// The monitor.
         watch: MonitorId,
         /// The kind of check.
-        look: FileLook,
+        check: FileLook,
     },
     /// Measures resource usage, as far as the requester may see it. The caller then calls
     /// [`ServerState::measured`].

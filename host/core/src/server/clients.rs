@@ -2,7 +2,7 @@
 //! that every part asks about them, and admits connections.
 use super::{Action, ConnectionRefusal, PeerId, RequestId, StateSettings, reply};
 use crate::{
-    audience::EventTargets,
+    event_targets::EventTargets,
     job::{JobProgress, JobSpec, ProcPhase, TrackedJob},
     psets::PsetError,
 };
@@ -76,6 +76,7 @@ struct ConnectedTool {
 impl ToolTable {
     /// Returns the user that a tool runs as, by its namespace.
     fn identity(&self, nspace: &Nspace) -> Option<UserIdentity> {
+        // The number of tools is bounded (`max_tools`), so a search is good enough.
         self.0
             .iter()
             .find(|(proc, _)| proc.nspace == *nspace)
@@ -153,6 +154,8 @@ impl ClientTable {
         requester.nspace == *nspace
             || self
                 .identity(requester)
+                // A job of another server has no owner here. Its data are told only to procs that
+                // share a group with it.
                 .is_some_and(|asks| asks.uid == 0 || owner.is_none_or(|owner| owner == asks.uid))
     }
 
@@ -254,6 +257,7 @@ impl ClientTable {
 
     /// Returns true if all procs of a known job have ended.
     pub(super) fn has_job_ended(&self, nspace: &Nspace) -> bool {
+        // A finalized proc may initialize again, so its job has not ended.
         let has_ended = |life: &ProcPhase| matches!(life, ProcPhase::Terminated | ProcPhase::Lost);
         self.jobs
             .get(nspace)
@@ -275,6 +279,7 @@ impl ClientTable {
                 name: name.clone(),
                 proc: proc.clone(),
             };
+            // An unknown proc has no user to compare.
             self.life(proc).ok_or_else(unknown)?;
             let uid = self.uid_of(proc);
             if *owner.get_or_insert(uid) != uid {
@@ -306,11 +311,11 @@ impl ClientTable {
                 proc: proc.clone(),
                 size,
             })?;
-        let wanted = job.spec.identity;
-        if claimed != wanted {
+        let expected = job.spec.identity;
+        if claimed != expected {
             return Err(ConnectionRefusal::WrongUser {
                 proc: proc.clone(),
-                wanted,
+                expected,
                 found: claimed,
             });
         }
@@ -328,6 +333,7 @@ impl ClientTable {
                 });
             }
             ProcPhase::Connected(n) => ProcPhase::Connected(n + 1),
+            // Others were notified of the end, and collectives have continued without the proc.
             ProcPhase::Lost => return Err(ConnectionRefusal::Ended(proc.clone())),
         };
         let peer = self.add_connection(proc, claimed);
@@ -347,6 +353,8 @@ impl ClientTable {
         if self
             .tools
             .identity(&proc.nspace)
+            // Several tools may share a namespace if they are of one user. Otherwise a user could
+            // join the namespace of another one.
             .is_some_and(|other| other != identity)
         {
             return Err(ConnectionRefusal::NameTaken(proc.clone()));
@@ -365,7 +373,8 @@ impl ClientTable {
         uid: u32,
         settings: &StateSettings,
     ) -> Result<(), ConnectionRefusal> {
-        let (all, own) = (settings.max_tools, settings.max_tools_per_user);
+        let all = settings.max_tools;
+        let own = settings.max_tools_per_user;
         let is_bounded = self.is_bounded(uid);
         if is_bounded && self.tools.count_of(uid) >= own {
             return Err(ConnectionRefusal::TooManyToolsOfUser { uid, max: own });
@@ -386,6 +395,7 @@ impl ClientTable {
 
     /// Adds a connection of an admitted peer.
     fn add_connection(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
+        // The first connection is 1, because 0 is `PeerId::MODULES`.
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
         // All procs of a job share one name, so that comparing them is a comparison of pointers.
@@ -434,6 +444,8 @@ impl ClientTable {
                 *life = after;
                 true
             }
+            // The end of the proc was reported before its connections closed, and is not reported
+            // again.
             ProcPhase::Expected
             | ProcPhase::Finalized
             | ProcPhase::Terminated
@@ -502,6 +514,7 @@ impl ClientTable {
 
     /// Returns the reply to a request; nothing if the requester has disconnected.
     pub(super) fn answer(&self, to: RequestId, reply: Reply) -> Vec<Action> {
+        // Modules have no connection that could have closed.
         let is_awaited = to.peer == PeerId::MODULES || self.peers.contains_key(&to.peer);
         if is_awaited {
             vec![Action::Reply { to, reply }]
@@ -546,10 +559,12 @@ impl ClientTable {
         &self,
         event: &Event,
         aim: &EventTargets,
-        told: &BTreeSet<PeerId>,
+        direct_recipients: &BTreeSet<PeerId>,
     ) -> Vec<(Proc, u32)> {
         let named = |(proc, tool): &(&Proc, &ConnectedTool)| {
-            aim.names(proc) && aim.is_meant_for(event, proc) && !told.contains(&tool.peer)
+            aim.names(proc)
+                && aim.is_meant_for(event, proc)
+                && !direct_recipients.contains(&tool.peer)
         };
         self.tools
             .0
@@ -589,10 +604,11 @@ impl ClientTable {
         node: Option<&Text>,
         nspace: Option<&Nspace>,
     ) -> Vec<Action> {
+        // All procs of a job are on this node, so without a name each job matches.
         let is_there = |job: &&TrackedJob| {
             node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes())
         };
-        let jobs = self.seen(source, nspace).filter(is_there);
+        let jobs = self.visible_jobs(source, nspace).filter(is_there);
         let procs: Vec<Proc> = jobs
             .flat_map(|job| {
                 job.spec
@@ -619,8 +635,9 @@ impl ClientTable {
         source: &Proc,
         nspace: Option<&Nspace>,
     ) -> Vec<Action> {
+        // Jobs of one node share its name, which is returned once.
         let nodes: BTreeSet<&str> = self
-            .seen(source, nspace)
+            .visible_jobs(source, nspace)
             .map(|job| job.spec.hostname.as_str())
             .collect();
         if nodes.is_empty() {
@@ -638,7 +655,7 @@ impl ClientTable {
     }
 
     /// Returns one job or all jobs, as far as the source may see them.
-    fn seen<'a>(
+    fn visible_jobs<'a>(
         &'a self,
         source: &'a Proc,
         nspace: Option<&'a Nspace>,

@@ -20,14 +20,13 @@ impl ServerState {
     /// Registers a job, whose procs may then connect. Tools that use its name become inactive.
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let mut actions = self.evict(&spec.nspace);
+        // Events retained for former procs of this name are not for the new ones.
         self.events.free_job(&spec.nspace);
-        let (nspace, facts) = (
-            spec.nspace.clone(),
-            JobSummary {
-                size: spec.size(),
-                owner: spec.identity,
-            },
-        );
+        let nspace = spec.nspace.clone();
+        let facts = JobSummary {
+            size: spec.size(),
+            owner: spec.identity,
+        };
         self.clients.add_job(spec);
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.events.with_pending_actions(actions)
@@ -39,6 +38,7 @@ impl ServerState {
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.events.drop_losses_of(nspace);
         self.controls.drop_job(nspace);
+        // Listed first: the job is gone when the ledger is told of their ends.
         let procs: Vec<Proc> = self
             .clients
             .job(nspace)
@@ -56,6 +56,7 @@ impl ServerState {
             .collect();
         let ended = self.monitors.end_job(&self.clients, nspace);
         self.events.add_pending_actions(ended);
+        // After the parts that still look up the procs.
         self.clients.remove_job(nspace);
         let answers = self.data.drop_job(nspace);
         let theirs = self.clients.connections_of_job(nspace);
@@ -103,6 +104,8 @@ impl ServerState {
         let actions = match before {
             ProcPhase::Expected => vec![Action::Upcall(Upcall::ClientConnected(proc.clone()))],
             ProcPhase::Finalized | ProcPhase::Terminated => {
+                // The coordinator has heard that the proc ended. From now on it may take part in
+                // groups again.
                 self.with_groups(|groups| groups.back(proc))
             }
             ProcPhase::Connected(_) | ProcPhase::Lost => Vec::new(),
@@ -132,6 +135,7 @@ impl ServerState {
             .into_iter()
             .flat_map(|peer| self.deactivate(peer))
             .collect();
+        // The job starts without values of the tools.
         self.data.drop_values_of_job(nspace);
         let ended = self.monitors.end_job(&self.clients, nspace);
         self.events.add_pending_actions(ended);
@@ -182,9 +186,12 @@ impl ServerState {
         if self.clients.active_peer(to.peer).is_none() {
             return actions;
         }
+        // Before the departure is handled, so that none of its events goes to this connection.
         actions.extend(self.deactivate(to.peer));
         actions.extend(self.tool_left(to.peer));
+        // Otherwise another connection of the proc remains, and the proc goes on.
         if self.clients.leave(&source, ProcPhase::Finalized) {
+            // The result is ignored: connected procs are not notified of an orderly end.
             self.data.leave_assemblages(&source);
             actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
             actions.extend(self.handle_departure(&source, now));
@@ -202,6 +209,8 @@ impl ServerState {
         let mut actions = self.unregister(peer);
         self.data.forget(peer);
         actions.extend(self.tool_left(peer));
+        // An inactive connection does not represent its proc any more: the name may belong to a
+        // later job or process.
         if gone.is_active() && self.clients.leave(&gone.proc, ProcPhase::Lost) {
             actions.extend(self.handle_loss(&gone.proc, now));
             self.drop_values_of_ended(&gone.proc.nspace);
@@ -232,6 +241,8 @@ impl ServerState {
         now: MonotonicTime,
     ) -> Vec<Action> {
         let mut actions = match self.clients.life_mut(proc) {
+            // The proc never connected, so no connection is lost: no upcall and no loss event
+            // follow.
             Some(life @ ProcPhase::Expected) => {
                 *life = ProcPhase::Lost;
                 let departed = self.handle_departure(proc, now);
@@ -243,6 +254,8 @@ impl ServerState {
             }
             Some(life @ ProcPhase::Finalized) => {
                 *life = ProcPhase::Terminated;
+                // The departure was handled when the proc finalized. Only fences have waited for it
+                // since.
                 let gathered = self.data.proc_terminated(proc);
                 self.events.with_pending_actions(gathered)
             }
@@ -264,6 +277,7 @@ impl ServerState {
             let spread = self.events.distribute(
                 ServerContext::new(&self.clients, &self.settings),
                 Arc::new(event),
+                // An event of the resource manager may reach all users.
                 UserScope::Everybody,
                 self.settings.allowance,
             );

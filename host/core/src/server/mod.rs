@@ -193,7 +193,7 @@ impl ServerState {
             peers: self.clients.peer_count(),
             jobs: self.clients.job_count(),
             events_ejected: retained.ejected(),
-            events_kept: retained.kept(),
+            events_kept: retained.retained_count(),
             events_spilled: retained.spilled(),
             events_lost: retained.lost(),
             events_owed_bytes: retained.index_bytes(),
@@ -214,10 +214,12 @@ impl ServerState {
         let Some(peer) = self.clients.peer(to.peer) else {
             return Vec::new();
         };
+        // A repeated finalize is no error.
         if !peer.is_active() && request != Request::Finalize {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         }
         let source = peer.proc.clone();
+        // Validated here, so that the parts may take a timeout as valid.
         if let Request::Fence { infos, .. }
         | Request::Get { infos, .. }
         | Request::Connect { infos, .. }
@@ -233,6 +235,7 @@ impl ServerState {
                 self.data.commit(ctx, &self.groups, to, &source, commits)
             }
             Request::Fence { procs, infos } => {
+                // As in `PMIx_Fence`, no procs stand for all procs of the caller's job.
                 let procs: NamedProcs = if procs.is_empty() {
                     vec![Proc::all(source.nspace.clone())].into()
                 } else {
@@ -261,6 +264,7 @@ impl ServerState {
                 let ctx = ServerContext::new(&self.clients, &self.settings);
                 self.data.get(ctx, &self.groups, get, now)
             }
+            // Before the policy gate, because this form of job control controls no proc.
             request if ServerState::is_context_id_request(&request) => self.allot_context_id(to),
             Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => self.client_notifies(
@@ -298,6 +302,7 @@ impl ServerState {
                 let request = self.names().naming_members(&source, request);
                 match policy_gate::targets_of(&request, &source) {
                     Some(named) => self.submit(to, source, named, request, now),
+                    // A request that concerns no other proc needs no decision.
                     None => vec![Action::Upcall(Upcall::Request {
                         to,
                         source,
@@ -444,6 +449,7 @@ impl ServerState {
         for proc in &pset.members {
             if let Some(job) = self.clients.job_mut(&proc.nspace) {
                 job.joins_set(proc.rank, &pset.name);
+                // The cached answer to gets lacks the new set.
                 self.data.host_says_more(proc);
             }
         }

@@ -48,6 +48,7 @@ impl ServerState {
             identity,
         }) = self.actor(owner)
         else {
+            // The last job of the owner has ended in the meantime.
             return Vec::new();
         };
         let to = answer_to(number);
@@ -57,6 +58,7 @@ impl ServerState {
             identity: Some(identity),
             at: now,
         };
+        // Without targets the request is for the owner's own namespace, which policies must see.
         let procs = if targets.is_empty() {
             vec![Proc::all(source.nspace.clone())]
         } else {
@@ -88,10 +90,12 @@ impl ServerState {
             ..
         }) = self.actor(owner)
         else {
+            // As for job control, the last job of the owner has ended.
             return Vec::new();
         };
         let mut about = None;
         for infos in [&mut data, &mut directives] {
+            // The key directs the server and is no data for a channel.
             for info in infos.extract_if(.., |info| info.key == key::PMIX_LOG_SOURCE) {
                 about = info
                     .value
@@ -100,8 +104,10 @@ impl ServerState {
                     .or(about);
             }
         }
+        // A module must not log in the name of a proc of another owner.
         let about = about.filter(|proc| self.is_of(owner, proc));
-        let (source, identity) = (about.or(requester), Some(identity));
+        let source = about.or(requester);
+        let identity = Some(identity);
         self.permit_log(
             answer_to(number),
             LogRequest {
@@ -119,6 +125,7 @@ impl ServerState {
         let identity = match owner {
             Owner::Site => self.clients.server(),
             Owner::User(uid) => {
+                // Modules of a user act with the group of one of the user's jobs.
                 let gid = self.clients.jobs_of(*uid).next()?.spec.identity.gid;
                 UserIdentity { uid: *uid, gid }
             }

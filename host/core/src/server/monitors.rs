@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     MonotonicTime,
-    audience::BY_SERVER,
+    event_targets::BY_SERVER,
     monitor::{
         self, EndedMonitor, FileStat, LivenessSource, Monitor, MonitorAction, MonitorError,
         MonitorId, MonitorTable, NewMonitor, SampleUse,
@@ -85,6 +85,7 @@ impl Monitors {
         error: Status,
         directives: Vec<Info>,
     ) -> Vec<Action> {
+        // The host environment checks such a request itself.
         if ctx.settings.monitoring == Monitoring::Host {
             let request = Request::Monitor {
                 monitor,
@@ -134,6 +135,7 @@ impl Monitors {
             Monitor::Watch(mut watch) => {
                 let event = Arc::make_mut(&mut watch.alert);
                 check(event, ctx.settings).map_err(event_error)?;
+                // Added after `check`, which removes the key from what requesters send.
                 event.infos.push(Info::new(BY_SERVER, Value::Bool(true)));
                 let path = if let LivenessSource::File { path, .. } = &watch.signs {
                     Some(path.clone())
@@ -143,10 +145,11 @@ impl Monitors {
                 let watch = self
                     .table
                     .begin(source, uid, NewMonitor::Watch(watch, to))?;
+                // The reply follows when the file is open (`file_opened`).
                 if let Some(path) = path {
                     return Ok(vec![Action::CheckFile {
                         watch,
-                        look: FileLook::Open { path, identity },
+                        check: FileLook::Open { path, identity },
                     }]);
                 }
             }
@@ -156,6 +159,7 @@ impl Monitors {
                 let watch = self
                     .table
                     .begin(source, uid, NewMonitor::Usage(sampling, to))?;
+                // The first sample is the reply.
                 return Ok(vec![Action::Measure {
                     watch,
                     usage,
@@ -199,7 +203,7 @@ impl Monitors {
             // The requester has left.
             return vec![Action::CheckFile {
                 watch,
-                look: FileLook::Close,
+                check: FileLook::Close,
             }];
         };
         let mut actions = match refused {
@@ -218,7 +222,7 @@ impl Monitors {
         watch: MonitorId,
         seen: Option<FileStat>,
     ) -> Vec<Action> {
-        let alert = self.table.looked(watch, seen);
+        let alert = self.table.record_stat(watch, seen);
         alert
             .map(|(requester, alert)| alert_user(ctx, events, &requester, alert))
             .unwrap_or_default()
@@ -289,7 +293,7 @@ impl Monitors {
             if of_file {
                 actions.push(Action::CheckFile {
                     watch,
-                    look: FileLook::Close,
+                    check: FileLook::Close,
                 });
             }
             if let Some(to) = waiting {
@@ -313,13 +317,14 @@ fn carry_out(
         MonitorAction::Alert { requester, alert } => alert_user(ctx, events, &requester, alert),
         MonitorAction::Look(watch) => vec![Action::CheckFile {
             watch,
-            look: FileLook::Again,
+            check: FileLook::Again,
         }],
         MonitorAction::Measure {
             watch,
             usage,
             requester,
         } => {
+            // The requester has left, and its monitors end with it.
             let identity = ctx.clients.identity(&requester);
             identity
                 .map(|identity| Action::Measure {
@@ -345,15 +350,16 @@ fn alert_user(
     let Some(identity) = ctx.clients.identity(requester) else {
         return Vec::new();
     };
+    // With that range, `distribute` passes the alert to the host environment.
     let is_for_host = alert.range != Range::Rm && events.host_names(alert.code);
     let allowance = ctx.settings.allowance;
-    let told = || {
+    let notify_host = || {
         Action::Upcall(Upcall::Notify {
             event: alert.clone(),
             allowance,
         })
     };
-    let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
+    let mut actions: Vec<Action> = is_for_host.then(notify_host).into_iter().collect();
     actions.extend(events.distribute(ctx, alert, UserScope::User(identity.uid), allowance));
     actions
 }

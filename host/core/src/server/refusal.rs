@@ -18,12 +18,12 @@ pub enum ConnectionRefusal {
         size: u32,
     },
     /// The user or group differs from the job's.
-    #[error("{proc} belongs to {wanted}, the connection to {found}")]
+    #[error("{proc} belongs to {expected}, the connection to {found}")]
     WrongUser {
         /// The proc that the peer claims to be.
         proc: Proc,
         /// The registered user.
-        wanted: UserIdentity,
+        expected: UserIdentity,
         /// The claimed user.
         found: UserIdentity,
     },

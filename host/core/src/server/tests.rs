@@ -367,7 +367,10 @@ fn fence_ends_with_all_procs_and_carries_values_for_others() {
     let (second, actions) = stage.fence(1, collect());
     let [
         Action::Gather {
-            id, procs, brought, ..
+            id,
+            procs,
+            contribution,
+            ..
         },
     ] = &actions[..]
     else {
@@ -375,13 +378,13 @@ fn fence_ends_with_all_procs_and_carries_values_for_others() {
     };
     assert_eq!(procs.to_vec(), [Proc::all(nspace())]);
     assert_eq!(
-        brought.data,
+        contribution.data,
         [RankData {
             proc: proc(0),
             kvals: vec![Kval::new(A, Value::Uint32(1))]
         }]
     );
-    let answers = stage.server.gathered(*id, Ok(brought.clone()));
+    let answers = stage.server.gathered(*id, Ok(contribution.clone()));
     let freed = [(second, code::PMIX_SUCCESS), (first, code::PMIX_SUCCESS)];
     assert_eq!(statuses(&answers), freed, "who came last goes first");
     assert!(

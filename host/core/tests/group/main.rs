@@ -174,3 +174,18 @@ fn coordinator_keeps_nothing_for_its_successor() {
         ["coordinator state", "past decisions"]
     );
 }
+
+#[test]
+fn takeover_repeats_no_context_id() {
+    let mut sim = Sim::new(2, 1, 1, Order::First);
+    let before = sim.servers.get_mut(&ServerId(2)).unwrap().context_id();
+    sim.server_dies(ServerId(1));
+    sim.deliver_all();
+    let left = proc(2, 0);
+    sim.construct(&left, "g", leader(std::slice::from_ref(&left)), None);
+    sim.come_to_rest().unwrap();
+    let [GroupCallResult::Formed(formed)] = &sim.made[0].answers[..] else {
+        panic!("{:?}", sim.made)
+    };
+    assert_ne!(formed.context_id, Some(before));
+}

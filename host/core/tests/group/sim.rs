@@ -159,12 +159,12 @@ impl Sim {
     fn step(
         &mut self,
         at: ServerId,
-        what: impl FnOnce(&mut Groups, MonotonicTime) -> Vec<GroupAction>,
+        action: impl FnOnce(&mut Groups, MonotonicTime) -> Vec<GroupAction>,
     ) {
         let Some(groups) = self.servers.get_mut(&at) else {
             return;
         };
-        let steps = what(groups, MonotonicTime(self.now));
+        let steps = action(groups, MonotonicTime(self.now));
         for step in steps {
             match step {
                 GroupAction::Send { to, message } => {
@@ -231,7 +231,8 @@ impl Sim {
             Some(Value::DataArray(array)) => array.as_procs().unwrap(),
             _ => Vec::new(),
         };
-        let (group, about) = (group.to_owned(), about.clone());
+        let group = group.to_owned();
+        let about = about.clone();
         self.heard.extend(procs.iter().map(|proc| Heard {
             proc: proc.clone(),
             code,
@@ -304,12 +305,11 @@ impl Sim {
         let before = self.last.insert(same, self.made.len());
         let is_second = before.is_some_and(|before| self.made[before].answers.is_empty());
         let answers = Vec::new();
-        let what = construct.clone();
         let is_refused = refusal.is_some();
         self.made.push(Made {
             proc: proc.clone(),
             group: group.to_owned(),
-            construct,
+            construct: construct.clone(),
             is_second,
             is_refused,
             answers,
@@ -319,7 +319,7 @@ impl Sim {
             to,
             key: group_key(group),
             proc: proc.clone(),
-            what,
+            construct,
             timeout,
             refusal,
         };

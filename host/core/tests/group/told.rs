@@ -39,17 +39,13 @@ fn construct(
 
 #[test]
 fn member_order_may_name_whole_jobs_and_must_be_equal_for_all() {
-    let (both, last) = (
-        [Proc::all(nspace(1)), Proc::all(nspace(2))],
-        [proc(1, 1), proc(1, 0)],
-    );
+    let both = [Proc::all(nspace(1)), Proc::all(nspace(2))];
+    let last = [proc(1, 1), proc(1, 0)];
     let each = [proc(2, 0), proc(2, 1), proc(1, 1), proc(1, 0)];
     let whole = [&both[1..], &last].concat();
-    let (turned, short, twice) = (
-        [&last, &both[1..]].concat(),
-        both[1..].to_vec(),
-        [&both[1..], &both, &last].concat(),
-    );
+    let turned = [&last, &both[1..]].concat();
+    let short = both[1..].to_vec();
+    let twice = [&both[1..], &both, &last].concat();
     let conflict = Err(code::PMIX_ERR_BAD_PARAM);
     for (wanted, expected) in [
         ([&whole, &each.to_vec()], Ok(each.to_vec())),

@@ -2,7 +2,7 @@
 use super::{
     case_parse::{
         CaseBytes, CaseSettings, CaseTime, Channel, Code, InfoWord, ProcWord, RangeWord, User,
-        named,
+        named_bytes,
     },
     request_case::RequestWord,
 };
@@ -54,6 +54,7 @@ impl CaseError {
             file: file.to_owned(),
             line,
             column,
+            // An error is printed as one line.
             message: message.trim().replace('\n', "; "),
         }
     }
@@ -304,6 +305,7 @@ impl TryFrom<CaseFields> for Case {
             }
             .to_string()
         };
+        // This excludes NaN and infinities as well.
         if !(0.0..1e9).contains(&after) {
             return Err(wrong("after is a number of seconds, as in 61 or 0.5"));
         }
@@ -341,7 +343,7 @@ impl TryFrom<CaseFields> for Case {
             reason = "checked above"
         )]
         let after = (after * 1000.0) as u64;
-        let state = state.as_ref().map(named);
+        let state = state.as_ref().map(named_bytes);
         let usage = usage
             .into_iter()
             .map(|(proc, used)| (proc, infos(used)))
@@ -399,6 +401,7 @@ impl LogWord {
         let request = LogRequest {
             source: source.map(|proc| proc.0),
             identity: user.map(|user| user.0),
+            // Log requests have seconds (`PMIX_LOG_TIMESTAMP`).
             timestamp: timestamp.map(|moment| moment.0 / 1000),
             data: infos(data),
             directives: infos(directives),

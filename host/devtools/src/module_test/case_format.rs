@@ -58,6 +58,7 @@ fn array_table(array: &DataArray) -> Option<Table> {
         let infos: Option<Vec<Value>> = infos.into_iter().map(info_value).collect();
         return Some(table([("infos", Value::Array(infos?))]));
     }
+    // An array has no form as a text, so inner arrays are tables.
     if array.element() == data_type::PMIX_DATA_ARRAY {
         let inner = |item: &PmixValue| match item {
             PmixValue::DataArray(array) => array_table(array).map(Value::Table),
@@ -73,6 +74,7 @@ fn array_table(array: &DataArray) -> Option<Table> {
     let items = items?;
     let word = match items.first() {
         Some((word, _)) => word,
+        // An empty array has no element that shows its type.
         None => peal_config::words::type_word(array.element())?,
     };
     let items = items.iter().map(|(_, item)| text(item.as_str())).collect();
@@ -103,6 +105,7 @@ pub(super) fn bytes_text(bytes: &[u8]) -> String {
 
 fn bytes_value(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
+        // Other control characters could not be seen in a file, so these bytes become digits.
         Ok(plain) if !plain.chars().any(|of| of.is_control() && of != '\n') => text(plain),
         _ => Value::Table(table([("bytes", text(hex(bytes)))])),
     }
@@ -127,6 +130,7 @@ impl CaseResult {
     pub(super) fn expectation(&self) -> Table {
         let mut expect = Table::new();
         let mut add = |name: &str, value: Value| drop(expect.insert(name.to_owned(), value));
+        // Nothing was called or nothing was started, so there is nothing else to expect.
         if self.is_passed_over {
             add("called", Value::Boolean(false));
             return expect;

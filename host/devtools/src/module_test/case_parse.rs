@@ -28,6 +28,7 @@ impl<W: ScalarForm> Visitor<'_> for ReadWord<W> {
     }
 
     fn visit_bool<E: de::Error>(self, truth: bool) -> Result<W, E> {
+        // The functions of the command line read texts, so other scalars become texts again.
         self.visit_str(&truth.to_string())
     }
 
@@ -41,14 +42,14 @@ impl<W: ScalarForm> Visitor<'_> for ReadWord<W> {
 }
 
 macro_rules! words {
-    ($($(#[$doc:meta])* $name:ident($of:ty), $read:expr, $wanted:literal;)+) => {
+    ($($(#[$doc:meta])* $name:ident($of:ty), $read:expr, $expected:literal;)+) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Debug)]
             pub(super) struct $name(pub(super) $of);
 
             impl ScalarForm for $name {
-                const WANTED: &'static str = $wanted;
+                const WANTED: &'static str = $expected;
 
                 fn read(text: &str) -> Result<$name, String> {
                     $read(text).map($name)
@@ -88,12 +89,12 @@ words! {
 fn identity(text: &str) -> Result<UserIdentity, String> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, text));
     let number = |text: &str| {
-        let wanted = || {
+        let expected = || {
             format!(
                 "{text:?} is no user: a number is wanted, as in 1000, or two as in \"1000:100\""
             )
         };
-        text.parse().map_err(|_| wanted())
+        text.parse().map_err(|_| expected())
     };
     Ok(UserIdentity {
         uid: number(uid)?,
@@ -120,7 +121,7 @@ fn flag(text: &str) -> Result<InfoFlags, String> {
 
 /// Visitor for a value that is a string, or a table for more complex values.
 struct TextOr<T, R> {
-    wanted: &'static str,
+    expected: &'static str,
     text: fn(&str) -> Result<T, String>,
     table: fn(R) -> Result<T, String>,
 }
@@ -129,7 +130,7 @@ impl<'de, T, R: Deserialize<'de>> Visitor<'de> for TextOr<T, R> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.wanted)
+        f.write_str(self.expected)
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
@@ -137,6 +138,7 @@ impl<'de, T, R: Deserialize<'de>> Visitor<'de> for TextOr<T, R> {
     }
 
     fn visit_bool<E: de::Error>(self, truth: bool) -> Result<T, E> {
+        // As in `ReadWord`, the functions of the command line read texts.
         self.visit_str(&truth.to_string())
     }
 
@@ -160,9 +162,9 @@ pub(super) struct InfoWord(pub(super) Info);
 
 impl<'de> Deserialize<'de> for InfoWord {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<InfoWord, D::Error> {
-        let wanted = "an info, as in \"site.load=5\" or { key = \"site.list\", type = \"int\", values = [1, 2] }";
+        let expected = "an info, as in \"site.load=5\" or { key = \"site.list\", type = \"int\", values = [1, 2] }";
         let info = TextOr {
-            wanted,
+            expected,
             text: words::info,
             table: InfoTable::info,
         };
@@ -210,6 +212,7 @@ fn array(
     infos: Option<Vec<InfoWord>>,
 ) -> Result<Value, String> {
     match (of, values, infos) {
+        // Infos are of one type, so none is named.
         (None, None, Some(infos)) => Ok(Value::DataArray(DataArray::infos(
             infos.into_iter().map(|info| info.0),
         ))),
@@ -255,7 +258,7 @@ impl<'de> Deserialize<'de> for CaseItem {
             infos: Option<Vec<InfoWord>>,
         }
         from.deserialize_any(TextOr {
-            wanted: "a value, or an array as in { type = \"int\", values = [1, 2] }",
+            expected: "a value, or an array as in { type = \"int\", values = [1, 2] }",
             text: |text| Ok(CaseItem::Text(text.to_owned())),
             table: |table: CaseTable| {
                 array(table.of.as_deref(), table.values, table.infos).map(CaseItem::Array)
@@ -276,7 +279,7 @@ impl<'de> Deserialize<'de> for CaseBytes {
             bytes: Hex,
         }
         from.deserialize_any(TextOr {
-            wanted: "a text, or { bytes = \"00ff\" }",
+            expected: "a text, or { bytes = \"00ff\" }",
             text: |text| Ok(CaseBytes(text.as_bytes().to_owned())),
             table: |table: Table| Ok(CaseBytes(table.bytes.0)),
         })
@@ -284,7 +287,7 @@ impl<'de> Deserialize<'de> for CaseBytes {
 }
 
 /// Converts bytes by name.
-pub(super) fn named(bytes: &BTreeMap<String, CaseBytes>) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn named_bytes(bytes: &BTreeMap<String, CaseBytes>) -> BTreeMap<String, Vec<u8>> {
     bytes
         .iter()
         .map(|(name, bytes)| (name.clone(), bytes.0.clone()))
@@ -298,6 +301,7 @@ pub(super) struct CaseSettings(pub(super) Vec<Info>);
 impl<'de> Deserialize<'de> for CaseSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseSettings, D::Error> {
         let setting = |(name, value): (String, toml::Value)| {
+            // The same types as in `config` of a site, so that a module gets the same infos here.
             let value = match value {
                 toml::Value::Boolean(truth) => Value::Bool(truth),
                 toml::Value::Integer(number) => Value::Int64(number),
@@ -328,14 +332,16 @@ pub(super) struct CaseTime(pub(super) u64);
 
 impl<'de> Deserialize<'de> for CaseTime {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseTime, D::Error> {
-        let wanted =
+        let expected =
             || de::Error::custom("a time with its offset is wanted, as in 2026-01-05T09:00:00Z");
-        moment(toml::value::Datetime::deserialize(from)?).ok_or_else(wanted)
+        moment(toml::value::Datetime::deserialize(from)?).ok_or_else(expected)
     }
 }
 
 fn moment(of: toml::value::Datetime) -> Option<CaseTime> {
-    let (date, time) = (of.date?, of.time?);
+    let date = of.date?;
+    let time = of.time?;
+    // A time without an offset would depend on the machine.
     let offset = match of.offset? {
         toml::value::Offset::Z => 0,
         toml::value::Offset::Custom { minutes } => i64::from(minutes),
@@ -348,6 +354,7 @@ fn moment(of: toml::value::Datetime) -> Option<CaseTime> {
     let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - offset;
     let milliseconds = (minutes * 60 + i64::from(time.second.unwrap_or(0))) * 1000;
     let milliseconds = milliseconds + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000);
+    // A date before the epoch has a negative number.
     u64::try_from(milliseconds).ok().map(CaseTime)
 }
 
@@ -359,6 +366,8 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     } else {
         (year, month - 3)
     };
+    // (153 * month + 2) / 5 days precede a month that is counted from March. 719,468 days lie
+    // between 1 March of the year 0 and the epoch, and the days of a month count from one.
     year * 365 + year.div_euclid(4) - year.div_euclid(100)
         + year.div_euclid(400)
         + (153 * month + 2) / 5

@@ -10,6 +10,10 @@ use std::{
 /// Limit of a module's state in bytes, the default of `module.max_state_bytes`.
 const QUOTA: usize = 1024 * 1024;
 
+/// Bytes that a server charges for an entry beside its key and value (`ENTRY_BYTES` of peal-store,
+/// on which this crate does not depend).
+const ENTRY_BYTES: usize = 64;
+
 /// Contents of the environment.
 #[derive(Clone, Default)]
 pub(super) struct FixtureState {
@@ -19,16 +23,16 @@ pub(super) struct FixtureState {
     /// Resource usage of procs by name.
     pub(super) usage: BTreeMap<String, Vec<Info>>,
     /// Trace lines of the module, as `level: text`.
-    pub(super) said: Vec<String>,
+    pub(super) trace_lines: Vec<String>,
     /// Output of the module, by the names of the sinks.
     pub(super) written: BTreeMap<String, Vec<u8>>,
     /// Consumption of its last call.
-    pub(super) taken: Taken,
+    pub(super) usage_of_last_call: Consumption,
 }
 
 /// Consumption of a call.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Consumption {
     /// Fuel, roughly the number of instructions; `None` if the engine does not count it.
     pub(crate) fuel: Option<u64>,
     /// Size of the instance's memories and tables, in bytes.
@@ -41,6 +45,7 @@ pub(super) struct TestFixture(Arc<Mutex<FixtureState>>);
 
 impl TestFixture {
     pub(super) fn props(&self) -> MutexGuard<'_, FixtureState> {
+        // The data are plain values, valid even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -60,15 +65,20 @@ impl TestHooks for TestFixture {
 
     fn trace(&self, level: tracing::Level, message: &str) {
         let line = format!("{}: {message}", level.as_str().to_lowercase());
-        self.props().said.push(line);
+        self.props().trace_lines.push(line);
     }
 
     fn used(&self, usage: &CallUsage, memory: usize) {
-        self.props().taken = Taken {
+        self.props().usage_of_last_call = Consumption {
             fuel: usage.fuel,
             memory,
         };
     }
+}
+
+/// Returns the bytes that an entry is charged with.
+fn entry(key: &str, value: &[u8]) -> usize {
+    key.len() + value.len() + ENTRY_BYTES
 }
 
 impl StateStore for TestFixture {
@@ -78,9 +88,10 @@ impl StateStore for TestFixture {
 
     fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
         let mut props = self.props();
+        // The old value of the key is replaced, so it does not count.
         let others = props.state.iter().filter(|(other, _)| *other != key);
-        let kept: usize = others.map(|(key, value)| key.len() + value.len()).sum();
-        if kept + key.len() + value.len() > QUOTA {
+        let kept: usize = others.map(|(key, value)| entry(key, value)).sum();
+        if kept + entry(key, value) > QUOTA {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         props.state.insert(key.to_owned(), value.to_owned());

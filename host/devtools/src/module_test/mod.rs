@@ -47,9 +47,11 @@ impl CaseFile {
     /// Reads cases, or a recording of events whose handlers may include `module`.
     pub fn read(path: &Path, module: &str) -> Result<CaseFile, CaseError> {
         let text = case::read(path)?;
+        // The content decides, not the name of the file.
         if recording::is_recording(&text) {
             let recording::RecordedCase { cases, left_out } =
                 recording::cases(path, &text, module)?;
+            // Parsed from text like a case file, so that both are read by the same code.
             let read = Cases::parse(path, &cases.to_string());
             return Ok(CaseFile {
                 path: path.to_owned(),
@@ -75,6 +77,7 @@ impl CaseFile {
     pub fn rewritten(&self, reports: &[CaseReport]) -> String {
         let mut text = self.text.clone();
         if let Some(Value::Array(cases)) = text.get_mut("case") {
+            // Reports are in the order of the cases, and tables keep it.
             for (case, report) in cases.iter_mut().zip(reports) {
                 if let Value::Table(case) = case {
                     case.insert(

@@ -60,7 +60,10 @@ pub(super) fn is_recording(text: &str) -> bool {
 /// Converts the events of a recording into cases. The result of the handler `module` becomes the
 /// expectation; the results of earlier handlers become the chain results.
 pub(super) fn cases(file: &Path, text: &str, module: &str) -> Result<RecordedCase, CaseError> {
-    let (mut cases, mut left_out, mut offset) = (Vec::new(), Vec::new(), 0);
+    let mut cases = Vec::new();
+    let mut left_out = Vec::new();
+    let mut offset = 0;
+    // The ends of the lines stay in, so that `offset` is a position in the whole text.
     for (at, line) in text.split_inclusive('\n').enumerate() {
         if !line.trim().is_empty() {
             let seen: RecordedNames = serde_json::from_str(line).map_err(|error| {
@@ -119,11 +122,13 @@ impl Keep<'_> {
         ]);
         let answered = seen.chains.iter().find_map(|chain| {
             let at = chain
+                // A module sees the results of its own chain only.
                 .results
                 .iter()
                 .position(|result| result.handler == module)?;
             chain.results.split_at_checked(at)
         });
+        // An event that the module did not handle becomes a case without an expectation.
         if let Some((before, [own, ..])) = answered {
             let steps = before.iter().map(|result| {
                 let mut step = self.answer(result);
@@ -181,6 +186,7 @@ fn info_value(info: &SeenInfo) -> Option<Value> {
     // A value that cannot be parsed again is left out, rather than changed.
     words::value(word, &value).ok()?;
     let short = format!("{}:{word}={value}", info.key);
+    // A key with a colon or an equals sign would be parsed as another info.
     if words::info(&short).is_ok_and(|read| read.key.as_str() == info.key) {
         return Some(text(short));
     }
@@ -195,6 +201,7 @@ fn info_value(info: &SeenInfo) -> Option<Value> {
 /// other elements: they are taken as procs if all look so, else as strings.
 fn array(key: &str, items: &[Json]) -> Option<Table> {
     if items.is_empty() {
+        // An empty array does not show its type.
         return None;
     }
     let infos: Option<Vec<SeenInfo>> = items
@@ -202,6 +209,7 @@ fn array(key: &str, items: &[Json]) -> Option<Table> {
         .map(|item| SeenInfo::deserialize(item).ok())
         .collect();
     if let Some(infos) = infos {
+        // An array without one of its infos would be another value, so all of it is left out.
         let infos: Option<Vec<Value>> = infos.iter().map(info_value).collect();
         return Some(Table::from_iter([(
             "infos".to_owned(),
@@ -210,6 +218,7 @@ fn array(key: &str, items: &[Json]) -> Option<Table> {
     }
     let items: Option<Vec<&str>> = items.iter().map(Json::as_str).collect();
     let items: Vec<String> = items?.into_iter().map(proc_text).collect();
+    // Under the key of a site a text may look like a proc by chance.
     let are_procs = key.starts_with("pmix.") && items.iter().all(|item| words::proc(item).is_ok());
     let of = if are_procs { "proc" } else { "string" };
     let items = items.into_iter().map(text).collect();

@@ -4,12 +4,13 @@ use super::{
     case_parse::{Code, InfoWord, ProcWord, RangeWord, User},
 };
 use peal_model::{
-    Application, ConnectionKind, GroupOperationKind, Info, PeerInfo, PolicyRequest, PolicySubject,
-    Provision, Range, Status, TargetProc, UnixGroup, UserIdentity,
+    Application, ConnectionKind, ConnectionSubject, EventSubject, GroupOperationKind, GroupSubject,
+    Info, JobControlSubject, LogSubject, MonitorSubject, PeerInfo, PolicyRequest, PolicySubject,
+    ProvisionSubject, Range, RegistrationSubject, SpawnSubject, TargetProc, UnixGroup,
+    UserIdentity,
 };
 use serde::Deserialize;
-
-const GROUP_KINDS: &str = "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and no code";
+use std::mem;
 
 /// Default user of the server in a case.
 const SERVER: UserIdentity = UserIdentity { uid: 0, gid: 0 };
@@ -40,6 +41,15 @@ enum KindWord {
 }
 
 impl KindWord {
+    /// Returns the kind of a peer.
+    fn of_connection(self) -> Option<ConnectionKind> {
+        match self {
+            KindWord::Client => Some(ConnectionKind::Client),
+            KindWord::Tool => Some(ConnectionKind::Tool),
+            _ => None,
+        }
+    }
+
     /// Returns the operation on a group.
     fn of_group(self) -> Option<GroupOperationKind> {
         match self {
@@ -131,6 +141,7 @@ impl ApplicationWord {
     }
 }
 
+/// A request. The fields of [`SubjectWords`] depend on its hook.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RequestWord {
@@ -158,6 +169,8 @@ pub(super) struct RequestWord {
 }
 
 impl RequestWord {
+    /// Returns the request. A subject is taken out of the fields of its hook; a field that is left
+    /// belongs to another hook.
     pub(super) fn request(self) -> Result<PolicyRequest, &'static str> {
         let RequestWord {
             hook,
@@ -178,105 +191,195 @@ impl RequestWord {
             infos: words,
             directives,
         } = self;
-        let matter = match (hook, kind, code, range) {
-            (HookWord::Connection, Some(KindWord::Client), None, None) => {
-                PolicySubject::Connection(ConnectionKind::Client)
-            }
-            (HookWord::Connection, Some(KindWord::Tool), None, None) => {
-                PolicySubject::Connection(ConnectionKind::Tool)
-            }
-            (HookWord::Connection, ..) => {
-                return Err("a connection has a kind, \"client\" or \"tool\", and no code");
-            }
-            (HookWord::Event, None, Some(code), range) => PolicySubject::Event {
-                code: code.0,
-                range: range.map_or(Range::Session, |range| range.0),
-            },
-            (HookWord::Event, ..) => {
-                return Err("a request about an event has a code, and no kind");
-            }
-            (HookWord::Registration, None, None, None) => PolicySubject::Registration,
-            (HookWord::Registration, ..) => {
-                return Err("a registration has codes, and neither kind, code nor range");
-            }
-            (HookWord::JobControl, None, None, None) => PolicySubject::JobControl,
-            (HookWord::JobControl, ..) => {
-                return Err("job control has targets, and neither kind, code nor range");
-            }
-            (HookWord::Monitor, None, None, None) => PolicySubject::Monitor,
-            (HookWord::Monitor, ..) => {
-                return Err("a request to monitor has infos, and neither kind, code nor range");
-            }
-            (HookWord::Provision, None, None, None) => PolicySubject::Provision,
-            (HookWord::Provision, ..) => {
-                return Err("a request for nodes has nodes, and neither kind, code nor range");
-            }
-            (HookWord::Log, None, None, None) => PolicySubject::Log,
-            (HookWord::Group, Some(kind), None, None) => match kind.of_group() {
-                Some(kind) => PolicySubject::Group(kind),
-                None => return Err(GROUP_KINDS),
-            },
-            (HookWord::Group, ..) => return Err(GROUP_KINDS),
-            (HookWord::Spawn, None, None, None) => PolicySubject::Spawn,
-            (HookWord::Spawn, ..) => {
-                return Err(
-                    "a request to spawn has applications, and neither kind, code nor range",
-                );
-            }
-            (HookWord::Log, ..) => {
-                return Err("a log request has infos, and neither kind, code nor range");
-            }
+        let words = SubjectWords {
+            kind,
+            name,
+            code,
+            range,
+            codes,
+            peer,
+            nodes,
+            image,
+            applications,
+            infos: infos(words),
+            directives: infos(directives),
         };
-        if peer.is_some() && hook != HookWord::Connection {
-            return Err("only a connection has a peer");
-        }
-        if name.is_some() && hook != HookWord::Group {
-            return Err("only a request about a group has a name");
-        }
-        if codes.is_some() && hook != HookWord::Registration {
-            return Err("only a registration has codes");
-        }
-        if (hook == HookWord::Provision) != nodes.is_some() || (nodes.is_none() && image.is_some())
-        {
-            return Err("a request for nodes has nodes, and perhaps an image; others have neither");
-        }
-        if (hook == HookWord::Spawn) != applications.is_some()
-            || (applications.is_some() && !words.is_empty())
-        {
-            return Err(
-                "a request to spawn has applications, and no infos beside their directives; others have none",
-            );
-        }
-        let (applications, own): (Vec<Application>, Vec<Vec<Info>>) = applications
-            .into_iter()
-            .flatten()
-            .map(ApplicationWord::split)
-            .unzip();
         let target = |target: TargetWord| TargetProc {
             proc: target.proc.0,
             owner: target.owner.map(|owner| owner.0),
         };
         Ok(PolicyRequest {
-            matter,
+            subject: words.subject(hook)?,
             requester: requester.map(|proc| proc.0),
             identity: user.map(|user| user.0),
             groups: groups.into_iter().map(UnixGroup::from).collect(),
             server: server.map_or(SERVER, |server| server.0),
-            peer: peer.map(|PeerWord { pid, release }| PeerInfo { pid, release }),
             targets: targets.into_iter().map(target).collect(),
-            codes: codes
-                .into_iter()
-                .flatten()
-                .map(|code| code.0)
-                .collect::<Vec<Status>>(),
-            group_name: name,
-            provision: nodes.map(|nodes| Provision { nodes, image }),
-            applications,
-            infos: infos(words)
-                .into_iter()
-                .chain(own.into_iter().flatten())
-                .collect(),
-            directives: infos(directives),
         })
+    }
+}
+
+/// The fields of a request that depend on its hook.
+struct SubjectWords {
+    kind: Option<KindWord>,
+    name: Option<String>,
+    code: Option<Code>,
+    range: Option<RangeWord>,
+    codes: Option<Vec<Code>>,
+    peer: Option<PeerWord>,
+    nodes: Option<Vec<String>>,
+    image: Option<String>,
+    applications: Option<Vec<ApplicationWord>>,
+    infos: Vec<Info>,
+    directives: Vec<Info>,
+}
+
+impl SubjectWords {
+    /// Returns the subject of a request to a hook.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the fields that the hook has, if one of them is missing or another one is given.
+    fn subject(mut self, hook: HookWord) -> Result<PolicySubject, &'static str> {
+        let (subject, fields) = match hook {
+            HookWord::Connection => (
+                self.connection(),
+                "a connection has a kind, \"client\" or \"tool\", and perhaps a peer and infos",
+            ),
+            HookWord::Event => (
+                self.event(),
+                "a request about an event has a code, and perhaps a range and infos",
+            ),
+            HookWord::Registration => (
+                self.registration(),
+                "a registration has codes and directives only",
+            ),
+            HookWord::JobControl => (
+                Some(PolicySubject::JobControl(JobControlSubject {
+                    directives: mem::take(&mut self.directives),
+                })),
+                "job control has targets and directives only",
+            ),
+            HookWord::Monitor => (
+                self.monitor(),
+                "a request to monitor has one info, the monitor, and perhaps targets and directives",
+            ),
+            HookWord::Provision => (
+                self.provision(),
+                "a request for nodes has nodes, and perhaps an image and directives",
+            ),
+            HookWord::Log => (
+                Some(PolicySubject::Log(LogSubject {
+                    data: mem::take(&mut self.infos),
+                    directives: mem::take(&mut self.directives),
+                })),
+                "a log request has infos and directives only",
+            ),
+            HookWord::Group => (
+                self.group(),
+                "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and perhaps a name, targets and directives",
+            ),
+            HookWord::Spawn => (
+                self.spawn(),
+                "a request to spawn has applications, with infos as their directives, and perhaps directives",
+            ),
+        };
+        match subject {
+            Some(subject) if self.is_empty() => Ok(subject),
+            _ => Err(fields),
+        }
+    }
+
+    fn connection(&mut self) -> Option<PolicySubject> {
+        let peer = self.peer.take().map(|peer| PeerInfo {
+            pid: peer.pid,
+            release: peer.release,
+        });
+        Some(PolicySubject::Connection(ConnectionSubject {
+            kind: self.kind.take()?.of_connection()?,
+            peer: peer.unwrap_or(PeerInfo {
+                pid: None,
+                release: String::new(),
+            }),
+            infos: mem::take(&mut self.infos),
+        }))
+    }
+
+    fn event(&mut self) -> Option<PolicySubject> {
+        Some(PolicySubject::Event(EventSubject {
+            code: self.code.take()?.0,
+            range: self.range.take().map_or(Range::Session, |range| range.0),
+            infos: mem::take(&mut self.infos),
+        }))
+    }
+
+    fn registration(&mut self) -> Option<PolicySubject> {
+        // A registration without codes is for all codes, so the field may be missing.
+        let codes = self.codes.take().into_iter().flatten();
+        Some(PolicySubject::Registration(RegistrationSubject {
+            codes: codes.map(|code| code.0).collect(),
+            directives: mem::take(&mut self.directives),
+        }))
+    }
+
+    fn monitor(&mut self) -> Option<PolicySubject> {
+        // A further info stays in the list and is refused by `is_empty`.
+        let monitor = self.infos.pop()?;
+        Some(PolicySubject::Monitor(MonitorSubject {
+            monitor,
+            directives: mem::take(&mut self.directives),
+        }))
+    }
+
+    fn provision(&mut self) -> Option<PolicySubject> {
+        Some(PolicySubject::Provision(ProvisionSubject {
+            nodes: self.nodes.take()?,
+            image: self.image.take(),
+            directives: mem::take(&mut self.directives),
+        }))
+    }
+
+    fn group(&mut self) -> Option<PolicySubject> {
+        Some(PolicySubject::Group(GroupSubject {
+            kind: self.kind.take()?.of_group()?,
+            name: self.name.take(),
+            directives: mem::take(&mut self.directives),
+        }))
+    }
+
+    fn spawn(&mut self) -> Option<PolicySubject> {
+        let applications = self.applications.take()?.into_iter();
+        // The directives of all applications follow each other in a subject. Each application has
+        // the number of its own.
+        let (applications, infos): (Vec<Application>, Vec<Vec<Info>>) =
+            applications.map(ApplicationWord::split).unzip();
+        Some(PolicySubject::Spawn(SpawnSubject {
+            applications,
+            infos: infos.into_iter().flatten().collect(),
+            directives: mem::take(&mut self.directives),
+        }))
+    }
+
+    /// Returns true if no field is left.
+    fn is_empty(&self) -> bool {
+        // Without `..`: a new field is an error of the compiler here until it is checked.
+        let SubjectWords {
+            kind,
+            name,
+            code,
+            range,
+            codes,
+            peer,
+            nodes,
+            image,
+            applications,
+            infos,
+            directives,
+        } = self;
+        let has_words = kind.is_some() || name.is_some() || code.is_some() || range.is_some();
+        let has_parts = codes.is_some() || peer.is_some() || applications.is_some();
+        let has_nodes = nodes.is_some() || image.is_some();
+        let has_infos = !infos.is_empty() || !directives.is_empty();
+        !(has_words || has_parts || has_nodes || has_infos)
     }
 }

@@ -2,7 +2,7 @@
 use super::{
     case::{ControlWord, Expect, ReportWord, infos},
     case_format::{bytes_text, info_line},
-    case_parse::{CaseBytes, named},
+    case_parse::{CaseBytes, named_bytes},
 };
 use peal_config::words::{range_text, status_text};
 use peal_model::{Info, Proc, Range, RegistrationChange, Status};
@@ -38,7 +38,7 @@ pub(super) struct CaseResult {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CaseDifference {
     /// Field that differs.
-    pub what: &'static str,
+    pub field: &'static str,
     /// Expected lines.
     pub expected: Vec<String>,
     /// Lines of the result.
@@ -48,6 +48,7 @@ pub struct CaseDifference {
 /// Returns the word for a kind of failure in cases.
 pub(super) fn failure_word(kind: FailureKind) -> String {
     let mut word = String::new();
+    // Made from the name of the variant, so that a new kind of failure needs no table.
     for character in format!("{kind:?}").chars() {
         if character.is_uppercase() && !word.is_empty() {
             word.push('-');
@@ -123,6 +124,7 @@ fn by_name(bytes: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
 impl CaseResult {
     /// Formats the result in one line.
     pub(super) fn summary(&self) -> String {
+        // The end comes first: after one of these ends nothing was returned.
         if self.is_passed_over {
             return "passed over: its registrations are for other codes".to_owned();
         }
@@ -172,10 +174,12 @@ impl CaseResult {
 
     /// Returns the differences from the expectation.
     pub(super) fn differences(&self, expect: &Expect) -> Vec<CaseDifference> {
+        // Lines are compared instead of values: each difference is visible in what is printed, and
+        // a NaN equals a NaN.
         let mut compare = Comparison::default();
         self.compare_end(expect, &mut compare);
         if let Some(wanted) = &expect.outcome {
-            compare.one(
+            compare.compare_value(
                 "outcome",
                 wanted.clone(),
                 self.outcome.unwrap_or("none").to_owned(),
@@ -183,15 +187,17 @@ impl CaseResult {
         }
         if let Some(wanted) = &expect.status {
             let got = self.status.map_or_else(|| "none".to_owned(), status_text);
-            compare.one("status", status_text(wanted.0), got);
+            compare.compare_value("status", status_text(wanted.0), got);
         }
         if let Some(wanted) = &expect.infos {
-            compare.all("infos", lines(&infos(wanted.clone())), lines(&self.infos));
+            compare.compare_lists("infos", lines(&infos(wanted.clone())), lines(&self.infos));
         }
         if let Some(wanted) = &expect.includes {
-            let (wanted, got) = (lines(&infos(wanted.clone())), lines(&self.infos));
+            let wanted = lines(&infos(wanted.clone()));
+            let got = lines(&self.infos);
+            // The whole lists are shown, since the difference has no place in the result.
             if !wanted.iter().all(|line| got.contains(line)) {
-                compare.all("infos, to be among them", wanted, got);
+                compare.compare_lists("infos, to be among them", wanted, got);
             }
         }
         for (how, wanted, got) in [
@@ -200,14 +206,15 @@ impl CaseResult {
         ] {
             if let Some(wanted) = wanted {
                 let got = got
+                    // No amendment is not the same as an amendment to an empty list.
                     .as_deref()
                     .map_or_else(|| vec![format!("not {how}")], lines);
-                compare.all(how, lines(&infos(wanted.clone())), got);
+                compare.compare_lists(how, lines(&infos(wanted.clone())), got);
             }
         }
         if let Some(wanted) = &expect.range {
             let word = |range| range_text(range).unwrap_or("undef").to_owned();
-            compare.one(
+            compare.compare_value(
                 "range",
                 word(wanted.0),
                 self.range.map_or_else(|| "not narrowed".to_owned(), word),
@@ -221,10 +228,10 @@ impl CaseResult {
                 .raises
                 .iter()
                 .map(|raised| event(raised.code, raised.range, &raised.infos));
-            compare.all("raises", wanted.collect(), got.collect());
+            compare.compare_lists("raises", wanted.collect(), got.collect());
         }
         if let Some(wanted) = &expect.changes {
-            compare.all(
+            compare.compare_lists(
                 "changes",
                 wanted.clone(),
                 self.changes.iter().map(change).collect(),
@@ -241,7 +248,7 @@ impl CaseResult {
                 .controls
                 .iter()
                 .map(|asked| control(asked.targets.iter(), &asked.directives));
-            compare.all("controls", wanted.iter().map(of).collect(), got.collect());
+            compare.compare_lists("controls", wanted.iter().map(of).collect(), got.collect());
         }
         if let Some(wanted) = &expect.reports {
             let of = |word: &ReportWord| {
@@ -251,14 +258,14 @@ impl CaseResult {
                 .reports
                 .iter()
                 .map(|asked| report(&asked.data, &asked.directives));
-            compare.all("reports", wanted.iter().map(of).collect(), got.collect());
+            compare.compare_lists("reports", wanted.iter().map(of).collect(), got.collect());
         }
         if let Some(wanted) = &expect.logs {
-            compare.all("logs", wanted.clone(), self.logs.clone());
+            compare.compare_lists("logs", wanted.clone(), self.logs.clone());
         }
-        let mut bytes = |what, wanted: &Option<BTreeMap<String, CaseBytes>>, got| {
+        let mut bytes = |field, wanted: &Option<BTreeMap<String, CaseBytes>>, got| {
             if let Some(wanted) = wanted {
-                compare.all(what, by_name(&named(wanted)), by_name(got));
+                compare.compare_lists(field, by_name(&named_bytes(wanted)), by_name(got));
             }
         };
         bytes("state", &expect.state, &self.state);
@@ -268,10 +275,14 @@ impl CaseResult {
 
     /// Compares how the call ended: start, call and failure.
     fn compare_end(&self, expect: &Expect, compare: &mut Comparison) {
+        // A reason is compared in part, because it may contain details that an author does not
+        // choose.
         match (&expect.refused, &self.refused) {
             (None, None) => {}
             (Some(part), Some(reason)) if reason.contains(part.as_str()) => {}
-            (wanted, got) => compare.one("start", start(wanted.as_deref()), start(got.as_deref())),
+            (wanted, got) => {
+                compare.compare_value("start", start(wanted.as_deref()), start(got.as_deref()))
+            }
         }
         let called = |is_called| {
             if is_called {
@@ -281,8 +292,9 @@ impl CaseResult {
             }
             .to_owned()
         };
-        compare.one(
+        compare.compare_value(
             "called",
+            // Without a call the other expectations would be about nothing.
             called(expect.called.unwrap_or(true)),
             called(!self.is_passed_over),
         );
@@ -295,7 +307,7 @@ impl CaseResult {
                 (Some(failure), Some(word)) => format!("{word}: {failure}"),
                 _ => "none".to_owned(),
             };
-            compare.one(
+            compare.compare_value(
                 "failure",
                 expect.failure.clone().unwrap_or_else(|| "none".to_owned()),
                 got,
@@ -315,14 +327,14 @@ fn start(refused: Option<&str>) -> String {
 struct Comparison(Vec<CaseDifference>);
 
 impl Comparison {
-    fn one(&mut self, what: &'static str, expected: String, got: String) {
-        self.all(what, vec![expected], vec![got]);
+    fn compare_value(&mut self, field: &'static str, expected: String, got: String) {
+        self.compare_lists(field, vec![expected], vec![got]);
     }
 
-    fn all(&mut self, what: &'static str, expected: Vec<String>, got: Vec<String>) {
+    fn compare_lists(&mut self, field: &'static str, expected: Vec<String>, got: Vec<String>) {
         if expected != got {
             self.0.push(CaseDifference {
-                what,
+                field,
                 expected,
                 got,
             });

@@ -3,7 +3,7 @@
 use super::{
     case::{Case, CaseInput, Cases, NOON},
     case_parse::CaseSettings,
-    fixture::{FixtureState, Taken, TestFixture},
+    fixture::{Consumption, FixtureState, TestFixture},
     result::{CaseDifference, CaseResult},
 };
 use peal_model::{Amendment, ChainResult, Event, ModuleRegistration, PolicyOutcome, UserIdentity};
@@ -102,17 +102,20 @@ impl Loaded {
             of.engine,
             of.name,
             of.bytes,
+            // A case tests what the component does; what a site grants is not known here.
             &Grants::all(),
             of.limits,
             services,
         )?;
-        let (mut refused, mut failure) = (None, None);
+        let mut refused = None;
+        let mut failure = None;
         let wishes = match module.init(&settings.0) {
             Ok(wishes) => wishes,
             Err(error) => {
                 match error {
                     InitError::Refused { reason, .. } => refused = Some(reason),
                     InitError::Failed { failure: how, .. } => failure = Some(how),
+                    // Registrations beyond a limit keep a module from starting, too.
                     other => refused = Some(other.to_string()),
                 }
                 Vec::new()
@@ -134,6 +137,7 @@ impl Loaded {
     /// Calls the module with the input of a case.
     fn call(&self, subject: &CaseInput) -> CaseResult {
         match subject {
+            // A server does not call a module that did not start.
             _ if !self.starts() => CaseResult::default(),
             CaseInput::Start => CaseResult::default(),
             CaseInput::Event {
@@ -154,21 +158,25 @@ impl Loaded {
         tag: Option<u32>,
         steps: &Arc<Vec<ChainResult>>,
     ) -> CaseResult {
-        let is_for =
-            |wish: &ModuleRegistration| wish.codes.is_empty() || wish.codes.contains(&event.code);
-        let wish = self
-            .wishes
-            .iter()
-            .enumerate()
-            .find(|(_, wish)| tag.map_or_else(|| is_for(wish), |tag| wish.tag == tag));
-        if wish.is_none() && !self.wishes.is_empty() && tag.is_none() {
+        // No codes mean a default registration.
+        let is_for = |registration: &ModuleRegistration| {
+            registration.codes.is_empty() || registration.codes.contains(&event.code)
+        };
+        let found = self.wishes.iter().enumerate().find(|(_, registration)| {
+            tag.map_or_else(|| is_for(registration), |tag| registration.tag == tag)
+        });
+        // A module without registrations of its own is registered by its configuration, which a
+        // case does not have.
+        if found.is_none() && !self.wishes.is_empty() && tag.is_none() {
             return CaseResult {
                 is_passed_over: true,
                 ..CaseResult::default()
             };
         }
-        let registration = wish.map_or(1, |(at, _)| at as u64 + 1);
-        let tag = tag.or(wish.map(|(_, wish)| wish.tag)).unwrap_or_default();
+        let registration = found.map_or(1, |(at, _)| at as u64 + 1);
+        let tag = tag
+            .or(found.map(|(_, registration)| registration.tag))
+            .unwrap_or_default();
         let call = EventCall {
             number: 0,
             registration,
@@ -238,13 +246,14 @@ impl Loaded {
         let role = match &case.subject {
             CaseInput::Start => return Ok(()),
             CaseInput::Event { .. } => Some(Role::EventHandler),
-            CaseInput::Request(call) => Role::policy(call.request.matter.hook()),
+            CaseInput::Request(call) => Role::policy(call.request.subject.hook()),
             CaseInput::Log(_) => Some(Role::LogChannel),
         };
         match role.filter(|role| !self.module.has_role(*role)) {
             None => Ok(()),
             Some(role) => {
-                let (case, module) = (case.name.clone(), self.module.name().to_owned());
+                let case = case.name.clone();
+                let module = self.module.name().to_owned();
                 Err(TrialError::Role {
                     case,
                     role: role.name(),
@@ -282,6 +291,7 @@ impl<'a> CaseRunner<'a> {
     /// Sets up the environment for a case, and loads the module if it must be fresh.
     fn set(&mut self, case: &Case) -> Result<&Loaded, TrialError> {
         {
+            // The lock ends with this block: the module uses the fixture when it is loaded below.
             let mut props = self.scene.props();
             if !self.cases.sequence {
                 *props = FixtureState {
@@ -289,11 +299,13 @@ impl<'a> CaseRunner<'a> {
                     ..FixtureState::default()
                 };
             }
+            // In a sequence the clock goes on from the case before.
             props.now = case
                 .time
                 .map_or(props.now, |time| time.0)
                 .saturating_add(case.after);
-            props.said.clear();
+            // In a sequence the state stays, but output belongs to one case.
+            props.trace_lines.clear();
             props.written.clear();
             props.usage = case.usage.clone();
             if let Some(state) = &case.state {
@@ -301,6 +313,7 @@ impl<'a> CaseRunner<'a> {
             }
         }
         let settings = case.config.as_ref().unwrap_or(&self.cases.config);
+        // Other settings need another init, and so does a module that did not start.
         let kept = self.loaded.take().filter(|loaded| {
             self.cases.sequence && !case.restart && loaded.starts() && loaded.settings == *settings
         });
@@ -312,7 +325,8 @@ impl<'a> CaseRunner<'a> {
     }
 
     /// Runs one case.
-    fn one(&mut self, case: &Case) -> Result<CaseResult, TrialError> {
+    fn run_case(&mut self, case: &Case) -> Result<CaseResult, TrialError> {
+        // A handle of its own, because `loaded` borrows the runner.
         let scene = self.scene.clone();
         let loaded = self.set(case)?;
         loaded.fits(case)?;
@@ -322,7 +336,7 @@ impl<'a> CaseRunner<'a> {
         }
         let props = scene.props();
         outcome.state = props.state.clone();
-        outcome.logs = props.said.clone();
+        outcome.logs = props.trace_lines.clone();
         outcome.writes = props.written.clone();
         Ok(outcome)
     }
@@ -332,13 +346,15 @@ impl<'a> CaseRunner<'a> {
         let sequence = self
             .cases
             .iter()
+            // By address, since two cases may be equal.
             .take_while(|before| !std::ptr::eq(*before, case));
         for before in sequence.filter(|_| self.cases.sequence) {
-            self.one(before)?;
+            self.run_case(before)?;
         }
         self.set(case)?.fits(case)?;
         let mut props = self.scene.props();
-        props.taken = Taken::default();
+        // What init and earlier cases consumed does not count.
+        props.usage_of_last_call = Consumption::default();
         self.state = props.state.clone();
         Ok(())
     }
@@ -360,15 +376,15 @@ impl<'a> CaseRunner<'a> {
     }
 
     /// Returns the consumption of the last call.
-    pub(crate) fn taken(&self) -> Taken {
-        self.scene.props().taken
+    pub(crate) fn consumption(&self) -> Consumption {
+        self.scene.props().usage_of_last_call
     }
 
     /// Resets the environment to the state of a prepared case; the module's memory stays.
     pub(crate) fn sweep(&self) {
         let mut props = self.scene.props();
         props.state = self.state.clone();
-        props.said.clear();
+        props.trace_lines.clear();
         props.written.clear();
     }
 }
@@ -377,7 +393,7 @@ impl<'a> CaseRunner<'a> {
 pub fn run(of: &Candidate<'_>, cases: &Cases) -> Result<Vec<CaseReport>, TrialError> {
     let mut run = CaseRunner::new(of, cases);
     let report = |case: &Case| {
-        let outcome = run.one(case)?;
+        let outcome = run.run_case(case)?;
         Ok(CaseReport {
             case: case.name.clone(),
             outcome: outcome.summary(),

@@ -19,6 +19,7 @@ fn part(role: Role) -> &'static str {
 }
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+    // Only the code of these roles calls functions of this header.
     let needs_strings = [
         Role::ProvisionPolicy,
         Role::LogPolicy,

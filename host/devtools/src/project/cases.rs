@@ -19,13 +19,13 @@ fn part(role: Role) -> &'static str {
 }
 
 /// Description of the case format, for readers who have only the project.
-const TOLD: &str = include_str!("../../../../docs/src/modules/module-tests.md");
+const CASE_FORMAT: &str = include_str!("../../../../docs/src/modules/module-tests.md");
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
     let head = "# What the module MODULE is handed, and what must come of it: say `peal module test`. README.md tells the rest.\n\n";
     vec![
         ("tests/example.toml", head.to_owned() + &parts.join("\n")),
-        ("tests/README.md", TOLD.to_owned()),
+        ("tests/README.md", CASE_FORMAT.to_owned()),
     ]
 }

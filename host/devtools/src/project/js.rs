@@ -19,6 +19,7 @@ fn part(role: Role) -> &'static str {
 }
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+    // The import needs the capability, which the manifest names for log channels only.
     let sink = if roles.contains(&Role::LogChannel) {
         "import * as sink from \"./sdk/js/sink.js\";\n"
     } else {

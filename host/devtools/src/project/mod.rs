@@ -81,6 +81,7 @@ pub fn files(
             name: name.to_owned(),
         });
     }
+    // Checked before any file is written.
     if !roles.iter().any(|role| *role != Role::Lifecycle) {
         return Err(ProjectError::OnlyLifecycle);
     }
@@ -92,6 +93,7 @@ pub fn files(
     };
     let own = own.into_iter().chain(cases::files(roles));
     let mut files: Vec<File> = own
+        // A valid name needs no escapes in any of these languages.
         .map(|(path, text)| (path.to_owned(), text.replace("MODULE", name)))
         .collect();
     files.push((MANIFEST.to_owned(), manifest(name, language, roles)));
@@ -101,6 +103,7 @@ pub fn files(
         ".gitignore".to_owned(),
         format!("/target\n/{name}.wasm\n__pycache__/\n"),
     ));
+    // The project has its own copy, so that it builds without Peal's repository.
     files.extend(peal_build::carried(language).map(|(path, text)| (path.to_owned(), text)));
     Ok(files)
 }
@@ -110,6 +113,7 @@ fn halves(parts: &[&str], between: &str) -> (String, String) {
     let halves = || {
         parts
             .iter()
+            // A part without this line has no test of its own.
             .map(|part| part.split_once("=== test\n").unwrap_or((part, "")))
     };
     let code: Vec<&str> = halves().map(|(code, _)| code).collect();
@@ -126,6 +130,7 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
         "name = \"{name}\"\nlanguage = \"{language}\"\nroles = [{}]\n",
         names.join(", ")
     );
+    // For other languages `Manifest::parse` refuses the key.
     if !language.asks_for_what_it_uses() {
         // A log channel needs a sink to write to.
         let asked = if roles.contains(&Role::LogChannel) {
@@ -145,6 +150,7 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
 /// Writes a project into a directory that must not exist or must be empty. No file is ever
 /// overwritten.
 pub fn write(dir: &Path, files: &[File]) -> Result<(), ProjectError> {
+    // A dangling link counts as well: a check that follows links would not see it.
     let occupied = fs::symlink_metadata(dir).is_ok()
         && !fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
     if occupied {

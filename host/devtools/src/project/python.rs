@@ -29,12 +29,14 @@ class Tests(unittest.TestCase):
 ";
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+    // The import needs the capability, which the manifest names for log channels only.
     let sink = if roles.contains(&Role::LogChannel) {
         "from peal import sink\n"
     } else {
         ""
     };
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
+    // Each part ends with a line end, so functions are two empty lines apart (PEP 8).
     let (code, tests) = super::halves(&parts, "\n\n");
     vec![
         (

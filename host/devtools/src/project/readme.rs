@@ -46,6 +46,7 @@ pub fn table(name: &str, roles: &BTreeSet<Role>) -> String {
         "# For a site: copy this file and {name}.wasm into the directory modules.d beside the server's configuration.\n\
          [[module]]\nname = \"{name}\"\npath = \"{name}.wasm\"\n"
     );
+    // The example of a log channel writes to standard error.
     if roles.contains(&Role::LogChannel) {
         text += "channels = [\"stderr\"]\nsinks = [\"stderr\"]\n";
     }

@@ -10,6 +10,7 @@ struct Part {
 }
 
 fn part(role: Role) -> Part {
+    // Names are listed by role, because an unused import is a warning in the new project.
     match role {
         Role::EventHandler => Part {
             imports: &["Event", "Outcome", "handler"],
@@ -105,6 +106,7 @@ pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
 
 fn source(roles: &BTreeSet<Role>) -> String {
     let parts: Vec<Part> = roles.iter().map(|role| part(*role)).collect();
+    // Sorted and each once, since several roles import the same names.
     let imports: BTreeSet<&str> = parts
         .iter()
         .flat_map(|part| part.imports)
@@ -121,6 +123,7 @@ fn source(roles: &BTreeSet<Role>) -> String {
         "//! The module MODULE.\n{}\n{code}\n#[cfg(test)]\nmod tests {{\n    use super::*;\n",
         uses(&imports, "")
     );
+    // `use super::*` brings the names that the code imports.
     text += &uses(&tests.difference(&imports).copied().collect(), "    ");
     text + "\n" + &test + "}\n"
 }
@@ -143,6 +146,7 @@ fn uses(names: &BTreeSet<&str>, indent: &str) -> String {
     let mut text = format!("{indent}use peal_sdk::{{");
     let mut line = String::new();
     for name in names {
+        // rustfmt fills lines up to the width if the list does not fit in one.
         if line.is_empty() || indent.len() + 4 + line.len() + name.len() + 2 > WIDTH {
             text += line.trim_end();
             text += &format!("\n{indent}    ");

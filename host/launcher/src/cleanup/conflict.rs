@@ -29,6 +29,8 @@ pub(crate) fn between(one: &Cleanup, other: &Cleanup) -> Option<Conflict> {
             .cloned()
             .map(Conflict::Kind)
     };
+    // The relations have a direction, so both orders are compared. Callers also compare a
+    // registration with itself.
     let both = [(one, other), (other, one)];
     let ways = || {
         let shared = one.directories.intersection(&other.directories).next()?;
@@ -92,7 +94,8 @@ mod tests {
 
     #[test]
     fn a_path_is_one_thing_emptied_in_one_way_and_removed_or_not() {
-        let (plain, file) = (cleanup(&[], &["/t/d"], &[]), cleanup(&["/t/d/"], &[], &[]));
+        let plain = cleanup(&[], &["/t/d"], &[]);
+        let file = cleanup(&["/t/d/"], &[], &[]);
         assert_eq!(between(&plain, &file), Some(Conflict::Kind("/t/d/".into())));
         assert_eq!(between(&file, &plain), Some(Conflict::Kind("/t/d/".into())));
         assert_eq!(between(&plain, &plain), None);

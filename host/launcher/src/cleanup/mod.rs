@@ -80,6 +80,7 @@ impl Cleanups {
     pub(crate) fn close(&self, job: &Nspace) -> Vec<Registered> {
         let mut known = self.known();
         known.jobs.remove(job);
+        // Procs whose ends were not reported one by one have ended with the job.
         known.due(|proc| proc.nspace == *job)
     }
 
@@ -166,6 +167,7 @@ impl Cleanups {
     /// Checks that all paths are absolute and plain, and below one of the permitted directories.
     fn check(&self, by: &Proc, cleanup: &Cleanup) -> Result<(), Status> {
         let paths = || cleanup.files.iter().chain(&cleanup.directories);
+        // Paths are compared by name below, so `..` could lead out of a permitted directory.
         if let Some(path) = paths().find(|path| !is_plain(path)) {
             tracing::warn!(%by, ?path, "cleanup path rejected: it should be absolute, without `.` and `..`");
             return Err(code::PMIX_ERR_BAD_PARAM);
@@ -176,6 +178,7 @@ impl Cleanups {
         match paths().find(|path| {
             !within
                 .iter()
+                // Not the permitted directory itself, which the configuration names for all jobs.
                 .any(|dir| path.starts_with(dir) && *path != dir)
         }) {
             Some(path) => {
@@ -244,7 +247,8 @@ fn paths_of(cleanup: &Cleanup) -> usize {
 fn is_plain(path: &Path) -> bool {
     let mut parts = path.components();
     let below = parts.next() == Some(Component::RootDir);
-    let (mut count, mut plain) = (0, true);
+    let mut count = 0;
+    let mut plain = true;
     for part in parts {
         count += 1;
         plain &= matches!(part, Component::Normal(_));

@@ -106,6 +106,7 @@ impl Removal<'_> {
                 self.left = Left::Beyond;
                 return Ok(());
             }
+            // Counted also if the entry is ignored, since the bound limits the time of the removal.
             self.bounds.entries -= 1;
             if self.cleanup.ignored.contains(&name) {
                 continue;
@@ -128,6 +129,8 @@ impl Removal<'_> {
         deeper: usize,
     ) -> Result<()> {
         let Stat { st_mode, .. } = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        // If the entry is replaced after this, the removal fails: `unlinkat` removes either files
+        // or directories.
         if FileType::from_raw_mode(st_mode) != FileType::Directory {
             return match self.cleanup.subdirectories {
                 Subdirectories::All => unlinkat(dir, name, AtFlags::empty()),

@@ -1,2 +1,48 @@
-//! Functions of clients and tools, on `peal_client`: one file for each group, such as sessions, data,
-//! collectives, events, and one for the progress thread on which callbacks come.
+//! Functions of clients and tools, on `peal_client`.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `progress` | thread on which connections live and callbacks come |
+//! | `library` | state of the process between its first init and its last finalize |
+//! | `operations` | blocking and `_nb` forms of a function, on one future |
+//! | `tokens` | values that the program gets a token of instead of a pointer |
+//! | `handler` | event handlers of the program |
+//! | `stdin` | standard input that is pushed to procs |
+//! | [`init`], [`tool`] | begin and end of a client and of a tool |
+//! | [`data`], [`get`], [`fence`] | put, commit and store; get; fences |
+//! | [`events`] | registration of handlers, and events of the program |
+//! | [`publish`], [`resolve`] | published data; procs and nodes of jobs |
+//! | [`spawn`], [`connect`], [`abort`] | begin, connection and end of jobs |
+//! | [`groups`], [`invitations`] | groups of a collective and by invitation |
+//! | [`query`], [`control`] | queries and logs; job control, monitoring and allocation |
+//! | [`iof`] | output and input of procs |
+//! | [`credentials`], [`fabric`], [`sessions`] | credentials; fabrics and distances; sessions and resource blocks |
+//!
+//! A blocking function that is called from a callback, that is on the progress thread, returns
+//! `PMIX_ERR_WOULD_BLOCK` and logs its name; the C library hangs there.
+
+pub mod abort;
+pub mod connect;
+pub mod control;
+pub mod credentials;
+pub mod data;
+pub mod events;
+pub mod fabric;
+pub mod fence;
+pub mod get;
+pub mod groups;
+mod handler;
+pub mod init;
+pub mod invitations;
+pub mod iof;
+mod library;
+mod operations;
+mod progress;
+pub mod publish;
+pub mod query;
+pub mod resolve;
+pub mod sessions;
+pub mod spawn;
+mod stdin;
+mod tokens;
+pub mod tool;

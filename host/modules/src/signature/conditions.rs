@@ -52,7 +52,7 @@ impl SignatureConditions {
     }
 
     /// Refuses an expired signature.
-    pub(super) fn at(&self, now: SystemTime, key: KeyId) -> Result<(), SignatureError> {
+    pub(crate) fn at(&self, now: SystemTime, key: KeyId) -> Result<(), SignatureError> {
         match self.expires {
             Some(expires) if now >= expires => Err(SignatureError::Expired { key, expires }),
             _ => Ok(()),

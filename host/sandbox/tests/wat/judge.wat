@@ -103,7 +103,10 @@
           (return (call $outcome (i32.const 2) (i32.const -23)))))
       (if (i32.eq (local.get $ask) (i32.const 11))
         (then (call $amend (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)) (call $amend-with-it)))
-      (if (i32.eq (local.get $ask) (i32.const 12)) (then (loop $again (call $amend-with-it) (br $again))))
+      (if (i32.eq (local.get $ask) (i32.const 12))
+        (then
+          (if (i32.eqz (i32.load (i32.const 68))) (then (call $infos (i32.const 64))))
+          (loop $again (call $amend-with-it) (br $again))))
       (if (i32.eq (local.get $ask) (i32.const 13))
         (then
           (call $notify (i32.const -4000) (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)

@@ -168,7 +168,8 @@ mod tests {
         let groups = std::fs::read_to_string("/etc/group").unwrap();
         let member = groups.lines().find_map(|line| {
             let mut fields = line.split(':');
-            let (gid, members) = (fields.nth(2)?.parse::<u32>().ok()?, fields.next()?);
+            let gid = fields.nth(2)?.parse::<u32>().ok()?;
+            let members = fields.next()?;
             let user = User::from_name(members.split(',').next()?).ok()??;
             (user.gid.as_raw() != gid && !user.uid.is_root()).then_some((user, gid))
         });

@@ -93,6 +93,7 @@ async fn listen(socket: AdminSocket, dispatcher: Arc<AdminDispatcher>, access: A
         let permit = tokio::select! {
             permit = permits.clone().acquire_owned(),
                 if calls.len() < CONNECTIONS + WAITING => permit,
+            // A call has ended, so there may be room for another one.
             Some(_) = calls.join_next() => continue,
             () = wait_for_end(&mut phase) => break,
         };
@@ -101,8 +102,10 @@ async fn listen(socket: AdminSocket, dispatcher: Arc<AdminDispatcher>, access: A
         tokio::select! {
             accepted = socket.listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (dispatcher, access, refusals) =
-                        (dispatcher.clone(), access.clone(), refusals.clone());
+                    let dispatcher = dispatcher.clone();
+                    let access = access.clone();
+                    let refusals = refusals.clone();
+                    // Error level, so that the span is enabled at all log levels.
                     let span = tracing::error_span!("admin call", uid = field::Empty, pid = field::Empty);
                     let call = async move {
                         serve(stream, permit, &dispatcher, access, &refusals).await;
@@ -153,7 +156,9 @@ async fn serve(
         }
     };
     let (mut reader, mut writer) = stream.into_split();
-    let (who, has_group) = (access.who(), access.has_group());
+    let who = access.who();
+    let has_group = access.has_group();
+    // The lookup of groups may wait for a directory service.
     if !tokio::task::spawn_blocking(move || access.allows(caller))
         .await
         .unwrap_or(false)
@@ -190,6 +195,7 @@ async fn serve(
             AdminReply::Refused { reason }.into(),
         ),
     };
+    // Before the reply: a caller that has its reply finds the record.
     dispatcher.record(caller, verb, &reply).await;
     write_reply(&mut writer, &reply).await;
     // A caller that waits for the end or follows events gives its permit back, so that others can
@@ -263,6 +269,7 @@ async fn wait_for_close(reader: &mut (impl AsyncReadExt + Unpin)) {
 /// Reads a request. The error is the reason for the refusal.
 async fn read_request(reader: impl AsyncReadExt + Unpin) -> Result<AdminRequest, String> {
     let mut line = Vec::new();
+    // One byte more than permitted, so that a longer request is noticed.
     let mut reader = BufReader::new(reader.take(MAX_REQUEST as u64 + 1));
     match tokio::time::timeout(TIME, reader.read_until(b'\n', &mut line)).await {
         Err(_) => return Err(format!("no request was received within {TIME:?}")),

@@ -103,6 +103,7 @@ impl Answers {
             .map_err(broken)?;
         let mut line = Vec::new();
         (&mut self.stream)
+            // A longer reply is cut off here and then fails to parse.
             .take(MAX_REPLY as u64 + 1)
             .read_until(b'\n', &mut line)
             .map_err(broken)?;

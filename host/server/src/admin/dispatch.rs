@@ -24,10 +24,10 @@ use peal_store::{AdminCall, JobStart, Store, StoreError};
 use peal_wire::{ServerUri, variable};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 /// Command that concerns the process as a whole. The owner of the process executes it.
 #[derive(Debug)]
@@ -92,7 +92,9 @@ pub(super) struct AdminDispatcher {
     pub(super) parts: AdminParts,
     pub(super) phase: watch::Sender<ServerPhase>,
     commands: mpsc::Sender<ProcessCommand>,
-    /// Jobs that were registered by admin requests. Other jobs cannot be removed by one.
+    /// Jobs that were registered by admin requests. Other jobs cannot be removed by one. The lock
+    /// is held until the server, the host environment and the store know of a change as well, so
+    /// that they learn of changes in the same order.
     registered: Mutex<BTreeMap<Nspace, AdminJob>>,
     watchers: Watchers,
 }
@@ -175,6 +177,7 @@ impl AdminDispatcher {
             }
             AdminRequest::Environment { nspace } => self
                 .find(&nspace)
+                .await
                 .map(|(nspace, job)| AdminReply::Registered(self.registered_as(&nspace, job.size))),
             AdminRequest::Started { nspace, rank, pid } => self
                 .started(&nspace, rank, pid)
@@ -242,6 +245,7 @@ impl AdminDispatcher {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
+        // The database blocks.
         let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
     }
 
@@ -296,7 +300,8 @@ impl AdminDispatcher {
             ));
         }
         let (uid, gid) = runs_as(caller, &job).await?;
-        if self.registered().len() >= self.parts.max_jobs {
+        let mut registered = self.registered.lock().await;
+        if registered.len() >= self.parts.max_jobs {
             return Err(format!(
                 "{} jobs are registered, which is the limit (admin.max_jobs)",
                 self.parts.max_jobs
@@ -315,7 +320,7 @@ impl AdminDispatcher {
             .await
             .map_err(|error| error.to_string())?;
         // Only a job that the server has accepted can be removed by an admin request later.
-        self.registered().insert(
+        registered.insert(
             nspace.clone(),
             AdminJob {
                 size: job.size,
@@ -323,13 +328,10 @@ impl AdminDispatcher {
             },
         );
         self.parts.host.adopt(&spec);
-        self.jobs_changed().await;
         // The command is unknown here: only the external launcher knows it.
-        let (recorded, size, command) = (
-            nspace.clone(),
-            job.size,
-            format!("(registered for user {uid})"),
-        );
+        let recorded = nspace.clone();
+        let size = job.size;
+        let command = format!("(registered for user {uid})");
         self.store(move |store, at| {
             store.job_started(JobStart {
                 nspace: &recorded,
@@ -340,6 +342,9 @@ impl AdminDispatcher {
             })
         })
         .await;
+        drop(registered);
+        // The modules of the job run before the caller gets the reply and starts the procs.
+        self.jobs_changed().await;
         Ok(self.registered_as(&nspace, job.size))
     }
 
@@ -364,19 +369,14 @@ impl AdminDispatcher {
     }
 
     /// Finds a job that was registered by an admin request.
-    fn find(&self, nspace: &str) -> Result<(Nspace, AdminJob), String> {
-        let known = self
-            .registered()
-            .iter()
-            .find(|known| known.0.as_str() == nspace)
-            .map(|(nspace, job)| (nspace.clone(), *job));
-        known.ok_or_else(|| format!("no job {nspace:?} was registered here"))
+    async fn find(&self, nspace: &str) -> Result<(Nspace, AdminJob), String> {
+        find_job(&*self.registered.lock().await, nspace)
     }
 
     /// Watches a process as one of a proc. It must run as the user of the job: the end of a process
     /// of another user must not count as the end of the proc.
     async fn started(&self, nspace: &str, rank: u32, pid: u32) -> Result<(), String> {
-        let (nspace, job) = self.find(nspace)?;
+        let (nspace, job) = self.find(nspace).await?;
         if rank >= job.size {
             let size = counted(job.size, "proc");
             return Err(format!(
@@ -416,7 +416,8 @@ impl AdminDispatcher {
     }
 
     async fn deregister(&self, nspace: &str) -> Result<(), String> {
-        let (nspace, _) = self.find(nspace)?;
+        let mut registered = self.registered.lock().await;
+        let (nspace, _) = find_job(&registered, nspace)?;
         let job = self
             .parts
             .handle
@@ -433,11 +434,12 @@ impl AdminDispatcher {
         // The exit status is unknown here. Zero is recorded if all connected procs finalized,
         // otherwise one.
         let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));
-        self.registered().remove(&nspace);
+        registered.remove(&nspace);
         self.parts.host.release(&nspace);
-        self.jobs_changed().await;
         self.store(move |store, at| store.job_ended(&nspace, exit_status, at))
             .await;
+        drop(registered);
+        self.jobs_changed().await;
         Ok(())
     }
 
@@ -476,15 +478,15 @@ impl AdminDispatcher {
         // Ignore errors: a server that is ending has no modules to wait for.
         let _ = self.request_result(ProcessCommand::Jobs).await;
     }
-
-    fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, AdminJob>> {
-        self.registered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 const STOPPED: &str = "the server has stopped";
+
+fn find_job(jobs: &BTreeMap<Nspace, AdminJob>, nspace: &str) -> Result<(Nspace, AdminJob), String> {
+    let known = jobs.iter().find(|(known, _)| known.as_str() == nspace);
+    let known = known.map(|(nspace, job)| (nspace.clone(), *job));
+    known.ok_or_else(|| format!("no job {nspace:?} was registered here"))
+}
 
 /// Returns the user and group of the procs of a job. Only root may name ones that are not its own.
 async fn runs_as(caller: Caller, job: &NewJob) -> Result<(u32, u32), String> {
@@ -506,4 +508,151 @@ async fn runs_as(caller: Caller, job: &NewJob) -> Result<(u32, u32), String> {
     };
     gid.map(|gid| (uid, gid))
         .ok_or_else(|| format!("user {uid} is unknown on this node: name the group as well"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::{ActorInbox, ActorMessage, Queues, queues};
+    use std::{
+        collections::BTreeSet,
+        pin::{Pin, pin},
+        sync::Mutex,
+        task::{Context, Poll, Waker},
+    };
+
+    const ME: Caller = Caller {
+        uid: 1000,
+        gid: 1000,
+        pid: None,
+    };
+
+    /// Jobs that the host environment has adopted.
+    #[derive(Default)]
+    struct AdoptedJobs(Mutex<BTreeSet<Nspace>>);
+
+    impl JobRegistrar for AdoptedJobs {
+        fn adopt(&self, job: &JobSpec) {
+            self.0.lock().unwrap().insert(job.nspace.clone());
+        }
+
+        fn release(&self, job: &Nspace) {
+            self.0.lock().unwrap().remove(job);
+        }
+    }
+
+    /// Server side of the queues of a dispatcher. It replies only when a test says so.
+    struct TestServer {
+        inbox: ActorInbox,
+        commands: mpsc::Receiver<ProcessCommand>,
+        jobs: BTreeSet<Nspace>,
+    }
+
+    impl TestServer {
+        /// Replies to all messages that are queued.
+        fn reply(&mut self) {
+            while let Ok(message) = self.inbox.internal.try_recv() {
+                match message {
+                    ActorMessage::AddJob { spec, done } => {
+                        assert!(self.jobs.insert(spec.nspace));
+                        done.send(Ok(())).unwrap();
+                    }
+                    ActorMessage::RemoveIdleJob { nspace, done } => {
+                        assert!(self.jobs.remove(&nspace));
+                        assert!(done.send(None).is_ok());
+                    }
+                    _ => panic!("the message should be about jobs"),
+                }
+            }
+            while let Ok(command) = self.commands.try_recv() {
+                let ProcessCommand::Jobs(done) = command else {
+                    panic!("the command should be about jobs")
+                };
+                done.send(()).unwrap();
+            }
+        }
+
+        /// Replies until a request has ended, for a bounded number of times.
+        fn complete<T>(&mut self, mut request: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+            (0..8).find_map(|_| match poll(request.as_mut()) {
+                Poll::Ready(result) => Some(result),
+                Poll::Pending => {
+                    self.reply();
+                    None
+                }
+            })
+        }
+    }
+
+    fn poll<T>(request: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+        request.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn dispatcher(max_jobs: usize) -> (AdminDispatcher, Arc<AdoptedJobs>, TestServer) {
+        let (Queues { handle, .. }, inbox) = queues();
+        let host = Arc::<AdoptedJobs>::default();
+        let (send_command, commands) = mpsc::channel(8);
+        let parts = AdminParts {
+            group: None,
+            max_jobs,
+            handle,
+            host: host.clone(),
+            uri: ServerUri {
+                proc: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
+                addr: ([127, 0, 0, 1], 1).into(),
+            },
+            hostname: "node".to_owned(),
+            metrics: Arc::default(),
+            chains: ChainView::default(),
+            notices: Notices::default(),
+            store: None,
+            troubles: Box::new(Vec::new),
+        };
+        let server = TestServer {
+            inbox,
+            commands,
+            jobs: BTreeSet::new(),
+        };
+        (AdminDispatcher::new(parts, send_command), host, server)
+    }
+
+    fn job(nspace: &str) -> NewJob {
+        NewJob {
+            nspace: nspace.to_owned(),
+            size: 1,
+            uid: None,
+            gid: None,
+        }
+    }
+
+    #[test]
+    fn job_registered_during_its_removal_stays_adopted() {
+        let (dispatcher, host, mut server) = dispatcher(8);
+        let first = pin!(dispatcher.register(ME, job("job")));
+        server.complete(first).unwrap().unwrap();
+        let mut removal = pin!(dispatcher.deregister("job"));
+        assert!(poll(removal.as_mut()).is_pending());
+        // The job is removed from the server, but the request does not know that yet.
+        server.reply();
+        let mut second = pin!(dispatcher.register(ME, job("job")));
+        let early = server.complete(second.as_mut());
+        server.complete(removal).unwrap().unwrap();
+        early
+            .unwrap_or_else(|| server.complete(second).unwrap())
+            .unwrap();
+        assert_eq!(*host.0.lock().unwrap(), server.jobs);
+        let last = pin!(dispatcher.deregister("job"));
+        assert_eq!(server.complete(last).unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn concurrent_registrations_stay_within_max_jobs() {
+        let (dispatcher, _, mut server) = dispatcher(1);
+        let mut one = pin!(dispatcher.register(ME, job("one")));
+        let mut two = pin!(dispatcher.register(ME, job("two")));
+        assert!(poll(one.as_mut()).is_pending() && poll(two.as_mut()).is_pending());
+        server.complete(one).unwrap().unwrap();
+        let reason = server.complete(two).unwrap().unwrap_err();
+        assert!(reason.ends_with("(admin.max_jobs)"), "{reason}");
+    }
 }

@@ -126,6 +126,7 @@ impl SocketClaim {
             .read(true)
             .write(true)
             .create(true)
+            // A running server may hold the file, which then contains its process id.
             .truncate(false)
             .mode(0o600);
         let mut lock = options
@@ -169,6 +170,7 @@ impl SocketClaim {
             }
         };
         let temporary = beside(&self.path, ".new");
+        // A server that was killed before the rename has left this file.
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(of("removing an earlier one")(error));
@@ -183,9 +185,11 @@ impl SocketClaim {
         let mode = if group.is_some() { 0o660 } else { 0o600 };
         fs::set_permissions(&temporary, Permissions::from_mode(mode))
             .map_err(of("setting its permissions"))?;
+        // Read before the rename, after which another program could replace the socket.
         let inode = fs::symlink_metadata(&temporary)
             .map_err(of("reading its inode number"))?
             .ino();
+        // This also replaces the socket of a killed server.
         fs::rename(&temporary, &self.path).map_err(of("renaming it"))?;
         Ok(AdminSocket {
             listener,
@@ -228,7 +232,8 @@ fn check_directory(path: &Path, dir: &Path) -> Result<(), SocketError> {
             doing: "reading the metadata of its directory",
             source,
         })?;
-        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let owner = found.uid();
+        let mode = found.mode() & 0o7777;
         // A sticky ancestor is safe, since only its owner can rename an entry. The socket's own
         // directory must not be writable by others at all: they could bind the name first.
         let closed = mode & WRITE_BY_OTHERS == 0 || (depth > 0 && mode & STICKY != 0);
@@ -338,11 +343,9 @@ mod tests {
     #[tokio::test]
     async fn socket_stays_in_checked_directory_despite_later_links() {
         let dir = tempfile::tempdir().unwrap();
-        let (checked, other, link) = (
-            dir.path().join("checked"),
-            dir.path().join("other"),
-            dir.path().join("link"),
-        );
+        let checked = dir.path().join("checked");
+        let other = dir.path().join("other");
+        let link = dir.path().join("link");
         fs::create_dir(&checked).unwrap();
         fs::create_dir(&other).unwrap();
         std::os::unix::fs::symlink(&checked, &link).unwrap();

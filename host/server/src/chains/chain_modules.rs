@@ -48,7 +48,8 @@ impl ChainModules {
             registrations: Registrations::instead_of(&self.registrations),
             modules: Vec::new(),
         };
-        let (mut conflicts, mut waiting) = (Vec::new(), Vec::new());
+        let mut conflicts = Vec::new();
+        let mut waiting = Vec::new();
         for member in modules {
             if self.has(&member.module) {
                 waiting.extend(new.keep(self.registrations_of(&member.module)));

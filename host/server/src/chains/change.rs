@@ -18,7 +18,7 @@ const MAX_CODES: usize = 256;
 const MAX_PROCS: usize = 1024;
 
 /// Returns the registration that a module of this owner requests, and its handler.
-pub(super) fn wished(
+pub(super) fn requested_registration(
     owner: &Owner,
     module: &Arc<Module>,
     request: &ModuleRegistration,
@@ -75,7 +75,7 @@ pub(super) fn apply(
                 tracing::warn!(%owner, module = module.name(), "registration refused: limit of registrations or codes reached");
                 return;
             }
-            let registered = wished(owner, module, &request, Mode::Active);
+            let registered = requested_registration(owner, module, &request, Mode::Active);
             if registered
                 .as_ref()
                 .is_ok_and(|(registration, _)| registration.names() > MAX_PROCS)

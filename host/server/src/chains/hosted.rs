@@ -26,7 +26,7 @@ impl HostedChains {
     pub fn instead_of(running: &ChainView) -> HostedChains {
         HostedChains {
             owners: BTreeMap::new(),
-            before: running.seated(),
+            before: running.modules_by_owner(),
         }
     }
 
@@ -38,15 +38,15 @@ impl HostedChains {
         handler: HostedHandler,
     ) -> Result<(), RegistrationError> {
         let module = handler.module.clone();
-        let seats = self.owners.entry(owner.clone()).or_default();
-        match seats
+        let modules = self.owners.entry(owner.clone()).or_default();
+        match modules
             .iter_mut()
-            .find(|seat| Arc::ptr_eq(&seat.module, &handler.module))
+            .find(|member| Arc::ptr_eq(&member.module, &handler.module))
         {
-            Some(seat) => seat.registrations.push((registration, handler)),
+            Some(member) => member.registrations.push((registration, handler)),
             None => {
                 let module = handler.module.clone();
-                seats.push(ChainModule {
+                modules.push(ChainModule {
                     module,
                     registrations: vec![(registration, handler)],
                 });
@@ -56,14 +56,15 @@ impl HostedChains {
     }
 
     /// Adds a handler as its module requests it.
-    pub fn register_wish(
+    pub fn register_requested(
         &mut self,
         owner: Owner,
         module: &Arc<Module>,
-        wish: &ModuleRegistration,
+        request: &ModuleRegistration,
         mode: Mode,
     ) -> Result<(), RegistrationError> {
-        let (registration, handler) = change::wished(&owner, module, wish, mode)?;
+        let (registration, handler) =
+            change::requested_registration(&owner, module, request, mode)?;
         self.register(owner, registration, handler)
     }
 
@@ -73,7 +74,7 @@ impl HostedChains {
             .owners
             .values()
             .flatten()
-            .flat_map(|seat| &seat.registrations);
+            .flat_map(|member| &member.registrations);
         registrations
             .map(|(registration, _)| registration.codes.clone())
             .collect()

@@ -20,7 +20,7 @@ pub use view::{ChainView, RegisteredHandler};
 use crate::{
     handler_requests::HandlerRequest,
     metrics::Metrics,
-    notice::{ChainResults, Notice, Notices, ReachedJobs, Wished},
+    notice::{ChainResults, Notice, Notices, ReachedJobs, RequestedTermination},
     shadow::Shadows,
 };
 use peal_core::{owner::Owner, server::EventBudget, user_scope::UserScope};
@@ -109,7 +109,7 @@ pub(crate) struct ChainEvent {
     /// Jobs of this server with their users, at the time when the event was raised.
     pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
     /// Sender of the handlers' termination request, if a request waits for it.
-    pub(crate) asked: Option<TerminationReply>,
+    pub(crate) termination_reply: Option<TerminationReply>,
     /// Sender of the results of all handlers, if a request waits for them.
     pub(crate) awaited: Option<Awaited>,
     /// Span of the event, inside the span of the request that raised it.
@@ -130,7 +130,7 @@ pub(crate) type Awaited = oneshot::Sender<Arc<Vec<ChainResults>>>;
 
 /// Sender of the termination request of the first owner that has one. It is used once, as soon as
 /// that owner's chain has finished, and dropped if no owner has one or the event is lost.
-pub(crate) type TerminationReply = oneshot::Sender<Wished>;
+pub(crate) type TerminationReply = oneshot::Sender<RequestedTermination>;
 
 /// Event on its way through the owners.
 struct EventInFlight {
@@ -142,9 +142,9 @@ struct EventInFlight {
 
 impl EventInFlight {
     /// Returns the termination request of the last chain and the sender for it, if both exist.
-    fn answer(&mut self) -> Option<(TerminationReply, Wished)> {
-        let wished = self.results.last().and_then(Wished::by)?;
-        Some((self.entered.asked.take()?, wished))
+    fn answer(&mut self) -> Option<(TerminationReply, RequestedTermination)> {
+        let termination = self.results.last().and_then(RequestedTermination::by)?;
+        Some((self.entered.termination_reply.take()?, termination))
     }
 }
 
@@ -195,28 +195,26 @@ pub(crate) struct Chains {
     /// Workers, including those whose owners have no chain any more and that still process events.
     workers: Vec<(Owner, Working)>,
     pools: GuestPools,
-    wanted: mpsc::Sender<HandlerRequest>,
+    handler_requests: mpsc::Sender<HandlerRequest>,
     settings: ChainSettings,
     shared: Arc<SharedChain>,
     view: ChainView,
 }
 
 impl Chains {
-    /// Starts a worker for each owner. Requests of handlers go to `wanted`.
+    /// Starts a worker for each owner. Requests of handlers go to `handler_requests`.
     pub(crate) fn start(
         hosted: HostedChains,
         pools: &GuestPools,
         settings: ChainSettings,
-        wanted: &mpsc::Sender<HandlerRequest>,
+        handler_requests: &mpsc::Sender<HandlerRequest>,
         notices: Notices,
         metrics: Arc<Metrics>,
         shadows: Shadows,
     ) -> Chains {
-        let (under_way, numbered, stopped) = (
-            AtomicUsize::new(0),
-            AtomicU64::new(0),
-            AtomicBool::new(false),
-        );
+        let under_way = AtomicUsize::new(0);
+        let numbered = AtomicU64::new(0);
+        let stopped = AtomicBool::new(false);
         let shared = Arc::new(SharedChain {
             notices,
             metrics,
@@ -229,7 +227,7 @@ impl Chains {
             route: Route::default(),
             workers: Vec::new(),
             pools: pools.clone(),
-            wanted: wanted.clone(),
+            handler_requests: handler_requests.clone(),
             settings,
             shared,
             view: ChainView::default(),
@@ -253,8 +251,12 @@ impl Chains {
             self.route.close(gone);
             self.view.withdraw(gone);
         }
-        for (owner, seats) in hosted.owners {
-            let Some(queue) = self.route.seat(&owner, seats.into(), &self.settings) else {
+        for (owner, modules) in hosted.owners {
+            // Without a queue the owner has a worker, which takes the new modules over.
+            let Some(queue) = self
+                .route
+                .set_modules(&owner, modules.into(), &self.settings)
+            else {
                 continue;
             };
             let pool = if owner == Owner::Site {
@@ -265,7 +267,7 @@ impl Chains {
             let worker = ChainWorker::new(
                 owner.clone(),
                 pool.clone(),
-                self.wanted.clone(),
+                self.handler_requests.clone(),
                 self.route.clone(),
                 self.shared.clone(),
                 self.view.clone(),

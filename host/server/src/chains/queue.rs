@@ -14,26 +14,26 @@ use tokio::sync::{mpsc, watch};
 
 /// Owners with a chain, in their order.
 #[derive(Clone, Default)]
-pub(super) struct Route(Arc<RwLock<BTreeMap<Owner, StopSignal>>>);
+pub(super) struct Route(Arc<RwLock<BTreeMap<Owner, ChainQueueSender>>>);
 
-struct StopSignal {
+struct ChainQueueSender {
     send: mpsc::Sender<EventInFlight>,
     waiting: Arc<AtomicUsize>,
     max_bytes: usize,
-    seats: watch::Sender<Arc<[ChainModule]>>,
+    modules: watch::Sender<Arc<[ChainModule]>>,
 }
 
 /// Receiving end of a queue: events for a worker, and the modules of its chain.
 pub(super) struct ChainQueue {
     receive: mpsc::Receiver<EventInFlight>,
     waiting: Arc<AtomicUsize>,
-    seats: watch::Receiver<Arc<[ChainModule]>>,
+    modules: watch::Receiver<Arc<[ChainModule]>>,
 }
 
 /// Next work of a worker.
 pub(super) enum ChainWork {
     /// Replaces the modules of the chain.
-    Reseat(Arc<[ChainModule]>),
+    ReplaceModules(Arc<[ChainModule]>),
     /// Handles an event.
     Event(EventInFlight),
 }
@@ -41,33 +41,34 @@ pub(super) enum ChainWork {
 impl Route {
     /// Sets the modules of an owner's chain. If the owner had no chain, returns the queue for a new
     /// worker.
-    pub(super) fn seat(
+    pub(super) fn set_modules(
         &self,
         owner: &Owner,
-        seats: Arc<[ChainModule]>,
+        modules: Arc<[ChainModule]>,
         settings: &ChainSettings,
     ) -> Option<ChainQueue> {
         let mut owners = self.write();
         if let Some(entry) = owners.get(owner) {
-            entry.seats.send_replace(seats);
+            entry.modules.send_replace(modules);
             return None;
         }
+        // Bounded, and never waited for: a slow owner misses events and delays no other.
         let (send, receive) = mpsc::channel(settings.queue);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let (module_sender, mut module_receiver) = watch::channel(seats);
+        let (module_sender, mut module_receiver) = watch::channel(modules);
         // The first set counts as a change, so that the worker takes it before its first event.
         module_receiver.mark_changed();
-        let entry = StopSignal {
+        let entry = ChainQueueSender {
             send,
             waiting: waiting.clone(),
             max_bytes: settings.queue_bytes,
-            seats: module_sender,
+            modules: module_sender,
         };
         owners.insert(owner.clone(), entry);
         Some(ChainQueue {
             receive,
             waiting,
-            seats: module_receiver,
+            modules: module_receiver,
         })
     }
 
@@ -108,16 +109,17 @@ impl Route {
         shared.passed(passing);
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Owner, StopSignal>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Owner, ChainQueueSender>> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Owner, StopSignal>> {
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Owner, ChainQueueSender>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl StopSignal {
+impl ChainQueueSender {
     fn offer(&self, passing: EventInFlight) -> Result<(), Box<EventInFlight>> {
         let bytes = passing.bytes;
         // Count the bytes before sending, so that concurrent senders cannot exceed the bound
@@ -149,7 +151,7 @@ impl ChainQueue {
     pub(super) async fn next(&mut self) -> Option<ChainWork> {
         tokio::select! {
             biased;
-            Ok(()) = self.seats.changed() => Some(ChainWork::Reseat(self.seats.borrow_and_update().clone())),
+            Ok(()) = self.modules.changed() => Some(ChainWork::ReplaceModules(self.modules.borrow_and_update().clone())),
             passing = self.receive.recv() => {
                 let passing = passing?;
                 self.waiting.fetch_sub(passing.bytes, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// Upper bound of the requests of handlers that wait to be fetched.
-const WANTED: usize = 1024;
+const MAX_HANDLER_REQUESTS: usize = 1024;
 
 /// Future results of an event; none if the event is lost.
 #[derive(Debug)]
@@ -45,15 +45,15 @@ impl StandaloneChain {
         let codes = hosted.codes();
         let metrics: Arc<Metrics> = Arc::default();
         let shadows = Shadows::new(&pools.shadows, &metrics);
-        let (want, wanted) = mpsc::channel(WANTED);
-        let chains = Chains::start(hosted, pools, settings, &want, notices, metrics, shadows);
+        let (send, requests) = mpsc::channel(MAX_HANDLER_REQUESTS);
+        let chains = Chains::start(hosted, pools, settings, &send, notices, metrics, shadows);
         (
             StandaloneChain {
                 chains,
                 jobs: Arc::new(vec![job]),
                 codes,
             },
-            wanted,
+            requests,
         )
     }
 
@@ -70,7 +70,7 @@ impl StandaloneChain {
             allowance,
             source: None,
             jobs: self.jobs.clone(),
-            asked: None,
+            termination_reply: None,
             awaited: Some(sender),
         });
         ChainCompletion(receiver)
@@ -81,8 +81,8 @@ impl StandaloneChain {
         let now = self.chains.view().chains();
         let now = now
             .into_iter()
-            .flat_map(|(_, standing)| standing)
-            .map(|standing| standing.registration.codes.clone());
+            .flat_map(|(_, handlers)| handlers)
+            .map(|handler| handler.registration.codes.clone());
         self.codes.iter().cloned().chain(now).collect()
     }
 

@@ -27,8 +27,8 @@ pub struct ChainView(Arc<Mutex<BTreeMap<Owner, Arc<ChainModules>>>>);
 
 impl ChainView {
     /// Publishes the current modules and registrations of an owner's chain.
-    pub(super) fn publish(&self, owner: &Owner, seated: &ChainModules) {
-        self.map().insert(owner.clone(), Arc::new(seated.clone()));
+    pub(super) fn publish(&self, owner: &Owner, modules: &ChainModules) {
+        self.map().insert(owner.clone(), Arc::new(modules.clone()));
     }
 
     /// Removes an owner's chain.
@@ -38,8 +38,8 @@ impl ChainView {
 
     /// Returns each owner's chain, in the order in which the chains and their handlers run.
     pub fn chains(&self) -> Vec<(Owner, Vec<RegisteredHandler>)> {
-        let handlers = |seated: &ChainModules| {
-            let each = seated
+        let handlers = |modules: &ChainModules| {
+            let each = modules
                 .registrations
                 .iter()
                 .map(|(id, registration, handler)| RegisteredHandler {
@@ -49,18 +49,19 @@ impl ChainView {
                 });
             each.collect()
         };
-        self.seated()
+        self.modules_by_owner()
             .iter()
-            .map(|(owner, seated)| (owner.clone(), handlers(seated)))
+            .map(|(owner, modules)| (owner.clone(), handlers(modules)))
             .collect()
     }
 
-    pub(super) fn seated(&self) -> BTreeMap<Owner, Arc<ChainModules>> {
+    pub(super) fn modules_by_owner(&self) -> BTreeMap<Owner, Arc<ChainModules>> {
         // A copy of the references keeps the lock short.
         self.map().clone()
     }
 
     fn map(&self) -> MutexGuard<'_, BTreeMap<Owner, Arc<ChainModules>>> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

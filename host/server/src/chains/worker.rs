@@ -10,7 +10,7 @@ use crate::{
     handle::Raised,
     handler_requests::HandlerRequest,
     metrics::{RoleMeters, Stopwatch},
-    notice::{ChainResults, Wished},
+    notice::{ChainResults, RequestedTermination},
 };
 use peal_core::{
     chain::{ChainEnd, ChainRun, HandlerOutcome, NextHandler, PendingHandler},
@@ -28,10 +28,10 @@ use tracing::Instrument;
 
 pub(super) struct ChainWorker {
     owner: Owner,
-    seated: ChainModules,
+    chain: ChainModules,
     meters: Arc<RoleMeters>,
     pool: Arc<GuestPool>,
-    wanted: mpsc::Sender<HandlerRequest>,
+    handler_requests: mpsc::Sender<HandlerRequest>,
     route: Route,
     shared: Arc<SharedChain>,
     view: ChainView,
@@ -41,7 +41,7 @@ impl ChainWorker {
     pub(super) fn new(
         owner: Owner,
         pool: Arc<GuestPool>,
-        wanted: mpsc::Sender<HandlerRequest>,
+        handler_requests: mpsc::Sender<HandlerRequest>,
         route: Route,
         shared: Arc<SharedChain>,
         view: ChainView,
@@ -51,10 +51,10 @@ impl ChainWorker {
             .modules(&owner, Role::EventHandler.name(), std::iter::empty());
         ChainWorker {
             owner,
-            seated: ChainModules::default(),
+            chain: ChainModules::default(),
             meters,
             pool,
-            wanted,
+            handler_requests,
             route,
             shared,
             view,
@@ -64,7 +64,7 @@ impl ChainWorker {
     pub(super) async fn run(mut self, mut queue: ChainQueue) {
         while let Some(work) = queue.next().await {
             match work {
-                ChainWork::Reseat(seats) => self.replace_modules(&seats),
+                ChainWork::ReplaceModules(modules) => self.replace_modules(&modules),
                 ChainWork::Event(passing) => {
                     let chain = || tracing::info_span!("chain", owner = %self.owner).or_current();
                     let span = passing.entered.span.in_scope(chain);
@@ -72,7 +72,8 @@ impl ChainWorker {
                 }
             }
         }
-        let ChainModules { modules, .. } = self.seated;
+        // The queue is closed and empty, so no handler is called after `stop`.
+        let ChainModules { modules, .. } = self.chain;
         if on_guest_thread(&self.pool, move || {
             modules.iter().for_each(|module| module.stop())
         })
@@ -85,18 +86,18 @@ impl ChainWorker {
 
     /// Replaces the modules of the chain. The chain may have changed since the new set was checked,
     /// so conflicts are still possible.
-    fn replace_modules(&mut self, seats: &[ChainModule]) {
-        let (seated, conflicts) = self.seated.replaced_by(seats);
+    fn replace_modules(&mut self, modules: &[ChainModule]) {
+        let (chain, conflicts) = self.chain.replaced_by(modules);
         for RegistrationConflict { module, error } in conflicts {
             tracing::warn!(owner = %self.owner, module = module.name(), %error, "registration dropped: not possible in the new chain");
         }
-        let names = seated.modules.iter().map(|module| module.name());
+        let names = chain.modules.iter().map(|module| module.name());
         self.meters = self
             .shared
             .metrics
             .modules(&self.owner, Role::EventHandler.name(), names);
-        self.seated = seated;
-        self.view.publish(&self.owner, &self.seated);
+        self.chain = chain;
+        self.view.publish(&self.owner, &self.chain);
     }
 
     async fn event(&mut self, mut passing: EventInFlight, queue: &ChainQueue) {
@@ -112,9 +113,9 @@ impl ChainWorker {
         self.route.pass(Some(&self.owner), passing, &self.shared);
         // Pass the event on first: if this was the last chain, listeners are notified before the
         // consequences of the termination request.
-        if let Some((asked, wished)) = answer {
+        if let Some((reply, termination)) = answer {
             // Ignore the error: the request may no longer wait.
-            let _ = asked.send(wished);
+            let _ = reply.send(termination);
         }
     }
 
@@ -124,16 +125,14 @@ impl ChainWorker {
         &mut self,
         passing: &mut EventInFlight,
         queue: &ChainQueue,
-    ) -> Option<(TerminationReply, Wished)> {
-        let run = self.seated.registrations.run(passing.entered.event.clone());
+    ) -> Option<(TerminationReply, RequestedTermination)> {
+        let run = self.chain.registrations.run(passing.entered.event.clone());
         if run.is_empty() {
             return None;
         }
-        let (source, meters, shared) = (
-            passing.entered.source,
-            self.meters.clone(),
-            self.shared.clone(),
-        );
+        let source = passing.entered.source;
+        let meters = self.meters.clone();
+        let shared = self.shared.clone();
         let number = passing.entered.number;
         let walked = on_guest_thread(&self.pool, move || {
             walk(run, (number, source), &meters, &shared)
@@ -147,19 +146,20 @@ impl ChainWorker {
         // Remove one-shot registrations first, and apply the changes in the order in which handlers
         // requested them.
         for id in &walked.finished.spent {
-            self.seated.registrations.deregister(*id);
+            self.chain.registrations.deregister(*id);
         }
         let changes_nothing = walked.finished.spent.is_empty() && walked.changes.is_empty();
         for (module, change) in walked.changes {
-            change::apply(&mut self.seated.registrations, &self.owner, &module, change);
+            change::apply(&mut self.chain.registrations, &self.owner, &module, change);
         }
         // Without an open queue the owner has no chain any more, and its view was withdrawn.
         if !changes_nothing && queue.is_open() {
-            self.view.publish(&self.owner, &self.seated);
+            self.view.publish(&self.owner, &self.chain);
         }
         self.shared.metrics.counters().chain_runs.count();
         for pending in walked.shadows {
-            let (finished, shadows) = (walked.finished.clone(), &self.shared.shadows);
+            let finished = walked.finished.clone();
+            let shadows = &self.shared.shadows;
             shadows.handle(&self.owner, pending, source, finished);
         }
         let steps = Arc::unwrap_or_clone(walked.finished).steps;
@@ -185,12 +185,13 @@ impl ChainWorker {
                     .add(walked.raised.len()),
             }
         }
-        for (module, asked) in walked.controls {
-            let (owner, module) = (self.owner.clone(), module.name().to_owned());
+        for (module, control) in walked.controls {
+            let owner = self.owner.clone();
+            let module = module.name().to_owned();
             self.send_request(HandlerRequest::Control {
                 owner,
                 module,
-                asked,
+                control,
             })
             .await;
         }
@@ -206,7 +207,7 @@ impl ChainWorker {
 
     /// Passes on a request of a handler. Ignore the error: a stopping server accepts no requests.
     async fn send_request(&self, request: HandlerRequest) {
-        let _ = self.wanted.send(request).await;
+        let _ = self.handler_requests.send(request).await;
     }
 
     /// Raises events of handlers, within the event budget.
@@ -241,11 +242,11 @@ impl ChainWorker {
             let raised = Raised {
                 event,
                 raiser,
-                allowance: share.each,
+                allowance: share.per_event,
                 request,
             };
             if self
-                .wanted
+                .handler_requests
                 .send(HandlerRequest::Event(raised))
                 .await
                 .is_err()
@@ -293,8 +294,11 @@ fn walk(
     meters: &RoleMeters,
     shared: &SharedChain,
 ) -> ChainRunEnd {
-    let (mut raised, mut changes, mut shadows) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut controls, mut reports) = (Vec::new(), Vec::new());
+    let mut raised = Vec::new();
+    let mut changes = Vec::new();
+    let mut shadows = Vec::new();
+    let mut controls = Vec::new();
+    let mut reports = Vec::new();
     let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {
@@ -347,7 +351,7 @@ fn walk(
             result
                 .controls
                 .into_iter()
-                .map(|asked| (member.handler.module.clone(), asked)),
+                .map(|control| (member.handler.module.clone(), control)),
         );
         reports.extend(result.reports);
         run = call.finish(HandlerOutcome {

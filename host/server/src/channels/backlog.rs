@@ -102,10 +102,12 @@ impl ChannelBacklog {
 
     /// Waits until a request was added or has ended since the last call.
     pub(super) async fn changed(&self) {
+        // A notification is stored while the worker does something else.
         self.changed.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, ChannelBacklogState> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

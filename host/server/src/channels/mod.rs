@@ -170,17 +170,18 @@ pub(crate) struct LogAnswer {
 impl LogRequester {
     /// Sends the result to a waiting requester. Returns the answer to a client, which the caller
     /// must send.
-    fn tell(self, became: LogResult) -> Option<LogAnswer> {
+    fn tell(self, result: LogResult) -> Option<LogAnswer> {
         match self {
+            // Returned, because the actor calls this as well and needs no message to itself.
             LogRequester::Client(to) => {
                 return Some(LogAnswer {
                     to,
-                    reply: became.reply(),
+                    reply: result.reply(),
                 });
             }
             LogRequester::Nobody => {}
             // Ignore the error: the requester may no longer wait.
-            LogRequester::Waits(tell) => drop(tell.send(became.status)),
+            LogRequester::Waits(tell) => drop(tell.send(result.status)),
         }
         None
     }
@@ -198,10 +199,10 @@ enum Subject {
     /// A requester. The key identifies similar requests if duplicates may be suppressed.
     Request {
         to: LogRequester,
-        likeness: Option<DuplicateKey>,
+        duplicate_key: Option<DuplicateKey>,
     },
     /// The worker itself, with the number of suppressed duplicates.
-    Tally,
+    Summary,
 }
 
 impl Logging {
@@ -289,7 +290,7 @@ impl Channels {
     ) -> Channels {
         let (writers, receiver) = watch::channel(ChannelModules::new(&hosted, metrics));
         let backlog = ChannelBacklog::new(settings.queue);
-        let book = DuplicateFilter::new(settings.log.aggregation);
+        let duplicates = DuplicateFilter::new(settings.log.aggregation);
         let writer = Arc::new(ChannelWriter {
             writers: receiver,
             pool: pool.clone(),
@@ -297,14 +298,16 @@ impl Channels {
             host: host.clone(),
             beside,
             metrics: metrics.clone(),
-            turns: FairSemaphore::new(Semaphore::MAX_PERMITS, 1),
+            // One request at a time for each channel. The total needs no limit here, because the
+            // queue has one.
+            channel_permits: FairSemaphore::new(Semaphore::MAX_PERMITS, 1),
         });
         let started = Instant::now();
         let worker = ChannelWorker {
             backlog: backlog.clone(),
             writer: writer.clone(),
             handle: handle.clone(),
-            book,
+            duplicates,
             started,
         };
         let worker = tokio::spawn(worker.run());
@@ -352,10 +355,8 @@ impl Channels {
                 return to.tell(malformed.status().into());
             }
         };
-        let (user, subject) = (
-            request.identity.map(|identity| identity.uid),
-            Subject::request(to, run.likeness()),
-        );
+        let user = request.identity.map(|identity| identity.uid);
+        let subject = Subject::request(to, run.likeness());
         let Err(refused) = self.backlog.offer(
             user,
             Logging {
@@ -387,10 +388,9 @@ impl Channels {
     /// drain timeout.
     pub(crate) async fn drain(self) {
         self.backlog.close();
-        let (stop, drain_timeout) = (
-            self.worker.abort_handle(),
-            self.writer.settings.drain_timeout,
-        );
+        // A timeout drops the handle of the task, which does not end the task.
+        let stop = self.worker.abort_handle();
+        let drain_timeout = self.writer.settings.drain_timeout;
         if tokio::time::timeout(drain_timeout, self.worker)
             .await
             .is_err()

@@ -23,7 +23,7 @@ pub(super) struct ChannelWorker {
     pub(super) writer: Arc<ChannelWriter>,
     pub(super) handle: ServerHandle,
     /// Recent requests, for duplicate suppression.
-    pub(super) book: DuplicateFilter,
+    pub(super) duplicates: DuplicateFilter,
     pub(super) started: Instant,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct ChannelWorker {
 struct Written {
     request: Arc<LogRequest>,
     subject: Subject,
-    became: LogResult,
+    result: LogResult,
     /// Kept until the duplicate filter contains the request, so that later duplicates find it.
     place: RequestPlace,
 }
@@ -61,15 +61,15 @@ impl ChannelWorker {
                         self.finish(written);
                     }
                 }
-                () = until(self.started, self.book.deadline()) => {
-                    if let Some(tally) = self.book.close(self.now()) {
-                        self.add(tally);
+                () = until(self.started, self.duplicates.deadline()) => {
+                    if let Some(summary) = self.duplicates.close(self.now()) {
+                        self.add(summary);
                     }
                 }
             }
         }
         // The intake is closed, so the last summaries are written here.
-        for DuplicateSummary { request, origin } in self.book.close_all() {
+        for DuplicateSummary { request, origin } in self.duplicates.close_all() {
             let request = Arc::new(request);
             if let Ok(run) = self
                 .writer
@@ -113,8 +113,8 @@ impl ChannelWorker {
             subject,
         } = logging;
         let repeated = subject
-            .likeness()
-            .and_then(|likeness| self.book.repeats(likeness));
+            .duplicate_key()
+            .and_then(|key| self.duplicates.repeats(key));
         if let Some(status) = repeated {
             self.writer
                 .metrics
@@ -132,11 +132,11 @@ impl ChannelWorker {
         )
         .or_current();
         let write = async move {
-            let became = writer.write(&request, run).await;
+            let result = writer.write(&request, run).await;
             Written {
                 request,
                 subject,
-                became,
+                result,
                 place,
             }
         };
@@ -149,24 +149,24 @@ impl ChannelWorker {
         let Written {
             request,
             mut subject,
-            became,
+            result,
             place,
         } = written;
-        if let Some(likeness) = subject.take_likeness()
-            && let Some(tally) = self
-                .book
-                .logged(likeness, &request, became.status, self.now())
+        if let Some(key) = subject.take_duplicate_key()
+            && let Some(summary) = self
+                .duplicates
+                .logged(key, &request, result.status, self.now())
         {
-            self.add(tally);
+            self.add(summary);
         }
-        self.report(subject, became);
+        self.report(subject, result);
         drop(place);
     }
 
-    fn report(&self, subject: Subject, became: LogResult) {
+    fn report(&self, subject: Subject, result: LogResult) {
         if let Subject::Request { to, .. } = subject {
             self.writer.metrics.counters().log_requests.count();
-            if let Some(LogAnswer { to, reply }) = to.tell(became) {
+            if let Some(LogAnswer { to, reply }) = to.tell(result) {
                 self.handle.answer(to, reply);
             }
         }
@@ -184,7 +184,7 @@ impl ChannelWorker {
                 Logging {
                     request,
                     run,
-                    subject: Subject::Tally,
+                    subject: Subject::Summary,
                 },
             );
         }
@@ -193,21 +193,25 @@ impl ChannelWorker {
 
 impl Subject {
     /// Returns the subject of a request of this requester.
-    pub(super) fn request(to: LogRequester, likeness: Option<DuplicateKey>) -> Subject {
-        Subject::Request { to, likeness }
+    pub(super) fn request(to: LogRequester, duplicate_key: Option<DuplicateKey>) -> Subject {
+        Subject::Request { to, duplicate_key }
     }
 
-    fn likeness(&self) -> Option<&DuplicateKey> {
+    fn duplicate_key(&self) -> Option<&DuplicateKey> {
         match self {
-            Subject::Request { likeness, .. } => likeness.as_ref(),
-            Subject::Tally => None,
+            Subject::Request {
+                duplicate_key: key, ..
+            } => key.as_ref(),
+            Subject::Summary => None,
         }
     }
 
-    fn take_likeness(&mut self) -> Option<DuplicateKey> {
+    fn take_duplicate_key(&mut self) -> Option<DuplicateKey> {
         match self {
-            Subject::Request { likeness, .. } => likeness.take(),
-            Subject::Tally => None,
+            Subject::Request {
+                duplicate_key: key, ..
+            } => key.take(),
+            Subject::Summary => None,
         }
     }
 }

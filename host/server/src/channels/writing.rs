@@ -31,7 +31,7 @@ pub(super) struct ChannelWriter {
     pub(super) metrics: Arc<Metrics>,
     /// Semaphore of each channel. A user has at most one request in a channel, so the order of the
     /// permits is also the order of the users.
-    pub(super) turns: FairSemaphore<Key>,
+    pub(super) channel_permits: FairSemaphore<Key>,
 }
 
 /// Time that is left for the channels of one request. It bounds the wait of later requests of the
@@ -153,10 +153,11 @@ impl ChannelWriter {
                 run = pending.finish(code::PMIX_ERR_TIMEOUT, Vec::new());
                 continue;
             }
-            let Ok(_turn) = self.turns.take(pending.channel().clone()).await else {
+            let Ok(_turn) = self.channel_permits.take(pending.channel().clone()).await else {
                 return code::PMIX_ERR_OUT_OF_RESOURCE.into();
             };
             let begin = Instant::now();
+            // The module may have been removed since the request was routed.
             run = if pending.writer() == LogDestination::Module
                 && writers.module(pending.channel()).is_some()
             {
@@ -222,7 +223,8 @@ fn call(pending: PendingChannel, writers: &ChannelModules) -> LogRun {
         return pending.finish(code::PMIX_ERR_NOT_AVAILABLE, Vec::new());
     };
     let mut watch = Stopwatch::start();
-    let (channel, request) = (pending.channel().clone(), pending.request());
+    let channel = pending.channel().clone();
+    let request = pending.request();
     let result = module.log(&ChannelCall {
         channel,
         request,

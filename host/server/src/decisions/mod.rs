@@ -15,7 +15,7 @@ use peal_audit::AuditTrail;
 use peal_core::{
     defaults::HookDefault,
     owner::Owner,
-    policy::{DecidedBy, OnFailure, PolicyChain, Verdict},
+    policy::{DecidedBy, DeniedVerdict, OnFailure, PolicyChain, Verdict},
     registration::{ChainPlacement, Mode, RegistrationError},
     server::{DecisionId, Denial},
 };
@@ -67,13 +67,17 @@ pub struct HostedPolicies {
 #[derive(Debug, Error)]
 pub enum PolicyError {
     /// The server does not call policies for this hook yet.
-    #[error(
-        "hook {0} calls no policies yet; connection, event, job-control, monitor, provision and log do"
-    )]
+    #[error("hook {0} calls no policies; these hooks do: {hooks}", hooks = policed_hooks())]
     NotAsked(Hook),
     /// The requested placement is not possible.
     #[error(transparent)]
     Place(#[from] RegistrationError),
+}
+
+/// Returns the names of the hooks that call policies.
+fn policed_hooks() -> String {
+    let hooks = Hook::ALL.into_iter().filter(|hook| hook.role().is_some());
+    hooks.map(Hook::name).collect::<Vec<_>>().join(", ")
 }
 
 impl HostedPolicies {
@@ -198,12 +202,11 @@ impl Decisions {
             let decides = panel.decides;
             let (panel, seated) = watch::channel(Arc::new(panel));
             let (ask, asked) = mpsc::channel(self.queue);
-            let (pool, handle) = (self.pool.clone(), self.handle.clone());
-            let (metrics, shadows, audit) = (
-                self.metrics.clone(),
-                self.shadows.clone(),
-                self.audit.clone(),
-            );
+            let pool = self.pool.clone();
+            let handle = self.handle.clone();
+            let metrics = self.metrics.clone();
+            let shadows = self.shadows.clone();
+            let audit = self.audit.clone();
             self.workers.spawn(
                 PolicyWorker {
                     panel: seated,
@@ -248,10 +251,10 @@ impl Decisions {
         request: Arc<PolicyRequest>,
         default: HookDefault,
     ) -> Option<Verdict> {
-        let hook = request.matter.hook();
+        let hook = request.subject.hook();
         let span = tracing::info_span!("decision", number = id.number(), %hook).or_current();
         let Some(entry) = self.hook_workers.get(&hook) else {
-            return Some(Verdict::overload());
+            return Some(Verdict::Denied(DeniedVerdict::overload()));
         };
         if !entry.decides {
             let _entered = span.enter();
@@ -273,7 +276,7 @@ impl Decisions {
                 span,
             })
             .is_err()
-            .then(Verdict::overload)
+            .then(|| Verdict::Denied(DeniedVerdict::overload()))
     }
 
     /// Counts and records a denial. A denied requester can repeat its request without limit, so not

@@ -9,7 +9,9 @@ use crate::{
 use peal_audit::{AuditTrail, CommitResult, CommitThread, DecisionEntry};
 use peal_core::{
     defaults::HookDefault,
-    policy::{ConcludedRun, NextPolicy, PolicyAnswer, PolicyFailure, PolicyRun, Verdict},
+    policy::{
+        ConcludedRun, DeniedVerdict, NextPolicy, PolicyAnswer, PolicyFailure, PolicyRun, Verdict,
+    },
     registration::Mode,
     server::DecisionId,
 };
@@ -68,12 +70,14 @@ impl PolicyWorker {
         } = asked;
         // Keep the policies until the end, so that no module that decides is stopped before.
         let panel = self.panel.borrow().clone();
-        let (audit, handle) = (self.audit.clone(), self.handle.clone());
+        let audit = self.audit.clone();
+        let handle = self.handle.clone();
         // Recorded verdicts are reported later than others. With an audit trail all requests take
         // this path, so that none overtakes another.
         if panel.decides || audit.is_some() {
             let run = panel.chain.run(request.clone(), default);
-            let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
+            let metrics = self.metrics.clone();
+            let meters = panel.meters.clone();
             let walked = on_guest_thread(&self.pool, move || {
                 let walked = walk(id.number(), run, &metrics, &meters);
                 // Count first: a requester that has its verdict must find it counted.
@@ -93,7 +97,8 @@ impl PolicyWorker {
                 }
                 None => {
                     self.metrics.counters().decisions.count();
-                    self.handle.decided(id, Verdict::overload());
+                    self.handle
+                        .decided(id, Verdict::Denied(DeniedVerdict::overload()));
                 }
             }
         } else {
@@ -121,7 +126,9 @@ fn conclude(
         move |safe| {
             let verdict = match (safe, verdict) {
                 // A grant that could not be recorded is withdrawn; a denial holds in any case.
-                (CommitResult::No, Verdict::Granted { .. }) => Verdict::unrecorded(),
+                (CommitResult::No, Verdict::Granted { .. }) => {
+                    Verdict::Denied(DeniedVerdict::unrecorded())
+                }
                 (_, verdict) => verdict,
             };
             handle.decided(id, verdict);

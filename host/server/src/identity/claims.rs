@@ -43,6 +43,7 @@ impl Claims {
         (sockets, observer): (&Sockets, &ProcessObserver),
     ) -> Result<ProcClaim, IdentityMismatch> {
         let claimed = (proc.clone(), end.uid);
+        // Repeated after the claim of a connection that has ended was removed.
         loop {
             let Some((first, other)) = self.join(&claimed, end) else {
                 return Ok(self.claim_of(claimed, end));
@@ -55,6 +56,8 @@ impl Claims {
                         .is_some() =>
                 {
                     let mut all = self.all();
+                    // The lock was released since `join`, so the first claim may be gone: `entry`
+                    // restores it.
                     let claimants = all.entry(claimed.clone()).or_default();
                     claimants.first = Some(first);
                     claimants.live.push(end);

@@ -12,9 +12,9 @@ use std::{
 /// connect.
 const FILE: &str = "/etc/group";
 /// Upper bound of the bytes read from that file.
-const MOST_READ: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Upper bound of the groups reported for one process.
-const MOST_GROUPS: usize = 1024;
+const MAX_GROUPS: usize = 1024;
 
 /// Names of the system's groups, at the time when they were read.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,9 @@ impl GroupNames {
 
     fn of(file: &Path) -> io::Result<GroupNames> {
         let mut text = Vec::new();
-        File::open(file)?.take(MOST_READ).read_to_end(&mut text)?;
+        File::open(file)?
+            .take(MAX_FILE_BYTES)
+            .read_to_end(&mut text)?;
         let mut names = BTreeMap::new();
         for line in text.split(|byte| *byte == b'\n') {
             let Some((gid, name)) = std::str::from_utf8(line).ok().and_then(entry) else {
@@ -46,7 +48,7 @@ impl GroupNames {
     /// Returns the groups with these ids, without duplicates.
     pub(crate) fn named(&self, gids: &[u32]) -> Arc<[UnixGroup]> {
         let mut groups: Vec<UnixGroup> = Vec::new();
-        for gid in gids.iter().take(MOST_GROUPS).copied() {
+        for gid in gids.iter().take(MAX_GROUPS).copied() {
             if groups.iter().all(|known| known.gid != gid) {
                 groups.push(UnixGroup {
                     gid,
@@ -61,7 +63,9 @@ impl GroupNames {
 /// Parses a line `name:password:number:members`.
 fn entry(line: &str) -> Option<(u32, String)> {
     let mut fields = line.split(':');
-    let (name, _, gid) = (fields.next()?, fields.next()?, fields.next()?);
+    let name = fields.next()?;
+    let _ = fields.next()?;
+    let gid = fields.next()?;
     Some((gid.parse().ok()?, name.to_owned())).filter(|(_, name)| !name.is_empty())
 }
 
@@ -97,6 +101,6 @@ mod tests {
         );
         assert!(GroupNames::of(&dir.path().join("none")).is_err());
         let many: Vec<u32> = (0..5000).collect();
-        assert_eq!(names.named(&many).len(), MOST_GROUPS);
+        assert_eq!(names.named(&many).len(), MAX_GROUPS);
     }
 }

@@ -67,6 +67,7 @@ pub async fn holder_below(root: u32, stream: &TcpStream) -> io::Result<Option<u3
     let Some(socket) = Sockets::default().peer_of(stream).await? else {
         return Ok(None);
     };
+    // The search reads files in `/proc`, which blocks.
     let searching = tokio::task::spawn_blocking(move || process::holder_below(root, socket.inode));
     searching.await.map_err(io::Error::other)
 }
@@ -272,10 +273,8 @@ mod tests {
     #[tokio::test]
     async fn peer_of_unix_socket_is_the_connecting_process() {
         let (stream, _other) = UnixStream::pair().unwrap();
-        let (uid, gid) = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
         let me = PeerCredentials {
             identity: UserIdentity { uid, gid },
             pid: Some(std::process::id()),

@@ -10,9 +10,9 @@ use std::{
 };
 
 /// Time limit of a query to the helper process, which may look through all processes.
-const PATIENCE: Duration = Duration::from_secs(10);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Upper bound of the length of a message, in bytes.
-const LONGEST: u64 = 256;
+const MAX_MESSAGE_BYTES: u64 = 256;
 
 /// Set of processes in which the holder of a socket is searched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -67,8 +67,8 @@ enum ObserverMode {
 impl ProcessObserver {
     /// Returns an observer that queries the process that runs [`observe`] at the other end.
     pub fn beside(stream: UnixStream) -> io::Result<ProcessObserver> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(QUERY_TIMEOUT))?;
+        stream.set_write_timeout(Some(QUERY_TIMEOUT))?;
         Ok(ProcessObserver(ObserverMode::Beside(Mutex::new(Some(
             BufReader::new(stream),
         )))))
@@ -81,6 +81,8 @@ impl ProcessObserver {
         let ObserverMode::Beside(stream) = &self.0 else {
             return request.answer();
         };
+        // The lock is held until the answer is read, because answers carry no number of their
+        // query.
         let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
         match query(stream.as_mut()?, request) {
             Ok(answer) => answer,
@@ -122,7 +124,11 @@ fn read_message<T: for<'t> Deserialize<'t>>(
     stream: &mut BufReader<UnixStream>,
 ) -> io::Result<Option<T>> {
     let mut text = Vec::new();
-    if stream.take(LONGEST).read_until(b'\n', &mut text)? == 0 {
+    if stream
+        .take(MAX_MESSAGE_BYTES)
+        .read_until(b'\n', &mut text)?
+        == 0
+    {
         return Ok(None);
     }
     Ok(Some(serde_json::from_slice(&text)?))
@@ -137,16 +143,12 @@ mod tests {
     fn observer_sees_same_as_server_and_its_exit_is_noticed() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let held = File::from(OwnedFd::from(ours.try_clone().unwrap()));
-        let (me, inode, uid) = (
-            std::process::id(),
-            held.metadata().unwrap().ino(),
-            held.metadata().unwrap().uid(),
-        );
+        let me = std::process::id();
+        let inode = held.metadata().unwrap().ino();
+        let uid = held.metadata().unwrap().uid();
         let observer = thread::spawn(move || observe(theirs).unwrap());
-        let (here, beside) = (
-            ProcessObserver::default(),
-            ProcessObserver::beside(ours).unwrap(),
-        );
+        let here = ProcessObserver::default();
+        let beside = ProcessObserver::beside(ours).unwrap();
         for search in [
             SearchStart::In(me),
             SearchStart::Below(me),

@@ -1,4 +1,5 @@
 //! Data of processes from `/proc`: held sockets, descendants and credentials.
+use peal_system::process::children;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashSet, VecDeque},
@@ -8,15 +9,15 @@ use std::{
 };
 
 /// Upper bound of the processes that are examined for one proc.
-const LARGEST_TREE: usize = 4096;
+const MAX_TREE_PROCESSES: usize = 4096;
 
 /// Upper bound of the open files that are examined in one search. The bound exists because the
 /// owner of the files decides how many there are.
-const MOST_FILES: usize = 300_000;
+const MAX_FILES: usize = 300_000;
 
 /// Number of passes through a tree before the search fails. The kernel's list of children may miss
 /// one while another ends.
-const LOOKS: u32 = 3;
+const PASSES: u32 = 3;
 
 /// Number of user ids and of group ids of a process: real, effective, saved, and for file access.
 const KINDS: usize = 4;
@@ -49,7 +50,7 @@ impl ObservedProcess {
 /// Returns the process that holds a socket, among a process and its descendants.
 pub(super) fn holder_below(root: u32, inode: u64) -> Option<u32> {
     let mut search = Search::of(inode);
-    (0..LOOKS).find_map(|_| tree(root).find(|pid| search.held_by(*pid)))
+    (0..PASSES).find_map(|_| tree(root).find(|pid| search.held_by(*pid)))
 }
 
 /// Returns the processes of a user that hold a socket, in the order of their start.
@@ -88,7 +89,7 @@ pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<ObservedProcess> {
     let mut holder = pids
         .into_iter()
         .find(|pid| is_theirs(*pid) && search.held_by(*pid))?;
-    for _ in 0..LARGEST_TREE {
+    for _ in 0..MAX_TREE_PROCESSES {
         match parent(holder).filter(|parent| is_theirs(*parent) && search.held_by(*parent)) {
             Some(parent) => holder = parent,
             None => break,
@@ -112,7 +113,7 @@ impl Search {
     fn of(inode: u64) -> Search {
         Search {
             link: format!("socket:[{inode}]").into(),
-            files: MOST_FILES,
+            files: MAX_FILES,
         }
     }
 
@@ -175,29 +176,13 @@ fn tree(root: u32) -> impl Iterator<Item = u32> {
         for child in last.map(children).unwrap_or_default() {
             // The kernel may reuse an id during the iteration, so a visited id is not followed
             // again.
-            if seen.len() < LARGEST_TREE && seen.insert(child) {
+            if seen.len() < MAX_TREE_PROCESSES && seen.insert(child) {
                 next.push_back(child);
             }
         }
         last = next.pop_front();
         last
     })
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    let lists = tasks
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| {
-            list.split_whitespace()
-                .filter_map(|word| word.parse().ok())
-                .collect::<Vec<_>>()
-        })
-        .collect()
 }
 
 /// Parses the start time in `/proc/PID/stat`. The second field is the program's name in
@@ -346,7 +331,8 @@ mod tests {
         let sleep: u32 = lines.next().unwrap().unwrap().parse().unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "closed");
         // Another test may be starting a process, which inherits the socket for a moment.
-        let (start, uid) = (Instant::now(), rustix::process::geteuid().as_raw());
+        let start = Instant::now();
+        let uid = rustix::process::geteuid().as_raw();
         while holders(uid, inode)
             .iter()
             .map(|process| process.pid)

@@ -204,7 +204,7 @@ impl Sockets {
 
     /// Diagnoses the other end of a connection.
     fn diagnose(&self, far: SocketAddr, near: SocketAddr) -> Diagnosis {
-        let asked = || -> io::Result<Diagnosis> {
+        let attempt = || -> io::Result<Diagnosis> {
             // The socket is taken out, so that no other thread uses it meanwhile. After an error it
             // is not put back: a late answer would be taken for that of the next request.
             let kept = self
@@ -217,7 +217,7 @@ impl Sockets {
             *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(kernel);
             Ok(diagnosis)
         };
-        asked().unwrap_or_else(|error| Diagnosis::Unavailable(error.to_string()))
+        attempt().unwrap_or_else(|error| Diagnosis::Unavailable(error.to_string()))
     }
 }
 
@@ -367,7 +367,8 @@ mod tests {
     /// Returns a connection: its far end and the addresses of both ends.
     fn connection(listener: &TcpListener) -> (TcpStream, SocketAddr, SocketAddr) {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, near) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+        let far = stream.local_addr().unwrap();
+        let near = stream.peer_addr().unwrap();
         (stream, far, near)
     }
 
@@ -525,10 +526,8 @@ mod tests {
 
     #[test]
     fn invalid_diagnosis_answer_is_an_error() {
-        let (far, near) = (
-            "127.0.0.1:2".parse().unwrap(),
-            "127.0.0.1:3".parse().unwrap(),
-        );
+        let far = "127.0.0.1:2".parse().unwrap();
+        let near = "127.0.0.1:3".parse().unwrap();
         for answer in [&[][..], &[0; 16], &[0xff; 64], &request_for(far, near)] {
             assert!(parse_answer(answer, far, near).is_err(), "{answer:?}");
         }

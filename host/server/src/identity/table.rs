@@ -14,7 +14,8 @@ pub(super) fn find(far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socke
 }
 
 fn find_in(table: &str, far: SocketAddr, near: SocketAddr) -> Option<Socket> {
-    let (far, near) = (printed(far)?, printed(near)?);
+    let far = printed(far)?;
+    let near = printed(near)?;
     table.lines().find_map(|line| {
         // Columns: sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid
         // timeout inode and others.
@@ -57,10 +58,8 @@ mod tests {
              0: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 11 1 0 20 4 0 10 -1\n\
              1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 65534        0 12 1 0 20 4 0 10 -1\n\
              2: 0100007F:C002 0100007F:1F90 05 00000000:00000000 03:0000176F 00000000     0        0 0 3 00000000b4b0be17\n";
-        let (server, client) = (
-            "127.0.0.1:8080".parse().unwrap(),
-            "127.0.0.1:49153".parse().unwrap(),
-        );
+        let server = "127.0.0.1:8080".parse().unwrap();
+        let client = "127.0.0.1:49153".parse().unwrap();
         assert_eq!(
             find_in(table, client, server),
             Some(Socket {

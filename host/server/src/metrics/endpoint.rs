@@ -112,12 +112,15 @@ async fn serve(stream: TcpStream, metrics: Arc<Metrics>) {
         async { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()
+        // An idle connection would keep one of the few permits.
         .keep_alive(false)
         .max_buf_size(HEAD)
         .max_headers(HEADERS)
+        // `hyper` panics if a read timeout is set without a timer.
         .timer(TokioTimer::new())
         .header_read_timeout(TIME)
         .serve_connection(TokioIo::new(stream), answer);
+    // The read timeout does not include the time of the answer.
     match tokio::time::timeout(TIME, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "malformed metrics request"),

@@ -74,6 +74,7 @@ impl Metrics {
 
     /// Returns the time since the start of the server.
     pub fn uptime(&self) -> Duration {
+        // The system clock may have been set back since the start.
         self.started.elapsed().unwrap_or_default()
     }
 
@@ -151,6 +152,7 @@ fn version() -> MetricFamily {
 /// Returns the resident memory of the process; none if the kernel does not report it.
 fn memory() -> Option<MetricFamily> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
+    // The kernel reports this in units of 1024 bytes, which it calls kB.
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))?;

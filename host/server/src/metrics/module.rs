@@ -98,6 +98,7 @@ impl ModuleMeters {
         role: &'static str,
         modules: impl Iterator<Item = &'a str>,
     ) -> Arc<RoleMeters> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         let mut meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Meters of tenants are removed with their last `RoleMeters`, so that the number of metrics
         // stays bounded. The site's meters stay.

@@ -166,6 +166,7 @@ impl Snapshot {
 
     /// Returns the text in the OpenMetrics format.
     pub fn text(&self) -> Result<String, fmt::Error> {
+        // The encoder takes a registry, so each snapshot has one of its own.
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
         let mut text = String::new();

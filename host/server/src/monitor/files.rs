@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn growing_file_is_seen_and_found_after_directory_moved() {
         let dir = tempfile::tempdir().unwrap();
-        let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+        let before = dir.path().join("before");
+        let after = dir.path().join("after");
         fs::create_dir(&before).unwrap();
         fs::write(before.join("log"), "one").unwrap();
         let (files, seen) = watched(&before.join("log"), me());
@@ -277,7 +278,8 @@ mod tests {
     #[test]
     fn race_of_paths_gains_nothing() {
         let (dir, shut) = shared_dir_with_secret();
-        let (theirs, link) = (dir.path().join("theirs"), dir.path().join("link"));
+        let theirs = dir.path().join("theirs");
+        let link = dir.path().join("link");
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("log"), "own").unwrap();
         symlink(&shut, &link).unwrap();

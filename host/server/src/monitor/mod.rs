@@ -23,7 +23,7 @@ const AT_ONCE: (usize, usize) = (16, 4);
 /// Worker that runs these tasks on blocking threads and sends the results to the actor.
 pub(crate) struct MonitorWorker {
     files: Arc<MonitoredFiles>,
-    turns: Arc<FairSemaphore>,
+    permits: Arc<FairSemaphore>,
     handle: ServerHandle,
     host: Arc<dyn HostEnvironment>,
 }
@@ -33,7 +33,7 @@ impl MonitorWorker {
         let (all, each) = AT_ONCE;
         MonitorWorker {
             files: Arc::default(),
-            turns: Arc::new(FairSemaphore::new(all, each)),
+            permits: Arc::new(FairSemaphore::new(all, each)),
             handle,
             host,
         }
@@ -41,7 +41,8 @@ impl MonitorWorker {
 
     /// Executes a file action of the state machine.
     pub(crate) fn look(&self, watch: MonitorId, look: FileLook) {
-        let (files, handle) = (self.files.clone(), self.handle.clone());
+        let files = self.files.clone();
+        let handle = self.handle.clone();
         match look {
             FileLook::Open { path, identity } => {
                 // Add the monitor before the task runs, so that a close meanwhile cancels the
@@ -69,12 +70,13 @@ impl MonitorWorker {
     pub(crate) fn measure(
         &self,
         watch: MonitorId,
-        asked: Arc<UsageRequest>,
+        request: Arc<UsageRequest>,
         identity: UserIdentity,
     ) {
-        let (handle, host) = (self.handle.clone(), self.host.clone());
+        let handle = self.handle.clone();
+        let host = self.host.clone();
         self.work(identity, move || {
-            let found = peal_system::usage::measure(&asked, identity, &|proc| match host
+            let found = peal_system::usage::measure(&request, identity, &|proc| match host
                 .process_of(proc)
             {
                 ProcessLookup::Running(pid) => Some(pid),
@@ -85,15 +87,16 @@ impl MonitorWorker {
     }
 
     fn work(&self, identity: UserIdentity, work: impl FnOnce() + Send + 'static) {
-        let turns = self.turns.clone();
+        let permits = self.permits.clone();
+        // A task, because the actor must not wait for the permit.
         tokio::spawn(async move {
             // The semaphore is not closed while the server exists.
-            let Ok(turn) = turns.take(identity.uid).await else {
+            let Ok(permit) = permits.take(identity.uid).await else {
                 return;
             };
             let done = tokio::task::spawn_blocking(move || {
                 // The permit is kept until the work ends, because blocking work cannot be aborted.
-                let _turn = turn;
+                let _permit = permit;
                 work();
             });
             if let Err(error) = done.await {

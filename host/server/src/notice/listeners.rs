@@ -69,6 +69,7 @@ impl Notices {
     pub fn listen(&self, wants: fn(&Notice) -> bool) -> Listener {
         let (send, notices) = mpsc::channel(BACKLOG);
         let backlog: Arc<NoticeBacklog> = Arc::default();
+        // A poisoned lock is usable: the list is consistent after each call.
         let mut senders = self.senders.write().unwrap_or_else(PoisonError::into_inner);
         // Remove the senders of dropped listeners.
         senders.retain(|sender| !sender.send.is_closed());
@@ -202,7 +203,8 @@ mod tests {
 
     /// Returns the notices of a listener until no notice can follow, and the number of missed ones.
     fn all(mut listener: Listener) -> (Vec<Notice>, u64) {
-        let (mut notices, mut missed) = (Vec::new(), 0);
+        let mut notices = Vec::new();
+        let mut missed = 0;
         while let Some(item) = listener.blocking_recv() {
             match item {
                 ListenerItem::Notice(notice) => notices.push(notice),
@@ -215,10 +217,8 @@ mod tests {
     #[test]
     fn slow_listener_misses_notices_and_others_and_trail_do_not() {
         let notices = Notices::default();
-        let (slow, choosy) = (
-            notices.listen(|_| true),
-            notices.listen(Notice::is_for_record),
-        );
+        let slow = notices.listen(|_| true);
+        let choosy = notices.listen(Notice::is_for_record);
         let (notices, mut record) = notices.recorded();
         let nspace = Nspace::new("job").unwrap();
         for _ in 0..BACKLOG + 10 {

@@ -41,21 +41,21 @@ impl ChainResults {
 
 /// Termination request that handlers of an event made about a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wished {
+pub struct RequestedTermination {
     /// Request.
-    pub wish: TerminationRequest,
+    pub request: TerminationRequest,
     /// Owner of the handler that made it.
     pub owner: Owner,
     /// Name of that handler.
     pub handler: Arc<str>,
 }
 
-impl Wished {
+impl RequestedTermination {
     /// Returns the termination request of an owner's chain, if it made one.
-    pub(crate) fn by(chain: &ChainResults) -> Option<Wished> {
+    pub(crate) fn by(chain: &ChainResults) -> Option<RequestedTermination> {
         let (step, wish) = last_request(&chain.steps)?;
-        Some(Wished {
-            wish,
+        Some(RequestedTermination {
+            request: wish,
             owner: chain.owner.clone(),
             handler: step.name.clone(),
         })
@@ -105,11 +105,11 @@ pub enum Notice {
         reached: ReachedJobs,
     },
     /// Handlers have decided about a job after the abnormal end of a proc.
-    Wished {
+    TerminationRequested {
         /// Namespace of the job.
         nspace: Nspace,
         /// Termination request, with its handler.
-        wished: Wished,
+        termination: RequestedTermination,
     },
     /// Job control was executed on procs.
     Controlled {

@@ -64,6 +64,7 @@ impl ProcExit {
             (ProcExit::Exited(0), Some(ProcPhase::Connected(_) | ProcPhase::Lost)) => {
                 code::PMIX_ERR_PROC_TERM_WO_SYNC
             }
+            // A program that does not use PMIx never connects, and need not finalize.
             (ProcExit::Exited(0), _) => return None,
             (ProcExit::Exited(_), _) => code::PMIX_ERR_EXIT_NONZERO_TERM,
         };

@@ -21,7 +21,7 @@ use std::{
 };
 
 /// Upper bound of the bytes read from a file.
-const LONGEST: u64 = 4096;
+const MAX_FILE_BYTES: u64 = 4096;
 
 const LOCK: &str = ".lock";
 
@@ -99,8 +99,10 @@ impl RendezvousDirectory {
         })?;
         let stat = fstat(&fd).map_err(|error| unfit(error.to_string()))?;
         let own_uid = geteuid().as_raw();
-        let (owner, mode) = (stat.st_uid, stat.st_mode);
-        let (open, sticky) = (mode & 0o022 != 0, mode & 0o1000 != 0);
+        let owner = stat.st_uid;
+        let mode = stat.st_mode;
+        let open = mode & 0o022 != 0;
+        let sticky = mode & 0o1000 != 0;
         match sharing {
             Sharing::Own if owner != own_uid => Err(unfit(format!(
                 "it belongs to user {owner}; it must belong to user {own_uid}"
@@ -125,7 +127,7 @@ impl RendezvousDirectory {
 
     /// Waits until no other server of this user sweeps the directory. Excludes others while the
     /// returned lock is kept.
-    pub(super) fn take_turn(&self) -> Result<OwnedFd, RendezvousError> {
+    pub(super) fn lock_for_sweep(&self) -> Result<OwnedFd, RendezvousError> {
         let name = ".peal.lock";
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Other users cannot open the lock file, so they cannot block the server with it.
@@ -304,7 +306,7 @@ impl RendezvousDirectory {
             return None;
         }
         let mut contents = String::new();
-        let read = (&file).take(LONGEST).read_to_string(&mut contents);
+        let read = (&file).take(MAX_FILE_BYTES).read_to_string(&mut contents);
         let pid = read.ok().and_then(|_| file::pid(&contents));
         let owner = match (self.lock_state(name), pid) {
             // A server in another container holds its lock, although its process id means nothing

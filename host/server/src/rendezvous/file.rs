@@ -35,7 +35,8 @@ fn ctime(seconds: u64) -> String {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
-    let (mut days, second) = (seconds / 86_400, seconds % 86_400);
+    let mut days = seconds / 86_400;
+    let second = seconds % 86_400;
     // The first of January 1970 was a Thursday.
     let weekday = DAYS
         .into_iter()
@@ -57,7 +58,9 @@ fn ctime(seconds: u64) -> String {
         here
     });
     let month = month.unwrap_or_default().0;
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let hour = second / 3600;
+    let minute = second / 60 % 60;
+    let second = second % 60;
     format!(
         "{weekday} {month} {:>2} {hour:02}:{minute:02}:{second:02} {year}",
         days + 1

@@ -145,7 +145,7 @@ pub enum RendezvousError {
     /// The namespace cannot be part of a file name.
     #[error(
         "namespace {0:?} cannot be part of a file name: it must have at most {max} bytes and not contain \"/\"",
-        max = LONGEST
+        max = MAX_NSPACE_BYTES
     )]
     Nspace(Nspace),
     /// A system call failed.
@@ -196,10 +196,11 @@ impl Rendezvous {
         if settings.serves != Serves::Itself {
             names.push(format!("pmix.{host}.tool"));
         }
+        // After an error, the drop of this removes the files that were written so far.
         let mut files = Rendezvous(Vec::new());
         // Only one server of a user sweeps at a time, so that it does not remove files that another
         // one is writing.
-        let turn = session.take_turn()?;
+        let turn = session.lock_for_sweep()?;
         session.sweep();
         for name in names {
             files.0.push(session.write(&name, &contents)?);
@@ -223,11 +224,11 @@ impl Rendezvous {
 
 /// Upper bound of the length of a namespace, in bytes. It leaves space for the rest of the file
 /// name.
-const LONGEST: usize = 128;
+const MAX_NSPACE_BYTES: usize = 128;
 
 fn file_name_of(nspace: &Nspace) -> Result<&str, RendezvousError> {
     let name = nspace.as_str();
-    let fits = !name.is_empty() && name.len() <= LONGEST && !name.contains(['/', '\0']);
+    let fits = !name.is_empty() && name.len() <= MAX_NSPACE_BYTES && !name.contains(['/', '\0']);
     if fits {
         Ok(name)
     } else {

@@ -111,7 +111,8 @@ fn server_with_free_lock_is_dead_despite_reused_pid() {
         .unwrap();
         fs::write(dir.join(format!(".{name}.lock")), "").unwrap();
     };
-    let (session, system) = (node.session(), node.root.path());
+    let session = node.session();
+    let system = node.root.path();
     leave(&session, "pmix.node.tool");
     leave(&session, "pmix.node.tool.gone");
     leave(system, "pmix.sys.node");

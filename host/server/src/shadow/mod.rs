@@ -10,9 +10,9 @@ use crate::{
 use peal_core::{
     chain::{ChainEnd, PendingHandler},
     owner::Owner,
-    policy::{NextPolicy, PendingPolicy, PolicyAnswer, PolicyFailure, Verdict},
+    policy::{DeniedVerdict, NextPolicy, PendingPolicy, PolicyAnswer, PolicyFailure, Verdict},
 };
-use peal_model::{Event, PolicyOutcome, PolicyRequest, PolicySubject, UserIdentity, code, counted};
+use peal_model::{Event, PolicyOutcome, PolicyRequest, UserIdentity, code, counted};
 use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
 use reports::{ShadowCall, ShadowReports};
 use std::{collections::VecDeque, fmt, sync::Arc};
@@ -89,7 +89,9 @@ impl Shadows {
         module: Arc<Module>,
         look: impl FnOnce(&Module) -> ShadowCall + Send + 'static,
     ) {
-        let (inner, whose, shadow) = (self.0.clone(), owner.clone(), module.clone());
+        let inner = self.0.clone();
+        let whose = owner.clone();
+        let shadow = module.clone();
         // Do not wait for the pool: a shadow module must never delay live traffic.
         let looked = self.0.pool.try_run(move || {
             let seen = look(&shadow);
@@ -178,7 +180,7 @@ fn is_same_effect(one: &Verdict, other: &Verdict) -> bool {
                 ..
             },
         ) => (amended, range, data, answer) == (a, r, d, s),
-        (Verdict::Denied { status, .. }, Verdict::Denied { status: too, .. }) => status == too,
+        (Verdict::Denied(one), Verdict::Denied(other)) => one.status == other.status,
         _ => false,
     }
 }
@@ -200,13 +202,13 @@ fn describe_verdict(verdict: &Verdict) -> String {
                 amended.len() + data.as_ref().map_or(0, Vec::len) + answer.len()
             )
         }
-        Verdict::Denied { by, status, .. } => format!("denied by {by}: {status}"),
+        Verdict::Denied(DeniedVerdict { by, status, .. }) => format!("denied by {by}: {status}"),
     }
 }
 
 /// Describes a request in a few words.
 fn describe_request(request: &PolicyRequest) -> String {
-    let who = request
+    let requester = request
         .requester
         .as_ref()
         .map_or("an unnamed requester".to_owned(), ToString::to_string);
@@ -214,44 +216,8 @@ fn describe_request(request: &PolicyRequest) -> String {
         .identity
         .map(|identity| format!(" (uid {})", identity.uid))
         .unwrap_or_default();
-    let what = match &request.matter {
-        PolicySubject::Event { code, range } => format!("event {code}, range {range}"),
-        PolicySubject::Registration => {
-            format!("registration for {}", counted(request.codes.len(), "code"))
-        }
-        PolicySubject::Connection(_) => "connection".to_owned(),
-        PolicySubject::JobControl => format!(
-            "job control of {}",
-            counted(request.targets.len(), "target")
-        ),
-        PolicySubject::Monitor => {
-            format!("monitor of {}", counted(request.targets.len(), "target"))
-        }
-        PolicySubject::Provision => counted(
-            request
-                .provision
-                .as_ref()
-                .map_or(0, |provision| provision.nodes.len()),
-            "node",
-        ),
-        PolicySubject::Log => format!("log request of {}", counted(request.infos.len(), "info")),
-        PolicySubject::Group(kind) => {
-            let name = request.group_name.as_deref().unwrap_or("(no name)");
-            format!(
-                "{kind} of group {name:?} with {}",
-                counted(request.targets.len(), "proc")
-            )
-        }
-        PolicySubject::Spawn => {
-            let commands: Vec<&str> = request
-                .applications
-                .iter()
-                .map(|application| application.command.as_str())
-                .collect();
-            format!("spawn of {commands:?}")
-        }
-    };
-    format!("{what}, by {who}{user}")
+    let summary = request.subject.summary(request.targets.len());
+    format!("{summary}, by {requester}{user}")
 }
 
 /// Calls a shadow handler and describes the effects that it would have had.
@@ -261,11 +227,9 @@ fn call_handler(
     identity: Option<UserIdentity>,
     actual: &ChainEnd,
 ) -> ShadowCall {
-    let (member, event, steps) = (
-        pending.member(),
-        pending.event_with_object(),
-        pending.steps().clone(),
-    );
+    let member = pending.member();
+    let event = pending.event_with_object();
+    let steps = pending.steps().clone();
     let behind = actual.steps.len().saturating_sub(steps.len());
     let about = describe_event(&event);
     let call = EventCall {

@@ -43,7 +43,8 @@ struct ShadowStats {
 impl ShadowStats {
     fn new(digest: Digest) -> ShadowStats {
         let since = now();
-        let (answers, differences) = (BTreeMap::new(), VecDeque::new());
+        let answers = BTreeMap::new();
+        let differences = VecDeque::new();
         ShadowStats {
             digest,
             since,
@@ -148,6 +149,7 @@ impl ShadowReports {
     }
 
     fn stats_by_module(&self) -> MutexGuard<'_, BTreeMap<(Owner, String), ShadowStats>> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

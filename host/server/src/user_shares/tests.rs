@@ -104,7 +104,8 @@ fn handshakes_and_frames_of_root_are_not_held_up() {
 #[test]
 fn frame_longer_than_share_takes_all_of_it() {
     let shares = shares();
-    let (one, other) = (shares.connect(1000).unwrap(), shares.connect(1000).unwrap());
+    let one = shares.connect(1000).unwrap();
+    let other = shares.connect(1000).unwrap();
     let long = at_once(one.frame(1 << 40)).unwrap();
     assert_eq!(shown(&shares, PARTIAL_FRAME_BYTES, 1000), 8 * 1024);
     let mut waiting = pin!(other.frame(1));
@@ -116,9 +117,11 @@ fn frame_longer_than_share_takes_all_of_it() {
 #[test]
 fn threads_of_one_user_leave_some_for_others_and_lone_user_all() {
     let shares = shares();
-    let (one, other) = (shares.connect(1000).unwrap(), shares.connect(1000).unwrap());
+    let one = shares.connect(1000).unwrap();
+    let other = shares.connect(1000).unwrap();
     let alone = (one.try_turn().unwrap(), other.try_turn().unwrap());
-    let (neighbor, root) = (shares.connect(1001).unwrap(), shares.connect(0).unwrap());
+    let neighbor = shares.connect(1001).unwrap();
+    let root = shares.connect(0).unwrap();
     drop(alone);
     let taken = one.try_turn().unwrap();
     assert!(other.try_turn().is_none());
@@ -137,8 +140,10 @@ fn threads_of_one_user_leave_some_for_others_and_lone_user_all() {
 
 #[test]
 fn repeatedly_refused_user_waits() {
-    let (shares, now) = (shares(), Instant::now());
-    let (user, root) = (shares.connect(1000).unwrap(), shares.connect(0).unwrap());
+    let shares = shares();
+    let now = Instant::now();
+    let user = shares.connect(1000).unwrap();
+    let root = shares.connect(0).unwrap();
     for _ in 0..1000 {
         user.note_refused_handshake(now);
         root.note_refused_handshake(now);

@@ -34,7 +34,7 @@ impl MailRules {
     pub(crate) fn new(name: &str, settings: &MailSettings) -> Result<MailRules, SinkError> {
         let sender = mailbox(&settings.sender).ok_or_else(|| SinkError::Setting {
             name: name.to_owned(),
-            what: "sender",
+            setting: "sender",
             value: format!("{:?}", settings.sender),
             right: AN_ADDRESS,
         })?;
@@ -121,6 +121,7 @@ impl MailRules {
         port: Option<u16>,
     ) -> Result<SubmitTarget, SinkWriteError> {
         let own = &self.settings.server;
+        // A requester may name a host or a port alone. The resulting pair has to be allowed.
         let wanted = SmtpServer {
             host: host.unwrap_or_else(|| own.host.clone()),
             port: port.unwrap_or(own.port),
@@ -230,6 +231,7 @@ fn mailbox(text: &str) -> Option<Mailbox> {
 fn is_simple(address: &Address) -> bool {
     let is_of_domain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
     let is_of_user = |byte: u8| byte.is_ascii_graphic() && !b"<>()[],;:\\\"@".contains(&byte);
+    // Quoted and commented forms are valid and read differently by different servers.
     address.user().bytes().all(is_of_user) && address.domain().bytes().all(is_of_domain)
 }
 

@@ -82,14 +82,15 @@ impl MailSettings {
 
     /// Creates the transport.
     pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn SinkTransport>, SinkError> {
-        let setting = |what, value, right| SinkError::Setting {
+        let invalid = |setting, value, right| SinkError::Setting {
             name: name.to_owned(),
-            what,
+            setting,
             value,
             right,
         };
+        // The functions of sockets reject a timeout of zero.
         if self.timeout.is_zero() || self.data_timeout.is_zero() {
-            return Err(setting(
+            return Err(invalid(
                 "timeout or data_timeout",
                 "0".to_owned(),
                 "greater than 0",
@@ -97,7 +98,7 @@ impl MailSettings {
         }
         if self.encryption == Encryption::None && self.credentials.is_some() {
             let right = "start-tls, start-tls-if-offered or tls with credentials: a password is not sent without encryption";
-            return Err(setting("encryption", "none".to_owned(), right));
+            return Err(invalid("encryption", "none".to_owned(), right));
         }
         Ok(Box::new(Submission::new(name, self)?))
     }

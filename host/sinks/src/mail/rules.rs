@@ -41,10 +41,10 @@ pub struct SmtpServer {
 
 /// Error of parsing a mail server.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{text:?} should be a mail server, HOST:PORT with IPv6 addresses in brackets: {why}")]
+#[error("{text:?} should be a mail server, HOST:PORT with IPv6 addresses in brackets: {reason}")]
 pub struct MalformedServer {
     text: String,
-    why: &'static str,
+    reason: &'static str,
 }
 
 impl Addresses {
@@ -93,9 +93,9 @@ impl FromStr for SmtpServer {
     type Err = MalformedServer;
 
     fn from_str(text: &str) -> Result<SmtpServer, MalformedServer> {
-        let peer: HostPort = text.parse().map_err(|why| MalformedServer {
+        let peer: HostPort = text.parse().map_err(|reason| MalformedServer {
             text: text.to_owned(),
-            why,
+            reason,
         })?;
         Ok(SmtpServer {
             host: peer.host,

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Maximum size of a password file in bytes.
-const LONGEST: u64 = 4096;
+const MAX_PASSWORD_FILE_BYTES: u64 = 4096;
 
 /// Credentials for a mail server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,15 +25,17 @@ pub struct Credentials {
 pub(super) fn password(name: &str, path: &Path) -> Result<String, SinkError> {
     let of = |source| SinkError::Read {
         name: name.to_owned(),
-        what: "the password file",
+        purpose: "the password file",
         path: path.to_owned(),
         source,
     };
     let file = File::open(path).map_err(of)?;
+    // Metadata of the open file: the path may lead to another one by now.
     let found = file.metadata().map_err(of)?;
     let me = geteuid().as_raw();
     if (found.uid() != me && found.uid() != 0) || found.mode() & 0o077 != 0 {
-        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let owner = found.uid();
+        let mode = found.mode() & 0o7777;
         return Err(SinkError::Exposed {
             name: name.to_owned(),
             path: path.to_owned(),
@@ -43,12 +45,14 @@ pub(super) fn password(name: &str, path: &Path) -> Result<String, SinkError> {
         });
     }
     let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text).map_err(of)?;
+    file.take(MAX_PASSWORD_FILE_BYTES)
+        .read_to_string(&mut text)
+        .map_err(of)?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
         _ => Err(SinkError::Setting {
             name: name.to_owned(),
-            what: "the password file",
+            setting: "the password file",
             value: "empty".to_owned(),
             right: "a file with the password on its first line",
         }),

@@ -4,7 +4,7 @@ use crate::{
     SinkError,
     queue::QueuedMessage,
     syslog::certificates,
-    worker::{DeliveryResult, Rest, SinkTransport},
+    worker::{DeliveryResult, IdleTransport, SinkTransport},
 };
 use lettre::{
     Address,
@@ -91,9 +91,9 @@ enum SubmitError {
     /// The server is unreachable, refused the connection or ended it.
     Server(String),
     /// A temporary error.
-    Now(String),
+    Temporary(String),
     /// A permanent error.
-    Ever(String),
+    Permanent(String),
 }
 
 /// Replies of a server for each recipient.
@@ -102,7 +102,7 @@ struct RecipientReplies {
     accepted: Vec<Address>,
     later: Vec<Address>,
     /// The reason for `later`.
-    why: String,
+    reason: String,
     refused: Vec<String>,
 }
 
@@ -117,8 +117,8 @@ impl Submission {
         for server in settings.allowed_servers.iter().chain([&settings.server]) {
             let wrong = |error: Error| SinkError::Tls {
                 name: name.to_owned(),
-                what: server.to_string(),
-                why: error.to_string(),
+                subject: server.to_string(),
+                reason: error.to_string(),
             };
             let mut tls = TlsParameters::builder(server.host.clone());
             if let Some(authorities) = &authorities {
@@ -171,6 +171,8 @@ impl Submission {
     ) -> Result<RecipientReplies, SubmitError> {
         if let Some((open, mut connection)) = self.open.take() {
             if open == *server
+                // The first command shows whether the open connection still works, before anything
+                // is sent twice.
                 && connection
                     .command(Mail::new(Some(head.sender.clone()), Vec::new()))
                     .is_ok()
@@ -196,23 +198,27 @@ impl Submission {
         head: &MailEnvelope,
         message: &[u8],
     ) -> Result<RecipientReplies, SubmitError> {
-        let mut said = RecipientReplies::default();
+        let mut replies = RecipientReplies::default();
         for recipient in &head.recipients {
             match connection
                 .command(Rcpt::new(recipient.clone(), Vec::new()))
                 .map_err(submit_error)
             {
-                Ok(_) => said.accepted.push(recipient.clone()),
-                Err(SubmitError::Ever(why)) => said.refused.push(format!("{recipient}: {why}")),
-                Err(SubmitError::Now(why)) => {
-                    said.later.push(recipient.clone());
-                    said.why = format!("{recipient}: {why}");
+                Ok(_) => replies.accepted.push(recipient.clone()),
+                Err(SubmitError::Permanent(reason)) => {
+                    replies.refused.push(format!("{recipient}: {reason}"))
+                }
+                Err(SubmitError::Temporary(reason)) => {
+                    replies.later.push(recipient.clone());
+                    replies.reason = format!("{recipient}: {reason}");
                 }
                 Err(gone) => return Err(gone),
             }
         }
-        if said.accepted.is_empty() {
-            return Ok(said);
+        // Without an accepted recipient a server refuses DATA, which would look like a refusal of
+        // the mail.
+        if replies.accepted.is_empty() {
+            return Ok(replies);
         }
         connection.command(Data).map_err(submit_error)?;
         // A late reply must be waited for: without it the mail is sent again.
@@ -224,7 +230,7 @@ impl Submission {
         if connection.set_timeout(Some(self.timeout)).is_ok() {
             self.open = Some((server.clone(), connection));
         }
-        Ok(said)
+        Ok(replies)
     }
 
     fn connect(&self, server: &SmtpServer) -> Result<SmtpConnection, SubmitError> {
@@ -236,7 +242,7 @@ impl Submission {
         let line = self
             .lines
             .get(server)
-            .ok_or_else(|| SubmitError::Ever(format!("{server} is not allowed any more")))?;
+            .ok_or_else(|| SubmitError::Permanent(format!("{server} is not allowed any more")))?;
         let at_once = (self.encryption == Encryption::Tls).then_some(&line.tls);
         let to = (server.host.as_str(), server.port);
         let mut connection =
@@ -252,6 +258,8 @@ impl Submission {
             Encryption::StartTlsIfOffered | Encryption::Tls | Encryption::None => {}
         }
         if let Some(credentials) = &line.credentials {
+            // Checked on the connection, not by the setting: with `StartTlsIfOffered` an attacker
+            // can remove the offer.
             if !connection.is_encrypted() {
                 return Err(no(
                     "the server does not offer STARTTLS, and a password is not sent without encryption",
@@ -267,10 +275,10 @@ impl Submission {
 }
 
 fn authorities(name: &str, ca: &Path) -> Result<Vec<Certificate>, SinkError> {
-    let wrong = |why: String| SinkError::Tls {
+    let wrong = |reason: String| SinkError::Tls {
         name: name.to_owned(),
-        what: ca.display().to_string(),
-        why,
+        subject: ca.display().to_string(),
+        reason,
     };
     let found = certificates(name, ca)?
         .into_iter()
@@ -281,13 +289,13 @@ fn authorities(name: &str, ca: &Path) -> Result<Vec<Certificate>, SinkError> {
 }
 
 fn submit_error(error: Error) -> SubmitError {
-    let why = error.to_string();
+    let reason = error.to_string();
     if error.is_permanent() {
-        SubmitError::Ever(why)
+        SubmitError::Permanent(reason)
     } else if error.is_transient() {
-        SubmitError::Now(why)
+        SubmitError::Temporary(reason)
     } else {
-        SubmitError::Server(why)
+        SubmitError::Server(reason)
     }
 }
 
@@ -325,10 +333,11 @@ impl SinkTransport for Submission {
             }
             Ok(RecipientReplies {
                 later,
-                why,
+                reason,
                 refused,
                 ..
             }) => {
+                // The other recipients have the mail or never get it: only these are tried again.
                 head.recipients = later;
                 match serde_json::to_string(&head) {
                     Ok(head) => parcel.head = head,
@@ -339,26 +348,28 @@ impl SinkTransport for Submission {
                     }
                 }
                 DeliveryResult::Later {
-                    why: format!("{server}: {why}"),
+                    reason: format!("{server}: {reason}"),
                     refused,
                 }
             }
-            Err(SubmitError::Server(why)) => {
-                DeliveryResult::Unreachable(format!("{server}: {why}"))
+            Err(SubmitError::Server(reason)) => {
+                DeliveryResult::Unreachable(format!("{server}: {reason}"))
             }
-            Err(SubmitError::Now(why)) => DeliveryResult::Later {
-                why: format!("{server}: {why}"),
+            Err(SubmitError::Temporary(reason)) => DeliveryResult::Later {
+                reason: format!("{server}: {reason}"),
                 refused: Vec::new(),
             },
-            Err(SubmitError::Ever(why)) => DeliveryResult::Never(format!("{server}: {why}")),
+            Err(SubmitError::Permanent(reason)) => {
+                DeliveryResult::Never(format!("{server}: {reason}"))
+            }
         }
     }
 
-    fn rest(&mut self) -> Rest {
+    fn rest(&mut self) -> IdleTransport {
         if let Some((_, mut connection)) = self.open.take() {
             // The QUIT command is a courtesy; errors do not matter.
             let _ = connection.quit();
         }
-        Rest::Closed
+        IdleTransport::Closed
     }
 }

@@ -34,11 +34,11 @@ pub struct HostPort {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{text:?} should be the address of a syslog server, unix:/PATH, udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT \
-     with IPv6 addresses in brackets: {why}"
+     with IPv6 addresses in brackets: {reason}"
 )]
 pub struct MalformedAddress {
     text: String,
-    why: &'static str,
+    reason: &'static str,
 }
 
 impl fmt::Display for HostPort {
@@ -102,10 +102,11 @@ impl FromStr for Address {
     type Err = MalformedAddress;
 
     fn from_str(text: &str) -> Result<Address, MalformedAddress> {
-        let malformed = |why| MalformedAddress {
+        let malformed = |reason| MalformedAddress {
             text: text.to_owned(),
-            why,
+            reason,
         };
+        // A path has no `//` after the scheme.
         if let Some(path) = text.strip_prefix("unix:") {
             return unix(path).map_err(malformed);
         }
@@ -126,9 +127,11 @@ impl FromStr for Address {
 const LONGEST_PATH: usize = 107;
 
 fn unix(path: &str) -> Result<Address, &'static str> {
+    // A relative path would depend on the working directory of the server.
     if !Path::new(path).is_absolute() {
         return Err("the path does not begin with /");
     }
+    // `sockaddr_un` has 108 bytes, the last of which is a NUL.
     if path.len() > LONGEST_PATH || path.contains('\0') {
         return Err("the path is longer than 107 bytes, or has a NUL");
     }
@@ -166,7 +169,7 @@ mod tests {
 
     #[test]
     fn invalid_address_is_refused_with_reason() {
-        for (text, why) in [
+        for (text, reason) in [
             ("", "the scheme is missing"),
             ("/dev/log", "the scheme is missing"),
             ("unix:dev/log", "the path does not begin with /"),
@@ -194,8 +197,8 @@ mod tests {
             ("tcp://h\n:514", "the host is not a name"),
         ] {
             let error = text.parse::<Address>().unwrap_err();
-            assert_eq!(error.why, why, "{text:?}");
-            assert!(error.to_string().ends_with(&format!(": {why}")));
+            assert_eq!(error.reason, reason, "{text:?}");
+            assert!(error.to_string().ends_with(&format!(": {reason}")));
         }
         let long = format!("unix:/{}", "x".repeat(107));
         assert!(

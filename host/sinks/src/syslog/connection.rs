@@ -46,10 +46,12 @@ impl Dial {
             (Address::Unix(path), _) => {
                 let socket = UnixDatagram::unbound()?;
                 socket.connect(path)?;
+                // A datagram socket blocks while the queue of the receiver is full.
                 socket.set_write_timeout(Some(self.timeout))?;
                 Ok(SyslogConnection::Unix(socket))
             }
             (Address::Udp(peer), _) => first(peer, |address| {
+                // A socket sends only to addresses of its own family.
                 let any: SocketAddr = match address {
                     SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
                     SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -59,6 +61,7 @@ impl Dial {
                 socket.set_write_timeout(Some(self.timeout))?;
                 Ok(SyslogConnection::Udp(socket))
             }),
+            // `new` gives every TLS address its parameters, so only TCP comes here.
             (Address::Tcp(peer) | Address::Tls(peer), None) => {
                 self.connect(peer).map(SyslogConnection::Tcp)
             }
@@ -73,7 +76,11 @@ impl Dial {
             let stream = TcpStream::connect_timeout(&address, self.timeout)?;
             stream.set_write_timeout(Some(self.timeout))?;
             stream.set_read_timeout(Some(self.timeout))?;
+            // Messages are single writes, and none should wait for the acknowledgement of the one
+            // before.
             stream.set_nodelay(true)?;
+            // A server that is gone without closing the connection is noticed between messages,
+            // too.
             sockopt::set_socket_keepalive(&stream, true)?;
             Ok(stream)
         })
@@ -148,6 +155,7 @@ impl SyslogConnection {
     /// Returns true if the peer has closed the connection.
     pub(super) fn is_closed(&mut self) -> bool {
         match self {
+            // A datagram socket has no connection. An absent server is an error of `send`.
             SyslogConnection::Unix(_) | SyslogConnection::Udp(_) => false,
             SyslogConnection::Tcp(stream) => is_tcp_closed(stream),
             SyslogConnection::Tls(stream) => {

@@ -10,7 +10,7 @@ pub use tls::{TlsIdentity, TlsSettings};
 use crate::{
     SinkError, SinkWriteError,
     queue::QueuedMessage,
-    worker::{DeliveryResult, Rest, SinkTransport},
+    worker::{DeliveryResult, IdleTransport, SinkTransport},
 };
 use connection::{Dial, SyslogConnection};
 use rustix::io::Errno;
@@ -42,17 +42,18 @@ impl SyslogSettings {
 
     /// Creates the transport.
     pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn SinkTransport>, SinkError> {
-        let setting = |what, value, right| SinkError::Setting {
+        let invalid = |setting, value, right| SinkError::Setting {
             name: name.to_owned(),
-            what,
+            setting,
             value,
             right,
         };
+        // The functions of sockets reject a timeout of zero.
         if self.timeout.is_zero() {
-            return Err(setting("timeout", "0".to_owned(), "greater than 0"));
+            return Err(invalid("timeout", "0".to_owned(), "greater than 0"));
         }
         if self.max_message == 0 {
-            return Err(setting("max_message", "0".to_owned(), "at least 1"));
+            return Err(invalid("max_message", "0".to_owned(), "at least 1"));
         }
         let dial = Dial::new(name, self)?;
         Ok(Box::new(SyslogSink { dial, link: None }))
@@ -90,10 +91,10 @@ impl SyslogFormat {
                 most: self.most,
             });
         }
-        let refuse = |what: String, at| {
+        let refuse = |character: String, at| {
             Err(SinkWriteError::NoLine {
                 name: self.name.clone(),
-                what,
+                character,
                 at,
             })
         };
@@ -166,6 +167,7 @@ impl SinkTransport for SyslogSink {
             Ok(()) => DeliveryResult::Delivered {
                 refused: Vec::new(),
             },
+            // A message that exceeds a datagram does so at every attempt.
             Err(error) if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) => {
                 DeliveryResult::Never(format!(
                     "{} accepts no datagram of {} bytes",
@@ -177,11 +179,11 @@ impl SinkTransport for SyslogSink {
         }
     }
 
-    fn rest(&mut self) -> Rest {
+    fn rest(&mut self) -> IdleTransport {
         if self.link.is_some() {
-            Rest::Connected
+            IdleTransport::Connected
         } else {
-            Rest::Closed
+            IdleTransport::Closed
         }
     }
 }

@@ -43,13 +43,14 @@ impl Tls {
         settings: &TlsSettings,
         peer: &HostPort,
     ) -> Result<Tls, SinkError> {
-        let wrong = |what: &dyn ToString, why: &dyn ToString| SinkError::Tls {
+        let wrong = |subject: &dyn ToString, reason: &dyn ToString| SinkError::Tls {
             name: name.to_owned(),
-            what: what.to_string(),
-            why: why.to_string(),
+            subject: subject.to_string(),
+            reason: reason.to_string(),
         };
         let server =
             ServerName::try_from(peer.host.clone()).map_err(|error| wrong(&peer.host, &error))?;
+        // Named here: the default of rustls depends on the features of all crates in the program.
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -75,21 +76,23 @@ impl Tls {
 }
 
 fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
-    let wrong = |what: String, why: String| SinkError::Tls {
+    let wrong = |subject: String, reason: String| SinkError::Tls {
         name: name.to_owned(),
-        what,
-        why,
+        subject,
+        reason,
     };
     let mut roots = RootCertStore::empty();
     let Some(ca) = ca else {
         let found = rustls_native_certs::load_native_certs();
+        // A system may have certificates that rustls cannot read. Others are usable then.
         let (usable, _) = roots.add_parsable_certificates(found.certs);
         if usable == 0 {
-            let why = "none is usable; name a file of authorities".to_owned();
-            return Err(wrong("the certificates of the system".to_owned(), why));
+            let reason = "none is usable; name a file of authorities".to_owned();
+            return Err(wrong("the certificates of the system".to_owned(), reason));
         }
         return Ok(roots);
     };
+    // All of a file that the admin names must be valid.
     for certificate in certificates(name, ca)? {
         roots
             .add(certificate)
@@ -103,24 +106,25 @@ pub(crate) fn certificates(
     name: &str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, SinkError> {
-    let wrong = |why: String| SinkError::Tls {
+    let wrong = |reason: String| SinkError::Tls {
         name: name.to_owned(),
-        what: path.display().to_string(),
-        why,
+        subject: path.display().to_string(),
+        reason,
     };
     let bytes = read(name, "certificate", path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
+        // A file without PEM is no error of the parser.
         Ok(found) if found.is_empty() => Err(wrong("the file has no certificate (PEM)".to_owned())),
         Ok(found) => Ok(found),
         Err(error) => Err(wrong(error.to_string())),
     }
 }
 
-fn read(name: &str, what: &'static str, path: &Path) -> Result<Vec<u8>, SinkError> {
+fn read(name: &str, purpose: &'static str, path: &Path) -> Result<Vec<u8>, SinkError> {
     fs::read(path).map_err(|source| SinkError::Read {
         name: name.to_owned(),
-        what,
+        purpose,
         path: path.to_owned(),
         source,
     })

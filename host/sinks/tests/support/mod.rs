@@ -1,4 +1,4 @@
-//! Support for tests of sinks: where the peers are, certificates, waiting for what is to come, processes that end with a test.
+//! Support for tests of sinks: paths of the test servers, certificates, waiting for what is to come, processes that end with a test.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod rsyslog;
@@ -46,12 +46,12 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
-/// A file of the peers that sinks are tested against.
-pub fn peer(file: &str) -> PathBuf {
+/// Returns the path of a file of the servers that sinks are tested against.
+pub fn test_server_file(file: &str) -> PathBuf {
     let root = root();
-    let peers =
-        env::var_os("PEAL_PEERS").map_or_else(|| root.join("target/tools/peers"), PathBuf::from);
-    let file = peers.join(file);
+    let test_servers = env::var_os("PEAL_TEST_SERVERS")
+        .map_or_else(|| root.join("target/tools/peers"), PathBuf::from);
+    let file = test_servers.join(file);
     assert!(
         file.exists(),
         "{} is not there: `cargo xtask test-servers` gets what sinks are tested against",

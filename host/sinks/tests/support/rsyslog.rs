@@ -1,5 +1,5 @@
 //! A real rsyslog, with a configuration and files of its own in a temporary directory.
-use super::{Certificates, Process, free_port, peer, until};
+use super::{Certificates, Process, free_port, test_server_file, until};
 use std::{
     fs,
     net::TcpStream,
@@ -22,7 +22,9 @@ impl Rsyslog {
     pub fn new() -> Rsyslog {
         let certificates = Certificates::new();
         let dir = tempfile::tempdir().unwrap();
-        let (udp, tcp, tls) = (free_port(), free_port(), free_port());
+        let udp = free_port();
+        let tcp = free_port();
+        let tls = free_port();
         let all = Rsyslog {
             dir,
             certificates,
@@ -78,7 +80,7 @@ input(type="imtcp" address="127.0.0.1" port="{tls}" ruleset="tls" StreamDriver.N
 
     /// Starts it and waits until it listens everywhere.
     pub fn start(&mut self) {
-        let unpacked = peer("rsyslog");
+        let unpacked = test_server_file("rsyslog");
         let libraries: Vec<PathBuf> = directories(&unpacked.join("usr/lib"));
         let libraries = libraries
             .iter()

@@ -1,5 +1,5 @@
 //! A real mail server: Python's aiosmtpd, run by `tests/peers/smtp.py`.
-use super::{Certificates, Process, free_port, peer, root};
+use super::{Certificates, Process, free_port, root, test_server_file};
 use serde::Deserialize;
 use std::{
     fs,
@@ -75,7 +75,7 @@ impl MailServer {
     }
 
     pub fn start(&mut self) {
-        let mut command = Command::new(peer("smtp/bin/python3"));
+        let mut command = Command::new(test_server_file("smtp/bin/python3"));
         command.arg(root().join("host/sinks/tests/peers/smtp.py"));
         command
             .arg("--out")

@@ -20,24 +20,24 @@ use std::{
 pub use process::of_proc;
 
 /// Maximum bytes of a kernel file that are read. The rest of a longer file is ignored.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Measures the requested resources, as far as the user of the request may see them. `pid_of`
 /// returns the process id of a proc that runs here. Blocks.
 pub fn measure(
-    asked: &UsageRequest,
+    request: &UsageRequest,
     identity: UserIdentity,
     pid_of: &dyn Fn(&Proc) -> Option<u32>,
 ) -> UsageFound {
     let name = crate::hostname();
-    if let Some(other) = asked.nodes.iter().find(|node| **node != name) {
+    if let Some(other) = request.nodes.iter().find(|node| **node != name) {
         return Err((
             code::PMIX_ERR_NOT_FOUND,
             format!("usage of node {other:?} is not available; this node is {name:?}"),
         ));
     }
-    let fields = Fields(&asked.fields);
-    match &asked.of {
+    let fields = Fields(&request.fields);
+    match &request.of {
         UsageOf::Node => Ok(vec![node::usage(fields)]),
         UsageOf::Disks(wanted) => some(node::disks(wanted, fields), "disk"),
         UsageOf::Networks(wanted) => some(node::networks(wanted, fields), "network"),
@@ -108,7 +108,7 @@ impl Fields<'_> {
     }
 
     /// Returns true if the attribute is selected.
-    fn want(self, key: KeyName) -> bool {
+    fn selects(self, key: KeyName) -> bool {
         self.0.is_empty() || self.name(key)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Assembly<'a> {
     }
 
     fn put(&mut self, key: KeyName, value: impl FnOnce() -> Value) {
-        if self.fields.want(key) {
+        if self.fields.selects(key) {
             self.infos.push(Info::new(key, value()));
         }
     }
@@ -177,7 +177,8 @@ fn read(directory: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
         Mode::empty(),
     )?);
     let mut bytes = Vec::new();
-    file.take(LONGEST).read_to_end(&mut bytes)?;
+    // Files of `/proc` have size zero in their metadata, so the read itself is bounded.
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -241,7 +242,8 @@ mod tests {
             Some(Value::Float(number)) => *number,
             other => panic!("{key:?}: {other:?}"),
         };
-        let (resident, all) = (float(key::PMIX_PROC_RSS), float(key::PMIX_PROC_VSIZE));
+        let resident = float(key::PMIX_PROC_RSS);
+        let all = float(key::PMIX_PROC_VSIZE);
         assert!(
             0.5 < resident && resident < all && all <= float(key::PMIX_PROC_PEAK_VSIZE),
             "{resident} of {all} MB"

@@ -47,6 +47,7 @@ pub(super) fn own(fields: Fields<'_>) -> Option<Info> {
 /// Returns the usage of any process of this user. Root may request that of other users' processes.
 pub(super) fn of_pid(pid: u32, identity: UserIdentity, fields: Fields<'_>) -> io::Result<Info> {
     let (owner, texts) = look(pid, fields)?;
+    // Checked here, since a server that runs as root could read the files of all users.
     if identity.uid != 0 && identity.uid != owner {
         let why = format!(
             "the process belongs to user {owner}, the requester is user {}",
@@ -68,7 +69,7 @@ fn look(pid: u32, fields: Fields<'_>) -> io::Result<(u32, ProcTexts)> {
         status: read(&directory, "status")?,
         // Read only if selected: the kernel needs longer for it than for all other files, and
         // permits few users to read it.
-        shares: if fields.want(key::PMIX_PROC_PSS) {
+        shares: if fields.selects(key::PMIX_PROC_PSS) {
             read(&directory, "smaps_rollup").unwrap_or_default()
         } else {
             Vec::new()
@@ -123,6 +124,7 @@ fn assemble(texts: &ProcTexts, mut head: Vec<Info>, fields: Fields<'_>) -> Optio
             .saturating_mul(hertz)
             / 1000;
         of.put(key::PMIX_PROC_PERCENT_CPU, || {
+            // The start time is in ticks since boot, so the uptime was converted to ticks.
             percent(used, ticks.saturating_sub(stat.starttime))
         });
     }

@@ -47,6 +47,7 @@ impl TreeTexts {
             (TREE_MEMORY, number(&self.memory)),
             (TREE_PEAK_MEMORY, number(&self.peak)),
         ]);
+        // The file has one process id per line.
         let processes = self.processes.iter().filter(|byte| **byte == b'\n').count();
         of.numbers((processes > 0).then_some((TREE_PROCESSES, processes as u64)));
     }

@@ -44,7 +44,8 @@ fn interfaces(wit: &Resolve) -> BTreeMap<String, InterfaceId> {
 /// Returns the differences between a contract and an older one.
 pub fn compare(old: &Resolve, new: &Resolve) -> Vec<Change> {
     let mut changes = Vec::new();
-    let (before, after) = (interfaces(old), interfaces(new));
+    let before = interfaces(old);
+    let after = interfaces(new);
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
         changes.push(Change::Broken(format!("interface {name} is gone")));
     }
@@ -151,7 +152,8 @@ fn sides(
             .map(|item| item_name(wit, item))
             .collect()
     };
-    let (before, after) = (names(old, was), names(new, is));
+    let before = names(old, was);
+    let after = names(new, is);
     let lost: Vec<String> = before.difference(&after).cloned().collect();
     let more: Vec<String> = after.difference(&before).cloned().collect();
     (lost.into_iter(), more.into_iter())

@@ -6,8 +6,10 @@ mod compare;
 
 use compare::{Change, compare};
 use peal_model::{
-    ConnectionKind, Event, GroupOperationKind, Info, Key, LogRequest, Nspace, PolicyRequest,
-    PolicySubject, Proc, Range, Rank, Status, TargetProc, UserIdentity, Value, key,
+    ConnectionKind, ConnectionSubject, Event, EventSubject, GroupOperationKind, GroupSubject, Info,
+    JobControlSubject, Key, LogRequest, LogSubject, MonitorSubject, Nspace, PeerInfo,
+    PolicyRequest, PolicySubject, Proc, ProvisionSubject, Range, Rank, RegistrationSubject,
+    SpawnSubject, Status, TargetProc, UserIdentity, Value, key,
 };
 use peal_sandbox::{
     ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, LoadError, Module,
@@ -336,50 +338,54 @@ fn call(module: &Module) {
         };
         reached(module.handle(&call).failure.map(|failure| failure.kind));
     }
-    let matters = [
-        (
-            Role::ConnectionPolicy,
-            PolicySubject::Connection(ConnectionKind::Client),
-        ),
-        (
-            Role::EventPolicy,
-            PolicySubject::Event {
-                code: Status(-3001),
-                range: Range::Session,
+    let monitor = Info::new(key::PMIX_MONITOR_HEARTBEAT, Value::Bool(true));
+    let subjects = [
+        PolicySubject::Connection(ConnectionSubject {
+            kind: ConnectionKind::Client,
+            peer: PeerInfo {
+                pid: None,
+                release: "4.2.2".to_owned(),
             },
-        ),
-        (Role::EventPolicy, PolicySubject::Registration),
-        (Role::JobControlPolicy, PolicySubject::JobControl),
-        (Role::MonitorPolicy, PolicySubject::Monitor),
-        (Role::ProvisionPolicy, PolicySubject::Provision),
-        (Role::LogPolicy, PolicySubject::Log),
-        (
-            Role::GroupPolicy,
-            PolicySubject::Group(GroupOperationKind::Join),
-        ),
-        (Role::SpawnPolicy, PolicySubject::Spawn),
+            infos: Vec::new(),
+        }),
+        PolicySubject::Event(EventSubject {
+            code: Status(-3001),
+            range: Range::Session,
+            infos: Vec::new(),
+        }),
+        PolicySubject::Registration(RegistrationSubject {
+            codes: vec![Status(-3001)],
+            directives: Vec::new(),
+        }),
+        PolicySubject::JobControl(JobControlSubject::default()),
+        PolicySubject::Monitor(MonitorSubject {
+            monitor,
+            directives: Vec::new(),
+        }),
+        PolicySubject::Provision(ProvisionSubject::default()),
+        PolicySubject::Log(LogSubject::default()),
+        PolicySubject::Group(GroupSubject {
+            kind: GroupOperationKind::Join,
+            name: None,
+            directives: Vec::new(),
+        }),
+        PolicySubject::Spawn(SpawnSubject::default()),
     ];
-    for (_, matter) in matters
-        .into_iter()
-        .filter(|(role, _)| module.has_role(*role))
-    {
+    for subject in subjects {
+        let role = Role::policy(subject.hook()).unwrap();
+        if !module.has_role(role) {
+            continue;
+        }
         let request = PolicyRequest {
-            matter,
+            subject,
             requester: Some(proc.clone()),
             identity: user,
-            server: UserIdentity { uid: 0, gid: 0 },
             groups: Arc::default(),
-            provision: None,
-            peer: None,
+            server: UserIdentity { uid: 0, gid: 0 },
             targets: vec![TargetProc {
                 proc: proc.clone(),
                 owner: user,
             }],
-            group_name: None,
-            applications: Vec::new(),
-            codes: vec![Status(-3001)],
-            infos: Vec::new(),
-            directives: Vec::new(),
         };
         let result = module.decide(&PolicyCall {
             number: 0,

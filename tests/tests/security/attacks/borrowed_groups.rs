@@ -24,10 +24,8 @@ fn program_with_rights_of_a_group_proves_no_membership() {
         fs::set_permissions(&program, Permissions::from_mode(mode)).unwrap();
         program.to_str().unwrap().to_owned()
     };
-    let (borrowed, own) = (
-        program("borrowed", GROUP, 0o2755),
-        program("own", GROUP, 0o755),
-    );
+    let borrowed = program("borrowed", GROUP, 0o2755);
+    let own = program("own", GROUP, 0o755);
     let tried = |program: &str, group: u32| {
         let mut command = attack_beside(
             ATTACKER,

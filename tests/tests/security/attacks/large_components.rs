@@ -20,7 +20,8 @@ const FLOOR: Duration = Duration::from_millis(400);
 
 /// Starts a server with a directory in which a user installs modules.
 fn installing(place: &Place, settings: &str) -> (Daemon, PathBuf) {
-    let (below, own) = (place.path("users"), place.path("users/own"));
+    let below = place.path("users");
+    let own = place.path("users/own");
     for directory in [place.path(""), below.clone(), own.clone()] {
         fs::create_dir_all(&directory).unwrap();
         fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();

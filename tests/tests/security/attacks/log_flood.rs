@@ -68,11 +68,13 @@ fn flooded_slow_channel_delays_no_other_channel_or_user() {
     ["without", "beside", "same"]
         .iter()
         .for_each(|job| super::register(&daemon, job, VICTIM));
-    let (slow, quick) = ("site.log.slow", "site.log.quick");
+    let slow = "site.log.slow";
+    let quick = "site.log.quick";
     let without = figures(&address, "without", quick, 100);
     assert_eq!(without.statuses, "PMIX_SUCCESS (0) 100");
 
-    let (connections, open) = (CONNECTIONS.to_string(), OPEN.to_string());
+    let connections = CONNECTIONS.to_string();
+    let open = OPEN.to_string();
     let start = Instant::now();
     let mut attacker = attack_beside(
         ATTACKER,

@@ -16,7 +16,8 @@ fn unfinished_messages_take_share_of_memory_for_a_time() {
     place.configure("[server]\nmax_message_bytes = 16777216\nframe_timeout_ms = 20000\n");
     let daemon = place.start();
     let address = address(&daemon);
-    let (before, memory_before) = (connected(VICTIM, &address, 100), memory(&daemon));
+    let before = connected(VICTIM, &address, 100);
+    let memory_before = memory(&daemon);
     let mut attacker =
         Attacker::start(&["partial-frames", &address, "16", &(16 * MIB).to_string()]);
     assert_eq!(attacker.line(), "stalled");

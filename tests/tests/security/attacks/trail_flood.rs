@@ -95,10 +95,10 @@ fn is_denied_to_root(entry: &AuditEntry) -> bool {
     match entry {
         AuditEntry::Denied(denial) => denial.uid == Some(0),
         AuditEntry::Decision(decision) => {
-            let uid = decision.asked.identity.map(|identity| identity.uid);
+            let uid = decision.request.identity.map(|identity| identity.uid);
             uid == Some(0)
                 && decision.hook == Hook::Connection.name()
-                && decision.ruling != peal_audit::DecisionKind::Granted
+                && decision.verdict != peal_audit::DecisionKind::Granted
         }
         _ => false,
     }

@@ -52,14 +52,14 @@ fn secret_of_one_user_stays_in_records_of_others() {
         })
         .filter(|decision| {
             decision
-                .asked
+                .request
                 .identity
                 .is_some_and(|identity| identity.uid == VICTIM)
         })
         .collect();
     let of_deciding = |decision: &&peal_audit::DecisionEntry| {
         decision
-            .asked
+            .request
             .requester
             .as_ref()
             .is_some_and(|proc| proc.nspace.as_str().starts_with("deciding-"))
@@ -69,13 +69,13 @@ fn secret_of_one_user_stays_in_records_of_others() {
     assert!(
         decided
             .iter()
-            .all(|decision| decision.ruling == peal_audit::DecisionKind::Granted)
+            .all(|decision| decision.verdict == peal_audit::DecisionKind::Granted)
     );
     let is_there = |info: &peal_model::Info| info.value.as_str() == Some(SAID);
     assert!(
         decided
             .iter()
-            .all(|decision| decision.asked.infos.iter().any(is_there)),
+            .all(|decision| decision.request.subject.infos().iter().any(is_there)),
         "what the victim said is there"
     );
     // The victim's own secret is in none of them.

@@ -411,10 +411,8 @@ async fn attack_by_seeds() {
             .map(|text| text.parse::<u64>().expect(name))
     };
     let first = variable("PEAL_FUZZ_SEED").unwrap_or(1);
-    let (start, seconds) = (
-        Instant::now(),
-        variable("PEAL_FUZZ_SECONDS").map(Duration::from_secs),
-    );
+    let start = Instant::now();
+    let seconds = variable("PEAL_FUZZ_SECONDS").map(Duration::from_secs);
     let goes_on =
         |seed: &u64| seconds.map_or(*seed < first + ROUNDS, |seconds| start.elapsed() < seconds);
     for seed in (first..).take_while(goes_on) {

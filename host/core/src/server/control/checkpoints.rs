@@ -34,6 +34,7 @@ impl JobControlRequests {
             .iter()
             .map(|proc| (proc.clone(), methods_of(proc)))
             .collect();
+        // Such a proc could neither be asked nor ever report.
         if let Some((proc, _)) = methods.iter().find(|(_, methods)| methods.is_empty()) {
             return Err(JobControlError::NoMethod(proc.clone()));
         }
@@ -44,10 +45,8 @@ impl JobControlRequests {
             |proc| ctx.clients.has_ended(proc),
             deadline,
         );
-        let (to, operation) = (
-            given.by.to,
-            JobControlOperation::Checkpoint(order.checkpoint),
-        );
+        let to = given.by.to;
+        let operation = JobControlOperation::Checkpoint(order.checkpoint);
         let id = self.record_request(
             ctx.clients,
             given,
@@ -58,6 +57,7 @@ impl JobControlRequests {
         )?;
         let mut actions = self.reply_accepted(id, to);
         actions.extend(self.request_checkpoints(ctx, events, id, triggers));
+        // All targets may have ended before, and then no report would continue the request.
         actions.extend(self.advance_control(ctx, events, id));
         Ok(actions)
     }
@@ -82,14 +82,18 @@ impl JobControlRequests {
         let methods = targets
             .iter()
             .map(|proc| (proc.clone(), self.declared.methods_of(proc)));
+        // Procs without a method get the alert and the grace period only.
         let methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> =
             methods.filter(|(_, methods)| !methods.is_empty()).collect();
         let unprepared = methods.len() < targets.len();
         let grace = grace.unwrap_or(ctx.settings.preempt_grace);
-        let (name, deadline) = (format!("preempt-{}", given.by.at.0), given.by.at + grace);
+        // The time alone is the same for two preemptions within one millisecond.
+        let name = format!("preempt-{}-{}", given.by.at.0, self.ledger.next_id().0);
+        let deadline = given.by.at + grace;
         let (checkpoint, triggers) =
             Checkpoint::begin(name, methods, |proc| ctx.clients.has_ended(proc), deadline);
-        let (to, operation) = (given.by.to, JobControlOperation::Preempt(action));
+        let to = given.by.to;
+        let operation = JobControlOperation::Preempt(action);
         let work = PendingWork::Grace {
             checkpoint,
             unprepared,
@@ -114,6 +118,7 @@ impl JobControlRequests {
             more,
         ));
         actions.extend(self.request_checkpoints(ctx, events, id, triggers));
+        // No checkpoint may be possible, and then no report would continue the request.
         actions.extend(self.advance_control(ctx, events, id));
         Ok(actions)
     }
@@ -129,7 +134,8 @@ impl JobControlRequests {
         let Some(entry) = self.ledger.get(id) else {
             return Vec::new();
         };
-        let (source, directives) = (entry.requester.clone(), entry.directives.clone());
+        let source = entry.requester.clone();
+        let directives = entry.directives.clone();
         let Some(name) = entry.checkpoint().map(|checkpoint| checkpoint.name.clone()) else {
             return Vec::new();
         };
@@ -144,12 +150,15 @@ impl JobControlRequests {
                     actions.extend(self.raise_for(ctx, events, id, code, &procs, more));
                 }
                 CheckpointMethod::Signal(number) => {
-                    let (action, directives) = (JobAction::Signal(number), directives.clone());
+                    let action = JobAction::Signal(number);
+                    let directives = directives.clone();
                     let control = JobControl {
                         action,
                         targets: procs,
                         directives,
                     };
+                    // `controlled` gets the answer, and moves procs that were not reached to their
+                    // next method.
                     actions.push(Action::Upcall(Upcall::JobControl {
                         id,
                         source: source.clone(),
@@ -169,6 +178,7 @@ impl JobControlRequests {
         proc: &Proc,
         infos: &[Info],
     ) -> Vec<Action> {
+        // A report that names neither is for all checkpoints that wait for the proc.
         let named = [key::PMIX_JOB_CTRL_CHECKPOINT, key::PMIX_JOB_CTRL_ID];
         let names = named.map(|key| infos.value_of(key).and_then(Value::as_str));
         let status = match infos.value_of(STATUS) {

@@ -72,11 +72,13 @@ impl JobControlRequests {
         let requestor = requestor(ctx.clients, by);
         let cancellation = self.ledger.cancellable(&requestor, which)?;
         let status = cancellation.status();
+        // Only these can end: the host environment was not told to act on them.
         let mut actions: Vec<Action> = cancellation
             .free
             .into_iter()
             .flat_map(|id| self.end(ctx, events, id, JobControlEnd::Cancelled))
             .collect();
+        // Committed requests go on. The reply names them with the reasons.
         actions.push(reply_infos(by.to, status, cancellation.committed));
         Ok(actions)
     }
@@ -116,6 +118,7 @@ impl JobControlRequests {
         by: &ControlRequester,
         declaration: Declaration,
     ) -> Result<(), JobControlError> {
+        // Nothing is declared, so it does not matter whether the requester is a known proc.
         if declaration.is_empty() {
             return Ok(());
         }
@@ -143,7 +146,8 @@ impl JobControlRequests {
             targets: targets.clone(),
             directives: given.directives.clone(),
         };
-        let (source, to) = (given.by.requester.clone(), given.by.to);
+        let source = given.by.requester.clone();
+        let to = given.by.to;
         let is_long = matches!(action, JobAction::Restart { .. });
         let work = PendingWork::Host((!is_long).then_some(to));
         let id = self.record_request(
@@ -157,6 +161,7 @@ impl JobControlRequests {
         let mut actions = if is_long {
             self.reply_accepted(id, to)
         } else {
+            // The reply comes at the end. The mail reports the beginning as well.
             self.mail(id)
         };
         actions.push(Action::Upcall(Upcall::JobControl {
@@ -242,6 +247,7 @@ impl JobControlRequests {
             range: Range::Custom,
             infos,
         };
+        // A refused event changes nothing: the request continues, and a query shows its state.
         events
             .notify(ctx, event, ctx.settings.allowance)
             .unwrap_or_default()
@@ -278,6 +284,7 @@ impl JobControlRequests {
                 })
             }
             _ => Ok(entry
+                // The answer is about signals by which a checkpoint was requested.
                 .checkpoint_mut()
                 .map(|checkpoint| checkpoint.try_next_methods(&not_done))
                 .unwrap_or_default()),
@@ -330,6 +337,7 @@ impl JobControlRequests {
         id: ControlId,
         end: JobControlEnd,
     ) -> Vec<Action> {
+        // `change` is for open requests only, so that each request ends once.
         let before = self.ledger.change(id, |entry| {
             std::mem::replace(&mut entry.stage, RequestStage::Ended(end))
         });
@@ -343,8 +351,10 @@ impl JobControlRequests {
                 job_control::status_of(entry.targets.len(), &entry.not_done)
             }
         };
-        let (operation, targets) = (entry.operation.clone(), entry.targets.clone());
-        let (told, requester) = (entry.infos(), entry.requester.clone());
+        let operation = entry.operation.clone();
+        let targets = entry.targets.clone();
+        let request_infos = entry.infos();
+        let requester = entry.requester.clone();
         let mut actions = vec![Action::JobControlEnded {
             requester: requester.clone(),
             operation,
@@ -354,8 +364,13 @@ impl JobControlRequests {
         if let RequestStage::Running(PendingWork::Host(Some(to))) = before {
             let not_done = entry.not_done.iter().map(NotDone::info).collect();
             actions.push(reply_infos(to, status, not_done));
+        // The requester was answered when the request was accepted, so an event reports the end.
         } else if let Some(requester) = requester {
-            let more = [vec![Info::new(STATUS, Value::Status(status))], told].concat();
+            let more = [
+                vec![Info::new(STATUS, Value::Status(status))],
+                request_infos,
+            ]
+            .concat();
             actions.extend(self.raise_for(
                 ctx,
                 events,
@@ -378,13 +393,15 @@ impl JobControlRequests {
             return Vec::new();
         };
         let mut mail = mail.clone();
-        let (state, what) = (entry.state(), entry.operation.to_string());
+        let state = entry.state();
+        let what = entry.operation.to_string();
         let subject = format!("{what}: {state}");
         let lines = entry
             .not_done
             .iter()
             .map(|not_done| format!("{}: {}", not_done.proc, not_done.reason));
         let targets = entry
+            // A mail shows the beginning of long lists; a query has all of them.
             .targets
             .iter()
             .take(32)
@@ -397,6 +414,7 @@ impl JobControlRequests {
             entry.targets.len()
         );
         let text = std::iter::once(head)
+            // Long lists are cut here, too.
             .chain(lines.take(100))
             .collect::<Vec<_>>()
             .join("\n");
@@ -420,7 +438,8 @@ impl JobControlRequests {
             key::PMIX_LOG_EMAIL,
             Value::DataArray(DataArray::infos(mail)),
         )];
-        let (source, identity) = (entry.requester.clone(), entry.identity);
+        let source = entry.requester.clone();
+        let identity = entry.identity;
         let request = LogRequest {
             source,
             identity,
@@ -429,6 +448,7 @@ impl JobControlRequests {
             directives: Vec::new(),
         };
         vec![Action::Log {
+            // No client waits for the result of the mail.
             to: None,
             request: Arc::new(request),
         }]
@@ -479,7 +499,8 @@ pub(super) fn operation(
     targets: &[Proc],
     directives: &[Info],
 ) -> Option<JobControlOperation> {
-    match read(clients, by, targets, directives.to_vec()).ok()?.wanted {
+    // An invalid request is refused before it has an operation to record.
+    match read(clients, by, targets, directives.to_vec()).ok()?.action {
         RequestedAction::Act { action, .. } => Some(JobControlOperation::Act(action)),
         RequestedAction::Checkpoint { order, .. } => {
             Some(JobControlOperation::Checkpoint(order.checkpoint))
@@ -488,6 +509,7 @@ pub(super) fn operation(
         RequestedAction::Provision { nodes, image } => {
             Some(JobControlOperation::Provision { nodes, image })
         }
+        // Both are done at once, so the ledger has nothing to keep.
         RequestedAction::Cancel(_) | RequestedAction::Declare { .. } => None,
     }
 }

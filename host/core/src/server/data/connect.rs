@@ -24,6 +24,7 @@ impl DataExchange {
         if procs.is_empty() {
             return vec![reply(to, code::PMIX_ERR_BAD_PARAM)];
         }
+        // A disconnect is not bounded, because it ends an assemblage.
         if purpose == Purpose::Connect && full() {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
@@ -43,6 +44,7 @@ impl DataExchange {
             waiting,
             ..
         } = finished;
+        // Attendance was partial, so a participant has ended.
         let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
             UNCONNECTABLE
         } else {
@@ -60,6 +62,7 @@ impl DataExchange {
         self.assemblages.connect(procs, arrived);
         let answer = |to: RequestId| {
             let own = clients.proc_of(to.peer).map(|proc| &proc.nspace);
+            // A client received the data of its own job at its start.
             let others = known.iter().filter(|job| Some(&job.nspace) != own);
             Action::Reply {
                 to,
@@ -80,6 +83,7 @@ impl DataExchange {
         status: Status,
     ) -> Vec<Action> {
         self.assemblages.disconnect(&finished.procs);
+        // The assemblage ends in any case, so a participant that has ended is no failure.
         let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
             code::PMIX_SUCCESS
         } else {

@@ -124,6 +124,7 @@ impl DataExchange {
     pub(super) fn proc_departed(&mut self, clients: &ClientTable, proc: &Proc) -> Vec<Action> {
         let mut unanswered = self.modex.give_up(proc);
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
+        // A get for any rank goes on waiting while another proc of the job may put the value.
         if !clients.may_put(&anybody) {
             unanswered.extend(self.modex.give_up(&anybody));
         }
@@ -178,6 +179,7 @@ impl DataExchange {
         source: &Proc,
         commits: Vec<Commit>,
     ) -> Vec<Action> {
+        // The limit is for all procs of the user together.
         let share = put_share(ctx, source);
         match self.modex.commit(source, share, commits) {
             Err(refusal) => {
@@ -203,6 +205,7 @@ impl DataExchange {
         of: &Proc,
         waiting: Vec<RequestId>,
     ) -> Vec<Action> {
+        // No answer has to be made if nothing waits for it.
         if waiting.is_empty() {
             return Vec::new();
         }
@@ -255,6 +258,8 @@ impl DataExchange {
                 reply: found(data),
             }];
         }
+        // Clients of OpenPMIx 5 add `pmix.optional` to gets that they send all the same. They
+        // expect an answer at once.
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
         // Only the host environment sets reserved keys, and it has done so before the procs start.
         let may_come = ctx.clients.may_put(&proc)
@@ -356,6 +361,7 @@ impl DataExchange {
                 .commit(proc, share, vec![commit])
                 .map_err(|_| GroupError::TooMuch)?;
         }
+        // Procs of this server read the values of each other from its store.
         construct.data = if groups.is_alone() {
             None
         } else {
@@ -393,7 +399,9 @@ impl DataExchange {
         procs: NamedProcs,
         arrival: FenceArrival,
     ) -> Vec<Action> {
-        let (source, to) = (&arrival.proc, arrival.request);
+        let source = &arrival.proc;
+        let to = arrival.request;
+        // Each call may start a fence of its own, so a proc could start any number.
         if self.fences.is_busy(source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
@@ -405,6 +413,7 @@ impl DataExchange {
                     attendance: Completeness::Partial,
                     ..
                 }) if purpose == Purpose::Connect => {
+                    // Such a connect cannot succeed any more, so it is not started.
                     return vec![reply(to, UNCONNECTABLE)];
                 }
                 Ok(participants) => self.fences.start(purpose, participants),
@@ -425,9 +434,10 @@ impl DataExchange {
                 .iter()
                 .filter_map(|proc| self.modex.for_others(proc))
                 .collect(),
+            // The other servers still learn that all have arrived here.
             Collect::Nothing => Vec::new(),
         };
-        let brought = FenceContribution {
+        let contribution = FenceContribution {
             data,
             attendance: complete.attendance,
         };
@@ -435,7 +445,7 @@ impl DataExchange {
             id: complete.id,
             purpose: complete.purpose,
             procs: complete.procs,
-            brought,
+            contribution,
         }
     }
 
@@ -448,11 +458,13 @@ impl DataExchange {
         outcome: Result<FenceContribution, Status>,
     ) -> Vec<Action> {
         let Some(finished) = self.fences.finish(id) else {
+            // The fence has expired or failed in the meantime.
             return Vec::new();
         };
         let status = match outcome {
             Err(status) => status,
             Ok(FenceContribution { data, attendance }) => {
+                // Stored before the replies, because a get may follow a reply at once.
                 data.into_iter().for_each(|data| self.modex.learn(data));
                 match attendance.and(finished.attendance) {
                     Completeness::Full => code::PMIX_SUCCESS,
@@ -492,6 +504,7 @@ fn participants(
     let mut expected = BTreeSet::new();
     let mut attendance = Completeness::Full;
     for named in &procs {
+        // The server of these procs waits for them, and `Action::Gather` waits for that server.
         if groups.is_elsewhere(&named.nspace) && groups.meets(source, named) {
             continue;
         }
@@ -504,6 +517,7 @@ fn participants(
             expected.insert(source.clone());
             continue;
         }
+        // Jobs of other users look like unknown ones.
         let job = clients
             .job(&named.nspace)
             .filter(|_| clients.may_see(source, &named.nspace));
@@ -562,6 +576,7 @@ fn ranks_of(job: &TrackedJob, named: Rank) -> Option<Vec<(Rank, ProcPhase)>> {
             .map(|(rank, life)| (*rank, *life))
             .collect()
     };
+    // All procs of a job are on one node, so these ranks mean the same here.
     match named {
         rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => {
             Some(all())

@@ -5,8 +5,9 @@ use super::EventDelivery;
 use crate::server::ServerState;
 use crate::server::{Action, PeerId, ServerContext, clients::ConnectedPeer};
 use crate::{
-    audience::{Coverage, EventTargets, PeerRegistrations},
+    audience::{Coverage, PeerRegistrations},
     class::{Class, EventSummary},
+    event_targets::EventTargets,
     retained::{DeliveryReason, NextRetained, Retained, Seq, Waits},
 };
 use peal_model::{Event, Info, KeyName, Value};
@@ -21,13 +22,13 @@ use std::{collections::BTreeMap, mem, sync::Arc};
 pub const EVENTS_MISSED: KeyName = KeyName("peal.events.missed");
 
 /// Maximum number of retained events examined for one batch, so that other requests get their turn.
-const LOOK: usize = 4096;
+const MAX_EXAMINED: usize = 4096;
 
 /// The remaining capacity of a batch.
 struct Batch {
     events: usize,
     bytes: usize,
-    looks: usize,
+    examinations: usize,
     is_fresh: bool,
 }
 
@@ -47,9 +48,9 @@ impl Batch {
     }
 
     /// Counts one examined event. Returns false if the limit is exceeded.
-    fn look(&mut self) -> bool {
-        self.looks += 1;
-        self.looks <= LOOK
+    fn count_examination(&mut self) -> bool {
+        self.examinations += 1;
+        self.examinations <= MAX_EXAMINED
     }
 }
 
@@ -93,6 +94,7 @@ impl EventDelivery {
         match self.retained.take_waits(peer) {
             Some(Waits::ForRoom) => self.feed(ctx, peer, BTreeMap::new()),
             Some(waits @ Waits::ForContents(_)) => {
+                // `take_waits` has replaced the condition. The contents are still awaited.
                 if let Some(cursor) = self.retained.cursor(peer) {
                     self.retained.wait(peer, cursor, waits);
                 }
@@ -115,6 +117,7 @@ impl EventDelivery {
     ) -> Vec<Action> {
         match self.retained.take_waits(peer) {
             Some(Waits::ForContents(asked)) => {
+                // Contents that are missing must be counted, so each requested one has an entry.
                 let mut found: BTreeMap<Seq, Option<Arc<Event>>> =
                     asked.into_iter().map(|at| (at, None)).collect();
                 for (at, content) in contents {
@@ -136,12 +139,14 @@ impl EventDelivery {
         let (Some(peer), Some(cursor)) = (ctx.clients.peer(id), self.retained.cursor(id)) else {
             return Vec::new();
         };
+        // A client that has deregistered everything still moves on to the last event.
         let no_interests = PeerRegistrations::default();
-        let (events, bytes) = (ctx.settings.event_batch, ctx.settings.event_batch_bytes);
+        let events = ctx.settings.event_batch;
+        let bytes = ctx.settings.event_batch_bytes;
         let batch = Batch {
             events,
             bytes,
-            looks: 0,
+            examinations: 0,
             is_fresh: true,
         };
         let mut feeding = Feeding {
@@ -202,12 +207,14 @@ impl Feeding<'_> {
     fn take_events(&mut self, mut cursor: Seq) -> (Vec<Arc<Event>>, BatchEnd) {
         let mut events = Vec::new();
         while let Some(next) = self.log.next_for(self.id, &self.peer.proc, cursor) {
-            if !self.batch.look() {
+            if !self.batch.count_examination() {
                 return (events, BatchEnd::Full(next.at));
             }
             cursor = next.at.next();
             let coverage = self.coverage(&next);
             if coverage == Coverage::Uncovered {
+                // Only this connection skips the event. Another one of the proc may register for
+                // it.
                 self.log.skip(self.id, next.at);
                 continue;
             }
@@ -238,6 +245,7 @@ impl Feeding<'_> {
         let mut cursor = first;
         while let Some(next) = self.log.next_for(self.id, &self.peer.proc, cursor) {
             cursor = next.at.next();
+            // Events in memory take from the batch as well, because they are delivered with it.
             if self.coverage(&next) != Coverage::Uncovered {
                 if !self.batch.take(next.bytes) {
                     break;
@@ -246,7 +254,7 @@ impl Feeding<'_> {
                     spilled.push(next.at);
                 }
             }
-            if !self.batch.look() {
+            if !self.batch.count_examination() {
                 break;
             }
         }
@@ -269,10 +277,8 @@ impl Feeding<'_> {
 
     /// Decides the same with the event's contents, where the summary leaves it open.
     fn is_recipient(&self, next: &NextRetained, coverage: Coverage, event: &Event) -> bool {
-        let (is_meant, is_covered) = (
-            next.claim == DeliveryReason::Entitled,
-            coverage == Coverage::Covered,
-        );
+        let is_meant = next.claim == DeliveryReason::Entitled;
+        let is_covered = coverage == Coverage::Covered;
         if is_meant && is_covered {
             return true;
         }
@@ -283,7 +289,8 @@ impl Feeding<'_> {
 
     /// Adds to the event the number of missed events of its class that were not reported yet.
     fn add_missed_count(&mut self, head: &EventSummary, event: Arc<Event>) -> Arc<Event> {
-        let (proc, interests) = (&self.peer.proc, self.interests);
+        let proc = &self.peer.proc;
+        let interests = self.interests;
         let missed = match head.class {
             Class::Environment => self.log.take_missed(self.id),
             Class::JobSpecific => self
@@ -299,6 +306,7 @@ pub(super) fn with_missed(event: Arc<Event>, missed: u64) -> Arc<Event> {
     if missed == 0 {
         return event;
     }
+    // Other recipients share the event, so the one that missed some gets a copy.
     let mut event = Arc::unwrap_or_clone(event);
     event
         .infos

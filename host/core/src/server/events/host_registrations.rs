@@ -65,7 +65,7 @@ impl EventDemand {
 }
 
 impl ClientRegistration {
-    fn wants(&self) -> impl Iterator<Item = EventDemand> {
+    fn demands(&self) -> impl Iterator<Item = EventDemand> {
         let all = self.codes.is_empty().then_some(EventDemand::All);
         all.into_iter()
             .chain(self.codes.iter().copied().map(EventDemand::Code))
@@ -75,7 +75,7 @@ impl ClientRegistration {
 /// A client's registration that waits for the host environment.
 #[derive(Debug)]
 struct PendingRegistration {
-    wish: ClientRegistration,
+    registration: ClientRegistration,
     on: BTreeSet<HostRegistrationId>,
 }
 
@@ -103,42 +103,46 @@ pub(super) enum Granted {
 /// All registrations with the host environment, and the clients that wait for its answers.
 #[derive(Debug, Default)]
 pub(super) struct HostRegistrations {
-    asked: BTreeMap<EventDemand, HostRegistration>,
+    registrations: BTreeMap<EventDemand, HostRegistration>,
     waiting: Vec<PendingRegistration>,
     next: u64,
 }
 
 impl HostRegistrations {
     /// Adds a client's registration for environment events.
-    pub(super) fn want(&mut self, wish: ClientRegistration) -> Granted {
-        let (id, peer) = (HostRegistrationId(self.next), wish.to.peer);
-        let (mut new, mut on) = (Vec::new(), BTreeSet::new());
+    pub(super) fn add_registration(&mut self, registration: ClientRegistration) -> Granted {
+        let id = HostRegistrationId(self.next);
+        let peer = registration.to.peer;
+        let mut new = Vec::new();
+        let mut on = BTreeSet::new();
+        // A registration for every code that is not acknowledged may still be refused, so it covers
+        // nothing yet.
         let covers_all = self
-            .asked
+            .registrations
             .get(&EventDemand::All)
             .is_some_and(|all| all.progress == HostRegistrationState::Standing);
-        for want in wish.wants() {
-            let asked = self.asked.entry(want).or_insert_with(|| {
+        for demand in registration.demands() {
+            let host_registration = self.registrations.entry(demand).or_insert_with(|| {
                 let progress = if covers_all {
                     HostRegistrationState::Covered
                 } else {
                     HostRegistrationState::Asked(id)
                 };
-                new.extend((!covers_all).then_some(want));
+                new.extend((!covers_all).then_some(demand));
                 HostRegistration {
                     progress,
                     by: BTreeSet::new(),
                 }
             });
-            asked.by.insert(peer);
-            if let HostRegistrationState::Asked(id) = asked.progress {
+            host_registration.by.insert(peer);
+            if let HostRegistrationState::Asked(id) = host_registration.progress {
                 on.insert(id);
             }
         }
         if on.is_empty() {
-            return Granted::Now(wish);
+            return Granted::Now(registration);
         }
-        self.waiting.push(PendingRegistration { wish, on });
+        self.waiting.push(PendingRegistration { registration, on });
         if new.is_empty() {
             return Granted::Later(None);
         }
@@ -155,40 +159,54 @@ impl HostRegistrations {
         is_standing: bool,
     ) -> (Vec<ClientRegistration>, Vec<DemandChange>) {
         let mut unwanted = Vec::new();
-        let theirs = |asked: &HostRegistration| asked.progress == HostRegistrationState::Asked(id);
+        let is_answered = |host_registration: &HostRegistration| {
+            host_registration.progress == HostRegistrationState::Asked(id)
+        };
         if is_standing {
-            for (want, asked) in self.asked.iter_mut().filter(|(_, asked)| theirs(asked)) {
-                asked.progress = HostRegistrationState::Standing;
-                if asked.by.is_empty() {
-                    unwanted.push(*want);
+            for (demand, host_registration) in self
+                .registrations
+                .iter_mut()
+                .filter(|(_, host_registration)| is_answered(host_registration))
+            {
+                host_registration.progress = HostRegistrationState::Standing;
+                // All clients that needed the code have left while the host environment registered
+                // it.
+                if host_registration.by.is_empty() {
+                    unwanted.push(*demand);
                 }
             }
             unwanted
                 .iter()
-                .for_each(|want| drop(self.asked.remove(want)));
+                .for_each(|demand| drop(self.registrations.remove(demand)));
         } else {
-            self.asked.retain(|_, asked| !theirs(asked));
+            // Without its entry, the next client asks the host environment again.
+            self.registrations
+                .retain(|_, host_registration| !is_answered(host_registration));
         }
         let settled = self.waiting.extract_if(.., |waiting| {
+            // One refused code refuses the registration: a client registers all of its codes or
+            // none.
             waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing)
         });
-        let wishes = settled.map(|waiting| waiting.wish).collect();
-        (wishes, self.deregister_unneeded(&unwanted))
+        let registrations = settled.map(|waiting| waiting.registration).collect();
+        (registrations, self.deregister_unneeded(&unwanted))
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.asked.is_empty() && self.waiting.is_empty()
+        self.registrations.is_empty() && self.waiting.is_empty()
     }
 
     /// Returns the number of codes and filters that wait for a connection.
     pub(super) fn waiting_of(&self, peer: PeerId) -> usize {
-        let theirs = self
+        let of_peer = self
             .waiting
             .iter()
-            .filter(|waiting| waiting.wish.to.peer == peer);
-        theirs
-            .map(|waiting| waiting.wish.codes.len() + waiting.wish.affected.len() + 1)
+            .filter(|waiting| waiting.registration.to.peer == peer);
+        of_peer
+            .map(|waiting| {
+                waiting.registration.codes.len() + waiting.registration.affected.len() + 1
+            })
             .sum()
     }
 
@@ -201,13 +219,14 @@ impl HostRegistrations {
         codes: &BTreeSet<Status>,
     ) -> (Vec<RequestId>, Vec<DemandChange>) {
         let of_peer = self.waiting.extract_if(.., |waiting| {
-            waiting.wish.to.peer == peer && remove_codes(&mut waiting.wish.codes, codes)
+            waiting.registration.to.peer == peer
+                && remove_codes(&mut waiting.registration.codes, codes)
         });
-        let idle = of_peer.map(|waiting| waiting.wish.to).collect();
+        let idle = of_peer.map(|waiting| waiting.registration.to).collect();
         let unwanted: Vec<EventDemand> = codes
             .iter()
             .map(EventDemand::of)
-            .filter(|want| self.remove_demand(peer, *want))
+            .filter(|demand| self.remove_demand(peer, *demand))
             .collect();
         (idle, self.deregister_unneeded(&unwanted))
     }
@@ -217,23 +236,23 @@ impl HostRegistrations {
     /// that no client needs any more.
     pub(super) fn give_up(
         &mut self,
-        wish: &ClientRegistration,
+        registration: &ClientRegistration,
         keeps: impl Fn(Status) -> bool,
     ) -> Vec<DemandChange> {
-        let peer = wish.to.peer;
+        let peer = registration.to.peer;
         let others: BTreeSet<EventDemand> = self
             .waiting
             .iter()
-            .filter(|other| other.wish.to.peer == peer)
-            .flat_map(|other| other.wish.wants())
+            .filter(|other| other.registration.to.peer == peer)
+            .flat_map(|other| other.registration.demands())
             .collect();
-        let gone = wish
-            .wants()
-            .filter(|want| !others.contains(want) && !keeps(want.code()));
-        let gone: Vec<EventDemand> = gone.collect();
-        let unwanted: Vec<EventDemand> = gone
+        let unneeded = registration
+            .demands()
+            .filter(|demand| !others.contains(demand) && !keeps(demand.code()));
+        let unneeded: Vec<EventDemand> = unneeded.collect();
+        let unwanted: Vec<EventDemand> = unneeded
             .into_iter()
-            .filter(|want| self.remove_demand(peer, *want))
+            .filter(|demand| self.remove_demand(peer, *demand))
             .collect();
         self.deregister_unneeded(&unwanted)
     }
@@ -241,27 +260,28 @@ impl HostRegistrations {
     /// Removes all registrations of a connection that is no longer active. Returns the changes for
     /// codes that no client needs any more.
     pub(super) fn remove_peer(&mut self, peer: PeerId) -> Vec<DemandChange> {
-        self.waiting.retain(|waiting| waiting.wish.to.peer != peer);
-        let wants: Vec<EventDemand> = self.asked.keys().copied().collect();
-        let unwanted: Vec<EventDemand> = wants
+        self.waiting
+            .retain(|waiting| waiting.registration.to.peer != peer);
+        let demands: Vec<EventDemand> = self.registrations.keys().copied().collect();
+        let unwanted: Vec<EventDemand> = demands
             .into_iter()
-            .filter(|want| self.remove_demand(peer, *want))
+            .filter(|demand| self.remove_demand(peer, *demand))
             .collect();
         self.deregister_unneeded(&unwanted)
     }
 
     /// Removes a connection from a code. Returns true if it was the last one and the host
     /// environment must be told.
-    fn remove_demand(&mut self, peer: PeerId, want: EventDemand) -> bool {
-        let Some(asked) = self.asked.get_mut(&want) else {
+    fn remove_demand(&mut self, peer: PeerId, demand: EventDemand) -> bool {
+        let Some(host_registration) = self.registrations.get_mut(&demand) else {
             return false;
         };
-        let is_last = asked.by.remove(&peer) && asked.by.is_empty();
-        let progress = asked.progress;
+        let is_last = host_registration.by.remove(&peer) && host_registration.by.is_empty();
+        let progress = host_registration.progress;
         // The host environment cannot deregister what it has not answered yet; `answered` does it
         // then.
         if is_last && !matches!(progress, HostRegistrationState::Asked(_)) {
-            self.asked.remove(&want);
+            self.registrations.remove(&demand);
         }
         is_last && progress == HostRegistrationState::Standing
     }
@@ -273,6 +293,7 @@ impl HostRegistrations {
         if unwanted.contains(&EventDemand::All) {
             changes.extend(self.ask_for_covered());
         }
+        // An empty list would mean every code.
         let some = Some(codes(unwanted)).filter(|codes| !codes.is_empty());
         let all = unwanted.contains(&EventDemand::All).then(Codes::new);
         changes.extend(some.into_iter().chain(all).map(DemandChange::Deregister));
@@ -282,14 +303,17 @@ impl HostRegistrations {
     fn ask_for_covered(&mut self) -> Option<DemandChange> {
         let id = HostRegistrationId(self.next);
         let mut uncovered = Vec::new();
-        for (want, asked) in self
-            .asked
-            .iter_mut()
-            .filter(|(_, asked)| asked.progress == HostRegistrationState::Covered)
+        for (demand, host_registration) in
+            self.registrations
+                .iter_mut()
+                .filter(|(_, host_registration)| {
+                    host_registration.progress == HostRegistrationState::Covered
+                })
         {
-            asked.progress = HostRegistrationState::Asked(id);
-            uncovered.push(*want);
+            host_registration.progress = HostRegistrationState::Asked(id);
+            uncovered.push(*demand);
         }
+        // An upcall without codes would register for every code.
         if uncovered.is_empty() {
             return None;
         }
@@ -300,19 +324,22 @@ impl HostRegistrations {
 
 /// Removes codes from those of a registration; an empty list means every code
 /// (`Status::DEFAULT_HANDLER`). Returns true if nothing is left.
-pub(in crate::server) fn remove_codes(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool {
-    if asked.is_empty() {
+pub(in crate::server) fn remove_codes(
+    registered: &mut Vec<Status>,
+    codes: &BTreeSet<Status>,
+) -> bool {
+    if registered.is_empty() {
         return codes.contains(&Status::DEFAULT_HANDLER);
     }
-    asked.retain(|code| !codes.contains(code));
-    asked.is_empty()
+    registered.retain(|code| !codes.contains(code));
+    registered.is_empty()
 }
 
-fn codes(wants: &[EventDemand]) -> Codes {
-    wants
+fn codes(demands: &[EventDemand]) -> Codes {
+    demands
         .iter()
-        .filter_map(|want| {
-            if let EventDemand::Code(code) = want {
+        .filter_map(|demand| {
+            if let EventDemand::Code(code) = demand {
                 Some(*code)
             } else {
                 None

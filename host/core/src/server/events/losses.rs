@@ -99,6 +99,7 @@ impl EventDelivery {
 /// are notified when the host environment knows how each proc ended.
 fn loss_actions(ctx: ServerContext<'_>, procs: &[Proc]) -> Vec<Action> {
     let tell = |procs: &[Proc]| {
+        // All of these procs are of one job, and so of one user.
         let reach = UserScope::of(procs.first().and_then(|proc| ctx.clients.identity(proc)));
         Action::Chain {
             event: Arc::new(lost_connections(procs)),
@@ -128,6 +129,7 @@ fn lost_connections(procs: &[Proc]) -> Event {
     Event {
         code: code::PMIX_ERR_LOST_CONNECTION,
         source,
+        // Without a source, the range means the jobs of the affected procs.
         range: Range::Namespace,
         infos: vec![affected],
     }

@@ -16,8 +16,9 @@ use super::{
 };
 use crate::{
     MonotonicTime,
-    audience::{self, BY_SERVER, EventTargets, PeerRegistrations},
+    audience::{self, PeerRegistrations},
     class::{Class, ClassFilter, EventSummary},
+    event_targets::{BY_SERVER, EventTargets, jobs_of},
     job::{ProcPhase, TrackedJob},
     retained::{EventRecipients, Retained, SpillAction},
     user_scope::UserScope,
@@ -165,23 +166,26 @@ impl EventDelivery {
         let affected = infos.affected_procs();
         let registered = self.interests.get(&to.peer);
         let taken = registered.map_or(0, PeerRegistrations::len) + self.demand.waiting_of(to.peer);
+        // Equality is too many already, because the registration adds one for its filter.
         if taken + codes.len() + affected.len() >= ctx.settings.max_registrations
             || affected.len() > MAX_FILTER
         {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         // Registrations of libpmix carry no class filter and are for both classes.
-        let wish = ClientRegistration {
+        let registration = ClientRegistration {
             to,
             codes,
             levels: ClassFilter::of(infos, ClassFilter::Both),
             affected,
         };
-        if !wish.levels.include(Class::Environment) {
-            return self.registered(ctx, wish);
+        // RFC 0002, "RM Notifications": job-specific events come from the host environment without
+        // a registration.
+        if !registration.levels.include(Class::Environment) {
+            return self.registered(ctx, registration);
         }
-        match self.demand.want(wish) {
-            Granted::Now(wish) => self.registered(ctx, wish),
+        match self.demand.add_registration(registration) {
+            Granted::Now(registration) => self.registered(ctx, registration),
             Granted::Later(None) => Vec::new(),
             Granted::Later(Some((id, codes))) => {
                 vec![Action::Upcall(Upcall::RegisterEvents { id, codes })]
@@ -201,18 +205,21 @@ impl EventDelivery {
         let refusal = answer
             .err()
             .filter(|status| *status != code::PMIX_ERR_NOT_SUPPORTED);
-        let (wishes, unwanted) = self.demand.answered(id, refusal.is_none());
+        let (registrations, unwanted) = self.demand.answered(id, refusal.is_none());
         let mut actions: Vec<Action> = registration_upcalls(unwanted).collect();
-        for wish in wishes {
+        for registration in registrations {
             match refusal {
-                None => actions.extend(self.registered(ctx, wish)),
+                None => actions.extend(self.registered(ctx, registration)),
                 Some(status) => {
-                    let interests = self.interests.get(&wish.to.peer);
+                    let interests = self.interests.get(&registration.to.peer);
+                    // A refusal takes no code away that was granted before.
                     let keeps = |code| {
                         interests.is_some_and(|interests| interests.asks_for_environment(code))
                     };
-                    actions.extend(registration_upcalls(self.demand.give_up(&wish, keeps)));
-                    actions.push(reply(wish.to, status));
+                    actions.extend(registration_upcalls(
+                        self.demand.give_up(&registration, keeps),
+                    ));
+                    actions.push(reply(registration.to, status));
                 }
             }
         }
@@ -220,17 +227,24 @@ impl EventDelivery {
     }
 
     /// Completes a registration. The acknowledgement precedes retained events.
-    fn registered(&mut self, ctx: ServerContext<'_>, wish: ClientRegistration) -> Vec<Action> {
+    fn registered(
+        &mut self,
+        ctx: ServerContext<'_>,
+        registration: ClientRegistration,
+    ) -> Vec<Action> {
         let ClientRegistration {
             to,
             codes,
             levels,
             affected,
-        } = wish;
+        } = registration;
         let Some(peer) = ctx.clients.active_peer(to.peer) else {
+            // The client has left while the host environment registered.
             return Vec::new();
         };
         let interests = self.interests.entry(to.peer).or_default();
+        // Counted before the new codes are added. Otherwise all of them would count as registered
+        // before.
         let missed = if levels.include(Class::Environment) {
             self.retained.missed(&codes, |code| {
                 interests.covers_code(Class::Environment, code)
@@ -240,6 +254,7 @@ impl EventDelivery {
         };
         interests.add(&codes, levels, affected);
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
+        // A connection that lags already has a batch pending, which brings the retained events.
         if self.retained.begin(to.peer, peer.identity.uid, missed) {
             actions.extend(self.feed(ctx, to.peer, BTreeMap::new()));
         }
@@ -324,7 +339,7 @@ impl EventDelivery {
 
     /// Passes an event to the host environment if it registered for the event.
     fn notify_host(&self, event: Arc<Event>, allowance: EventBudget) -> Vec<Action> {
-        let is_heard = self.host.want(&event);
+        let is_heard = self.host.covers_event(&event);
         if is_heard {
             vec![Action::Upcall(Upcall::Notify { event, allowance })]
         } else {
@@ -335,7 +350,7 @@ impl EventDelivery {
     /// Checks that the host environment registered for an event of range `PMIX_RANGE_RM`. OpenPMIx
     /// refuses such events without a host environment.
     pub(super) fn check_host_registered(&self, event: &Event) -> Result<(), Status> {
-        let is_lost = event.range == Range::Rm && !self.host.want(event);
+        let is_lost = event.range == Range::Rm && !self.host.covers_event(event);
         if is_lost {
             Err(code::PMIX_ERR_NOT_SUPPORTED)
         } else {
@@ -374,6 +389,7 @@ impl EventDelivery {
         reach: UserScope,
         allowance: EventBudget,
     ) -> Vec<Action> {
+        // Before the chains: hosted handlers neither stop nor delay the delivery to procs.
         let mut actions = self.deliver_here(ctx, &event, reach);
         actions.push(Action::Chain {
             event,
@@ -422,6 +438,7 @@ impl EventDelivery {
             Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(others)),
         ];
         let code = code::PMIX_ERR_PROC_TERM_WO_SYNC;
+        // Not through the chains: modules learn of the end by another event.
         self.deliver_here(
             ctx,
             &Arc::new(Event {
@@ -443,6 +460,7 @@ impl EventDelivery {
     ) -> Vec<Action> {
         let reach = UserScope::of(ctx.clients.identity(leader));
         let mut actions = Vec::new();
+        // The end of a proc that still runs is reported when it comes.
         for proc in invited
             .iter()
             .filter(|proc| {
@@ -483,19 +501,25 @@ impl EventDelivery {
                     && aim.is_meant_for(event, &peer.proc)
             })
         };
-        let (late, told): (BTreeSet<PeerId>, BTreeSet<PeerId>) = self
+        let (late, direct_recipients): (BTreeSet<PeerId>, BTreeSet<PeerId>) = self
             .interests
             .iter()
             .filter(hears)
             .map(|(id, _)| *id)
+            // Delivered now, the event would overtake the retained ones of a lagging connection.
             .partition(|id| self.retained.is_lagging(*id));
+        // RFC 0002, "RM Notifications": job-specific events wait for procs of the job that have not
+        // connected. Environment events are in the ring alone.
         let owed = match head.class {
-            Class::JobSpecific => targets_beside(ctx.clients, event, &aim, reach, &told),
+            Class::JobSpecific => {
+                targets_beside(ctx.clients, event, &aim, reach, &direct_recipients)
+            }
             Class::Environment => Vec::new(),
         };
+        // Marked once, so that all recipients share one copy.
         let delivered = mark_forwarded(event);
-        let mut actions = Vec::with_capacity(told.len());
-        for id in &told {
+        let mut actions = Vec::with_capacity(direct_recipients.len());
+        for id in &direct_recipients {
             let event = self.with_lost(ctx, *id, head.class, delivered.clone());
             actions.push(Action::Deliver { peer: *id, event });
         }
@@ -503,8 +527,16 @@ impl EventDelivery {
             .into_iter()
             .filter_map(|id| Some((id, ctx.clients.peer(id)?.proc.clone())))
             .collect();
-        self.retained
-            .keep(delivered, head, reach, EventRecipients { told, late, owed });
+        self.retained.keep(
+            delivered,
+            head,
+            reach,
+            EventRecipients {
+                direct_recipients,
+                late,
+                owed,
+            },
+        );
         self.with_pending_actions(actions)
     }
 
@@ -516,6 +548,7 @@ impl EventDelivery {
         class: Class,
         event: Arc<Event>,
     ) -> Arc<Event> {
+        // Spares a lookup for each recipient while nothing is lost.
         let is_due = class == Class::JobSpecific && self.retained.has_lost();
         let peer = ctx.clients.proc_of(id).zip(self.interests.get(&id));
         let Some((proc, interests)) = peer.filter(|_| is_due) else {
@@ -547,6 +580,7 @@ pub(super) fn check_targets_exist(
     reach: UserScope,
 ) -> Result<(), Status> {
     let Some(targets) = event.custom_targets() else {
+        // Only a list of targets can name procs that do not exist.
         return Ok(());
     };
     let is_there = |target: &Proc| {
@@ -574,9 +608,10 @@ fn targets_beside(
     event: &Event,
     aim: &EventTargets,
     reach: UserScope,
-    told: &BTreeSet<PeerId>,
+    direct_recipients: &BTreeSet<PeerId>,
 ) -> Vec<(Proc, u32)> {
-    let told_procs: BTreeSet<&Proc> = told
+    // A proc has received the event if one of its connections has.
+    let notified_procs: BTreeSet<&Proc> = direct_recipients
         .iter()
         .filter_map(|id| clients.peer(*id))
         .map(|peer| &peer.proc)
@@ -584,7 +619,7 @@ fn targets_beside(
     let reached = |job: &&TrackedJob| {
         reach.includes(Some(job.spec.identity.uid)) && aim.may_include(event, &job.spec.nspace)
     };
-    let mut targets = clients.named_tools(event, aim, told);
+    let mut targets = clients.named_tools(event, aim, direct_recipients);
     targets.retain(|(_, uid)| reach.includes(Some(*uid)));
     for job in clients.jobs().filter(reached) {
         let alive = job
@@ -593,7 +628,7 @@ fn targets_beside(
             .filter(|(_, life)| matches!(life, ProcPhase::Expected | ProcPhase::Connected(_)));
         let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
         let beside =
-            procs.filter(|proc| !told_procs.contains(proc) && aim.is_meant_for(event, proc));
+            procs.filter(|proc| !notified_procs.contains(proc) && aim.is_meant_for(event, proc));
         targets.extend(beside.map(|proc| (proc, job.spec.identity.uid)));
     }
     targets
@@ -618,6 +653,7 @@ fn end_infos(proc: &Proc) -> Vec<Info> {
     vec![
         Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
         Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
+        // A leader that invites later is notified of ended procs by `notify_of_absence`.
         Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true)),
     ]
 }
@@ -652,9 +688,10 @@ fn check_consistency(event: &Event) -> Result<(), Status> {
         Range::Undef | Range::ProcLocal => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom if event.custom_targets().is_none() => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom => Ok(()),
+        // The host environment is not among local procs.
         Range::Rm if event.stays_local() => Err(code::PMIX_ERR_BAD_PARAM),
         // Without a namespace, the event would reach no proc.
-        Range::Namespace if audience::jobs_of(event).is_empty() => Err(code::PMIX_ERR_BAD_PARAM),
+        Range::Namespace if jobs_of(event).is_empty() => Err(code::PMIX_ERR_BAD_PARAM),
         _ if names_targets => Err(code::PMIX_ERR_BAD_PARAM),
         _ => Ok(()),
     }

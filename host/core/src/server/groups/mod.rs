@@ -95,7 +95,7 @@ impl ServerState {
                 name: GroupName::Called(group::name(name)?),
             })
         };
-        let (key, what, timeout) = match request {
+        let (key, construct, timeout) = match request {
             Request::GroupConstruct {
                 group,
                 procs,
@@ -110,6 +110,7 @@ impl ServerState {
                 self.add_contribution(&proc, &mut construct)?;
                 (key, Some(Arc::new(construct)), timeout)
             }
+            // Releases from 4.2.4 on list the members as well, which the server knows.
             Request::GroupDestruct {
                 group, directives, ..
             } => (key(self, group)?, None, group::timeout(&directives)?),
@@ -117,6 +118,7 @@ impl ServerState {
                 let key = key(self, group)?;
                 return Ok(self.groups.leave(to, &key, &proc, now));
             }
+            // Callers pass only the requests above.
             _ => return Ok(Vec::new()),
         };
         Ok(self.groups.call(
@@ -124,7 +126,7 @@ impl ServerState {
                 to,
                 key,
                 proc,
-                what,
+                construct,
                 timeout,
                 refusal,
             },
@@ -154,6 +156,7 @@ impl ServerState {
         let (Some(source), Some(Value::String(Some(name)))) =
             (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
         else {
+            // Without a source or a name the event is about no group that a server could find.
             return Vec::new();
         };
         let key = GroupKey {
@@ -162,6 +165,7 @@ impl ServerState {
         };
         let steps = match event.code {
             code::PMIX_GROUP_INVITED => {
+                // No group is recorded yet. The invited procs are only watched for their end.
                 let invited = named_in(event);
                 let mut actions = self.events.notify_of_absence(
                     ServerContext::new(&self.clients, &self.settings),
@@ -171,6 +175,7 @@ impl ServerState {
                 actions.extend(self.with_groups(|groups| groups.watch(&invited)));
                 return actions;
             }
+            // The event reports failures, too, and then there is no group to record.
             code::PMIX_GROUP_CONSTRUCT_COMPLETE if !is_formed(event) => return Vec::new(),
             code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
                 let context_id = event
@@ -242,6 +247,7 @@ impl ServerState {
         infos: &[Info],
     ) -> Vec<Action> {
         let procs = NamedProcs::from(procs);
+        // Procs of this server alone need no coordinator.
         if procs
             .iter()
             .any(|proc| self.groups.is_elsewhere(&proc.nspace))
@@ -274,20 +280,24 @@ impl ServerState {
             Some(owner) => owner.uid == uid,
             None => self.clients.may_see(&proc, &named.nspace),
         };
+        // As in a fence, jobs of other users look like unknown ones.
         if !procs.iter().all(may_name) {
             return vec![super::reply(to, code::PMIX_ERR_INVALID_NAMESPACE)];
         }
+        // A proc must not connect others without itself.
         if !procs.iter().any(|named| named.covers(&proc)) {
             return vec![super::reply(to, code::PMIX_ERR_BAD_PARAM)];
         }
-        let what = match purpose {
+        let construct = match purpose {
             Purpose::Connect => {
+                // Each caller names all procs, as the leaders of a group do.
                 let mut construct = ConstructRequest::of(ConstructRole::Leader(procs.clone()));
                 if let Err(error) = self.add_contribution(&proc, &mut construct) {
                     return vec![super::reply(to, error.status())];
                 }
                 Some(Arc::new(construct))
             }
+            // As for a destruct, the coordinator needs no more than the key.
             Purpose::Disconnect | Purpose::Fence => None,
         };
         let key = GroupKey {
@@ -299,7 +309,7 @@ impl ServerState {
                 to,
                 key,
                 proc,
-                what,
+                construct,
                 timeout: timeout(infos),
                 refusal: None,
             },
@@ -318,7 +328,8 @@ impl ServerState {
     }
 
     pub(super) fn carry_out(&mut self, steps: Vec<GroupAction>) -> Vec<Action> {
-        let (mut actions, mut told) = (Vec::new(), None);
+        let mut actions = Vec::new();
+        let mut told = None;
         for step in steps {
             match step {
                 GroupAction::Send { to, message } => {
@@ -328,6 +339,7 @@ impl ServerState {
                     actions.push(reply::group_reply(&self.clients, to, answer, &mut told))
                 }
                 GroupAction::Learn(formed) => {
+                    // Values of local procs are in the store since they were committed.
                     let elsewhere = |data: &&RankData| !self.clients.has_job(&data.proc.nspace);
                     let data: Vec<RankData> =
                         formed.data.iter().filter(elsewhere).cloned().collect();
@@ -360,6 +372,8 @@ impl ServerState {
                         range: Range::Custom,
                         infos,
                     };
+                    // An event that is too large is left out. The decision itself stands without
+                    // it.
                     actions.extend(self.notify(event).unwrap_or_default());
                 }
             }

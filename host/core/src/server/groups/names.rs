@@ -1,7 +1,8 @@
 //! Names of procs: groups that are named as procs, owners on all servers, and the infos that
 //! members contributed.
 use crate::{
-    audience::{self, EventTargets},
+    audience,
+    event_targets::EventTargets,
     group::{GroupKey, GroupName, Groups},
     server::clients::ClientTable,
 };
@@ -37,6 +38,7 @@ impl<'a> ProcNames<'a> {
     /// Replaces groups that are named as procs by their members.
     pub(in crate::server) fn members_named(self, uid: u32, procs: Vec<Proc>) -> Vec<Proc> {
         let is_group = |proc: &Proc| !self.clients.has_job(&proc.nspace);
+        // Most lists name no group and stay as they are.
         if !each_job(&procs).any(is_group) {
             return procs;
         }
@@ -138,13 +140,15 @@ pub(in crate::server) fn group_value(
     let context_id = infos
         .value_of(key::PMIX_GROUP_CONTEXT_ID)
         .and_then(Value::as_u64)?;
-    let said = groups.member_infos(source, proc, context_id)?;
+    let member_infos = groups.member_infos(source, proc, context_id)?;
+    // A proc may contribute to several groups, and the context id tells which of them a value is
+    // from.
     let qualifier = Info {
         key: key::PMIX_GROUP_CONTEXT_ID.into(),
         value: Value::Size(context_id),
         flags: InfoFlags::QUALIFIER,
     };
-    let meant = said
+    let meant = member_infos
         .iter()
         .filter(|info| key.is_none_or(|key| info.key == *key));
     let qualified = |info: &Info| {

@@ -7,13 +7,13 @@ use crate::{
 use peal_model::{DataArray, GroupResult, Info, JobInfo, Nspace, Reply, Value, code, key};
 use std::sync::Arc;
 
-/// Returns the reply to a call of a group. `told` holds the latest result; the next participant of
+/// Returns the reply to a call of a group. `notified` holds the latest result; the next participant of
 /// the same job shares it.
 pub(super) fn group_reply(
     clients: &ClientTable,
     to: RequestId,
     answer: GroupCallResult,
-    told: &mut Option<NotifiedParticipant>,
+    notified: &mut Option<NotifiedParticipant>,
 ) -> Action {
     let reply = match answer {
         GroupCallResult::Done => Reply::Status(code::PMIX_SUCCESS),
@@ -26,7 +26,9 @@ pub(super) fn group_reply(
             }
         }
         GroupCallResult::Failed(group::GroupFailure { status, reason, .. }) => {
-            let (members, jobs, infos) = (Vec::new(), Vec::new(), vec![policy::reason(reason)]);
+            let members = Vec::new();
+            let jobs = Vec::new();
+            let infos = vec![policy::reason(reason)];
             Reply::Group(
                 GroupResult {
                     status,
@@ -40,12 +42,15 @@ pub(super) fn group_reply(
         }
         GroupCallResult::Formed(formed) => {
             let own = clients.peer(to.peer).map(|peer| &peer.proc.nspace);
-            let same = |told: &&NotifiedParticipant| {
-                Arc::ptr_eq(&told.formed, &formed) && told.own.as_ref() == own
+            let same = |notified: &&NotifiedParticipant| {
+                Arc::ptr_eq(&notified.formed, &formed) && notified.own.as_ref() == own
             };
-            let result = told.as_ref().filter(same).map(|told| told.result.clone());
+            let result = notified
+                .as_ref()
+                .filter(same)
+                .map(|notified| notified.result.clone());
             let result = result.unwrap_or_else(|| Arc::new(formed_for(own, &formed)));
-            *told = Some(NotifiedParticipant {
+            *notified = Some(NotifiedParticipant {
                 formed,
                 own: own.cloned(),
                 result: result.clone(),
@@ -67,6 +72,7 @@ pub(super) struct NotifiedParticipant {
 /// Returns the result of a construct for procs of a job, without the data of their own job.
 fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
     let infos = formed.infos.iter().map(|(proc, said)| {
+        // As in later releases of OpenPMIx, the name of the proc comes first.
         let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
         let all = [vec![whose], said.clone()].concat();
         Info::new(
@@ -84,6 +90,7 @@ fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
 }
 
 fn jobs_for(own: Option<&Nspace>, formed: &Formed) -> Vec<JobInfo> {
+    // A client received the data of its own job at its start.
     formed
         .jobs
         .iter()

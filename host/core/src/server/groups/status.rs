@@ -24,6 +24,7 @@ impl GroupStatus {
                 key::PMIX_GROUP_ID,
                 Value::String(Some(self.name.clone())),
             )),
+            // Root sees the groups of all users, and users may use the same names.
             Some(Info::new(key::PMIX_USERID, Value::Uint32(self.uid))),
             self.context_id
                 .map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))),
@@ -43,7 +44,9 @@ impl GroupStatus {
 pub(in crate::server) fn groups_of_user(groups: &Groups, uid: u32) -> Vec<GroupStatus> {
     let theirs = groups.known().filter(|(key, _)| key.uid == uid || uid == 0);
     let status = |(key, formed): (&GroupKey, &Arc<Formed>)| {
-        let (name, context_id) = (key.name.called()?.clone(), formed.context_id);
+        // Connected procs form no group that a query could name.
+        let name = key.name.called()?.clone();
+        let context_id = formed.context_id;
         Some(GroupStatus {
             uid: key.uid,
             name,
@@ -61,7 +64,7 @@ pub(in crate::server) fn query_groups(
     queries: &[Query],
 ) -> Vec<Info> {
     let groups = groups_of_user(groups, identity.uid);
-    let mut told = Vec::new();
+    let mut infos = Vec::new();
     for query in queries {
         let meant = query
             .qualifiers
@@ -71,20 +74,21 @@ pub(in crate::server) fn query_groups(
         for asked in query.keys.iter().flatten() {
             let is = |key: KeyName| asked.as_bytes() == key.0.as_bytes();
             if is(key::PMIX_QUERY_NUM_GROUPS) {
-                told.push(Info::new(
+                infos.push(Info::new(
                     key::PMIX_QUERY_NUM_GROUPS,
                     Value::Size(groups.len() as u64),
                 ));
             } else if is(key::PMIX_QUERY_GROUP_NAMES) {
                 let names = groups.iter().map(|group| group.name.clone());
                 let names = DataArray::strings(names);
-                told.push(Info::new(
+                infos.push(Info::new(
                     key::PMIX_QUERY_GROUP_NAMES,
                     Value::DataArray(names),
                 ));
+            // Without a name, the whole state of each group is meant.
             } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP) && meant.is_none() {
                 let all = groups.iter().map(GroupStatus::to_info);
-                told.push(Info::new(
+                infos.push(Info::new(
                     key::PMIX_QUERY_GROUP_MEMBERSHIP,
                     Value::DataArray(DataArray::infos(all)),
                 ));
@@ -94,9 +98,9 @@ pub(in crate::server) fn query_groups(
                     .find(|group| Some(&group.name) == meant.as_ref())
             {
                 let members = Value::procs(group.members.iter().cloned());
-                told.push(Info::new(key::PMIX_QUERY_GROUP_MEMBERSHIP, members));
+                infos.push(Info::new(key::PMIX_QUERY_GROUP_MEMBERSHIP, members));
             }
         }
     }
-    told
+    infos
 }

@@ -1,7 +1,7 @@
 //! Denials, and how the requester is answered.
 use super::DecisionId;
 use crate::{
-    policy::{DecidedBy, Verdict},
+    policy::{DecidedBy, DeniedVerdict},
     server::{Action, RequestId, reply},
 };
 use peal_model::{Hook, Info, Proc, Reply, Status, TargetProc, UserIdentity};
@@ -29,6 +29,27 @@ pub struct Denial {
     pub status: Status,
     /// The reasons in the reply.
     pub reasons: Vec<Info>,
+}
+
+impl Denial {
+    /// Returns the denial of a connection by its policies.
+    pub fn of_connection(
+        requester: Proc,
+        identity: UserIdentity,
+        decision: DecisionId,
+        verdict: DeniedVerdict,
+    ) -> Denial {
+        let recipient = DenialRecipient {
+            decision: Some(decision),
+            ..DenialRecipient::new(
+                Hook::Connection,
+                Some(requester),
+                Some(identity),
+                DenialReply::Silent,
+            )
+        };
+        recipient.denial(verdict)
+    }
 }
 
 impl fmt::Display for Denial {
@@ -68,7 +89,7 @@ pub(super) struct DenialRecipient {
     pub(super) hook: Hook,
     pub(super) requester: Option<Proc>,
     pub(super) identity: Option<UserIdentity>,
-    pub(super) refusal: DenialReply,
+    pub(super) reply: DenialReply,
     /// The first procs that the request concerns.
     pub(super) targets: Vec<Proc>,
     /// The pending decision.
@@ -80,13 +101,13 @@ impl DenialRecipient {
         hook: Hook,
         requester: Option<Proc>,
         identity: Option<UserIdentity>,
-        refusal: DenialReply,
+        reply: DenialReply,
     ) -> DenialRecipient {
         DenialRecipient {
             hook,
             requester,
             identity,
-            refusal,
+            reply,
             targets: Vec::new(),
             decision: None,
         }
@@ -100,6 +121,33 @@ impl DenialRecipient {
             .map(|target| target.proc.clone())
             .collect();
         DenialRecipient { targets, ..self }
+    }
+
+    /// Returns the denial of the request.
+    pub(super) fn denial(self, verdict: DeniedVerdict) -> Denial {
+        let DeniedVerdict {
+            by,
+            status,
+            reasons,
+        } = verdict;
+        let DenialRecipient {
+            hook,
+            requester,
+            identity,
+            targets,
+            decision,
+            ..
+        } = self;
+        Denial {
+            hook,
+            requester,
+            identity,
+            targets,
+            decision,
+            by,
+            status,
+            reasons,
+        }
     }
 
     pub(super) fn uid(&self) -> Option<u32> {
@@ -121,29 +169,14 @@ pub(super) enum DenialReply {
 }
 
 /// Records a denial and answers the requester, if it waits.
-pub(super) fn deny(asker: DenialRecipient, verdict: Verdict) -> Vec<Action> {
-    let Verdict::Denied {
-        by,
-        status,
-        reasons,
-    } = verdict
-    else {
-        return Vec::new();
-    };
-    let DenialRecipient {
-        hook,
-        requester,
-        identity,
-        refusal,
-        targets,
-        decision,
-    } = asker;
-    let answer = match refusal {
+pub(super) fn deny(recipient: DenialRecipient, verdict: DeniedVerdict) -> Vec<Action> {
+    let status = verdict.status;
+    let answer = match recipient.reply {
         DenialReply::Infos(to) => Some(Action::Reply {
             to,
             reply: Reply::Infos {
                 status,
-                infos: reasons.clone(),
+                infos: verdict.reasons.clone(),
             },
         }),
         DenialReply::Spawned(to) => Some(Action::Reply {
@@ -157,18 +190,8 @@ pub(super) fn deny(asker: DenialRecipient, verdict: Verdict) -> Vec<Action> {
         DenialReply::Status(to) => Some(reply(to, status)),
         DenialReply::Silent => None,
     };
-    let denial = Denial {
-        hook,
-        requester,
-        identity,
-        targets,
-        decision,
-        by,
-        status,
-        reasons,
-    };
     // The denial must be recorded before the requester can react to it.
-    std::iter::once(Action::Denied(denial))
+    std::iter::once(Action::Denied(recipient.denial(verdict)))
         .chain(answer)
         .collect()
 }

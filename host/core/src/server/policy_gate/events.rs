@@ -2,8 +2,7 @@
 //! policies.
 use super::{
     denial::{DenialRecipient, DenialReply},
-    held::GatedOperation,
-    question,
+    held::{GatedOperation, GatedRequester},
 };
 use crate::{
     MonotonicTime,
@@ -15,7 +14,8 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, Hook, Info, PolicyRequest, PolicySubject, Proc, Status, UserIdentity, code,
+    Event, EventSubject, Hook, Info, PolicySubject, Proc, RegistrationSubject, Status,
+    UserIdentity, code,
 };
 use std::{collections::BTreeSet, mem, sync::Arc};
 
@@ -28,31 +28,27 @@ impl ServerState {
         mut event: Event,
         identity: Option<UserIdentity>,
     ) -> Vec<Action> {
-        let matter = PolicySubject::Event {
+        let targets = event.custom_targets().unwrap_or_default();
+        let subject = PolicySubject::Event(EventSubject {
             code: event.code,
             range: event.range,
-        };
-        let targets = event.custom_targets().unwrap_or_default();
-        let question = question(
-            &self.clients,
-            matter,
-            event.source.clone(),
-            identity,
-            &targets,
-        );
-        let (refusal, groups) = match raising {
+            // The subject holds the only copy. A grant returns it, with the amendments.
+            infos: mem::take(&mut event.infos),
+        });
+        let (reply, groups) = match raising {
             RaiseRequest::Client(to, _) => {
                 (DenialReply::Status(to), self.clients.groups_of(to.peer))
             }
             RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
-        let request = PolicyRequest {
+        let requester = GatedRequester {
+            proc: event.source.clone(),
+            identity,
             groups,
-            infos: mem::take(&mut event.infos),
-            ..question
         };
-        let asker = DenialRecipient::new(Hook::Event, event.source.clone(), identity, refusal);
-        self.decide_or_hold(request, asker, GatedOperation::Event { raising, event })
+        let request = self.policy_request(subject, requester, &targets);
+        let recipient = DenialRecipient::new(Hook::Event, event.source.clone(), identity, reply);
+        self.decide_or_hold(request, recipient, GatedOperation::Event { raising, event })
     }
 
     pub(in crate::server) fn client_notifies(
@@ -89,6 +85,8 @@ impl ServerState {
         match raiser {
             RaisingOwner::Site => self.events.notify(ctx, event, allowance),
             RaisingOwner::Tenant(identity) => {
+                // Checked before the policies are called, so that they see only events that can be
+                // raised.
                 events::check(&mut event, &self.settings)?;
                 self.events.check_host_registered(&event)?;
                 let raising = RaiseRequest::Handler(allowance);
@@ -110,6 +108,7 @@ impl ServerState {
             RaiseRequest::Client(to, at) => {
                 let heard = || {
                     self.events.check_host_registered(&event)?;
+                    // Targets on other servers are unknown here.
                     if self.groups.is_alone() {
                         events::check_targets_exist(&self.clients, &event, reach)
                     } else {
@@ -155,26 +154,28 @@ impl ServerState {
         directives: Vec<Info>,
     ) -> Vec<Action> {
         let hook = Hook::Event;
+        // Without policies every registration is permitted (`BuiltInRule::GrantAlways`).
         if !self.gate.is_policed(hook) {
             let ctx = ServerContext::new(&self.clients, &self.settings);
             return self.events.register(ctx, to, codes, &directives);
         }
         let identity = self.clients.identity_of(to.peer);
-        let question = question(
-            &self.clients,
-            PolicySubject::Registration,
-            Some(source.clone()),
-            identity,
-            &[],
-        );
-        let request = PolicyRequest {
-            groups: self.clients.groups_of(to.peer),
+        let subject = PolicySubject::Registration(RegistrationSubject {
             codes: codes.clone(),
             directives,
-            ..question
+        });
+        let requester = GatedRequester {
+            proc: Some(source.clone()),
+            identity,
+            groups: self.clients.groups_of(to.peer),
         };
-        let asker = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
-        self.hold_for_policies(request, asker, GatedOperation::Registration { to, codes })
+        let request = self.policy_request(subject, requester, &[]);
+        let recipient = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
+        self.hold_for_policies(
+            request,
+            recipient,
+            GatedOperation::Registration { to, codes },
+        )
     }
 
     /// Removes codes from the registrations of a client, also from those that are undecided.

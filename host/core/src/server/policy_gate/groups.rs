@@ -2,22 +2,21 @@
 //! participants.
 use super::{
     denial::{DenialRecipient, DenialReply, deny},
-    held::GatedOperation,
-    question,
+    held::{GatedOperation, GatedRequester},
 };
 use crate::{
     MonotonicTime,
-    defaults::{self, RuleRequest, RuleSubject},
+    defaults::{self, RuleRequest},
     group::{self, GroupKey, GroupName},
-    policy::Verdict,
+    policy::DeniedVerdict,
     server::{
         Action, RequestId, ServerContext, ServerState, events::RaiseRequest, groups::each_job,
     },
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, GroupOperationKind, Hook, Info, Infos, PolicyRequest, PolicySubject, Proc, Request,
-    Status, Text, UserIdentity, Value, code, key,
+    BuiltInRule, Event, GroupOperationKind, GroupSubject, Hook, Info, Infos, PolicySubject, Proc,
+    Request, Status, Text, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
 
@@ -41,43 +40,41 @@ impl ServerState {
     ) -> Vec<Action> {
         let identity = self.clients.identity_of(to.peer);
         let requester = Some(source.clone());
-        let asker = DenialRecipient::new(Hook::Group, requester, identity, DenialReply::Status(to));
+        let recipient =
+            DenialRecipient::new(Hook::Group, requester, identity, DenialReply::Status(to));
         if self.gate.is_policed(Hook::Group) {
             let Some((kind, name, procs)) = self.about_group(&source, &request) else {
                 return Vec::new();
             };
-            let asked = GatedGroupCall {
+            let call = GatedGroupCall {
                 to,
                 source,
                 request,
                 at,
             };
-            let question = question(
-                &self.clients,
-                PolicySubject::Group(kind),
-                asker.requester.clone(),
-                identity,
+            let subject = PolicySubject::Group(GroupSubject {
+                kind,
+                name: name.as_ref().map(Text::to_string),
+                directives: directives(&call.request).to_vec(),
+            });
+            let groups = self.clients.groups_of(to.peer);
+            let request = self.policy_request(
+                subject,
+                GatedRequester {
+                    proc: recipient.requester.clone(),
+                    identity,
+                    groups,
+                },
                 &procs,
             );
-            let (group_name, directives) = (
-                name.as_ref().map(Text::to_string),
-                directives(&asked.request).to_vec(),
-            );
-            let groups = self.clients.groups_of(to.peer);
-            let question = PolicyRequest {
-                groups,
-                group_name,
-                directives,
-                ..question
-            };
-            return self.hold_for_policies(question, asker, GatedOperation::Group(asked));
+            return self.hold_for_policies(request, recipient, GatedOperation::Group(call));
         }
         // One proc per job suffices: all procs of a job have one owner, and members of a user's
         // group belong to that user.
-        match self.group_by_default(&asker, &jobs_named(&request)) {
+        match self.group_by_default(&recipient, &jobs_named(&request)) {
             Ok(()) => self.group(to, source, request, at),
             Err(verdict) => self.denied(
-                asker.about(&self.clients.targets(&jobs_named(&request))),
+                recipient.about(&self.clients.targets(&jobs_named(&request))),
                 GatedOperation::Group(GatedGroupCall {
                     to,
                     source,
@@ -98,37 +95,39 @@ impl ServerState {
         identity: Option<UserIdentity>,
     ) -> Vec<Action> {
         let Some(kind) = kind_of(&event) else {
+            // The event forms no group, so the policies of groups are not asked.
             return self.permitted(raising, event, reach);
         };
         let procs = named_in(&event);
-        let (refusal, groups) = match raising {
+        let (reply, groups) = match raising {
             RaiseRequest::Client(to, _) => {
                 (DenialReply::Status(to), self.clients.groups_of(to.peer))
             }
             RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
-        let asker = DenialRecipient::new(Hook::Group, event.source.clone(), identity, refusal);
+        let recipient = DenialRecipient::new(Hook::Group, event.source.clone(), identity, reply);
         if self.gate.is_policed(Hook::Group) {
-            let question = question(
-                &self.clients,
-                PolicySubject::Group(kind),
-                event.source.clone(),
-                identity,
-                &procs,
-            );
-            let group_name = match event.infos.value_of(key::PMIX_GROUP_ID) {
+            let name = match event.infos.value_of(key::PMIX_GROUP_ID) {
                 Some(Value::String(Some(name))) => Some(name.to_string()),
                 _ => None,
             };
-            let question = PolicyRequest {
-                groups,
-                group_name,
+            let subject = PolicySubject::Group(GroupSubject {
+                kind,
+                name,
                 directives: event.infos.clone(),
-                ..question
-            };
+            });
+            let request = self.policy_request(
+                subject,
+                GatedRequester {
+                    proc: recipient.requester.clone(),
+                    identity,
+                    groups,
+                },
+                &procs,
+            );
             return self.hold_for_policies(
-                question,
-                asker,
+                request,
+                recipient,
                 GatedOperation::Invitation {
                     raising,
                     event,
@@ -136,10 +135,11 @@ impl ServerState {
                 },
             );
         }
-        match self.group_by_default(&asker, &procs) {
+        // Without policies the default decides, as for a group by construct.
+        match self.group_by_default(&recipient, &procs) {
             Ok(()) => self.permitted(raising, event, reach),
             Err(verdict) => self.denied(
-                asker.about(&self.clients.targets(&procs)),
+                recipient.about(&self.clients.targets(&procs)),
                 GatedOperation::Invitation {
                     raising,
                     event,
@@ -151,13 +151,13 @@ impl ServerState {
     }
 
     /// Carries out a granted construct or destruct, with these directives.
-    pub(super) fn grouped(&mut self, asked: GatedGroupCall, amended: Vec<Info>) -> Vec<Action> {
+    pub(super) fn grouped(&mut self, call: GatedGroupCall, amended: Vec<Info>) -> Vec<Action> {
         let GatedGroupCall {
             to,
             source,
             mut request,
             at,
-        } = asked;
+        } = call;
         if let Request::GroupConstruct { directives, .. }
         | Request::GroupDestruct { directives, .. } = &mut request
         {
@@ -169,17 +169,14 @@ impl ServerState {
     /// Denies an operation. Reports it to the requester and, for groups, to the other participants.
     pub(super) fn denied(
         &mut self,
-        asker: DenialRecipient,
-        what: GatedOperation,
-        verdict: Verdict,
+        recipient: DenialRecipient,
+        operation: GatedOperation,
+        verdict: DeniedVerdict,
     ) -> Vec<Action> {
-        let Verdict::Denied {
+        let DeniedVerdict {
             status, reasons, ..
-        } = &verdict
-        else {
-            return Vec::new();
-        };
-        match what {
+        } = &verdict;
+        match operation {
             GatedOperation::Group(GatedGroupCall {
                 to,
                 source,
@@ -194,8 +191,8 @@ impl ServerState {
                 // The denial must be recorded before any participant can react to it.
                 let mut actions = deny(
                     DenialRecipient {
-                        refusal: DenialReply::Silent,
-                        ..asker
+                        reply: DenialReply::Silent,
+                        ..recipient
                     },
                     verdict,
                 );
@@ -207,8 +204,10 @@ impl ServerState {
                 mut event,
                 reach,
             } => {
+                // The event that replaces the denied one reports the reasons to the other
+                // participants.
                 event.infos.extend(reasons.iter().cloned());
-                let mut actions = deny(asker, verdict);
+                let mut actions = deny(recipient, verdict);
                 if let Some(code) = instead_of(event.code) {
                     let allowance = match raising {
                         RaiseRequest::Client(..) => self.settings.allowance,
@@ -223,24 +222,27 @@ impl ServerState {
                 }
                 actions
             }
-            _ => deny(asker, verdict),
+            _ => deny(recipient, verdict),
         }
     }
 
     /// Decides about a group by the default of the hook.
-    fn group_by_default(&self, asker: &DenialRecipient, procs: &[Proc]) -> Result<(), Verdict> {
+    fn group_by_default(
+        &self,
+        recipient: &DenialRecipient,
+        procs: &[Proc],
+    ) -> Result<(), DeniedVerdict> {
         let targets = self.clients.targets(procs);
-        let (requester, identity, server) = (
-            asker.requester.as_ref(),
-            asker.identity,
-            self.clients.server(),
-        );
+        let requester = recipient.requester.as_ref();
+        let identity = recipient.identity;
+        let server = self.clients.server();
         let case = RuleRequest {
             requester,
             identity,
             server,
             targets: &targets,
-            what: RuleSubject::Group,
+            hook: Hook::Group,
+            rule: BuiltInRule::NoForeignTargets,
         };
         Ok(defaults::decide(
             self.settings.defaults.of(Hook::Group),
@@ -260,6 +262,7 @@ impl ServerState {
                 procs,
                 directives,
             } => {
+                // Added members take part as named ones do, so policies see both.
                 let added = directives
                     .iter()
                     .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);

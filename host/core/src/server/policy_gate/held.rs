@@ -9,8 +9,13 @@ use crate::{
     },
     user_scope::UserScope,
 };
-use peal_model::{App, Event, Hook, Info, LogRequest, Nspace, Proc, Request, Status};
-use std::collections::{BTreeMap, BTreeSet};
+use peal_model::{
+    App, Event, Hook, Info, LogRequest, Nspace, Proc, Request, Status, UnixGroup, UserIdentity,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A held request without the infos that policies may amend.
 #[derive(Debug)]
@@ -73,12 +78,22 @@ impl GatedSpawn {
     }
 }
 
+/// A requester, as the policies of its request see it.
+#[derive(Debug)]
+pub(super) struct GatedRequester {
+    /// None for a tool without a name, and for the site's modules.
+    pub(super) proc: Option<Proc>,
+    pub(super) identity: Option<UserIdentity>,
+    /// The Unix groups of its process; empty for a handler.
+    pub(super) groups: Arc<[UnixGroup]>,
+}
+
 /// A held request, event or registration, with its requester.
 #[derive(Debug)]
 pub(super) struct GatedRequest {
-    pub(super) asker: DenialRecipient,
+    pub(super) recipient: DenialRecipient,
     pub(super) bytes: usize,
-    pub(super) what: GatedOperation,
+    pub(super) operation: GatedOperation,
 }
 
 /// The memory of one pending decision, and the user that is charged for it.
@@ -163,16 +178,20 @@ impl Gate {
     /// Holds a request of this memory, and returns the identifier of its decision.
     pub(super) fn hold(
         &mut self,
-        asker: DenialRecipient,
+        recipient: DenialRecipient,
         bytes: usize,
-        what: GatedOperation,
+        operation: GatedOperation,
     ) -> DecisionId {
         let id = self.number();
-        let asker = DenialRecipient {
+        let recipient = DenialRecipient {
             decision: Some(id),
-            ..asker
+            ..recipient
         };
-        let held = GatedRequest { asker, bytes, what };
+        let held = GatedRequest {
+            recipient,
+            bytes,
+            operation,
+        };
         self.add(held.load());
         self.held.insert(id, held);
         id
@@ -188,11 +207,12 @@ impl Gate {
     /// Releases the requests of all procs of a namespace.
     pub(super) fn release_of(&mut self, nspace: &Nspace) -> Vec<GatedRequest> {
         let of_them = |held: &GatedRequest| {
-            held.asker
+            held.recipient
                 .requester
                 .as_ref()
                 .is_some_and(|proc| proc.nspace == *nspace)
         };
+        // Listed first, because `release` changes the map.
         let theirs: Vec<DecisionId> = self
             .held
             .iter()
@@ -214,20 +234,24 @@ impl Gate {
     ) -> Vec<RequestId> {
         let mut idle = Vec::new();
         for (id, held) in &mut self.held {
-            if let GatedOperation::Registration { to, codes: asked } = &mut held.what
+            if let GatedOperation::Registration {
+                to,
+                codes: requested,
+            } = &mut held.operation
                 && to.peer == peer
-                && remove_codes(asked, codes)
+                && remove_codes(requested, codes)
             {
                 idle.push((*id, *to));
             }
         }
+        // Only now, because the loop borrows the map.
         idle.iter().for_each(|(id, _)| drop(self.release(*id)));
         idle.into_iter().map(|(_, to)| to).collect()
     }
 
     /// Drops the undecided registrations of a connection that is no longer active.
     pub(in crate::server) fn drop_registrations(&mut self, peer: PeerId) {
-        let theirs = |held: &GatedRequest| matches!(&held.what, GatedOperation::Registration { to, .. } if to.peer == peer);
+        let theirs = |held: &GatedRequest| matches!(&held.operation, GatedOperation::Registration { to, .. } if to.peer == peer);
         let theirs: Vec<DecisionId> = self
             .held
             .iter()
@@ -261,7 +285,7 @@ impl Gate {
 impl GatedRequest {
     fn load(&self) -> GateLoad {
         GateLoad {
-            uid: self.asker.uid(),
+            uid: self.recipient.uid(),
             bytes: self.bytes,
         }
     }

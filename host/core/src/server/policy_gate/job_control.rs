@@ -2,23 +2,23 @@
 //! that needs both.
 use super::{
     denial::{DenialRecipient, DenialReply},
-    held::GatedOperation,
-    question,
+    held::{GatedOperation, GatedRequester},
 };
 #[cfg(doc)]
 use crate::server::control::JobControlRequests;
 use crate::{
+    defaults::{self, RuleRequest},
     job_control::{
         ControlId, JobControlError, JobControlOperation, ParsedJobControl, RequestStage,
         RequestedAction, nodes,
     },
-    policy::{self, Verdict},
+    policy::{self, DeniedVerdict},
     server::{
         Action, ServerContext, ServerState, Upcall,
         control::{self, ControlContext, ControlRequester, reply_infos},
     },
 };
-use peal_model::{Hook, Info, PolicyRequest, PolicySubject, Proc, Provision, Status, code};
+use peal_model::{Hook, Info, PolicySubject, Proc, ProvisionSubject, code};
 
 /// Maximum number of nodes in one request.
 const MAX_NODES: usize = 10_000;
@@ -52,7 +52,7 @@ impl ServerState {
     ) -> Result<Vec<Action>, JobControlError> {
         let ParsedJobControl {
             name,
-            wanted,
+            action: wanted,
             mail,
             directives,
         } = control::read(&self.clients, &by, targets, directives)?;
@@ -87,6 +87,8 @@ impl ServerState {
                 declaration,
                 cleanup,
             } => {
+                // Before the cleanup is requested, so that an invalid declaration refuses the whole
+                // request.
                 self.controls
                     .declare(&self.clients, &given.by, declaration)?;
                 let ControlRequester {
@@ -102,6 +104,7 @@ impl ServerState {
                         identity,
                         cleanup,
                     }),
+                    // The host environment has nothing to do, so the reply is made here.
                     None => reply_infos(to, code::PMIX_SUCCESS, Vec::new()),
                 }])
             }
@@ -115,14 +118,20 @@ impl ServerState {
         description: String,
         image: Option<String>,
     ) -> Result<Vec<Action>, JobControlError> {
+        // A malformed description is refused before any policy is called.
         let nodes = nodes::expand(&description, MAX_NODES)?;
-        let (by, directives) = (given.by.clone(), given.directives.clone());
-        if let Some((status, reasons)) = self.no_provisioner(&by) {
-            return Ok(vec![reply_infos(by.to, status, reasons)]);
+        let by = given.by.clone();
+        let subject = PolicySubject::Provision(ProvisionSubject {
+            nodes,
+            image: image.clone(),
+            directives: given.directives.clone(),
+        });
+        if let Some(denied) = self.no_provisioner(&by, &subject) {
+            return Ok(vec![reply_infos(by.to, denied.status, denied.reasons)]);
         }
         let operation = JobControlOperation::Provision {
             nodes: description,
-            image: image.clone(),
+            image,
         };
         let id = self.controls.record_request(
             &self.clients,
@@ -133,56 +142,53 @@ impl ServerState {
             Vec::new(),
         )?;
         let mut actions = self.controls.reply_accepted(id, by.to);
-        actions.extend(self.ask_for_nodes(&by, Provision { nodes, image }, id, directives));
+        actions.extend(self.request_nodes(id, &by, subject));
         Ok(actions)
     }
 
     /// Calls the provision policies.
-    fn ask_for_nodes(
+    fn request_nodes(
         &mut self,
-        by: &ControlRequester,
-        provision: Provision,
         id: ControlId,
-        directives: Vec<Info>,
+        by: &ControlRequester,
+        subject: PolicySubject,
     ) -> Vec<Action> {
-        let hook = Hook::Provision;
-        let question = question(
-            &self.clients,
-            PolicySubject::Provision,
+        let requester = GatedRequester {
+            proc: by.requester.clone(),
+            identity: by.identity,
+            groups: self.clients.groups_of(by.to.peer),
+        };
+        let request = self.policy_request(subject, requester, &[]);
+        // The requester has a reply already; the end of the request is reported by an event.
+        let recipient = DenialRecipient::new(
+            Hook::Provision,
             by.requester.clone(),
             by.identity,
-            &[],
+            DenialReply::Silent,
         );
-        let groups = self.clients.groups_of(by.to.peer);
-        let request = PolicyRequest {
-            provision: Some(provision),
-            groups,
-            directives,
-            ..question
-        };
-        // The requester has a reply already; the end of the request is reported by an event.
-        let (requester, identity) = (by.requester.clone(), by.identity);
-        let asker = DenialRecipient::new(hook, requester, identity, DenialReply::Silent);
-        self.hold_for_policies(request, asker, GatedOperation::Provision(id))
+        self.hold_for_policies(request, recipient, GatedOperation::Provision(id))
     }
 
-    /// Returns the status and reasons if no policy provides nodes and the built-in rule denies.
-    fn no_provisioner(&self, by: &ControlRequester) -> Option<(Status, Vec<Info>)> {
+    /// Returns the denial if no policy provides nodes and the default denies.
+    fn no_provisioner(
+        &self,
+        by: &ControlRequester,
+        subject: &PolicySubject,
+    ) -> Option<DeniedVerdict> {
         if self.gate.is_policed(Hook::Provision) {
             return None;
         }
-        let question = question(
-            &self.clients,
-            PolicySubject::Provision,
-            by.requester.clone(),
-            by.identity,
-            &[],
-        );
-        match policy::by_default(self.settings.defaults.of(Hook::Provision), &question) {
-            Verdict::Denied {
-                status, reasons, ..
-            } => Some((status, reasons)),
-            Verdict::Granted { .. } => None,
-        }
+        let case = RuleRequest {
+            requester: by.requester.as_ref(),
+            identity: by.identity,
+            server: self.clients.server(),
+            targets: &[],
+            hook: Hook::Provision,
+            rule: subject.rule(),
+        };
+        let default = self.settings.defaults.of(Hook::Provision);
+        defaults::decide(default, &case)
+            .err()
+            .map(DeniedVerdict::from)
     }
 }

@@ -12,7 +12,7 @@ mod weight;
 pub use self::denial::Denial;
 use self::{
     denial::{DenialRecipient, DenialReply, deny},
-    held::{GateLoad, GatedOperation, GatedRequest, GatedSpawn},
+    held::{GateLoad, GatedOperation, GatedRequest, GatedRequester, GatedSpawn},
     weight::bytes_of,
 };
 pub(super) use self::{
@@ -22,19 +22,19 @@ pub(super) use self::{
 };
 use super::{
     Action, Purpose, RequestId, ServerContext, ServerState, Upcall,
-    clients::ClientTable,
     control::{self, ControlRequester},
     events::check,
 };
 use crate::{
     MonotonicTime,
-    defaults::{self, HookDefault, RuleRequest, RuleSubject},
-    policy::{self, DecidedBy, Verdict},
+    defaults::{self, HookDefault, RuleRequest},
+    policy::{self, DecidedBy, DeniedVerdict, Verdict},
     user_scope::UserScope,
 };
 use peal_model::{
-    App, Application, ConnectionKind, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest,
-    PolicySubject, Proc, Request, UnixGroup, UserIdentity, Value, key,
+    App, Application, BuiltInRule, ConnectionKind, ConnectionSubject, Hook, Info,
+    JobControlSubject, LogRequest, LogSubject, MonitorSubject, Nspace, PeerInfo, PolicyRequest,
+    PolicySubject, Proc, Request, SpawnSubject, UnixGroup, UserIdentity, Value, key,
 };
 use std::{mem, sync::Arc};
 
@@ -93,44 +93,28 @@ impl ServerState {
                 own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
             }
         };
-        let (hook, matter) = (Hook::Connection, PolicySubject::Connection(kind));
-        let question = question(
-            &self.clients,
-            matter,
-            Some(proc.clone()),
-            Some(identity),
-            &about,
-        );
-        let request = PolicyRequest {
+        let hook = Hook::Connection;
+        let subject = PolicySubject::Connection(ConnectionSubject { kind, peer, infos });
+        let requester = GatedRequester {
+            proc: Some(proc.clone()),
+            identity: Some(identity),
             groups,
-            peer: Some(peer),
-            infos,
-            ..question
+        };
+        let request = self.policy_request(subject, requester, &about);
+        let denial = |verdict| {
+            let requester = Some(proc.clone());
+            // The caller refuses the handshake, so no reply is made here.
+            let reply = DenialReply::Silent;
+            let recipient = DenialRecipient::new(hook, requester, Some(identity), reply);
+            AdmissionCheck::Shut(recipient.about(&request.targets).denial(verdict))
         };
         if self.gate.is_policed(hook) {
             let load = GateLoad {
                 uid: Some(identity.uid),
                 bytes: bytes_of(&request),
             };
-            if self.gate.is_full(&self.settings, hook, load)
-                && let Verdict::Denied {
-                    by,
-                    status,
-                    reasons,
-                } = Verdict::overload()
-            {
-                let (requester, identity, targets) = (request.requester, request.identity, about);
-                let decision = None;
-                return AdmissionCheck::Shut(Denial {
-                    hook,
-                    requester,
-                    identity,
-                    targets,
-                    decision,
-                    by,
-                    status,
-                    reasons,
-                });
+            if self.gate.is_full(&self.settings, hook, load) {
+                return denial(DeniedVerdict::overload());
             }
             return AdmissionCheck::Ask(self.gate.hold_admission(load), Arc::new(request));
         }
@@ -141,23 +125,7 @@ impl ServerState {
         }
         match policy::by_default(default, &request) {
             Verdict::Granted { .. } => AdmissionCheck::Open,
-            Verdict::Denied {
-                by,
-                status,
-                reasons,
-            } => {
-                let (requester, identity, targets) = (request.requester, request.identity, about);
-                AdmissionCheck::Shut(Denial {
-                    hook,
-                    requester,
-                    identity,
-                    targets,
-                    decision: None,
-                    by,
-                    status,
-                    reasons,
-                })
-            }
+            Verdict::Denied(verdict) => denial(verdict),
         }
     }
 
@@ -196,30 +164,26 @@ impl ServerState {
     ) -> Vec<Action> {
         let to = by.to;
         let RequestTargets { hook, procs, users } = named;
-        let refusal = match request {
+        // The replies to these requests have infos, which carry the reasons of a denial.
+        let reply = match request {
             Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => {
                 DenialReply::Infos(to)
             }
             _ => DenialReply::Status(to),
         };
-        let (requester, identity) = (by.requester.clone(), by.identity);
-        let asker = DenialRecipient::new(hook, Some(source.clone()), identity, refusal);
+        let requester = by.requester.clone();
+        let identity = by.identity;
+        let recipient = DenialRecipient::new(hook, Some(source.clone()), identity, reply);
+        // The other requests here are decided by the defaults alone.
         if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.is_policed(hook) {
-            let matter = if hook == Hook::Monitor {
-                PolicySubject::Monitor
-            } else {
-                PolicySubject::JobControl
-            };
-            let question = question(&self.clients, matter, requester, identity, &procs);
-            let (infos, directives, what) = match request {
+            let (subject, operation) = match request {
                 Request::JobControl {
                     targets,
                     directives,
                 } => {
                     let operation = control::operation(&self.clients, &by, &targets, &directives);
                     (
-                        Vec::new(),
-                        directives,
+                        PolicySubject::JobControl(JobControlSubject { directives }),
                         GatedOperation::Control {
                             by,
                             targets,
@@ -232,8 +196,10 @@ impl ServerState {
                     error,
                     directives,
                 } => (
-                    vec![monitor.clone()],
-                    directives,
+                    PolicySubject::Monitor(MonitorSubject {
+                        monitor: monitor.clone(),
+                        directives,
+                    }),
                     GatedOperation::Monitor {
                         to,
                         source,
@@ -243,8 +209,9 @@ impl ServerState {
                 ),
                 // An abort of other jobs is a termination to policies.
                 request => (
-                    Vec::new(),
-                    vec![terminate()],
+                    PolicySubject::JobControl(JobControlSubject {
+                        directives: vec![terminate()],
+                    }),
                     GatedOperation::Abort {
                         to,
                         source,
@@ -252,35 +219,34 @@ impl ServerState {
                     },
                 ),
             };
-            let groups = self.clients.groups_of(to.peer);
-            return self.hold_for_policies(
-                PolicyRequest {
-                    groups,
-                    infos,
-                    directives,
-                    ..question
-                },
-                asker,
-                what,
-            );
+            let requester = GatedRequester {
+                proc: requester,
+                identity,
+                groups: self.clients.groups_of(to.peer),
+            };
+            let request = self.policy_request(subject, requester, &procs);
+            return self.hold_for_policies(request, recipient, operation);
         }
         let targets = if hook == Hook::Group {
             self.names().connectable(&procs)
         } else {
             self.clients.targets(&procs)
         };
-        let what = RuleSubject::Others {
-            hook,
-            users: &users,
+        let rule = if hook == Hook::Query {
+            BuiltInRule::OwnTargetsOrRoot
+        } else {
+            BuiltInRule::OwnTargets { users: &users }
         };
         let case = RuleRequest {
             requester: requester.as_ref(),
             identity,
             server: self.clients.server(),
             targets: &targets,
-            what,
+            hook,
+            rule,
         };
         match defaults::decide(self.settings.defaults.of(hook), &case) {
+            // The ledger shows denied requests to their requesters, too.
             Err(refused) => {
                 if let Request::JobControl {
                     targets,
@@ -295,7 +261,7 @@ impl ServerState {
                         &refused.to_string(),
                     );
                 }
-                deny(asker.about(&targets), refused.into())
+                deny(recipient.about(&targets), refused.into())
             }
             Ok(()) => match request {
                 Request::JobControl {
@@ -317,6 +283,7 @@ impl ServerState {
                 Request::Disconnect { procs, infos } => {
                     self.connect(Purpose::Disconnect, by, source, procs, &infos)
                 }
+                // The host environment carries out all others.
                 request => vec![Action::Upcall(Upcall::Request {
                     to,
                     source,
@@ -359,26 +326,22 @@ impl ServerState {
         to: RequestId,
         mut request: LogRequest,
     ) -> Vec<Action> {
-        let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
-        let question = question(
-            &self.clients,
-            PolicySubject::Log,
-            requester.clone(),
+        let hook = Hook::Log;
+        let requester = request.source.clone();
+        let identity = request.identity;
+        // The subject holds the only copy. A grant returns it, with the amendments.
+        let subject = PolicySubject::Log(LogSubject {
+            data: mem::take(&mut request.data),
+            directives: mem::take(&mut request.directives),
+        });
+        let gated = GatedRequester {
+            proc: requester.clone(),
             identity,
-            &[],
-        );
-        let (infos, directives) = (
-            mem::take(&mut request.data),
-            mem::take(&mut request.directives),
-        );
-        let asked = PolicyRequest {
             groups: self.clients.groups_of(to.peer),
-            infos,
-            directives,
-            ..question
         };
-        let asker = DenialRecipient::new(hook, requester, identity, DenialReply::Status(to));
-        self.decide_or_hold(asked, asker, GatedOperation::Log { to, request })
+        let gated = self.policy_request(subject, gated, &[]);
+        let recipient = DenialRecipient::new(hook, requester, identity, DenialReply::Status(to));
+        self.decide_or_hold(gated, recipient, GatedOperation::Log { to, request })
     }
 
     /// Handles a spawn request: carries it out, holds it for its policies, or denies it.
@@ -389,50 +352,70 @@ impl ServerState {
         directives: Vec<Info>,
         apps: Vec<App>,
     ) -> Vec<Action> {
-        let (requester, identity) = (Some(source.clone()), self.clients.identity_of(to.peer));
+        let requester = Some(source.clone());
+        let identity = self.clients.identity_of(to.peer);
         let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
-        let question = question(
-            &self.clients,
-            PolicySubject::Spawn,
-            requester.clone(),
-            identity,
-            &started_for(&directives, &infos),
-        );
-        let applications = apps.iter().map(Application::from).collect();
-        let groups = self.clients.groups_of(to.peer);
-        let request = PolicyRequest {
-            groups,
-            applications,
+        let procs = started_for(&directives, &infos);
+        let subject = PolicySubject::Spawn(SpawnSubject {
+            applications: apps.iter().map(Application::from).collect(),
             infos,
             directives,
-            ..question
+        });
+        let gated = GatedRequester {
+            proc: requester.clone(),
+            identity,
+            groups: self.clients.groups_of(to.peer),
         };
-        let asker =
+        let request = self.policy_request(subject, gated, &procs);
+        let recipient =
             DenialRecipient::new(Hook::Spawn, requester, identity, DenialReply::Spawned(to));
         self.decide_or_hold(
             request,
-            asker,
+            recipient,
             GatedOperation::Spawn(GatedSpawn { to, source, apps }),
         )
+    }
+
+    /// Returns a request as its policies see it. It concerns `procs`.
+    fn policy_request(
+        &self,
+        subject: PolicySubject,
+        requester: GatedRequester,
+        procs: &[Proc],
+    ) -> PolicyRequest {
+        let GatedRequester {
+            proc,
+            identity,
+            groups,
+        } = requester;
+        PolicyRequest {
+            subject,
+            requester: proc,
+            identity,
+            groups,
+            server: self.clients.server(),
+            targets: self.clients.targets(procs),
+        }
     }
 
     /// Has a request decided by the policies of its hook or, without policies, by the default.
     fn decide_or_hold(
         &mut self,
         request: PolicyRequest,
-        asker: DenialRecipient,
-        what: GatedOperation,
+        recipient: DenialRecipient,
+        operation: GatedOperation,
     ) -> Vec<Action> {
-        if self.gate.is_policed(asker.hook) {
-            return self.hold_for_policies(request, asker, what);
+        if self.gate.is_policed(recipient.hook) {
+            return self.hold_for_policies(request, recipient, operation);
         }
-        let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
-        let asker = asker.about(&request.targets);
+        let verdict = policy::by_default(self.settings.defaults.of(recipient.hook), &request);
+        let recipient = recipient.about(&request.targets);
         self.conclude(
             GatedRequest {
-                asker,
+                recipient,
+                // It was never held, so it uses no memory of the gate.
                 bytes: 0,
-                what,
+                operation,
             },
             verdict,
         )
@@ -441,21 +424,23 @@ impl ServerState {
     fn hold_for_policies(
         &mut self,
         request: PolicyRequest,
-        asker: DenialRecipient,
-        what: GatedOperation,
+        recipient: DenialRecipient,
+        operation: GatedOperation,
     ) -> Vec<Action> {
-        let (bytes, asker) = (bytes_of(&request), asker.about(&request.targets));
+        let bytes = bytes_of(&request);
+        let recipient = recipient.about(&request.targets);
+        // A held request uses memory, so requests beyond the limits are denied at once.
         if self.gate.is_full(
             &self.settings,
-            asker.hook,
+            recipient.hook,
             GateLoad {
-                uid: asker.uid(),
+                uid: recipient.uid(),
                 bytes,
             },
         ) {
-            return self.denied(asker, what, Verdict::overload());
+            return self.denied(recipient, operation, DeniedVerdict::overload());
         }
-        let id = self.gate.hold(asker, bytes, what);
+        let id = self.gate.hold(recipient, bytes, operation);
         vec![Action::Decide {
             id,
             request: Arc::new(request),
@@ -466,6 +451,7 @@ impl ServerState {
     /// left in the meantime, as for any other request.
     pub fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
         let Some(held) = self.gate.release(id) else {
+            // The request was withdrawn, or its connection removed, while the policies decided.
             return Vec::new();
         };
         self.conclude(held, verdict)
@@ -476,12 +462,16 @@ impl ServerState {
     pub(in crate::server) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
         let denied = self.gate.release_of(nspace).into_iter();
         denied
-            .flat_map(|held| deny(held.asker, Verdict::evicted()))
+            .flat_map(|held| deny(held.recipient, DeniedVerdict::evicted()))
             .collect()
     }
 
     fn conclude(&mut self, held: GatedRequest, verdict: Verdict) -> Vec<Action> {
-        let GatedRequest { asker, what, .. } = held;
+        let GatedRequest {
+            recipient,
+            operation,
+            ..
+        } = held;
         let (by, amended, range, data, answer) = match verdict {
             Verdict::Granted {
                 by,
@@ -490,13 +480,13 @@ impl ServerState {
                 data,
                 answer,
             } => (by, amended, range, data, answer),
-            verdict @ Verdict::Denied { .. } => {
-                let mut ended = self.control_is_denied(&what, &verdict);
-                ended.extend(self.denied(asker, what, verdict));
+            Verdict::Denied(verdict) => {
+                let mut ended = self.control_is_denied(&operation, &verdict);
+                ended.extend(self.denied(recipient, operation, verdict));
                 return ended;
             }
         };
-        match what {
+        match operation {
             GatedOperation::Control { by, targets, .. } => self.control(by, &targets, amended),
             GatedOperation::Provision(id) => {
                 let ctx = ServerContext::new(&self.clients, &self.settings);
@@ -542,23 +532,26 @@ impl ServerState {
                     )];
                     return deny(
                         DenialRecipient {
+                            // The policies granted the event, so no decision of theirs is the
+                            // denial.
                             decision: None,
-                            ..asker
+                            ..recipient
                         },
-                        Verdict::Denied {
+                        DeniedVerdict {
                             by,
                             status,
                             reasons,
                         },
                     );
                 }
+                // An event that only the built-in rule granted stays with the user of its source.
                 let reach = match (by, self.settings.defaults.of(Hook::Event)) {
-                    (DecidedBy::Default, HookDefault::BuiltIn) => UserScope::of(asker.identity),
+                    (DecidedBy::Default, HookDefault::BuiltIn) => UserScope::of(recipient.identity),
                     _ => UserScope::Everybody,
                 };
-                self.enter_invitation(raising, event, reach, asker.identity)
+                self.enter_invitation(raising, event, reach, recipient.identity)
             }
-            GatedOperation::Group(asked) => self.grouped(asked, amended),
+            GatedOperation::Group(call) => self.grouped(call, amended),
             GatedOperation::Spawn(spawning) => vec![spawning.granted(amended)],
             // The event policies have decided about its infos already.
             GatedOperation::Invitation {
@@ -570,20 +563,21 @@ impl ServerState {
     }
 
     /// Records the denial of a job-control or provision request.
-    fn control_is_denied(&mut self, what: &GatedOperation, verdict: &Verdict) -> Vec<Action> {
-        let Verdict::Denied {
+    fn control_is_denied(
+        &mut self,
+        operation: &GatedOperation,
+        verdict: &DeniedVerdict,
+    ) -> Vec<Action> {
+        let DeniedVerdict {
             reasons, status, ..
-        } = verdict
-        else {
-            return Vec::new();
-        };
-        match what {
+        } = verdict;
+        match operation {
             GatedOperation::Control {
                 by,
                 targets,
                 operation,
             } => {
-                let words: Vec<&str> = reasons
+                let reasons: Vec<&str> = reasons
                     .iter()
                     .filter_map(|info| info.value.as_str())
                     .collect();
@@ -592,7 +586,7 @@ impl ServerState {
                     by,
                     operation.clone(),
                     targets,
-                    &words.join("; "),
+                    &reasons.join("; "),
                 );
                 Vec::new()
             }
@@ -601,6 +595,7 @@ impl ServerState {
                 self.controls
                     .not_provided(ctx, &mut self.events, *id, *status, reasons)
             }
+            // The ledger has requests of job control only.
             _ => Vec::new(),
         }
     }
@@ -608,33 +603,6 @@ impl ServerState {
 
 fn terminate() -> Info {
     Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))
-}
-
-/// Returns a request for policies: its subject, requester and targets. The caller adds the other
-/// fields.
-fn question(
-    clients: &ClientTable,
-    matter: PolicySubject,
-    requester: Option<Proc>,
-    identity: Option<UserIdentity>,
-    procs: &[Proc],
-) -> PolicyRequest {
-    let (server, targets) = (clients.server(), clients.targets(procs));
-    PolicyRequest {
-        matter,
-        requester,
-        identity,
-        groups: Arc::default(),
-        server,
-        peer: None,
-        targets,
-        codes: Vec::new(),
-        provision: None,
-        group_name: None,
-        applications: Vec::new(),
-        infos: Vec::new(),
-        directives: Vec::new(),
-    }
 }
 
 /// Returns the procs on whose behalf the job is started, where infos name any.

@@ -59,12 +59,14 @@ pub(in crate::server) fn targets_of(request: &Request, source: &Proc) -> Option<
                 .filter_map(|info| info.value.as_procs());
             RequestTargets::procs(Hook::Monitor, watched.flatten().collect())
         }
+        // A connect is decided as a group of its procs would be.
         Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => {
             RequestTargets::procs(Hook::Group, procs.clone())
         }
         Request::Query { queries } => {
             RequestTargets::procs(Hook::Query, queries.iter().flat_map(asked_about).collect())
         }
+        // The rule for queries also holds for output and input of procs.
         Request::IofPull { sources: procs, .. } | Request::IofPush { targets: procs, .. } => {
             RequestTargets::procs(Hook::Query, procs.clone())
         }

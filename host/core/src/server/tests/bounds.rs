@@ -84,6 +84,25 @@ fn a_commit_counts_whole_or_not_at_all() {
 }
 
 #[test]
+fn refused_first_commit_answers_no_get_without_key() {
+    let mut stage = Stage::of(2);
+    let too_long = Commit {
+        scope: Scope::Global,
+        kvals: vec![Kval::new(A, Value::string(&"x".repeat(2000)))],
+    };
+    let (_, actions) = stage.ask(0, Request::Commit(vec![too_long]));
+    assert_eq!(status(&actions), code::PMIX_ERR_OUT_OF_RESOURCE);
+    let get = Request::Get {
+        proc: proc(0),
+        infos: Vec::new(),
+        key: None,
+    };
+    assert_eq!(stage.ask(1, get).1, []);
+    let committed = stage.commit(0, Scope::Global, A, 7);
+    assert_eq!(committed.len(), 2, "the get is answered now: {committed:?}");
+}
+
+#[test]
 fn fences_per_proc_are_bounded_and_deserted_ones_are_dropped() {
     let mut stage = Stage::of(2);
     let max = stage.server.settings.max_fences;

@@ -344,7 +344,9 @@ proptest! {
         let mut held: BTreeSet<Vec<i32>> = BTreeSet::new();
         let mut ever_refused: BTreeSet<Vec<i32>> = BTreeSet::new();
         for op in ops {
-            let (asked, given_back, told) = (proxy.asked.len(), proxy.given_back.len(), proxy.told.len());
+            let asked = proxy.asked.len();
+            let given_back = proxy.given_back.len();
+            let told = proxy.told.len();
             let mut refused: Option<Vec<Status>> = None;
             match op {
                 Op::Register(rank, codes, levels) if connected[rank] => {

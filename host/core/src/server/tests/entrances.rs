@@ -4,13 +4,11 @@ use crate::server::{AdmissionCheck, policy_gate::DecisionId};
 use peal_model::{ConnectionKind, PeerInfo};
 
 fn knock(server: &mut ServerState, uid: u32) -> AdmissionCheck {
-    let (peer, name) = (
-        PeerInfo {
-            pid: None,
-            release: "4.2.2".into(),
-        },
-        Proc::new(nspace(), Rank(0)),
-    );
+    let peer = PeerInfo {
+        pid: None,
+        release: "4.2.2".into(),
+    };
+    let name = Proc::new(nspace(), Rank(0));
     let identity = UserIdentity { uid, gid: uid };
     server.check_admission(
         ConnectionKind::Tool,

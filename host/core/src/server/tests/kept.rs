@@ -57,7 +57,8 @@ impl Late {
     /// Returns the deliveries of these actions to the second proc, and of what follows when it
     /// reads all of them.
     fn heard(&mut self, mut actions: Vec<Action>) -> Heard {
-        let (peer, mut heard) = (self.stage.peers[1], Heard::default());
+        let peer = self.stage.peers[1];
+        let mut heard = Heard::default();
         loop {
             let mut paused = false;
             for action in &actions {
@@ -360,10 +361,8 @@ fn spilled_events_are_recalled_and_lost_ones_counted() {
         [],
         "that was not asked for"
     );
-    let (numbers, before) = (
-        late.heard(last).numbers,
-        hearers(&late.stage, &actions).len(),
-    );
+    let numbers = late.heard(last).numbers;
+    let before = hearers(&late.stage, &actions).len();
     assert_eq!((before, numbers), (2, vec![4, 5]));
     late.stage.server.events.retained().check_empty();
 }
@@ -389,7 +388,8 @@ fn spilled_events_of_one_user_have_a_share() {
     assert!((5..50).contains(&spilled.len()), "{}", spilled.len());
     late.stage.server.events.retained().check();
     late.connect();
-    let (actions, peer) = (late.stage.register(1, &[NEWS]), late.stage.peers[1]);
+    let actions = late.stage.register(1, &[NEWS]);
+    let peer = late.stage.peers[1];
     let Some(Action::Recall { events, .. }) = actions.last() else {
         panic!("{actions:?}")
     };
@@ -595,10 +595,12 @@ fn unread_events_of_one_user_take_no_room_from_others() {
         ..StateSettings::default()
     });
     late.job_events(0..5000);
-    let (mine, lost) = (late.counts().events_kept, late.counts().events_lost);
+    let mine = late.counts().events_kept;
+    let lost = late.counts().events_lost;
     assert!(lost > 0 && late.counts().events_owed_bytes < index / 2 + 1000);
     let other = Nspace::new("other").unwrap();
-    let (uid, gid) = (WHO.uid + 1, WHO.gid);
+    let uid = WHO.uid + 1;
+    let gid = WHO.gid;
     late.stage.server.add_job(JobSpec::new(
         other.clone(),
         2,

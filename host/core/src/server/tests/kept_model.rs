@@ -472,8 +472,12 @@ impl World {
             (0, _) => {
                 let (proc, who) = some_proc(a);
                 if let Ok((id, actions)) = self.server.admit(&proc, who) {
-                    let (heard, due, must) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-                    let (asked, last, open) = (Vec::new(), None, Open::Nothing);
+                    let heard = BTreeSet::new();
+                    let due = BTreeSet::new();
+                    let must = BTreeSet::new();
+                    let asked = Vec::new();
+                    let last = None;
+                    let open = Open::Nothing;
                     self.clients.push(Client {
                         id,
                         proc,

@@ -54,7 +54,8 @@ fn losses_within_a_window_are_told_of_together() {
 fn each_job_is_told_of_its_own_and_before_it_goes() {
     let mut stage = stage(2);
     let other = Nspace::new("other").unwrap();
-    let (uid, gid) = (WHO.uid, WHO.gid);
+    let uid = WHO.uid;
+    let gid = WHO.gid;
     stage.server.add_job(JobSpec::new(
         other.clone(),
         1,

@@ -75,7 +75,7 @@ fn opened(actions: &[Action]) -> MonitorId {
     let [
         Action::CheckFile {
             watch,
-            look: FileLook::Open { path, identity },
+            check: FileLook::Open { path, identity },
         },
     ] = actions
     else {
@@ -190,7 +190,10 @@ fn clients_cannot_say_that_a_server_raised_their_event() {
     let mut stage = Stage::of(2);
     stage.register(0, &[-3001]);
     stage.register(1, &[-3001]);
-    let infos = vec![Info::new(crate::audience::BY_SERVER, Value::Bool(true))];
+    let infos = vec![Info::new(
+        crate::event_targets::BY_SERVER,
+        Value::Bool(true),
+    )];
     let raised = stage
         .ask(
             0,
@@ -311,7 +314,7 @@ fn file_is_opened_before_answer_and_closed_at_disconnection() {
         stage.at(1000),
         [Action::CheckFile {
             watch,
-            look: FileLook::Again
+            check: FileLook::Again
         }]
     );
     let alert = stage.server.file_looked_at(watch, Some(SEEN));
@@ -326,7 +329,7 @@ fn file_is_opened_before_answer_and_closed_at_disconnection() {
     assert_eq!(status(&actions), code::PMIX_ERR_NO_PERMISSIONS);
     assert!(actions.contains(&Action::CheckFile {
         watch: refused,
-        look: FileLook::Close
+        check: FileLook::Close
     }));
     assert_eq!(stage.server.counts().monitors, 1);
 
@@ -337,7 +340,7 @@ fn file_is_opened_before_answer_and_closed_at_disconnection() {
         .filter_map(|action| match action {
             Action::CheckFile {
                 watch,
-                look: FileLook::Close,
+                check: FileLook::Close,
             } => Some(*watch),
             _ => None,
         })
@@ -350,7 +353,7 @@ fn file_is_opened_before_answer_and_closed_at_disconnection() {
         stage.server.file_opened(waiting, Ok(SEEN)),
         [Action::CheckFile {
             watch: waiting,
-            look: FileLook::Close
+            check: FileLook::Close
         }]
     );
 }

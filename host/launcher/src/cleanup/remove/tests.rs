@@ -115,7 +115,8 @@ proptest! {
         ways in (any::<bool>(), any::<bool>(), any::<bool>()),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let (top, elsewhere) = (dir.path().join("top"), dir.path().join("elsewhere"));
+        let top = dir.path().join("top");
+        let elsewhere = dir.path().join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();
         fs::write(elsewhere.join("a"), "").unwrap();
         let (deep, empty, leave) = ways;
@@ -164,7 +165,8 @@ fn entries_of_other_kind_are_left_and_links_not_followed() {
     fs::write(at("real/file"), "").unwrap();
     fs::write(at("file"), "").unwrap();
     symlink(at("real"), at("link")).unwrap();
-    let (real, link) = (at("real"), at("link"));
+    let real = at("real");
+    let link = at("link");
     let wrong = Cleanup {
         files: [real.clone(), at("link/file")].into(),
         ..cleanup(&[&link, &at("file"), &at("link/sub")])

@@ -3,7 +3,7 @@ use crate::{LogDirectives, shown, visible};
 
 /// Prefix of each line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Dress {
+pub struct LinePrefix {
     /// Time of the request, in seconds since the epoch. The outer none: no time in lines; the inner
     /// none: the time is unknown.
     pub time: Option<Option<u64>>,
@@ -11,17 +11,17 @@ pub struct Dress {
     pub tag: Option<String>,
 }
 
-impl Dress {
+impl LinePrefix {
     /// Returns the prefix that a request asks for, for the channel of this name.
-    pub fn asked(directives: &LogDirectives, name: &str) -> Dress {
-        Dress {
+    pub fn requested(directives: &LogDirectives, name: &str) -> LinePrefix {
+        LinePrefix {
             time: directives.dated.then_some(directives.timestamp),
             tag: directives.tagged.then(|| name.to_owned()),
         }
     }
 
-    /// Returns the prefix; empty if none is requested.
-    pub fn prefix(&self) -> String {
+    /// Returns the text of the prefix; empty if none is requested.
+    pub fn text(&self) -> String {
         let mut prefix = String::new();
         if let Some(time) = self.time {
             prefix.push_str(&time.map_or_else(|| "-".to_owned(), shown));
@@ -35,7 +35,7 @@ impl Dress {
 
     /// Formats the lines of a text, each with its prefix and line feed.
     pub fn render(&self, text: &str) -> String {
-        let prefix = self.prefix();
+        let prefix = self.text();
         lines(text)
             .map(|line| format!("{prefix}{}\n", visible(line)))
             .collect()
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_line_has_an_end_and_only_one() {
-        let rendered = |text| Dress::default().render(text);
+        let rendered = |text| LinePrefix::default().render(text);
         assert_eq!(rendered("one"), "one\n");
         assert_eq!(rendered("one\n"), "one\n");
         assert_eq!(rendered("one\n\ntwo\n\n"), "one\n\ntwo\n\n");
@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn every_line_is_dressed() {
-        let dress = Dress {
+        let prefix = LinePrefix {
             time: Some(Some(0)),
             tag: Some("stdout".to_owned()),
         };
         let lines =
             "1970-01-01T00:00:00Z <stdout>: one\n1970-01-01T00:00:00Z <stdout>: <stderr>: two\n";
-        assert_eq!(dress.render("one\n<stderr>: two"), lines);
+        assert_eq!(prefix.render("one\n<stderr>: two"), lines);
     }
 
     #[test]
@@ -78,9 +78,12 @@ mod tests {
             dated: true,
             ..LogDirectives::default()
         };
-        assert_eq!(Dress::asked(&directives, "stdout").render("one"), "- one\n");
         assert_eq!(
-            Dress::asked(&LogDirectives::default(), "stdout").render("one"),
+            LinePrefix::requested(&directives, "stdout").render("one"),
+            "- one\n"
+        );
+        assert_eq!(
+            LinePrefix::requested(&LogDirectives::default(), "stdout").render("one"),
             "one\n"
         );
     }

@@ -1,7 +1,10 @@
 //! Limits for the entries of records: for a job, for the jobs of a user, and for all jobs.
-use crate::{LONGEST_JOB_ENTRY, read, stored};
+use crate::{read, stored};
 use rusqlite::{OptionalExtension, Transaction, params};
 use thiserror::Error;
+
+/// Maximum length of an entry's body in bytes.
+pub const LONGEST_JOB_ENTRY: usize = 1 << 20;
 
 /// Approximate size in bytes of an entry without its body. Layout 9 uses the same number.
 const ENTRY_COST: u64 = 64;
@@ -54,7 +57,7 @@ pub enum RecordLimit {
 
 /// Space for entries of one job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RecordRoom {
+pub(crate) struct RecordBudget {
     entries: u32,
     job: u64,
     user: u64,
@@ -75,17 +78,18 @@ pub(crate) fn entry_bytes(body: &str) -> u64 {
     body.len() as u64 + ENTRY_COST
 }
 
-impl RecordRoom {
-    /// Determines the space for entries of a job with `wanted` bytes in total. If there is less,
+impl RecordBudget {
+    /// Determines the space for entries of a job with `requested` bytes in total. If there is less,
     /// drops the entries of the user's ended jobs, oldest first.
     pub(crate) fn make(
         transaction: &Transaction<'_>,
         limits: &RecordLimits,
         job: &RecordedJob,
-        wanted: u64,
-    ) -> rusqlite::Result<RecordRoom> {
+        requested: u64,
+    ) -> rusqlite::Result<RecordBudget> {
         let own = limits.job_bytes.saturating_sub(job.bytes);
-        let wanted = wanted.min(own);
+        // Dropping records of other jobs makes no room in this job's own share.
+        let requested = requested.min(own);
         loop {
             let of_user = "select bytes from record_size where uid = ?1";
             let of_user: Option<i64> = transaction
@@ -96,7 +100,7 @@ impl RecordRoom {
             let of_all: i64 = transaction
                 .prepare_cached(of_all)?
                 .query_row([], |row| row.get(0))?;
-            let room = RecordRoom {
+            let budget = RecordBudget {
                 entries: limits.job_entries.saturating_sub(job.entries),
                 job: own,
                 user: limits
@@ -104,14 +108,15 @@ impl RecordRoom {
                     .saturating_sub(read(of_user.unwrap_or_default())),
                 all: limits.bytes.saturating_sub(read(of_all)),
             };
-            if wanted <= room.user.min(room.all) || !drop_oldest(transaction, job)? {
-                return Ok(room);
+            if requested <= budget.user.min(budget.all) || !drop_oldest(transaction, job)? {
+                return Ok(budget);
             }
         }
     }
 
     /// Takes the space for an entry.
     pub(crate) fn take(&mut self, body: &str) -> Result<(), RecordLimit> {
+        // From the narrowest limit to the widest: the error names the first one that is exceeded.
         let bytes = entry_bytes(body);
         let limit = match () {
             () if body.len() > LONGEST_JOB_ENTRY => Some(RecordLimit::Entry),
@@ -141,9 +146,12 @@ fn drop_oldest(transaction: &Transaction<'_>, job: &RecordedJob) -> rusqlite::Re
         .prepare_cached(oldest)?
         .query_row([job.uid, job.id], |row| row.get(0))
         .optional()?;
+    // Only jobs of the same user are looked for: otherwise one user's entries would drop those of
+    // others.
     let Some(oldest) = oldest else {
         return Ok(false);
     };
+    // The row of the job stays and counts the entries that go.
     transaction
         .prepare_cached("delete from job_entry where job = ?1")?
         .execute([oldest])?;

@@ -1,0 +1,82 @@
+//! Fences.
+use super::operations::{begin_status, wait_status};
+use crate::{
+    abi::{CInfo, COpCallback, CProc, CStatus},
+    border,
+    convert::{ConvertError, read_array},
+};
+use peal_client::{Client, ClientError};
+use peal_model::{Info, Proc};
+use std::ffi::c_void;
+
+/// Arguments of a fence.
+struct Fence {
+    procs: Vec<Proc>,
+    infos: Vec<Info>,
+}
+
+impl Fence {
+    /// Reads the arguments.
+    ///
+    /// # Safety
+    ///
+    /// `procs` is null or begins an array of `nprocs` procs, `info` of `ninfo` infos.
+    unsafe fn read(
+        procs: *const CProc,
+        nprocs: usize,
+        info: *const CInfo,
+        ninfo: usize,
+    ) -> Result<Fence, ConvertError> {
+        // SAFETY: the caller guarantees the arrays.
+        unsafe {
+            Ok(Fence {
+                procs: read_array(procs, nprocs, "procs")?,
+                infos: read_array(info, ninfo, "infos")?,
+            })
+        }
+    }
+
+    async fn run(self, client: Client) -> Result<(), ClientError> {
+        client.fence(&self.procs, &self.infos).await
+    }
+}
+
+/// `PMIx_Fence`: waits until all of the procs, or the whole job, have called it.
+///
+/// # Safety
+///
+/// `procs` is null or begins an array of `nprocs` procs, `info` of `ninfo` infos.
+#[unsafe(export_name = "PMIx_Fence")]
+pub unsafe extern "C" fn fence(
+    procs: *const CProc,
+    nprocs: usize,
+    info: *const CInfo,
+    ninfo: usize,
+) -> CStatus {
+    border::status("PMIx_Fence", || {
+        // SAFETY: the caller guarantees the arrays.
+        let fence = unsafe { Fence::read(procs, nprocs, info, ninfo) }?;
+        wait_status("PMIx_Fence", |client| fence.run(client))
+    })
+}
+
+/// `PMIx_Fence_nb`: calls back when all of the procs, or the whole job, have called it.
+///
+/// # Safety
+///
+/// As for [`fence`]; `cbfunc` may be called with `cbdata` from another thread.
+#[unsafe(export_name = "PMIx_Fence_nb")]
+pub unsafe extern "C" fn fence_nb(
+    procs: *const CProc,
+    nprocs: usize,
+    info: *const CInfo,
+    ninfo: usize,
+    cbfunc: COpCallback,
+    cbdata: *mut c_void,
+) -> CStatus {
+    border::status("PMIx_Fence_nb", || {
+        // SAFETY: the caller guarantees the arrays.
+        let fence = unsafe { Fence::read(procs, nprocs, info, ninfo) }?;
+        begin_status("PMIx_Fence_nb", cbfunc, cbdata, |client| fence.run(client))
+    })
+}

@@ -1,0 +1,41 @@
+//! The hook of monitors of procs, files and resource usage.
+use super::{BuiltInRule, Hook, HookSubject, replace};
+use crate::{Amendment, Info, counted};
+use serde::{Deserialize, Serialize};
+use std::slice;
+
+/// A request to monitor, as its policies see it. The targets of the request are the procs
+/// concerned.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MonitorSubject {
+    /// The monitor.
+    pub monitor: Info,
+    /// Directives.
+    pub directives: Vec<Info>,
+}
+
+impl HookSubject for MonitorSubject {
+    fn hook(&self) -> Hook {
+        Hook::Monitor
+    }
+
+    fn rule(&self) -> BuiltInRule<'_> {
+        BuiltInRule::OwnTargets { users: &[] }
+    }
+
+    fn summary(&self, targets: usize) -> String {
+        format!("monitor of {}", counted(targets, "target"))
+    }
+
+    fn infos(&self) -> &[Info] {
+        slice::from_ref(&self.monitor)
+    }
+
+    fn directives(&self) -> &[Info] {
+        &self.directives
+    }
+
+    fn amend(&mut self, amendment: Amendment) {
+        replace(&mut self.directives, amendment.infos);
+    }
+}
