@@ -71,7 +71,8 @@ pub unsafe extern "C" fn job_control(
     })
 }
 
-/// `PMIx_Job_control_nb`: controls procs, and calls back with the results.
+/// `PMIx_Job_control_nb`: controls procs, and calls back with the results. Without a callback nothing
+/// tells them.
 ///
 /// # Safety
 ///
@@ -89,6 +90,10 @@ pub unsafe extern "C" fn job_control_nb(
     border::status(FUNCTION, || {
         // SAFETY: the caller guarantees the arrays.
         let request = unsafe { JobControl::read(targets, ntargets, directives, ndirs) }?;
+        if cbfunc.is_none() {
+            // Open MPI 4.1 registers what it leaves behind without waiting for an answer.
+            return begin(|client| request.run(FUNCTION, client), drop);
+        }
         begin_infos(cbfunc, cbdata, |client| request.run(FUNCTION, client))
     })
 }
