@@ -59,7 +59,8 @@ const SERVICES: [ProgramComparison; 11] = [
     ProgramComparison::new("publish", "2", 0, 20),
     ProgramComparison::new("control signal", "3", 0, 3),
     ProgramComparison::new("control terminate 1", "3", 0, 2),
-    ProgramComparison::new("control log", "3", 0, 6),
+    // One proc: what several log has no order among them.
+    ProgramComparison::new("control log", "1", 0, 2),
     ProgramComparison::new("control unknown", "3", 0, 1),
     ProgramComparison::new("monitor once", "2", 0, 8),
     ProgramComparison::new("monitor mistakes", "2", 0, 5),
@@ -197,7 +198,12 @@ const MISUSED: [&str; 48] = [
 fn misuse_and_threads_and_forks_get_statuses() {
     let printed = ProgramComparison::new("misuse", "2", 0, 0).on(&Release::peal());
     let of = |rank: u32| MISUSED.map(|line| format!("rank {rank}: {line}"));
-    assert_eq!(printed, [of(0), of(1)].concat());
+    // The handler prints on the progress thread, beside the main thread.
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(printed), sorted([of(0), of(1)].concat()));
 }
 
 #[test]

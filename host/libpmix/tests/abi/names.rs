@@ -10,10 +10,7 @@ const NAMES: &str = include_str!("../../names.toml");
 const UNSUPPORTED: &str = include_str!("../../src/server/mod.rs");
 
 /// Names that are not implemented yet. This list only shrinks. `cargo xtask docs` reads it.
-const PENDING: &[&str] = &[
-    "PMIx_Progress_thread_stop",
-    "PMIx_tool_set_server_module",
-];
+const PENDING: &[&str] = &["PMIx_Progress_thread_stop", "PMIx_tool_set_server_module"];
 
 /// Names of functions and data that the library exports and that the C library has, too.
 fn exported() -> BTreeSet<String> {
