@@ -1,4 +1,4 @@
-//! Abort of procs.
+//! Abort of procs: the function `PMIx_Abort`.
 use super::operations::wait_status;
 use crate::{
     abi::{CProc, CStatus},

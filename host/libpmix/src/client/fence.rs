@@ -1,4 +1,4 @@
-//! Fences.
+//! Fences, blocking and non-blocking.
 use super::operations::{begin_status, wait_status};
 use crate::{
     abi::{CInfo, COpCallback, CProc, CStatus},

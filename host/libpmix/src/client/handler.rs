@@ -97,7 +97,7 @@ impl ProgramHandler {
     }
 }
 
-/// What is passed to a handler.
+/// Arguments of a call of a handler.
 struct Passed {
     source: HeapArray<CProc>,
     infos: HeapArray<CInfo>,

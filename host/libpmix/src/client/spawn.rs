@@ -1,4 +1,4 @@
-//! Spawn of jobs.
+//! Spawn of jobs (`PMIx_Spawn`).
 use super::{
     library::Library,
     operations::{ProgramData, begin, refusal, wait},

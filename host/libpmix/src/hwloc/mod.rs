@@ -40,7 +40,7 @@ const BLACKLIST: c_ulong = 1;
 /// the child of a fork finds it empty or ready.
 static LOCAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Whose binding a cpuset is: `HWLOC_CPUBIND_PROCESS` and `HWLOC_CPUBIND_THREAD`.
+/// Scope of a binding: `HWLOC_CPUBIND_PROCESS` and `HWLOC_CPUBIND_THREAD`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum BindingOwner {

@@ -6,9 +6,9 @@ const MAX_DIGITS: usize = 9;
 
 /// A name, or a group of names that differ in a number.
 struct NameGroup<'a> {
-    /// What stands before the number; the whole name if there are no ranges.
+    /// Text before the number; the whole name if there are no ranges.
     prefix: &'a [u8],
-    /// What follows the number.
+    /// Text after the number.
     suffix: &'a [u8],
     /// Number of digits, with leading zeros.
     digits: usize,
