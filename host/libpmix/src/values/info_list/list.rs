@@ -1,4 +1,4 @@
-//! The list itself.
+//! List of infos that a program fills (`PMIx_Info_list_start`).
 use crate::{
     abi::{CInfo, KEY_SIZE},
     destruct::{Destruct, PERSISTENT},
