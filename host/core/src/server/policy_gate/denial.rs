@@ -4,7 +4,7 @@ use crate::{
     policy::{DecidedBy, DeniedVerdict},
     server::{Action, RequestId, reply},
 };
-use peal_model::{Hook, Info, Proc, Reply, Status, TargetProc, UserIdentity};
+use peal_model::{Hook, Info, PolicyRequest, Proc, Reply, Status, TargetProc, UserIdentity};
 use std::fmt;
 
 /// Maximum number of procs that a denial names.
@@ -111,6 +111,16 @@ impl DenialRecipient {
             targets: Vec::new(),
             decision: None,
         }
+    }
+
+    /// Returns the recipient of a denial of this request.
+    pub(super) fn of(request: &PolicyRequest, reply: DenialReply) -> DenialRecipient {
+        DenialRecipient::new(
+            request.subject.hook(),
+            request.requester.clone(),
+            request.identity,
+            reply,
+        )
     }
 
     /// Returns the recipient with the procs that its request concerns.

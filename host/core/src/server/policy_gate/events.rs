@@ -47,7 +47,7 @@ impl ServerState {
             groups,
         };
         let request = self.policy_request(subject, requester, &targets);
-        let recipient = DenialRecipient::new(Hook::Event, event.source.clone(), identity, reply);
+        let recipient = DenialRecipient::of(&request, reply);
         self.decide_or_hold(request, recipient, GatedOperation::Event { raising, event })
     }
 
@@ -153,24 +153,22 @@ impl ServerState {
         codes: Vec<Status>,
         directives: Vec<Info>,
     ) -> Vec<Action> {
-        let hook = Hook::Event;
         // Without policies every registration is permitted (`BuiltInRule::GrantAlways`).
-        if !self.gate.is_policed(hook) {
+        if !self.gate.is_policed(Hook::Event) {
             let ctx = ServerContext::new(&self.clients, &self.settings);
             return self.events.register(ctx, to, codes, &directives);
         }
-        let identity = self.clients.identity_of(to.peer);
         let subject = PolicySubject::Registration(RegistrationSubject {
             codes: codes.clone(),
             directives,
         });
         let requester = GatedRequester {
-            proc: Some(source.clone()),
-            identity,
+            proc: Some(source),
+            identity: self.clients.identity_of(to.peer),
             groups: self.clients.groups_of(to.peer),
         };
         let request = self.policy_request(subject, requester, &[]);
-        let recipient = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
+        let recipient = DenialRecipient::of(&request, DenialReply::Status(to));
         self.hold_for_policies(
             request,
             recipient,

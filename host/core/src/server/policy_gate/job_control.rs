@@ -160,12 +160,7 @@ impl ServerState {
         };
         let request = self.policy_request(subject, requester, &[]);
         // The requester has a reply already; the end of the request is reported by an event.
-        let recipient = DenialRecipient::new(
-            Hook::Provision,
-            by.requester.clone(),
-            by.identity,
-            DenialReply::Silent,
-        );
+        let recipient = DenialRecipient::of(&request, DenialReply::Silent);
         self.hold_for_policies(request, recipient, GatedOperation::Provision(id))
     }
 

@@ -102,10 +102,8 @@ impl ServerState {
         };
         let request = self.policy_request(subject, requester, &about);
         let denial = |verdict| {
-            let requester = Some(proc.clone());
             // The caller refuses the handshake, so no reply is made here.
-            let reply = DenialReply::Silent;
-            let recipient = DenialRecipient::new(hook, requester, Some(identity), reply);
+            let recipient = DenialRecipient::of(&request, DenialReply::Silent);
             AdmissionCheck::Shut(recipient.about(&request.targets).denial(verdict))
         };
         if self.gate.is_policed(hook) {
@@ -326,21 +324,18 @@ impl ServerState {
         to: RequestId,
         mut request: LogRequest,
     ) -> Vec<Action> {
-        let hook = Hook::Log;
-        let requester = request.source.clone();
-        let identity = request.identity;
         // The subject holds the only copy. A grant returns it, with the amendments.
         let subject = PolicySubject::Log(LogSubject {
             data: mem::take(&mut request.data),
             directives: mem::take(&mut request.directives),
         });
         let gated = GatedRequester {
-            proc: requester.clone(),
-            identity,
+            proc: request.source.clone(),
+            identity: request.identity,
             groups: self.clients.groups_of(to.peer),
         };
         let gated = self.policy_request(subject, gated, &[]);
-        let recipient = DenialRecipient::new(hook, requester, identity, DenialReply::Status(to));
+        let recipient = DenialRecipient::of(&gated, DenialReply::Status(to));
         self.decide_or_hold(gated, recipient, GatedOperation::Log { to, request })
     }
 
@@ -352,8 +347,6 @@ impl ServerState {
         directives: Vec<Info>,
         apps: Vec<App>,
     ) -> Vec<Action> {
-        let requester = Some(source.clone());
-        let identity = self.clients.identity_of(to.peer);
         let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
         let procs = started_for(&directives, &infos);
         let subject = PolicySubject::Spawn(SpawnSubject {
@@ -362,13 +355,12 @@ impl ServerState {
             directives,
         });
         let gated = GatedRequester {
-            proc: requester.clone(),
-            identity,
+            proc: Some(source.clone()),
+            identity: self.clients.identity_of(to.peer),
             groups: self.clients.groups_of(to.peer),
         };
         let request = self.policy_request(subject, gated, &procs);
-        let recipient =
-            DenialRecipient::new(Hook::Spawn, requester, identity, DenialReply::Spawned(to));
+        let recipient = DenialRecipient::of(&request, DenialReply::Spawned(to));
         self.decide_or_hold(
             request,
             recipient,
