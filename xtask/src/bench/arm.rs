@@ -108,9 +108,9 @@ pub enum Side {
     Peal,
     /// Peal's server, clients of Peal.
     PealClient,
-    /// The same with the trace off.
+    /// Peal's server with its trace off, clients of Peal.
     PealTraceOff,
-    /// The same with the trace compiled out.
+    /// Peal's server with its trace compiled out, clients of Peal.
     PealWithoutTrace,
     /// Server and clients of the C library.
     C,

@@ -2,55 +2,42 @@
 use super::{
     library::Library,
     operations::{begin_status, wait_status},
+    participants::Participants,
 };
 use crate::{
     abi::{CInfo, COpCallback, CProc, CStatus},
     border,
-    convert::read_array,
 };
 use peal_client::{Client, ClientError};
-use peal_model::{Info, Proc, Status, code};
+use peal_model::{Status, code};
 use std::ffi::c_void;
 
-/// Arguments of a connect or disconnect.
-struct Participants {
-    procs: Vec<Proc>,
-    infos: Vec<Info>,
+/// Reads the arguments of a connect or disconnect, of which at least one proc must be there.
+///
+/// # Safety
+///
+/// `procs` is null or begins an array of `nprocs` procs, `info` of `ninfo` infos.
+unsafe fn read(
+    procs: *const CProc,
+    nprocs: usize,
+    info: *const CInfo,
+    ninfo: usize,
+) -> Result<Participants, Status> {
+    Library::running()?;
+    // SAFETY: the caller guarantees the arrays.
+    let all = unsafe { Participants::read(procs, nprocs, info, ninfo) }?;
+    if all.procs.is_empty() {
+        return Err(code::PMIX_ERR_BAD_PARAM);
+    }
+    Ok(all)
 }
 
-impl Participants {
-    /// Reads the arguments, of which at least one proc must be there.
-    ///
-    /// # Safety
-    ///
-    /// `procs` is null or begins an array of `nprocs` procs, `info` of `ninfo` infos.
-    unsafe fn read(
-        procs: *const CProc,
-        nprocs: usize,
-        info: *const CInfo,
-        ninfo: usize,
-    ) -> Result<Participants, Status> {
-        Library::running()?;
-        // SAFETY: the caller guarantees the arrays.
-        let (procs, infos): (Vec<Proc>, _) = unsafe {
-            (
-                read_array(procs, nprocs, "procs")?,
-                read_array(info, ninfo, "infos")?,
-            )
-        };
-        if procs.is_empty() {
-            return Err(code::PMIX_ERR_BAD_PARAM);
-        }
-        Ok(Participants { procs, infos })
-    }
+async fn run_connect(all: Participants, client: Client) -> Result<(), ClientError> {
+    client.connect_procs(&all.procs, &all.infos).await
+}
 
-    async fn connect(self, client: Client) -> Result<(), ClientError> {
-        client.connect_procs(&self.procs, &self.infos).await
-    }
-
-    async fn disconnect(self, client: Client) -> Result<(), ClientError> {
-        client.disconnect_procs(&self.procs, &self.infos).await
-    }
+async fn run_disconnect(all: Participants, client: Client) -> Result<(), ClientError> {
+    client.disconnect_procs(&all.procs, &all.infos).await
 }
 
 /// `PMIx_Connect`: connects procs, all of which call it.
@@ -67,8 +54,8 @@ pub unsafe extern "C" fn connect(
 ) -> CStatus {
     border::status("PMIx_Connect", || {
         // SAFETY: the caller guarantees the arrays.
-        let all = unsafe { Participants::read(procs, nprocs, info, ninfo) }?;
-        wait_status("PMIx_Connect", |client| all.connect(client))
+        let all = unsafe { read(procs, nprocs, info, ninfo) }?;
+        wait_status("PMIx_Connect", |client| run_connect(all, client))
     })
 }
 
@@ -88,9 +75,9 @@ pub unsafe extern "C" fn connect_nb(
 ) -> CStatus {
     border::status("PMIx_Connect_nb", || {
         // SAFETY: the caller guarantees the arrays.
-        let all = unsafe { Participants::read(procs, nprocs, info, ninfo) }?;
+        let all = unsafe { read(procs, nprocs, info, ninfo) }?;
         begin_status("PMIx_Connect_nb", cbfunc, cbdata, |client| {
-            all.connect(client)
+            run_connect(all, client)
         })
     })
 }
@@ -109,8 +96,8 @@ pub unsafe extern "C" fn disconnect(
 ) -> CStatus {
     border::status("PMIx_Disconnect", || {
         // SAFETY: the caller guarantees the arrays.
-        let all = unsafe { Participants::read(procs, nprocs, info, ninfo) }?;
-        wait_status("PMIx_Disconnect", |client| all.disconnect(client))
+        let all = unsafe { read(procs, nprocs, info, ninfo) }?;
+        wait_status("PMIx_Disconnect", |client| run_disconnect(all, client))
     })
 }
 
@@ -130,9 +117,9 @@ pub unsafe extern "C" fn disconnect_nb(
 ) -> CStatus {
     border::status("PMIx_Disconnect_nb", || {
         // SAFETY: the caller guarantees the arrays.
-        let all = unsafe { Participants::read(procs, nprocs, info, ninfo) }?;
+        let all = unsafe { read(procs, nprocs, info, ninfo) }?;
         begin_status("PMIx_Disconnect_nb", cbfunc, cbdata, |client| {
-            all.disconnect(client)
+            run_disconnect(all, client)
         })
     })
 }

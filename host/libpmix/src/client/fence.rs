@@ -1,44 +1,17 @@
 //! Fences, blocking and non-blocking.
-use super::operations::{begin_status, wait_status};
+use super::{
+    operations::{begin_status, wait_status},
+    participants::Participants,
+};
 use crate::{
     abi::{CInfo, COpCallback, CProc, CStatus},
     border,
-    convert::{ConvertError, read_array},
 };
 use peal_client::{Client, ClientError};
-use peal_model::{Info, Proc};
 use std::ffi::c_void;
 
-/// Arguments of a fence.
-struct Fence {
-    procs: Vec<Proc>,
-    infos: Vec<Info>,
-}
-
-impl Fence {
-    /// Reads the arguments.
-    ///
-    /// # Safety
-    ///
-    /// `procs` is null or begins an array of `nprocs` procs, `info` of `ninfo` infos.
-    unsafe fn read(
-        procs: *const CProc,
-        nprocs: usize,
-        info: *const CInfo,
-        ninfo: usize,
-    ) -> Result<Fence, ConvertError> {
-        // SAFETY: the caller guarantees the arrays.
-        unsafe {
-            Ok(Fence {
-                procs: read_array(procs, nprocs, "procs")?,
-                infos: read_array(info, ninfo, "infos")?,
-            })
-        }
-    }
-
-    async fn run(self, client: Client) -> Result<(), ClientError> {
-        client.fence(&self.procs, &self.infos).await
-    }
+async fn run(all: Participants, client: Client) -> Result<(), ClientError> {
+    client.fence(&all.procs, &all.infos).await
 }
 
 /// `PMIx_Fence`: waits until all of the procs, or the whole job, have called it.
@@ -55,8 +28,8 @@ pub unsafe extern "C" fn fence(
 ) -> CStatus {
     border::status("PMIx_Fence", || {
         // SAFETY: the caller guarantees the arrays.
-        let fence = unsafe { Fence::read(procs, nprocs, info, ninfo) }?;
-        wait_status("PMIx_Fence", |client| fence.run(client))
+        let all = unsafe { Participants::read(procs, nprocs, info, ninfo) }?;
+        wait_status("PMIx_Fence", |client| run(all, client))
     })
 }
 
@@ -76,7 +49,7 @@ pub unsafe extern "C" fn fence_nb(
 ) -> CStatus {
     border::status("PMIx_Fence_nb", || {
         // SAFETY: the caller guarantees the arrays.
-        let fence = unsafe { Fence::read(procs, nprocs, info, ninfo) }?;
-        begin_status("PMIx_Fence_nb", cbfunc, cbdata, |client| fence.run(client))
+        let all = unsafe { Participants::read(procs, nprocs, info, ninfo) }?;
+        begin_status("PMIx_Fence_nb", cbfunc, cbdata, |client| run(all, client))
     })
 }

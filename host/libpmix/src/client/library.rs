@@ -66,9 +66,9 @@ impl std::fmt::Debug for Running {
 
 /// Connection of a process.
 pub(crate) enum Connection {
-    /// That of a client.
+    /// Connection of a client.
     Client(Client),
-    /// That of a tool.
+    /// Connection of a tool.
     Tool(Tool),
 }
 

@@ -5,6 +5,7 @@
 //! | `progress` | thread on which connections live and callbacks come |
 //! | `library` | state of the process between its first init and its last finalize |
 //! | `operations` | blocking and `_nb` forms of a function, on one future |
+//! | `participants` | arguments of calls that several procs make together |
 //! | `tokens` | values that the program gets a token of instead of a pointer |
 //! | `handler` | event handlers of the program |
 //! | `stdin` | standard input that is pushed to procs |
@@ -37,6 +38,7 @@ pub mod invitations;
 pub mod iof;
 mod library;
 mod operations;
+mod participants;
 mod progress;
 pub mod publish;
 pub mod query;
