@@ -3,7 +3,6 @@ use crate::{
     Call, ClientError, ClientSettings, Environment, ServerInfo,
     data::{self, KnownData},
     events::ClientHandlers,
-    handler_thread::HandlerThread,
     lock,
     posted::Posted,
     queue::{Arrivals, EventQueue},
@@ -11,6 +10,7 @@ use crate::{
     recent::RecentEvents,
     server_connection::{ConnectTarget, Connected, ServerConnection},
     session::{ClientSession, ServerPresence, handle_events},
+    settlement::SettlingTask,
     singleton,
 };
 use peal_model::{
@@ -22,7 +22,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, unconstrained};
 
 /// Connection of a proc to its PMIx server. Clones are cheap and share all state. The drop of the
 /// last clone closes the connection; a server regards a proc that has not finalized as lost.
@@ -74,16 +74,15 @@ impl Client {
         to: ConnectTarget,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
-        let handlers = handlers(&settings)?;
+        let handlers = handlers(&settings);
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
         let Connected { link, name } =
             ServerConnection::connect(to, &settings, queue.clone()).await?;
         let mut known = KnownData::new(settings.data_bytes);
-        let limit = settings.answer_timeout;
         match bounded(
             CommandCode::JobData,
-            Some(limit),
-            link.server_info(),
+            settings.answer_timeout,
+            || Some(link.server_info()),
             link.ask(Request::JobData),
         )
         .await?
@@ -109,7 +108,7 @@ impl Client {
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
-        let handlers = handlers(&settings)?;
+        let handlers = handlers(&settings);
         Ok(Client::of(
             ClientSession::new(me, None, settings, handlers, queue),
             arrivals,
@@ -129,7 +128,9 @@ impl Client {
                     tokio::spawn(Client { inner, limit: None }.follow(advice));
                 }
             };
-            let events = tokio::spawn(handle_events(session.clone(), arrivals, follow));
+            let settlement = session.queue.settlement.clone();
+            let events = handle_events(session.clone(), arrivals, follow);
+            let events = tokio::spawn(unconstrained(SettlingTask::new(events, settlement)));
             Inner {
                 session,
                 known: Mutex::new(known),
@@ -341,7 +342,7 @@ impl Client {
             let left = bounded(
                 CommandCode::Finalize,
                 self.answer_limit(),
-                link.server_info(),
+                || Some(link.server_info()),
                 finalize,
             )
             .await;
@@ -382,7 +383,7 @@ impl Client {
 
     /// Returns the time limit of a call that does not wait for other procs.
     pub(crate) fn answer_limit(&self) -> Option<Duration> {
-        Some(self.limit.unwrap_or(self.session().settings.answer_timeout))
+        self.limit.or(self.session().settings.answer_timeout)
     }
 
     /// Returns the limit set by [`Client::within`], if any.
@@ -421,10 +422,11 @@ impl Client {
         match (self.limit, asked) {
             (Some(limit), _) => Some(limit),
             (None, Some(seconds)) => {
-                Some(Duration::from_secs(seconds).saturating_add(settings.answer_timeout))
+                let answer_timeout = settings.answer_timeout?;
+                Some(Duration::from_secs(seconds).saturating_add(answer_timeout))
             }
             (None, None) if meets_others => settings.meeting_timeout,
-            (None, None) => Some(settings.answer_timeout),
+            (None, None) => settings.answer_timeout,
         }
     }
 
@@ -434,31 +436,21 @@ impl Client {
         limit: Option<Duration>,
         call: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        let server = self
-            .session()
-            .link(command)
-            .ok()
-            .map(|link| link.server_info());
-        bounded(command, limit, server, call).await
+        self.session().bounded(command, limit, call).await
     }
 }
 
-/// Creates the handlers with one thread, so that they see the events one after the other.
-fn handlers(settings: &ClientSettings) -> Result<ClientHandlers, ClientError> {
-    let thread = HandlerThread::start().map_err(ClientError::Thread)?;
+/// Creates the handlers.
+fn handlers(settings: &ClientSettings) -> ClientHandlers {
     let recent = RecentEvents::new(settings.recent_events, settings.recent_event_bytes);
-    Ok(ClientHandlers::new(
-        thread,
-        recent,
-        settings.handler_timeout,
-    ))
+    ClientHandlers::new(recent, settings.handler_timeout)
 }
 
 /// Waits for a call to this server, at most for `limit`.
 pub(crate) async fn bounded<T>(
     command: CommandCode,
     limit: Option<Duration>,
-    server: impl Into<Option<Box<ServerInfo>>>,
+    server: impl FnOnce() -> Option<Box<ServerInfo>>,
     call: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     let Some(limit) = limit else {
@@ -466,7 +458,7 @@ pub(crate) async fn bounded<T>(
     };
     let late = ClientError::TimedOut {
         call: Call(command),
-        server: server.into(),
+        server: server(),
         limit,
     };
     tokio::time::timeout(limit, call).await.unwrap_or(Err(late))

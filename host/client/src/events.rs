@@ -1,6 +1,7 @@
 //! Handlers of the client: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
     event_registrations::{EventRegistrations, ServerUpdate},
+    ClientError,
     handler::{ExternalHandler, Handler, HandlerRequests, HandlerReturn, LateOutcome, panicked},
     handler_thread::HandlerThread,
     lock,
@@ -10,13 +11,17 @@ use peal_core::{
     chain::{ChainRun, HandlerOutcome, NextHandler, PendingHandler},
     class::ClassFilter,
     order::Registrations,
-    registration::{HandlerRegistration, RegistrationError, RegistrationId},
+    registration::{HandlerRegistration, RegistrationId},
 };
 use peal_model::{Event, Status, code};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
+    future::poll_fn,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
+    task::Poll,
     time::Duration,
 };
 use tokio::{sync::oneshot, time::timeout};
@@ -103,9 +108,11 @@ impl ChainState {
 /// Handlers of a client, and the thread for those that may block.
 pub(crate) struct ClientHandlers {
     state: Mutex<ChainState>,
-    thread: HandlerThread,
+    /// Started with the registration of the first handler that may block. One thread serves all, so
+    /// that they see the events one after the other.
+    thread: Mutex<Option<HandlerThread>>,
     /// Time limit of a deferred handler.
-    limit: Duration,
+    limit: Option<Duration>,
 }
 
 /// Run of an event through the handlers.
@@ -126,11 +133,7 @@ pub(crate) enum Hearers {
 }
 
 impl ClientHandlers {
-    pub(crate) fn new(
-        thread: HandlerThread,
-        recent: RecentEvents,
-        limit: Duration,
-    ) -> ClientHandlers {
+    pub(crate) fn new(recent: RecentEvents, limit: Option<Duration>) -> ClientHandlers {
         let state = ChainState {
             chain: Registrations::default(),
             recent,
@@ -141,7 +144,7 @@ impl ClientHandlers {
         };
         ClientHandlers {
             state: Mutex::new(state),
-            thread,
+            thread: Mutex::default(),
             limit,
         }
     }
@@ -153,7 +156,10 @@ impl ClientHandlers {
         codes: &[Status],
         registration: HandlerRegistration,
         handler: Handler,
-    ) -> Result<(RegistrationId, ServerUpdate), RegistrationError> {
+    ) -> Result<(RegistrationId, ServerUpdate), ClientError> {
+        if handler.may_block() {
+            self.start_thread().map_err(ClientError::Thread)?;
+        }
         let mut state = lock(&self.state);
         let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
@@ -168,6 +174,14 @@ impl ClientHandlers {
             },
         );
         Ok((id, state.interests.add(codes, levels)))
+    }
+
+    fn start_thread(&self) -> io::Result<()> {
+        let mut thread = lock(&self.thread);
+        if thread.is_none() {
+            *thread = Some(HandlerThread::start()?);
+        }
+        Ok(())
     }
 
     /// Removes a handler from the chain; `None` if there is none of that id.
@@ -301,11 +315,12 @@ impl ClientHandlers {
         wishes: HandlerRequests,
     ) -> Option<ClientChainRun> {
         let (tell, handled) = oneshot::channel();
-        let is_queued = self.thread.try_run(move || {
+        let job = move || {
             // The receiver may be gone with the client.
             let _ = tell.send(walk(NextHandler::Call(*call), wishes, Walker::Thread));
-        });
-        if !is_queued {
+        };
+        let is_queued = |thread: &HandlerThread| thread.try_run(job);
+        if !lock(&self.thread).as_ref().is_some_and(is_queued) {
             tracing::error!("event not handled: handlers' thread has no room");
             return None;
         }
@@ -313,18 +328,19 @@ impl ClientHandlers {
     }
 
     /// Waits for the outcome of a deferred handler, at most for the limit.
-    async fn complete(&self, event: &Event, answer: LateOutcome) -> HandlerOutcome {
-        // A panic of the handler must end only this task of its own, not the event task.
-        let mut answering = tokio::spawn(answer);
-        match timeout(self.limit, &mut answering).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => panicked(event),
-            Err(_) => {
-                answering.abort();
-                tracing::error!(code = %event.code, limit = ?self.limit, "handler did not complete in time");
-                HandlerOutcome::status(Status::PEAL_ERR_MODULE_TIMEOUT)
-            }
-        }
+    async fn complete(&self, event: &Event, mut answer: LateOutcome) -> HandlerOutcome {
+        // A panic of the handler must not end the event task.
+        let outcome = poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
+            polled.unwrap_or_else(|_| Poll::Ready(panicked(event)))
+        });
+        let Some(limit) = self.limit else {
+            return outcome.await;
+        };
+        timeout(limit, outcome).await.unwrap_or_else(|_| {
+            tracing::error!(code = %event.code, ?limit, "handler did not complete in time");
+            HandlerOutcome::status(Status::PEAL_ERR_MODULE_TIMEOUT)
+        })
     }
 }
 
@@ -361,8 +377,7 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
         match next {
             NextHandler::Call(call) => {
                 let handler = call.member().handler.clone();
-                let may_block = matches!(handler, Handler::Native(_) | Handler::External { .. });
-                if walker == Walker::Runtime && may_block {
+                if walker == Walker::Runtime && handler.may_block() {
                     return ClientChainRun::MayBlock(Box::new(call), wishes.into_inner());
                 }
                 next = match handler.call(&call, &wishes) {

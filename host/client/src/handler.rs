@@ -206,6 +206,11 @@ impl Handler {
         Handler::Deferred(Arc::new(move |call| Box::pin(handler(call))))
     }
 
+    /// Returns true if the handler runs on the handlers' thread.
+    pub(crate) fn may_block(&self) -> bool {
+        matches!(self, Handler::Native(_) | Handler::External { .. })
+    }
+
     pub(crate) fn is(&self, hosted: &Arc<dyn ExternalHandler>) -> bool {
         // The same handler may have several vtables, so that only its address is compared.
         matches!(self, Handler::External { handler, .. }

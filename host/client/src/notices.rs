@@ -1,7 +1,7 @@
 //! Registration for events, and raising of events.
 use crate::{
     Client, ClientError, Handler, event_registrations::ServerUpdate, queued_item::QueuedItem,
-    session::ClientSession,
+    session::{ClientSession, ServerPresence},
 };
 use peal_core::{
     audience,
@@ -119,27 +119,65 @@ impl Client {
         range: Range,
         infos: Vec<Info>,
     ) -> Result<(), ClientError> {
+        let notify = Request::Notify {
+            code,
+            range,
+            infos: infos.clone(),
+        };
+        self.notify_self(code, range, infos).await?;
+        if range == Range::ProcLocal {
+            return Ok(());
+        }
+        self.ask(notify).await.map(drop)
+    }
+
+    /// Raises an event as [`Client::notify`] does, and returns when it is sent. A refusal by the
+    /// server is logged.
+    pub async fn raise(
+        &self,
+        code: Status,
+        range: Range,
+        infos: Vec<Info>,
+    ) -> Result<(), ClientError> {
+        let notify = Request::Notify {
+            code,
+            range,
+            infos: infos.clone(),
+        };
+        self.notify_self(code, range, infos).await?;
+        if range == Range::ProcLocal || self.session().presence == ServerPresence::Never {
+            return Ok(());
+        }
+        let link = self.session().link(CommandCode::Notify)?;
+        let raise = link.raise_in_turn(notify);
+        self.bounded(CommandCode::Notify, self.answer_limit(), raise)
+            .await
+    }
+
+    /// Passes an event of this proc to its own handlers, if it is one of the recipients.
+    async fn notify_self(
+        &self,
+        code: Status,
+        range: Range,
+        infos: Vec<Info>,
+    ) -> Result<(), ClientError> {
         let event = Event {
             code,
             source: Some(self.me().clone()),
             range,
-            infos: infos.clone(),
+            infos,
         };
-        if audience::includes(&event, self.me()) {
-            let queue = &self.session().queue;
-            let own = QueuedItem::Event(event);
-            let room = async { Ok(queue.reserve(&own).await) };
-            let room = self
-                .bounded(CommandCode::Notify, self.answer_limit(), room)
-                .await?;
-            queue.put(own, room);
-        }
-        if range == Range::ProcLocal {
+        if !audience::includes(&event, self.me()) {
             return Ok(());
         }
-        self.ask(Request::Notify { code, range, infos })
-            .await
-            .map(drop)
+        let queue = &self.session().queue;
+        let own = QueuedItem::Event(event);
+        let room = async { Ok(queue.reserve(&own).await) };
+        let room = self
+            .bounded(CommandCode::Notify, self.answer_limit(), room)
+            .await?;
+        queue.put(own, room);
+        Ok(())
     }
 }
 

@@ -20,8 +20,11 @@ pub(crate) enum ReplyRecipient {
         tell: oneshot::Sender<Answer>,
         _place: OwnedSemaphorePermit,
     },
-    /// No recipient: a handler raised an event.
-    Nobody,
+    /// No recipient: a refusal is logged. The permit is as above; an event that a handler raised has
+    /// none, since a handler must not wait for it.
+    Nobody {
+        _place: Option<OwnedSemaphorePermit>,
+    },
 }
 
 /// Reason why a request cannot be opened.
@@ -31,6 +34,15 @@ pub(crate) enum NoRoom {
     Closed,
     /// The limit of events without a reply is reached.
     Full,
+}
+
+/// Open request without a recipient of its reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RaisedRequest {
+    /// Tag.
+    pub(crate) tag: Tag,
+    /// Number of such requests, with this one.
+    pub(crate) open: usize,
 }
 
 /// Open requests of one connection.
@@ -98,18 +110,24 @@ impl OpenReplies {
         Ok((tag, reply))
     }
 
-    /// Opens a request whose reply has no recipient.
-    pub(crate) fn raise(&self, command: CommandCode) -> Result<Tag, NoRoom> {
+    /// Opens a request whose reply has no recipient. Without a permit it counts against the limit of
+    /// events.
+    pub(crate) fn raise(
+        &self,
+        command: CommandCode,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<RaisedRequest, NoRoom> {
         let mut table = lock(&self.table);
-        if table.events >= self.max_events {
+        if place.is_none() && table.events >= self.max_events {
             return Err(NoRoom::Full);
         }
         let tag = table.free_tag()?;
         table.events += 1;
+        let open = table.events;
         table
             .requests
-            .insert(tag, (command, ReplyRecipient::Nobody));
-        Ok(tag)
+            .insert(tag, (command, ReplyRecipient::Nobody { _place: place }));
+        Ok(RaisedRequest { tag, open })
     }
 
     /// Returns a tag for the one request that has no reply.
@@ -121,7 +139,7 @@ impl OpenReplies {
     pub(crate) fn answered(&self, tag: Tag) -> Option<(CommandCode, ReplyRecipient)> {
         let mut table = lock(&self.table);
         let closed = table.requests.remove(&tag)?;
-        if let ReplyRecipient::Nobody = closed.1 {
+        if let ReplyRecipient::Nobody { .. } = closed.1 {
             table.events = table.events.saturating_sub(1);
         }
         Some(closed)
@@ -200,10 +218,16 @@ mod tests {
         assert!(open.places.try_acquire().is_err());
         drop(open.answered(tag));
         assert!(open.places.try_acquire().is_ok());
-        let event = open.raise(CommandCode::Notify).unwrap();
-        assert_eq!(open.raise(CommandCode::Notify), Err(NoRoom::Full));
-        drop(open.answered(event));
-        open.raise(CommandCode::Notify).unwrap();
+        let event = open.raise(CommandCode::Notify, None).unwrap();
+        assert_eq!(open.raise(CommandCode::Notify, None), Err(NoRoom::Full));
+        let place = open.place().await.unwrap();
+        let awaited = open.raise(CommandCode::Notify, Some(place)).unwrap();
+        assert_eq!(awaited.open, 2);
+        assert!(open.places.try_acquire().is_err());
+        drop(open.answered(awaited.tag));
+        assert!(open.places.try_acquire().is_ok());
+        drop(open.answered(event.tag));
+        open.raise(CommandCode::Notify, None).unwrap();
     }
 
     #[tokio::test]
@@ -214,7 +238,7 @@ mod tests {
         open.close();
         assert!(waiting.await.is_err());
         assert_eq!(queued.await.unwrap_err(), NoRoom::Closed);
-        assert_eq!(open.raise(CommandCode::Notify), Err(NoRoom::Closed));
+        assert_eq!(open.raise(CommandCode::Notify, None), Err(NoRoom::Closed));
         assert!(open.is_closed());
     }
 }

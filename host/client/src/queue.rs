@@ -1,11 +1,17 @@
 //! Queue of events to the handlers, for events of servers and for those that the client raises
 //! itself.
-use crate::{observers::Observers, output::OutputPulls, queued_item::QueuedItem};
+use crate::{
+    observers::Observers,
+    output::OutputPulls,
+    queued_item::QueuedItem,
+    settlement::{EventTaskWait, Settlement},
+};
 use peal_model::Size;
 use peal_wire::ServerUri;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::yield_now,
     time::{Instant, timeout_at},
 };
 
@@ -22,6 +28,8 @@ pub(crate) struct EventQueue {
     pub(crate) observers: Observers,
     /// Receivers of output, which does not go through the queue.
     pub(crate) outputs: OutputPulls,
+    /// Order of the items and of replies.
+    pub(crate) settlement: Settlement,
 }
 
 impl EventQueue {
@@ -30,6 +38,7 @@ impl EventQueue {
         // A semaphore with more permits than its maximum panics.
         let bytes = u32::try_from(bytes.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let (arrive, arrivals) = mpsc::unbounded_channel();
+        let settlement = Settlement::new();
         (
             EventQueue {
                 arrive,
@@ -37,10 +46,13 @@ impl EventQueue {
                 bytes,
                 observers: Observers::default(),
                 outputs: OutputPulls::default(),
+                settlement: settlement.clone(),
             },
             Arrivals {
                 queue: arrivals,
                 next: None,
+                until_turn: ITEMS_OF_A_TURN,
+                settlement,
             },
         )
     }
@@ -82,7 +94,8 @@ impl EventQueue {
     pub(crate) fn put(&self, arrival: QueuedItem, room: Option<OwnedSemaphorePermit>) {
         self.observers.observe(&arrival);
         // Without a receiver the client is gone.
-        let _ = self.arrive.send((arrival, room));
+        self.settlement
+            .count(|| drop(self.arrive.send((arrival, room))));
     }
 }
 
@@ -91,15 +104,32 @@ pub(crate) struct Arrivals {
     queue: mpsc::UnboundedReceiver<WaitingItem>,
     /// Item that was received but comes next.
     next: Option<WaitingItem>,
+    /// Number of items until other tasks have their turn.
+    until_turn: u32,
+    settlement: Settlement,
 }
+
+/// Number of items after which the event task lets other tasks run.
+const ITEMS_OF_A_TURN: u32 = 64;
 
 impl Arrivals {
     /// Returns the next item; `None` when the client is gone.
     pub(crate) async fn next(&mut self) -> Option<WaitingItem> {
-        match self.next.take() {
-            Some(next) => Some(next),
-            None => self.queue.recv().await,
+        if let Some(next) = self.next.take() {
+            return Some(next);
         }
+        match self.until_turn.checked_sub(1) {
+            Some(fewer) => self.until_turn = fewer,
+            None => {
+                self.until_turn = ITEMS_OF_A_TURN;
+                self.settlement.note_wait(EventTaskWait::Turn);
+                yield_now().await;
+            }
+        }
+        self.settlement.note_wait(EventTaskWait::Queue);
+        let next = self.queue.recv().await?;
+        self.settlement.note_taken();
+        Some(next)
     }
 
     /// Collects the servers of losses that come next, within `window`. Any other item ends the

@@ -1,7 +1,8 @@
 //! Connection to a server: requests out, replies back to their callers, events to the handlers.
 use crate::{
     Call, ClientError, ClientSettings, ServerInfo,
-    open_requests::{Answer, NoRoom, OpenReplies, ReplyRecipient},
+    open_requests::{Answer, NoRoom, OpenReplies, RaisedRequest, ReplyRecipient},
+    outbound::{Outbound, Urgency},
     queue::EventQueue,
     queued_item::{LossDetection, QueuedItem},
 };
@@ -14,19 +15,16 @@ use peal_wire::{
 use std::sync::Arc;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, Interest},
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
-    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    net::{TcpStream, tcp::OwnedReadHalf},
+    sync::{OwnedSemaphorePermit, oneshot},
 };
 
 /// Release that this client states. It is the first to which servers send the infos of the other
 /// members of a group; every server accepts it.
 const RELEASE: &str = "6.0.0";
 
-/// Capacity of the queue of requests to write; further callers wait.
-const MAX_QUEUED_REQUESTS: usize = 256;
+/// Number of raised events without a reply above which further ones are written together.
+const MANY_RAISED: usize = 8;
 
 /// Server to connect to, and the peer that connects.
 pub(crate) struct ConnectTarget {
@@ -88,9 +86,10 @@ pub(crate) struct ServerConnection {
     release: Option<Release>,
     codec: Codec,
     index: i32,
-    /// Queue of the writer task, which writes whole frames even if a caller gives up. The
-    /// connection closes when the last reference to it is dropped.
-    frames: mpsc::Sender<Frame>,
+    /// Sending side, which writes whole frames even if a caller gives up.
+    outbound: Arc<Outbound>,
+    /// The drop closes the connection, after what callers sent.
+    _callers: oneshot::Sender<()>,
     open: Arc<OpenReplies>,
     /// Queue of the handlers, for messages that cannot be packed.
     queue: EventQueue,
@@ -186,7 +185,7 @@ impl ServerConnection {
             buffer_type: BufferType::NonDescribed,
             limits: settings.wire,
         };
-        let (frames, outgoing) = mpsc::channel(MAX_QUEUED_REQUESTS);
+        let (callers, unused) = oneshot::channel();
         let open = Arc::new(OpenReplies::new(
             settings.max_open_calls,
             settings.max_open_events,
@@ -200,13 +199,16 @@ impl ServerConnection {
             loss_detection: loss_detection.clone(),
             server: server.clone(),
         };
+        let outbound = Arc::new(Outbound::new(writer));
+        let sending = outbound.clone();
         // The close by the server ends the reader, the drop of the last reference ends the writer.
         // Either one then ends the other, and with both halves the connection.
         tokio::spawn(async move {
             tokio::select! {
                 () = inbound.read(reader, rest) => {}
-                () = write(writer, outgoing) => {}
+                () = sending.write_rest(unused) => {}
             }
+            sending.close();
         });
         let release = to.release;
         Ok(Connected {
@@ -216,7 +218,8 @@ impl ServerConnection {
                 release,
                 codec,
                 index,
-                frames,
+                outbound,
+                _callers: callers,
                 open,
                 queue,
             }),
@@ -238,12 +241,12 @@ impl ServerConnection {
         // Both waits come before the request is opened: a caller that gives up in them leaves no
         // open request behind.
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
-        let room = self.reserve(call).await?;
+        let room = self.room(call, &payload).await?;
         let (tag, answer) = self
             .open
             .ask(request.command(), place)
             .map_err(|_| self.lost(call))?;
-        room.send(self.frame(tag, payload));
+        self.send(tag, payload, room, Urgency::Now);
         Ok(PendingReply {
             answer,
             call,
@@ -254,16 +257,16 @@ impl ServerConnection {
     /// Sends the one request that has no reply.
     pub(crate) async fn send_without_reply(&self, request: Request) -> Result<(), ClientError> {
         let (call, payload) = self.pack_call(&request)?;
-        let room = self.reserve(call).await?;
+        let room = self.room(call, &payload).await?;
         let tag = self.open.tag().map_err(|_| self.lost(call))?;
-        room.send(self.frame(tag, payload));
+        self.send(tag, payload, room, Urgency::Soon);
         Ok(())
     }
 
     /// Sends a heartbeat: a frame without a payload and without a reply.
     pub(crate) async fn beat(&self) -> Result<(), ClientError> {
-        let room = self.reserve(Call(CommandCode::Monitor)).await?;
-        room.send(self.frame(Tag::HEARTBEAT, Vec::new()));
+        let room = self.room(Call(CommandCode::Monitor), &[]).await?;
+        self.send(Tag::HEARTBEAT, Vec::new(), room, Urgency::Soon);
         Ok(())
     }
 
@@ -271,15 +274,35 @@ impl ServerConnection {
     /// reply.
     pub(crate) async fn raise(&self, request: Request) -> Result<bool, ClientError> {
         let (call, payload) = self.pack(&request)?;
-        let room = self.reserve(call).await?;
-        match self.open.raise(request.command()) {
-            Ok(tag) => {
-                room.send(self.frame(tag, payload));
+        let room = self.room(call, &payload).await?;
+        match self.open.raise(request.command(), None) {
+            Ok(raised) => {
+                self.send_raised(raised, payload, room);
                 Ok(true)
             }
             Err(NoRoom::Full) => Ok(false),
             Err(NoRoom::Closed) => Err(self.lost(call)),
         }
+    }
+
+    /// Sends a request whose reply only the trace shows, when one more request may await its reply.
+    pub(crate) async fn raise_in_turn(&self, request: Request) -> Result<(), ClientError> {
+        let (call, payload) = self.pack_call(&request)?;
+        let place = self.open.place().await.map_err(|_| self.lost(call))?;
+        let room = self.room(call, &payload).await?;
+        let raised = self.open.raise(request.command(), Some(place));
+        self.send_raised(raised.map_err(|_| self.lost(call))?, payload, room);
+        Ok(())
+    }
+
+    fn send_raised(&self, raised: RaisedRequest, payload: Vec<u8>, room: OwnedSemaphorePermit) {
+        // Who raises many events does not wait for each, so that they are written together.
+        let urgency = if raised.open < MANY_RAISED {
+            Urgency::Now
+        } else {
+            Urgency::Soon
+        };
+        self.send(raised.tag, payload, room, urgency);
     }
 
     /// Returns the server of this connection, for errors.
@@ -317,15 +340,24 @@ impl ServerConnection {
         Ok((call, payload))
     }
 
-    async fn reserve(&self, call: Call) -> Result<mpsc::Permit<'_, Frame>, ClientError> {
-        self.frames.reserve().await.map_err(|_| self.lost(call))
+    async fn room(
+        &self,
+        call: Call,
+        payload: &[u8],
+    ) -> Result<OwnedSemaphorePermit, ClientError> {
+        let room = self.outbound.room(payload.len()).await;
+        room.map_err(|_| self.lost(call))
     }
 
-    fn frame(&self, tag: Tag, payload: Vec<u8>) -> Frame {
-        Frame {
+    fn send(&self, tag: Tag, payload: Vec<u8>, room: OwnedSemaphorePermit, urgency: Urgency) {
+        let frame = Frame {
             pindex: self.index,
             tag,
             payload,
+        };
+        // A payload that is too long for the header was refused when it was packed.
+        if let Ok(bytes) = frame.encode() {
+            self.outbound.send(bytes, room, urgency);
         }
     }
 
@@ -333,22 +365,6 @@ impl ServerConnection {
         ClientError::Lost {
             call,
             server: self.server.clone(),
-        }
-    }
-}
-
-/// Writes requests in their order, until no caller can send any more.
-async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
-    while let Some(frame) = frames.recv().await {
-        let Ok(bytes) = frame.encode() else {
-            // A payload that is too long for the header was refused when it was packed.
-            continue;
-        };
-        if let Err(error) = writer.write_all(&bytes).await {
-            tracing::debug!(%error, "request not sent");
-            // The reader may still find replies before the end, so it must close the connection,
-            // not the writer.
-            return std::future::pending().await;
         }
     }
 }
@@ -419,7 +435,7 @@ impl Inbound {
             loop {
                 match frames.feed(&mut received) {
                     Ok(Some(frame)) => {
-                        if let Some(arrival) = self.sort(frame) {
+                        if let Some(arrival) = self.sort(frame).await {
                             let room = self.room(&arrival, &reader).await;
                             self.queue.put(arrival, room);
                         }
@@ -466,7 +482,7 @@ impl Inbound {
         QueuedItem::Garbled(self.server.clone(), Box::new(error))
     }
 
-    fn sort(&self, frame: Frame) -> Option<QueuedItem> {
+    async fn sort(&self, frame: Frame) -> Option<QueuedItem> {
         if frame.tag == Tag::NOTIFY {
             let event = self.codec.decode_event(&frame.payload);
             return Some(event.map_or_else(|error| self.garbled(error), QueuedItem::Event));
@@ -487,12 +503,14 @@ impl Inbound {
             .as_ref()
             .err()
             .map(|error| self.garbled(error.clone()));
+        // Handlers of earlier events run before the caller goes on.
+        self.queue.settlement.settled().await;
         match asker {
             // The caller may have given up.
             ReplyRecipient::Caller { tell, .. } => drop(tell.send(reply)),
-            ReplyRecipient::Nobody => {
+            ReplyRecipient::Nobody { .. } => {
                 if let Ok(Err(status)) = reply.map(|reply| reply.status().ok()) {
-                    tracing::warn!(%status, "event raised by a handler refused by the server");
+                    tracing::warn!(%status, "raised event refused by the server");
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! State that a client's calls and its event task share: name, handlers and connections.
 use crate::{
     Call, ClientError, ClientSettings,
+    client::bounded,
     event_registrations::ServerUpdate,
     events::{ClientHandlers, EventRetention, EventRun, Hearers, IncomingEvent},
     group::EndedInvitations,
@@ -24,7 +25,6 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::time::timeout;
 
 /// State of a client, which may be connected to several servers.
 pub(crate) struct ClientSession {
@@ -87,6 +87,17 @@ impl ClientSession {
             ended_invitations,
             runtime,
         }
+    }
+
+    /// Waits for a call to the server that calls go to, at most for `limit`.
+    pub(crate) async fn bounded<T>(
+        &self,
+        command: CommandCode,
+        limit: Option<Duration>,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let server = || self.link(command).ok().map(|link| link.server_info());
+        bounded(command, limit, server, call).await
     }
 
     /// Returns the connection that calls go to.
@@ -260,12 +271,14 @@ impl ClientSession {
     }
 
     async fn deregister_in_time(&self, id: RegistrationId) {
-        match timeout(self.settings.answer_timeout, self.deregister(id)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "deregistration not sent")
+        let limit = self.settings.answer_timeout;
+        let deregistered = self.bounded(CommandCode::DeregisterEvents, limit, self.deregister(id));
+        match deregistered.await {
+            Ok(_) => {}
+            Err(error @ ClientError::TimedOut { .. }) => {
+                tracing::warn!(%error, "deregistration timed out")
             }
-            Err(_) => tracing::warn!("deregistration timed out"),
+            Err(error) => tracing::debug!(%error, "deregistration not sent"),
         }
     }
 
@@ -395,16 +408,10 @@ impl ClientSession {
         let (id, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
         self.queue.put(QueuedItem::Registered, None);
         let limit = self.settings.answer_timeout;
-        let command = CommandCode::RegisterEvents;
-        let server = self.link(command).ok().map(|link| link.server_info());
-        let late = ClientError::TimedOut {
-            call: Call(command),
-            server,
-            limit,
-        };
-        let updated = timeout(limit, self.update_servers(for_server))
-            .await
-            .unwrap_or(Err(late));
+        let update = self.update_servers(for_server);
+        let updated = self
+            .bounded(CommandCode::RegisterEvents, limit, update)
+            .await;
         drop(turn);
         let session = self.clone();
         let answers = updated.inspect_err(|_| self.clone().give_up(id))?;
@@ -448,13 +455,8 @@ impl ClientSession {
             code, range, infos, ..
         } = event;
         let limit = self.settings.answer_timeout;
-        let sent = timeout(limit, link.raise(Request::Notify { code, range, infos })).await;
-        let call = Call(CommandCode::Notify);
-        if !sent.unwrap_or(Err(ClientError::TimedOut {
-            call,
-            server: Some(link.server_info()),
-            limit,
-        }))? {
+        let send = link.raise(Request::Notify { code, range, infos });
+        if !self.bounded(CommandCode::Notify, limit, send).await? {
             tracing::warn!(%code, "event raised by a handler dropped: too many without a reply");
         }
         Ok(())

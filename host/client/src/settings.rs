@@ -7,9 +7,9 @@ use std::time::Duration;
 pub struct ClientSettings {
     /// Time limit of the connection and its handshake.
     pub connect_timeout: Duration,
-    /// Time limit of a call. The server keeps a `PMIX_TIMEOUT` among the infos of a call; then this
-    /// time is added to it, so that the server can reply that it has expired.
-    pub answer_timeout: Duration,
+    /// Time limit of a call; `None` means no limit. The server keeps a `PMIX_TIMEOUT` among the infos
+    /// of a call; then this time is added to it, so that the server can reply that it has expired.
+    pub answer_timeout: Option<Duration>,
     /// Time limit of a call that waits for other procs, such as a fence, get or group, without a
     /// `PMIX_TIMEOUT`. `None` means no limit, as in the Standard. The default is one hour, since a
     /// longer wait is mostly for a proc that never calls.
@@ -26,8 +26,8 @@ pub struct ClientSettings {
     pub recent_events: usize,
     /// Limit of the memory of these recent events, in bytes.
     pub recent_event_bytes: usize,
-    /// Time limit of a deferred handler ([`crate::Handler::deferred`]).
-    pub handler_timeout: Duration,
+    /// Time limit of a deferred handler ([`crate::Handler::deferred`]); `None` means no limit.
+    pub handler_timeout: Option<Duration>,
     /// Time for which losses of servers are collected into one event, if other servers remain.
     pub loss_window: Duration,
     /// Limit of the memory for values that gets have returned, in bytes.
@@ -40,7 +40,7 @@ impl Default for ClientSettings {
     fn default() -> Self {
         ClientSettings {
             connect_timeout: Duration::from_secs(10),
-            answer_timeout: Duration::from_secs(60),
+            answer_timeout: Some(Duration::from_secs(60)),
             meeting_timeout: Some(Duration::from_secs(3600)),
             max_open_calls: 2048,
             max_open_events: 65_536,
@@ -48,7 +48,7 @@ impl Default for ClientSettings {
             // Clients of the C library keep as many.
             recent_events: 512,
             recent_event_bytes: 4 << 20,
-            handler_timeout: Duration::from_secs(60),
+            handler_timeout: Some(Duration::from_secs(60)),
             loss_window: Duration::from_millis(100),
             data_bytes: 256 << 20,
             wire: DecodeLimits::default(),

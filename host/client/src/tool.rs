@@ -118,10 +118,11 @@ impl Tool {
         let (found, _) = find(attach, &self.places, None).await?;
         // The tool keeps its name: another server must not assign a second one.
         let to = appointment(found, ToolIdentifier::Own(self.me().clone()));
-        let server = Box::new(ServerInfo {
+        let server = ServerInfo {
             uri: to.server.clone(),
             release: to.release.clone(),
-        });
+        };
+        let server = || Some(Box::new(server));
         let attached = self.session().attach(to);
         let link = bounded(CommandCode::JobData, self.answer_limit(), server, attached).await?;
         Ok(link.server.proc.clone())
@@ -144,7 +145,7 @@ impl Tool {
         bounded(
             CommandCode::Finalize,
             self.answer_limit(),
-            link.server_info(),
+            || Some(link.server_info()),
             finalize,
         )
         .await

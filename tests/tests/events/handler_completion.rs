@@ -169,7 +169,7 @@ async fn deferred_handler_that_panics_does_not_hold_the_chain() {
 #[tokio::test(flavor = "multi_thread")]
 async fn deferred_handler_that_never_completes_times_out() {
     let settings = ClientSettings {
-        handler_timeout: Duration::from_millis(50),
+        handler_timeout: Some(Duration::from_millis(50)),
         ..ClientSettings::default()
     };
     let (_node, client, other) = pair(settings).await;

@@ -157,7 +157,7 @@ async fn tool(client: ClientSettings) -> (Tool, FakeServer) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_attached_to_in_vain_is_none() {
     let settings = ClientSettings {
-        answer_timeout: Duration::from_secs(2),
+        answer_timeout: Some(Duration::from_secs(2)),
         ..ClientSettings::default()
     };
     let (tool, mut server) = tool(settings).await;

@@ -276,7 +276,7 @@ async fn every_call_ends_when_its_time_is_over() {
     // machine.
     let limit = Duration::from_millis(500);
     let settings = ClientSettings {
-        answer_timeout: limit,
+        answer_timeout: Some(limit),
         meeting_timeout: Some(limit),
         ..ClientSettings::default()
     };

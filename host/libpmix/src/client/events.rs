@@ -143,8 +143,8 @@ fn log_failure(function: &'static str, done: Result<(), ClientError>) {
     }
 }
 
-/// `PMIx_Notify_event`: raises an event of this proc. Without a callback it waits for the server,
-/// except in a callback of the program: there it only starts, as in the C library.
+/// `PMIx_Notify_event`: raises an event of this proc. Without a callback it returns when the event is
+/// sent, and a refusal by the server is only logged, as in the C library.
 ///
 /// # Safety
 ///
@@ -168,11 +168,16 @@ pub unsafe extern "C" fn notify_event(
         if range != Range::ProcLocal {
             check_connection()?;
         }
-        let notify =
-            move |client: Client| async move { client.notify(Status(status), range, infos).await };
-        if cbfunc.is_none() && progress::is_current() {
-            return begin(notify, |done| log_failure(FUNCTION, done));
+        let code = Status(status);
+        if cbfunc.is_some() {
+            let notify =
+                move |client: Client| async move { client.notify(code, range, infos).await };
+            return wait_or_begin(FUNCTION, cbfunc, cbdata, notify);
         }
-        wait_or_begin(FUNCTION, cbfunc, cbdata, notify)
+        let raise = move |client: Client| async move { client.raise(code, range, infos).await };
+        if progress::is_current() {
+            return begin(raise, |done| log_failure(FUNCTION, done));
+        }
+        wait(FUNCTION, raise)?.map_err(|error| refusal(FUNCTION, &error))
     })
 }

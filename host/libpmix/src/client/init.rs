@@ -10,18 +10,15 @@ use crate::{
 };
 use peal_client::{Client, ClientError, ClientSettings, Environment, ToolSettings};
 use peal_model::{Info, Infos, KeyName, Range, Status, Value, code, key};
-use std::{ffi::c_int, time::Duration};
-
-/// A time limit that no program reaches, for calls that have none in the C library.
-const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+use std::ffi::c_int;
 
 /// Returns the time limits and bounds of a client of this library: a call takes as long as its
 /// server and the other procs take, and so does a handler.
 pub(crate) fn settings() -> ClientSettings {
     ClientSettings {
-        answer_timeout: NEVER,
+        answer_timeout: None,
         meeting_timeout: None,
-        handler_timeout: NEVER,
+        handler_timeout: None,
         ..ClientSettings::default()
     }
 }
@@ -95,7 +92,7 @@ where
         write_into(running.me(), place)?;
     }
     if let Some(declare) = declare_model(&running.client, infos) {
-        running.progress.spawn(declare);
+        running.progress.begin(declare, |()| ());
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ impl Library {
             tracing::error!(%error, "progress thread not started");
             code::PMIX_ERR_OUT_OF_RESOURCE
         })?;
-        let connected = progress.run(connect());
+        let connected = progress.wait(connect());
         let connection = match connected {
             Some(Ok(connection)) => connection,
             Some(Err(error)) => {
@@ -198,7 +198,7 @@ impl Library {
             return Err(code::PMIX_ERR_INIT);
         };
         let client = running.client.within(GOODBYE);
-        let left = running.progress.run(client.finalize());
+        let left = running.progress.wait(client.finalize());
         running.progress.stop();
         lock(&running.values).clear();
         if let Some(Err(error)) = left {

@@ -40,7 +40,7 @@ pub(crate) fn refusal(function: &'static str, error: &ClientError) -> Status {
     error.status()
 }
 
-/// Runs a future on the progress thread and waits for its output.
+/// Waits for the output of a call.
 ///
 /// # Errors
 ///
@@ -59,10 +59,10 @@ where
         return Err(would_block(function));
     }
     let future = call(running.client.clone());
-    running.progress.run(future).ok_or(code::PMIX_ERR_INIT)
+    running.progress.wait(future).ok_or(code::PMIX_ERR_INIT)
 }
 
-/// Starts a future on the progress thread, which then calls `done` with its output.
+/// Starts a call. The progress thread calls `done` with its output.
 ///
 /// # Errors
 ///
@@ -72,11 +72,12 @@ pub(crate) fn begin<T, F>(
     done: impl FnOnce(T) + Send + 'static,
 ) -> Result<(), Status>
 where
+    T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
     let running = Library::running()?;
     let future = call(running.client.clone());
-    running.progress.spawn(async move { done(future.await) });
+    running.progress.begin(future, done);
     Ok(())
 }
 

@@ -3,13 +3,16 @@
 use std::{
     cell::Cell,
     future::Future,
-    io, process,
-    sync::{Mutex, PoisonError, mpsc},
+    io,
+    pin::Pin,
+    process,
+    sync::{Mutex, PoisonError},
+    task::{Context, Poll, Waker},
     thread,
 };
 use tokio::{
     runtime::{Builder, Handle, Runtime},
-    sync::oneshot,
+    sync::watch,
 };
 
 /// Stack of the thread, in bytes: as much as a thread of the C library has for the program's
@@ -43,14 +46,15 @@ pub(crate) fn call_program(call: impl FnOnce()) {
 #[derive(Debug)]
 pub(crate) struct ProgressThread {
     handle: Handle,
-    end: Mutex<Option<ThreadEnd>>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+    state: watch::Sender<ThreadState>,
 }
 
-/// Signal that ends the thread, and its handle.
-#[derive(Debug)]
-struct ThreadEnd {
-    stop: oneshot::Sender<()>,
-    thread: thread::JoinHandle<()>,
+/// State of the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ThreadState {
+    Runs,
+    Stops,
 }
 
 impl ProgressThread {
@@ -62,54 +66,75 @@ impl ProgressThread {
     pub(crate) fn start() -> io::Result<ProgressThread> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel();
+        let (state, stopped) = watch::channel(ThreadState::Runs);
         let thread = thread::Builder::new()
             .name("peal-progress".to_owned())
             .stack_size(STACK)
             .spawn(move || progress(runtime, stopped))?;
         Ok(ProgressThread {
             handle,
-            end: Mutex::new(Some(ThreadEnd { stop, thread })),
+            thread: Mutex::new(Some(thread)),
+            state,
         })
     }
 
-    /// Runs a future on the thread, and waits for its output; `None` if the thread ends before. May
-    /// not be called on the progress thread.
-    pub(crate) fn run<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
-        let (tell, told) = mpsc::sync_channel(1);
-        self.spawn(async move {
-            // The receiver waits below.
-            let _ = tell.send(future.await);
-        });
-        told.recv().ok()
+    /// Waits for the output of a future; `None` if the thread ends before. May not be called on the
+    /// progress thread. The caller's thread polls the future, so that it sends its request itself:
+    /// a switch to the progress thread takes longer than the request.
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut state = self.state.subscribe();
+        self.handle.block_on(async {
+            let stopped = state.wait_for(|state| *state == ThreadState::Stops);
+            tokio::select! {
+                biased;
+                output = future => Some(output),
+                _ = stopped => None,
+            }
+        })
     }
 
-    /// Starts a future on the thread.
-    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(future);
+    /// Starts a future. The caller's thread polls it first, so that it sends its request itself;
+    /// the progress thread then polls it, and calls `done` with the output.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+        done: impl FnOnce(T) + Send + 'static,
+    ) {
+        let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
+        let first = {
+            let _context = self.handle.enter();
+            // The progress thread polls again, so that no wake is missed.
+            future
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+        };
+        self.handle.spawn(async move {
+            let output = match first {
+                Poll::Ready(output) => output,
+                Poll::Pending => future.await,
+            };
+            done(output);
+        });
     }
 
     /// Ends the thread with all futures on it, and waits for its end. May not be called on the
     /// progress thread. A second call does nothing.
     pub(crate) fn stop(&self) {
-        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = { end }.take();
-        if let Some(ThreadEnd { stop, thread }) = end {
-            // Both fail only if the thread has ended already.
-            let _ = stop.send(());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = { thread }.take();
+        self.state.send_replace(ThreadState::Stops);
+        if let Some(thread) = thread {
+            // A panic of the thread has nothing to say to the program.
             let _ = thread.join();
         }
     }
 }
 
 /// Runs the futures until `stopped` completes.
-fn progress(runtime: Runtime, stopped: oneshot::Receiver<()>) {
+fn progress(runtime: Runtime, mut state: watch::Receiver<ThreadState>) {
     PROCESS.set(process::id());
     // The sender is dropped without a signal only if the thread could not be started.
-    let _ = runtime.block_on(stopped);
+    let _ = runtime.block_on(state.wait_for(|state| *state == ThreadState::Stops));
     runtime.shutdown_background();
 }
 
@@ -118,12 +143,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn futures_run_on_the_progress_thread_until_it_stops() {
+    fn output_is_passed_on_the_progress_thread_until_it_stops() {
         let progress = ProgressThread::start().unwrap();
         assert!(!is_current());
-        assert_eq!(progress.run(async { is_current() }), Some(true));
+        let (tell, told) = std::sync::mpsc::channel();
+        for yields in [0, 1] {
+            let tell = tell.clone();
+            let future = async move {
+                for _ in 0..yields {
+                    tokio::task::yield_now().await;
+                }
+            };
+            progress.begin(future, move |()| tell.send(is_current()).unwrap());
+            assert_eq!(told.recv(), Ok(true));
+        }
         progress.stop();
-        assert_eq!(progress.run(async { is_current() }), None);
+        progress.begin(async {}, move |()| drop(told));
+        assert!(tell.send(true).is_err(), "the call is dropped");
         progress.stop();
+    }
+
+    #[test]
+    fn caller_polls_its_future_and_the_end_ends_its_wait() {
+        let progress = ProgressThread::start().unwrap();
+        assert_eq!(progress.wait(async { is_current() }), Some(false));
+        let yielding = async { tokio::task::yield_now().await };
+        assert_eq!(progress.wait(yielding), Some(()));
+        let (tell, told) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                progress.wait(async {
+                    tell.send(()).unwrap();
+                    std::future::pending::<()>().await;
+                })
+            });
+            told.recv().unwrap();
+            progress.stop();
+            assert_eq!(waiting.join().unwrap(), None);
+        });
+        assert_eq!(progress.wait(std::future::pending::<()>()), None);
     }
 }

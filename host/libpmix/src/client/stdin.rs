@@ -58,7 +58,7 @@ fn push_all(running: &Weak<Running>, targets: &[Proc], directives: &[Info]) {
         let client = running.client.clone();
         let (targets, directives) = (targets.to_vec(), directives.to_vec());
         let push = async move { client.push_input(&targets, &directives, data).await };
-        match running.progress.run(push) {
+        match running.progress.wait(push) {
             Some(Ok(())) if !is_end => {}
             Some(Err(error)) => {
                 tracing::debug!(%error, "standard input not pushed");
