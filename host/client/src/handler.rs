@@ -6,6 +6,7 @@ use peal_core::{
 };
 use peal_model::{ChainResult, Event, Info, Range, RegistrationChange, Status, Value};
 use std::{
+    any::Any,
     cell::RefCell,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -74,6 +75,19 @@ impl HandlerCall<'_> {
         self.registration.object.as_ref()
     }
 
+    /// Returns a value that the handlers of this event share, one after the other. The first one that
+    /// calls this makes it.
+    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut requests = self.requests.borrow_mut();
+        let shared = requests.shared.clone().map(Arc::downcast);
+        if let Some(Ok(shared)) = shared {
+            return shared;
+        }
+        let made = Arc::new(make());
+        requests.shared = Some(made.clone());
+        made
+    }
+
     /// Returns the chain results in the form of RFC 0002: one info for each handler that ran. Its
     /// key is the handler's name, its value an array whose first element holds the status.
     pub fn results(&self) -> Vec<Info> {
@@ -103,6 +117,8 @@ pub(crate) struct HandlerRequests {
     pub(crate) changes: Vec<(Arc<dyn ExternalHandler>, RegistrationChange)>,
     /// Answer of the first external handler that answers an invitation.
     pub(crate) invitation_answer: Option<InvitationAnswer>,
+    /// Value that native handlers share ([`HandlerCall::shared`]).
+    shared: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Pending outcome of a deferred handler.

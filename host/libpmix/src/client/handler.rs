@@ -1,14 +1,14 @@
 //! Event handlers of the program: the call of the C function, and its completion.
-use super::{library::Library, operations::ProgramData, progress::call_program};
+use super::{
+    library::Library, operations::ProgramData, passed_event::PassedEvent, progress::call_program,
+};
 use crate::{
-    abi::{CInfo, COpCallback, CProc, CStatus, CValue, CValueData},
+    abi::{CInfo, COpCallback, CProc, CStatus},
     border,
-    convert::{ToC, key_array, key_from_array, read_array},
-    destruct::Destruct,
-    heap_array::HeapArray,
+    convert::{key_from_array, read_array},
 };
 use peal_client::{Handler, HandlerCall, HandlerOutcome};
-use peal_model::{Info, Proc, Status, Value, code, data_type, key, rank};
+use peal_model::{Status, code, data_type, key};
 use std::{ffi::c_void, future::Future, slice};
 use tokio::sync::oneshot;
 
@@ -68,7 +68,8 @@ impl ProgramHandler {
     /// Calls the function. The future completes when the program says that the handler has ended;
     /// until then it owns what was passed.
     fn call(self, call: &HandlerCall<'_>) -> impl Future<Output = HandlerOutcome> + use<> {
-        let mut passed = Passed::new(call, self.object);
+        let passed = call.shared(|| PassedEvent::new(call.event()));
+        let arguments = passed.arguments(call, self.object);
         let (complete, completed) = oneshot::channel();
         let token = Library::get().completions.keep(complete);
         let event = call.event();
@@ -79,11 +80,11 @@ impl ProgramHandler {
             (self.function)(
                 id,
                 event.code.0,
-                passed.source.as_mut_ptr(),
-                passed.infos.as_mut_ptr(),
-                passed.infos.len(),
-                passed.results.as_mut_ptr(),
-                passed.results.len(),
+                arguments.source,
+                arguments.infos,
+                arguments.ninfos,
+                arguments.results,
+                arguments.nresults,
                 Some(complete_handler),
                 token,
             );
@@ -93,85 +94,6 @@ impl ProgramHandler {
             let outcome = completed.await.unwrap_or(none);
             drop(passed);
             outcome
-        }
-    }
-}
-
-/// Arguments of a call of a handler.
-struct Passed {
-    source: HeapArray<CProc>,
-    infos: HeapArray<CInfo>,
-    results: HeapArray<CInfo>,
-}
-
-impl Passed {
-    /// Converts an event, with the name and the object of the registration behind its infos, and the
-    /// results of earlier handlers.
-    fn new(call: &HandlerCall<'_>, object: Option<ProgramData>) -> Passed {
-        let event = call.event();
-        let nowhere = || Proc::new(Default::default(), rank::PMIX_RANK_UNDEF);
-        let source = event.source.clone().unwrap_or_else(nowhere);
-        let mut infos = event.infos.clone();
-        if !call.name().is_empty() {
-            let name = Value::string(call.name());
-            infos.push(Info::new(key::PMIX_EVENT_HDLR_NAME, name));
-        }
-        if let Some(object) = call.object().filter(|_| object.is_none()) {
-            infos.push(Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
-        }
-        Passed {
-            source: converted(slice::from_ref(&source), &[]),
-            infos: converted(
-                &infos,
-                &object.map(object_info).into_iter().collect::<Vec<_>>(),
-            ),
-            results: converted(&call.results(), &[]),
-        }
-    }
-}
-
-/// Returns the info with the object of a registration.
-fn object_info(object: ProgramData) -> CInfo {
-    let mut info = CInfo::zeroed();
-    info.key = key_array(&key::PMIX_EVENT_RETURN_OBJECT.into());
-    info.value = CValue {
-        r#type: data_type::PMIX_POINTER.0,
-        data: CValueData { ptr: object.get() },
-    };
-    info
-}
-
-/// Converts models, with structures that own nothing behind them. A model without a C form is left
-/// out: the handler must learn of the event all the same.
-fn converted<M: ToC<Target = T> + std::fmt::Debug, T: Destruct>(
-    models: &[M],
-    more: &[T],
-) -> HeapArray<T> {
-    let mut targets = Vec::with_capacity(models.len());
-    for model in models {
-        let mut target = T::zeroed();
-        match model.fill(&mut target) {
-            Ok(()) => targets.push(target),
-            Err(error) => {
-                tracing::warn!(?model, %error, "part of an event left out");
-                // SAFETY: `fill` leaves a structure that can be destructed, and nothing else has it.
-                unsafe { target.destruct() };
-            }
-        }
-    }
-    targets.extend(more);
-    match HeapArray::zeroed(targets.len()) {
-        Ok(mut array) => {
-            array.as_mut_slice().copy_from_slice(&targets);
-            array
-        }
-        Err(error) => {
-            tracing::warn!(%error, "event passed without its parts");
-            for mut target in targets {
-                // SAFETY: the structures are owned by this function alone.
-                unsafe { target.destruct() };
-            }
-            HeapArray::default()
         }
     }
 }

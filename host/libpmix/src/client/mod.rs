@@ -7,7 +7,7 @@
 //! | `operations` | blocking and `_nb` forms of a function, on one future |
 //! | `participants` | arguments of calls that several procs make together |
 //! | `tokens` | values that the program gets a token of instead of a pointer |
-//! | `handler` | event handlers of the program |
+//! | `handler`, `passed_event` | event handlers of the program, and what they get |
 //! | `stdin` | standard input that is pushed to procs |
 //! | [`init`], [`tool`] | begin and end of a client and of a tool |
 //! | [`data`], [`get`], [`fence`] | put, commit and store; get; fences |
@@ -39,6 +39,7 @@ pub mod iof;
 mod library;
 mod operations;
 mod participants;
+mod passed_event;
 mod progress;
 pub mod publish;
 pub mod query;
