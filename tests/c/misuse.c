@@ -1,7 +1,7 @@
 /* What a program may not do, and what it does rarely: null pointers, wrong counts, calls before the
  * first init and after the last finalize, blocking calls in a handler, a handler that completes twice,
- * many threads, a fork. Prints the status of each. The C library crashes or hangs on some of it, so
- * that only Peal's library runs this. */
+ * many threads, half of them with small stacks, a fork. Prints the status of each. The C library
+ * crashes or hangs on some of it, so that only Peal's library runs this. */
 #include <pmix_tool.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CODE = PMIX_EXTERNAL_ERR_BASE - 1, THREADS = 64, VALUES = 50 };
+enum { CODE = PMIX_EXTERNAL_ERR_BASE - 1, THREADS = 64, VALUES = 50, SMALL_STACK = 64 << 10 };
 
 static pmix_proc_t me;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -122,8 +122,11 @@ static void say_threads(void)
 {
     pthread_t threads[THREADS];
     int failed = 0;
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, SMALL_STACK);
     for (size_t i = 0; i < THREADS; i++) {
-        pthread_create(&threads[i], NULL, work, (void *) i);
+        pthread_create(&threads[i], 0 == i % 2 ? NULL : &small, work, (void *) i);
     }
     for (size_t i = 0; i < THREADS; i++) {
         void *result;

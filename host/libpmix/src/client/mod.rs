@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `progress` | thread on which connections live and callbacks come |
+//! | `stack` | room on the stack of the calling thread |
 //! | `library` | state of the process between its first init and its last finalize |
 //! | `operations` | blocking and `_nb` forms of a function, on one future |
 //! | `participants` | arguments of calls that several procs make together |
@@ -46,6 +47,7 @@ pub mod query;
 pub mod resolve;
 pub mod sessions;
 pub mod spawn;
+mod stack;
 mod stdin;
 mod tokens;
 pub mod tool;

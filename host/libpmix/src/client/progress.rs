@@ -1,12 +1,13 @@
 //! Thread of the library: a runtime on which all connections live, and on which all callbacks of
 //! the program come, one at a time.
+use super::stack;
 use std::{
     cell::Cell,
     future::Future,
     io,
     pin::Pin,
     process,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, PoisonError, mpsc},
     task::{Context, Poll, Waker},
     thread,
 };
@@ -80,8 +81,19 @@ impl ProgressThread {
 
     /// Waits for the output of a future; `None` if the thread ends before. May not be called on the
     /// progress thread. The caller's thread polls the future, so that it sends its request itself:
-    /// a switch to the progress thread takes longer than the request.
-    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+    /// a switch to the progress thread takes longer than the request. On a small stack, the progress
+    /// thread polls it all the same.
+    pub(crate) fn wait<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        if !stack::has_room() {
+            let (tell, told) = mpsc::sync_channel(1);
+            // The receiver waits below.
+            self.handle
+                .spawn(async move { drop(tell.send(future.await)) });
+            return told.recv().ok();
+        }
         let mut state = self.state.subscribe();
         self.handle.block_on(async {
             let stopped = state.wait_for(|state| *state == ThreadState::Stops);
@@ -101,12 +113,13 @@ impl ProgressThread {
         done: impl FnOnce(T) + Send + 'static,
     ) {
         let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
-        let first = {
+        let first = if stack::has_room() {
             let _context = self.handle.enter();
             // The progress thread polls again, so that no wake is missed.
-            future
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()))
+            let mut context = Context::from_waker(Waker::noop());
+            future.as_mut().poll(&mut context)
+        } else {
+            Poll::Pending
         };
         self.handle.spawn(async move {
             let output = match first {
@@ -146,7 +159,7 @@ mod tests {
     fn output_is_passed_on_the_progress_thread_until_it_stops() {
         let progress = ProgressThread::start().unwrap();
         assert!(!is_current());
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = mpsc::channel();
         for yields in [0, 1] {
             let tell = tell.clone();
             let future = async move {
@@ -169,10 +182,10 @@ mod tests {
         assert_eq!(progress.wait(async { is_current() }), Some(false));
         let yielding = async { tokio::task::yield_now().await };
         assert_eq!(progress.wait(yielding), Some(()));
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = mpsc::channel();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                progress.wait(async {
+                progress.wait(async move {
                     tell.send(()).unwrap();
                     std::future::pending::<()>().await;
                 })
@@ -181,6 +194,19 @@ mod tests {
             progress.stop();
             assert_eq!(waiting.join().unwrap(), None);
         });
+        assert_eq!(progress.wait(std::future::pending::<()>()), None);
+    }
+
+    #[test]
+    fn progress_thread_polls_for_callers_with_a_small_stack() {
+        let progress = ProgressThread::start().unwrap();
+        let small = thread::Builder::new().stack_size(128 << 10);
+        thread::scope(|scope| {
+            let wait = || progress.wait(async { is_current() });
+            let waiting = small.spawn_scoped(scope, wait).unwrap();
+            assert_eq!(waiting.join().unwrap(), Some(true));
+        });
+        progress.stop();
         assert_eq!(progress.wait(std::future::pending::<()>()), None);
     }
 }
