@@ -381,8 +381,8 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
                     return ClientChainRun::MayBlock(Box::new(call), wishes.into_inner());
                 }
                 next = match handler.call(&call, &wishes) {
-                    HandlerReturn::Answered(outcome) => call.finish(outcome).advance(),
-                    HandlerReturn::Deferred(answer) => {
+                    HandlerReturn::Completed(outcome) => call.finish(outcome).advance(),
+                    HandlerReturn::Pending(answer) => {
                         return ClientChainRun::Deferred(
                             Box::new(call),
                             wishes.into_inner(),

@@ -122,17 +122,17 @@ pub(crate) struct HandlerRequests {
 }
 
 /// Pending outcome of a deferred handler.
-pub(crate) type LateOutcome = Pin<Box<dyn Future<Output = HandlerOutcome> + Send>>;
+pub type LateOutcome = Pin<Box<dyn Future<Output = HandlerOutcome> + Send>>;
 
 type Native = dyn Fn(&HandlerCall<'_>) -> HandlerOutcome + Send + Sync;
-type Deferred = dyn Fn(&HandlerCall<'_>) -> LateOutcome + Send + Sync;
+type Deferred = dyn Fn(&HandlerCall<'_>) -> HandlerReturn + Send + Sync;
 
 /// Result of a call of a handler.
-pub(crate) enum HandlerReturn {
-    /// Outcome of the handler.
-    Answered(HandlerOutcome),
-    /// Pending outcome.
-    Deferred(LateOutcome),
+pub enum HandlerReturn {
+    /// Outcome of a handler that has completed.
+    Completed(HandlerOutcome),
+    /// Outcome that comes later.
+    Pending(LateOutcome),
 }
 
 /// Handler that code outside of this crate runs, such as the instance of a component (feature
@@ -219,7 +219,15 @@ impl Handler {
     where
         F: Future<Output = HandlerOutcome> + Send + 'static,
     {
-        Handler::Deferred(Arc::new(move |call| Box::pin(handler(call))))
+        Handler::completing(move |call| HandlerReturn::Pending(Box::pin(handler(call))))
+    }
+
+    /// Creates a handler as [`Handler::deferred`] does, of a closure that may also have completed when
+    /// it returns.
+    pub fn completing(
+        handler: impl Fn(&HandlerCall<'_>) -> HandlerReturn + Send + Sync + 'static,
+    ) -> Handler {
+        Handler::Deferred(Arc::new(handler))
     }
 
     /// Returns true if the handler runs on the handlers' thread.
@@ -254,13 +262,11 @@ impl Handler {
             Handler::Native(native) | Handler::Quick(native) => {
                 // A panic of a handler must not end the task or thread that runs the chain.
                 let answer = catch_unwind(AssertUnwindSafe(|| native(&native_call())));
-                HandlerReturn::Answered(answer.unwrap_or_else(|_| panicked(event)))
+                HandlerReturn::Completed(answer.unwrap_or_else(|_| panicked(event)))
             }
             Handler::Deferred(begin) => {
-                match catch_unwind(AssertUnwindSafe(|| begin(&native_call()))) {
-                    Ok(answer) => HandlerReturn::Deferred(answer),
-                    Err(_) => HandlerReturn::Answered(panicked(event)),
-                }
+                let begun = catch_unwind(AssertUnwindSafe(|| begin(&native_call())));
+                begun.unwrap_or_else(|_| HandlerReturn::Completed(panicked(event)))
             }
             Handler::External { handler, tag } => {
                 let result = catch_unwind(AssertUnwindSafe(|| handler.handle(call, *tag)));
@@ -270,7 +276,7 @@ impl Handler {
                     changes,
                 }) = result
                 else {
-                    return HandlerReturn::Answered(panicked(event));
+                    return HandlerReturn::Completed(panicked(event));
                 };
                 let mut requests = requests.borrow_mut();
                 requests.raised.extend(raised);
@@ -282,7 +288,7 @@ impl Handler {
                 requests
                     .changes
                     .extend(changes.map(|change| (handler.clone(), change)));
-                HandlerReturn::Answered(outcome)
+                HandlerReturn::Completed(outcome)
             }
         }
     }
@@ -342,7 +348,7 @@ mod tests {
         let NextHandler::Call(call) = chain.run(Arc::new(event)).advance() else {
             panic!("the handler is registered")
         };
-        let HandlerReturn::Answered(outcome) = handler.call(&call, &RefCell::default()) else {
+        let HandlerReturn::Completed(outcome) = handler.call(&call, &RefCell::default()) else {
             panic!("it is no deferred handler")
         };
         assert_eq!(outcome.status, Status::PEAL_ERR_MODULE_TRAPPED);

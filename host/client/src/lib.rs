@@ -91,7 +91,9 @@ pub use error::ClientError;
 pub use group::{
     Absence, AbsenceDecision, ConstructOptions, Group, Invite, Invited, Join, NotFormed,
 };
-pub use handler::{ExternalHandler, ExternalResult, Handler, HandlerCall, RaisedEvent};
+pub use handler::{
+    ExternalHandler, ExternalResult, Handler, HandlerCall, HandlerReturn, LateOutcome, RaisedEvent,
+};
 pub use job_control_result::{ControlStatus, JobControlResult, ProcOutcome, reasons};
 pub use monitor::{FileSign, HeartbeatTask, MonitorRequest, UsageSubject};
 pub use peal_core::{

@@ -119,16 +119,10 @@ impl Client {
         range: Range,
         infos: Vec<Info>,
     ) -> Result<(), ClientError> {
-        let notify = Request::Notify {
-            code,
-            range,
-            infos: infos.clone(),
-        };
-        self.notify_self(code, range, infos).await?;
-        if range == Range::ProcLocal {
-            return Ok(());
+        match self.notify_self(code, range, infos).await? {
+            Some(notify) => self.ask(notify).await.map(drop),
+            None => Ok(()),
         }
-        self.ask(notify).await.map(drop)
     }
 
     /// Raises an event as [`Client::notify`] does, and returns when it is sent. A refusal by the
@@ -139,28 +133,30 @@ impl Client {
         range: Range,
         infos: Vec<Info>,
     ) -> Result<(), ClientError> {
-        let notify = Request::Notify {
-            code,
-            range,
-            infos: infos.clone(),
-        };
-        self.notify_self(code, range, infos).await?;
-        if range == Range::ProcLocal || self.session().presence == ServerPresence::Never {
+        let notify = self.notify_self(code, range, infos).await?;
+        let Some(notify) = notify.filter(|_| self.session().presence == ServerPresence::Servers)
+        else {
             return Ok(());
-        }
+        };
         let link = self.session().link(CommandCode::Notify)?;
         let raise = link.raise_in_turn(notify);
         self.bounded(CommandCode::Notify, self.answer_limit(), raise)
             .await
     }
 
-    /// Passes an event of this proc to its own handlers, if it is one of the recipients.
+    /// Passes an event of this proc to its own handlers, if it is one of the recipients. Returns the
+    /// request to the server, if there are others.
     async fn notify_self(
         &self,
         code: Status,
         range: Range,
         infos: Vec<Info>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Option<Request>, ClientError> {
+        let notify = (range != Range::ProcLocal).then(|| Request::Notify {
+            code,
+            range,
+            infos: infos.clone(),
+        });
         let event = Event {
             code,
             source: Some(self.me().clone()),
@@ -168,7 +164,7 @@ impl Client {
             infos,
         };
         if !audience::includes(&event, self.me()) {
-            return Ok(());
+            return Ok(notify);
         }
         let queue = &self.session().queue;
         let own = QueuedItem::Event(event);
@@ -177,7 +173,7 @@ impl Client {
             .bounded(CommandCode::Notify, self.answer_limit(), room)
             .await?;
         queue.put(own, room);
-        Ok(())
+        Ok(notify)
     }
 }
 

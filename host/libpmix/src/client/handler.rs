@@ -7,9 +7,9 @@ use crate::{
     border,
     convert::{key_from_array, read_array},
 };
-use peal_client::{Handler, HandlerCall, HandlerOutcome};
+use peal_client::{Handler, HandlerCall, HandlerOutcome, HandlerReturn};
 use peal_model::{Status, code, data_type, key};
-use std::{ffi::c_void, future::Future, slice};
+use std::{ffi::c_void, slice};
 use tokio::sync::oneshot;
 
 /// C function that handles events.
@@ -62,15 +62,15 @@ impl ProgramHandler {
 
     /// Returns the handler for the client.
     pub(crate) fn into_handler(self) -> Handler {
-        Handler::deferred(move |call| self.call(call))
+        Handler::completing(move |call| self.call(call))
     }
 
-    /// Calls the function. The future completes when the program says that the handler has ended;
-    /// until then it owns what was passed.
-    fn call(self, call: &HandlerCall<'_>) -> impl Future<Output = HandlerOutcome> + use<> {
+    /// Calls the function. Unless it has said before its return that the handler has ended, a future
+    /// completes when it does; until then it owns what was passed.
+    fn call(self, call: &HandlerCall<'_>) -> HandlerReturn {
         let passed = call.shared(|| PassedEvent::new(call.event()));
         let arguments = passed.arguments(call, self.object);
-        let (complete, completed) = oneshot::channel();
+        let (complete, mut completed) = oneshot::channel();
         let token = Library::get().completions.keep(complete);
         let event = call.event();
         let id = usize::try_from(call.registration().0).unwrap_or(usize::MAX);
@@ -89,12 +89,15 @@ impl ProgramHandler {
                 token,
             );
         });
-        async move {
+        if let Ok(outcome) = completed.try_recv() {
+            return HandlerReturn::Completed(outcome);
+        }
+        HandlerReturn::Pending(Box::pin(async move {
             let none = HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);
             let outcome = completed.await.unwrap_or(none);
             drop(passed);
             outcome
-        }
+        }))
     }
 }
 

@@ -3,6 +3,7 @@
 //! A forked child begins anew: the state names its process, and the child's copy of it is never
 //! used again, not even its locks, which another thread may have held at the time of the fork.
 use super::{
+    fork::ForkNumber,
     progress::{self, ProgressThread},
     tokens::Tokens,
 };
@@ -14,7 +15,6 @@ use peal_client::{Client, ClientError, HandlerOutcome, Tool};
 use peal_model::{Proc, Status, code};
 use std::{
     future::Future,
-    process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicPtr, Ordering},
@@ -33,7 +33,7 @@ static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 /// State of one process.
 #[derive(Debug)]
 pub(crate) struct Library {
-    process: u32,
+    process: ForkNumber,
     /// Held during the whole of a first init or last finalize.
     transition: Mutex<()>,
     state: Mutex<InitState>,
@@ -83,12 +83,12 @@ impl Library {
             let present = LIBRARY.load(Ordering::Acquire);
             // SAFETY: the pointer is null or came from `Box::leak` below, and is never freed.
             if let Some(library) = unsafe { present.as_ref() }
-                && library.process == process::id()
+                && library.process == ForkNumber::current()
             {
                 return library;
             }
             let new = Box::into_raw(Box::new(Library {
-                process: process::id(),
+                process: ForkNumber::current(),
                 transition: Mutex::default(),
                 state: Mutex::default(),
                 completions: Tokens::new(),

@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `progress` | thread on which connections live and callbacks come |
+//! | `fork` | number that tells a forked child from its parent |
 //! | `stack` | room on the stack of the calling thread |
 //! | `library` | state of the process between its first init and its last finalize |
 //! | `operations` | blocking and `_nb` forms of a function, on one future |
@@ -33,6 +34,7 @@ pub mod fabric;
 pub mod fence;
 pub mod get;
 pub mod groups;
+mod fork;
 mod handler;
 pub mod init;
 pub mod invitations;

@@ -2,13 +2,14 @@
 //! handler: a chain of many handlers would otherwise convert all earlier results for each.
 use super::operations::ProgramData;
 use crate::{
-    abi::{CInfo, CProc, CValue, CValueData},
-    convert::{ConvertError, ToC, key_array},
+    abi::{CDataArray, CInfo, CKey, CProc, CValue, CValueData},
+    convert::{ConvertError, ToC},
     destruct::Destruct,
     heap_array::HeapArray,
+    memory,
 };
 use peal_client::HandlerCall;
-use peal_model::{Event, Info, Proc, Value, data_type, key, rank};
+use peal_model::{ChainResult, Event, Info, Proc, data_type, key, rank};
 use std::{
     slice,
     sync::{Mutex, PoisonError},
@@ -75,11 +76,10 @@ impl PassedEvent {
         } = &mut *arrays;
         infos.truncate(*of_event);
         if !call.name().is_empty() {
-            let name = Value::string(call.name());
-            infos.push(&Info::new(key::PMIX_EVENT_HDLR_NAME, name));
+            infos.add(name_info(call.name()));
         }
         match (object, call.object()) {
-            (Some(object), _) => infos.push_structure(object_info(object)),
+            (Some(object), _) => infos.add(Ok(object_info(object))),
             (None, Some(object)) => {
                 infos.push(&Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
             }
@@ -87,7 +87,7 @@ impl PassedEvent {
         }
         let steps = call.steps();
         let new = steps.get(*handlers..).unwrap_or_default();
-        new.iter().for_each(|step| results.push(&step.as_info()));
+        new.iter().for_each(|step| results.add(result_info(step)));
         *handlers = steps.len();
         HandlerArguments {
             source: source.as_mut_ptr(),
@@ -99,10 +99,70 @@ impl PassedEvent {
     }
 }
 
+/// Returns the info with the name of a registration.
+fn name_info(name: &str) -> Result<CInfo, ConvertError> {
+    let mut info = CInfo::zeroed();
+    info.key = key_bytes(key::PMIX_EVENT_HDLR_NAME.0);
+    info.value = CValue {
+        r#type: data_type::PMIX_STRING.0,
+        data: CValueData {
+            string: memory::copy_string(name.as_bytes())?,
+        },
+    };
+    Ok(info)
+}
+
+/// Returns the result of a handler, in the form of [`ChainResult::as_info`]. Long chains make many of
+/// them, so that none is made as a model first.
+fn result_info(result: &ChainResult) -> Result<CInfo, ConvertError> {
+    let key = key_bytes(&result.name);
+    let mut infos = HeapArray::<CInfo>::zeroed(result.infos.len().saturating_add(1))?;
+    if let Some((first, others)) = infos.as_mut_slice().split_first_mut() {
+        first.key = key;
+        first.value = CValue {
+            r#type: data_type::PMIX_STATUS.0,
+            data: CValueData {
+                status: result.status.0,
+            },
+        };
+        for (info, place) in result.infos.iter().zip(others) {
+            info.fill(place)?;
+        }
+    }
+    let array: *mut CDataArray = memory::allocate(1)?;
+    let (first, size) = infos.into_raw();
+    // SAFETY: the array is new, and has room for one structure.
+    unsafe {
+        array.write(CDataArray {
+            r#type: data_type::PMIX_INFO.0,
+            size,
+            array: first.cast(),
+        });
+    }
+    let mut info = CInfo::zeroed();
+    info.key = key;
+    info.value = CValue {
+        r#type: data_type::PMIX_DATA_ARRAY.0,
+        data: CValueData { darray: array },
+    };
+    Ok(info)
+}
+
+/// Returns a key with these bytes; an empty one if they are too many.
+fn key_bytes(name: &str) -> CKey {
+    let mut key: CKey = [0; _];
+    if name.len() < key.len() {
+        for (place, byte) in key.iter_mut().zip(name.bytes()) {
+            *place = byte.cast_signed();
+        }
+    }
+    key
+}
+
 /// Returns the info with the object of a registration.
 fn object_info(object: ProgramData) -> CInfo {
     let mut info = CInfo::zeroed();
-    info.key = key_array(&key::PMIX_EVENT_RETURN_OBJECT.into());
+    info.key = key_bytes(key::PMIX_EVENT_RETURN_OBJECT.0);
     info.value = CValue {
         r#type: data_type::PMIX_POINTER.0,
         data: CValueData { ptr: object.get() },
@@ -123,25 +183,27 @@ impl GrowingArray {
     /// same.
     fn push(&mut self, info: &Info) {
         let mut structure = CInfo::zeroed();
-        match info.fill(&mut structure) {
-            Ok(()) => self.push_structure(structure),
-            Err(error) => {
-                tracing::warn!(?info, %error, "part of an event left out");
-                // SAFETY: `fill` leaves a structure that can be destructed, and nothing else has it.
-                unsafe { structure.destruct() };
-            }
+        let filled = info.fill(&mut structure);
+        if filled.is_err() {
+            // SAFETY: `fill` leaves a structure that can be destructed, and nothing else has it.
+            unsafe { structure.destruct() };
         }
+        self.add(filled.map(|()| structure));
     }
 
-    /// Adds a structure, and owns it from now on.
-    fn push_structure(&mut self, mut structure: CInfo) {
-        match self.next_place() {
-            Ok(place) => *place = structure,
-            Err(error) => {
-                tracing::warn!(%error, "part of an event left out");
+    /// Adds a structure, and owns it from now on. One that could not be made is left out.
+    fn add(&mut self, structure: Result<CInfo, ConvertError>) {
+        let added = structure.and_then(|mut structure| {
+            let place = self.next_place();
+            if place.is_err() {
                 // SAFETY: nothing else has the structure.
                 unsafe { structure.destruct() };
             }
+            *place? = structure;
+            Ok(())
+        });
+        if let Err(error) = added {
+            tracing::warn!(%error, "part of an event left out");
         }
     }
 
@@ -180,7 +242,30 @@ const FIRST_ROOM: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::counter;
+    use crate::{convert::read_array, memory::counter};
+    use peal_model::{Status, Value};
+
+    #[test]
+    fn results_are_those_of_their_models() {
+        let before = counter::live();
+        let long = "n".repeat(600);
+        for name in ["a handler", "", &long] {
+            let result = ChainResult {
+                name: name.into(),
+                status: Status(-47),
+                infos: vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("text"))],
+            };
+            let mut info = result_info(&result).unwrap();
+            // SAFETY: the info was made above, and owns what it points to.
+            let read: Info = unsafe { read_array(&raw const info, 1, "infos") }
+                .unwrap()
+                .remove(0);
+            assert_eq!(read, result.as_info());
+            // SAFETY: as above; it is used no more.
+            unsafe { info.destruct() };
+        }
+        assert_eq!(counter::live(), before);
+    }
 
     #[test]
     fn infos_are_added_and_removed_without_a_leak() {

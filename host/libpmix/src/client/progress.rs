@@ -1,12 +1,11 @@
 //! Thread of the library: a runtime on which all connections live, and on which all callbacks of
 //! the program come, one at a time.
-use super::stack;
+use super::{fork::ForkNumber, stack};
 use std::{
     cell::Cell,
     future::Future,
     io,
     pin::Pin,
-    process,
     sync::{Mutex, PoisonError, mpsc},
     task::{Context, Poll, Waker},
     thread,
@@ -21,21 +20,21 @@ use tokio::{
 const STACK: usize = 8 << 20;
 
 thread_local! {
-    /// Process of which this thread is the progress thread; zero for none. A forked child may
+    /// Process of which this thread is the progress thread, if it is one. A forked child may
     /// continue on a copy of its parent's progress thread.
-    static PROCESS: Cell<u32> = const { Cell::new(0) };
+    static PROCESS: Cell<Option<ForkNumber>> = const { Cell::new(None) };
 }
 
 /// Returns true on the progress thread of this process.
 pub(crate) fn is_current() -> bool {
-    PROCESS.get() == process::id()
+    PROCESS.get() == Some(ForkNumber::current())
 }
 
 /// Calls a function of the program.
 pub(crate) fn call_program(call: impl FnOnce()) {
-    let process = process::id();
+    let process = ForkNumber::current();
     call();
-    if process::id() != process {
+    if ForkNumber::current() != process {
         // A child that was forked in the callback has returned from it. It may not continue here,
         // on its parent's connections.
         // SAFETY: `_exit` may be called at any time.
@@ -145,7 +144,7 @@ impl ProgressThread {
 
 /// Runs the futures until `stopped` completes.
 fn progress(runtime: Runtime, mut state: watch::Receiver<ThreadState>) {
-    PROCESS.set(process::id());
+    PROCESS.set(Some(ForkNumber::current()));
     // The sender is dropped without a signal only if the thread could not be started.
     let _ = runtime.block_on(state.wait_for(|state| *state == ThreadState::Stops));
     runtime.shutdown_background();
@@ -200,12 +199,8 @@ mod tests {
     #[test]
     fn progress_thread_polls_for_callers_with_a_small_stack() {
         let progress = ProgressThread::start().unwrap();
-        let small = thread::Builder::new().stack_size(128 << 10);
-        thread::scope(|scope| {
-            let wait = || progress.wait(async { is_current() });
-            let waiting = small.spawn_scoped(scope, wait).unwrap();
-            assert_eq!(waiting.join().unwrap(), Some(true));
-        });
+        let is_on_thread = stack::without_room(|| progress.wait(async { is_current() }));
+        assert_eq!(is_on_thread, Some(true));
         progress.stop();
         assert_eq!(progress.wait(std::future::pending::<()>()), None);
     }
