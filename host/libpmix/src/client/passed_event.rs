@@ -76,10 +76,13 @@ impl PassedEvent {
         } = &mut *arrays;
         infos.truncate(*of_event);
         if !call.name().is_empty() {
-            infos.add(name_info(call.name()));
+            infos.add(|place| write_name(place, call.name()));
         }
         match (object, call.object()) {
-            (Some(object), _) => infos.add(Ok(object_info(object))),
+            (Some(object), _) => infos.add(|place| {
+                write_object(place, object);
+                Ok(())
+            }),
             (None, Some(object)) => {
                 infos.push(&Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
             }
@@ -87,7 +90,9 @@ impl PassedEvent {
         }
         let steps = call.steps();
         let new = steps.get(*handlers..).unwrap_or_default();
-        new.iter().for_each(|step| results.add(result_info(step)));
+        for step in new {
+            results.add(|place| write_result(place, step));
+        }
         *handlers = steps.len();
         HandlerArguments {
             source: source.as_mut_ptr(),
@@ -99,26 +104,25 @@ impl PassedEvent {
     }
 }
 
-/// Returns the info with the name of a registration.
-fn name_info(name: &str) -> Result<CInfo, ConvertError> {
-    let mut info = CInfo::zeroed();
-    info.key = key_bytes(key::PMIX_EVENT_HDLR_NAME.0);
+/// Writes the name of a registration to a zeroed info.
+fn write_name(info: &mut CInfo, name: &str) -> Result<(), ConvertError> {
+    write_key(&mut info.key, key::PMIX_EVENT_HDLR_NAME.0);
     info.value = CValue {
         r#type: data_type::PMIX_STRING.0,
         data: CValueData {
             string: memory::copy_string(name.as_bytes())?,
         },
     };
-    Ok(info)
+    Ok(())
 }
 
-/// Returns the result of a handler, in the form of [`ChainResult::as_info`]. Long chains make many of
-/// them, so that none is made as a model first.
-fn result_info(result: &ChainResult) -> Result<CInfo, ConvertError> {
-    let key = key_bytes(&result.name);
+/// Writes the result of a handler to a zeroed info, in the form of [`ChainResult::as_info`]. Long
+/// chains make many of them, so that none is made as a model first.
+fn write_result(info: &mut CInfo, result: &ChainResult) -> Result<(), ConvertError> {
+    write_key(&mut info.key, &result.name);
     let mut infos = HeapArray::<CInfo>::zeroed(result.infos.len().saturating_add(1))?;
     if let Some((first, others)) = infos.as_mut_slice().split_first_mut() {
-        first.key = key;
+        write_key(&mut first.key, &result.name);
         first.value = CValue {
             r#type: data_type::PMIX_STATUS.0,
             data: CValueData {
@@ -139,35 +143,29 @@ fn result_info(result: &ChainResult) -> Result<CInfo, ConvertError> {
             array: first.cast(),
         });
     }
-    let mut info = CInfo::zeroed();
-    info.key = key;
     info.value = CValue {
         r#type: data_type::PMIX_DATA_ARRAY.0,
         data: CValueData { darray: array },
     };
-    Ok(info)
+    Ok(())
 }
 
-/// Returns a key with these bytes; an empty one if they are too many.
-fn key_bytes(name: &str) -> CKey {
-    let mut key: CKey = [0; _];
+/// Writes the object of a registration to a zeroed info.
+fn write_object(info: &mut CInfo, object: ProgramData) {
+    write_key(&mut info.key, key::PMIX_EVENT_RETURN_OBJECT.0);
+    info.value = CValue {
+        r#type: data_type::PMIX_POINTER.0,
+        data: CValueData { ptr: object.get() },
+    };
+}
+
+/// Writes a key to a zeroed one, which stays empty if there are too many bytes.
+fn write_key(key: &mut CKey, name: &str) {
     if name.len() < key.len() {
         for (place, byte) in key.iter_mut().zip(name.bytes()) {
             *place = byte.cast_signed();
         }
     }
-    key
-}
-
-/// Returns the info with the object of a registration.
-fn object_info(object: ProgramData) -> CInfo {
-    let mut info = CInfo::zeroed();
-    info.key = key_bytes(key::PMIX_EVENT_RETURN_OBJECT.0);
-    info.value = CValue {
-        r#type: data_type::PMIX_POINTER.0,
-        data: CValueData { ptr: object.get() },
-    };
-    info
 }
 
 /// Array of infos with room for more.
@@ -182,39 +180,35 @@ impl GrowingArray {
     /// Adds an info. One without a C form is left out: the handler must learn of the event all the
     /// same.
     fn push(&mut self, info: &Info) {
-        let mut structure = CInfo::zeroed();
-        let filled = info.fill(&mut structure);
-        if filled.is_err() {
-            // SAFETY: `fill` leaves a structure that can be destructed, and nothing else has it.
-            unsafe { structure.destruct() };
-        }
-        self.add(filled.map(|()| structure));
+        self.add(|place| info.fill(place));
     }
 
-    /// Adds a structure, and owns it from now on. One that could not be made is left out.
-    fn add(&mut self, structure: Result<CInfo, ConvertError>) {
-        let added = structure.and_then(|mut structure| {
-            let place = self.next_place();
-            if place.is_err() {
-                // SAFETY: nothing else has the structure.
-                unsafe { structure.destruct() };
-            }
-            *place? = structure;
-            Ok(())
-        });
-        if let Err(error) = added {
+    /// Adds an info that `write` writes to its place. One that cannot be written is left out. `write`
+    /// leaves an info that can be destructed, whatever it returns.
+    fn add(&mut self, write: impl FnOnce(&mut CInfo) -> Result<(), ConvertError>) {
+        if let Err(error) = self.try_add(write) {
             tracing::warn!(%error, "part of an event left out");
         }
     }
 
-    fn next_place(&mut self) -> Result<&mut CInfo, ConvertError> {
+    fn try_add(
+        &mut self,
+        write: impl FnOnce(&mut CInfo) -> Result<(), ConvertError>,
+    ) -> Result<(), ConvertError> {
         if self.len == self.array.len() {
-            self.array.grow(self.len.saturating_mul(2).max(FIRST_ROOM))?;
+            self.array.grow(self.len.saturating_mul(4).max(FIRST_ROOM))?;
         }
         let bytes = size_of::<CInfo>();
         let place = self.array.as_mut_slice().get_mut(self.len);
+        let place = place.ok_or(ConvertError::NoMemory { bytes })?;
+        if let Err(error) = write(place) {
+            // SAFETY: `write` leaves an info that can be destructed; the array owns it.
+            unsafe { place.destruct() };
+            *place = CInfo::zeroed();
+            return Err(error);
+        }
         self.len = self.len.saturating_add(1);
-        place.ok_or(ConvertError::NoMemory { bytes })
+        Ok(())
     }
 
     /// Removes all infos from the `len`th on.
@@ -255,7 +249,8 @@ mod tests {
                 status: Status(-47),
                 infos: vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("text"))],
             };
-            let mut info = result_info(&result).unwrap();
+            let mut info = CInfo::zeroed();
+            write_result(&mut info, &result).unwrap();
             // SAFETY: the info was made above, and owns what it points to.
             let read: Info = unsafe { read_array(&raw const info, 1, "infos") }
                 .unwrap()

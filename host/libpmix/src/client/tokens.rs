@@ -1,7 +1,7 @@
 //! Values that the program refers to by a token, which has the form of a pointer. A token that was
 //! used already, or that never existed, leads to nothing.
 use std::{
-    collections::BTreeMap,
+    collections::HashMap,
     ffi::c_void,
     ptr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -14,15 +14,15 @@ pub(crate) struct Tokens<T>(Mutex<TokenTable<T>>);
 #[derive(Debug)]
 struct TokenTable<T> {
     last: usize,
-    values: BTreeMap<usize, T>,
+    values: HashMap<usize, T>,
 }
 
 impl<T> Tokens<T> {
     /// Creates an empty table.
-    pub(crate) const fn new() -> Tokens<T> {
+    pub(crate) fn new() -> Tokens<T> {
         Tokens(Mutex::new(TokenTable {
             last: 0,
-            values: BTreeMap::new(),
+            values: HashMap::new(),
         }))
     }
 
