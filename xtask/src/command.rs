@@ -1,12 +1,23 @@
 //! Runs of other programs, with errors that name the command.
 use anyhow::{Context, Result, bail};
-use std::{env, ffi::OsString, path::Path, process::Command, time::Instant};
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
 
 /// Returns the command of the cargo that runs this program.
 pub fn cargo(dir: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(dir);
     command
+}
+
+/// Returns cargo's target directory for the host.
+pub fn target_dir(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir))
 }
 
 /// Runs a command with its own output.

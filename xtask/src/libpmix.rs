@@ -1,8 +1,8 @@
 //! `cargo xtask libpmix`: Peal as the C library, laid out so that programs find it.
-use crate::command::{cargo, run};
+use crate::command::{cargo, run, target_dir};
 use anyhow::{Context, Result};
 use std::{
-    env, fs, io,
+    fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
@@ -13,26 +13,49 @@ const SONAME: &str = "libpmix.so.2";
 /// Name by which the linker finds the library.
 const LINK: &str = "libpmix.so";
 
-/// Builds the library, lays it out in `target/libpmix/lib`, and prints its size. With `release` it is
-/// optimized and stripped.
-pub fn build(root: &Path, release: bool) -> Result<()> {
-    let mut command = cargo(root);
-    command.args(["rustc", "--package", "peal-libpmix", "--lib"]);
-    command.args(["--crate-type", "cdylib"]);
-    if release {
-        // The option is for this library alone, so that no other crate is built again for it.
-        command.args(["--release", "--", "-C", "strip=symbols"]);
-    }
-    run(&mut command)?;
-    let profile = if release { "release" } else { "debug" };
-    let built = target_dir(root).join(profile).join("libpeal_libpmix.so");
-    let directory = root.join("target/libpmix/lib");
-    let library = lay_out(&built, &directory)?;
+/// Kind of build of the library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LibraryProfile {
+    /// As the tests use it.
+    Debug,
+    /// Optimized and stripped, as it is shipped.
+    Release,
+}
+
+/// Builds the library, lays it out in `target/libpmix/lib`, and prints its size.
+pub fn build(root: &Path, profile: LibraryProfile) -> Result<()> {
+    let library = build_into(root, profile, &root.join("target/libpmix/lib"))?;
     let size = fs::metadata(&library)
         .with_context(|| format!("reading {}", library.display()))?
         .len();
     println!("{}: {size} bytes", library.display());
     Ok(())
+}
+
+/// Builds the library as it is shipped, and lays it out in a directory of the bench, so that the
+/// library of the tests stays as it is. Returns the directory.
+pub fn build_for_bench(root: &Path) -> Result<PathBuf> {
+    let directory = root.join("target/libpmix-bench/lib");
+    build_into(root, LibraryProfile::Release, &directory)?;
+    Ok(directory)
+}
+
+/// Builds the library, lays it out in this directory, and returns its path.
+fn build_into(root: &Path, profile: LibraryProfile, directory: &Path) -> Result<PathBuf> {
+    let mut command = cargo(root);
+    command.args(["rustc", "--package", "peal-libpmix", "--lib"]);
+    command.args(["--crate-type", "cdylib"]);
+    let built = match profile {
+        LibraryProfile::Debug => "debug",
+        LibraryProfile::Release => {
+            // The option is for this library alone, so that no other crate is built again for it.
+            command.args(["--release", "--", "-C", "strip=symbols"]);
+            "release"
+        }
+    };
+    run(&mut command)?;
+    let built = target_dir(root).join(built).join("libpeal_libpmix.so");
+    lay_out(&built, directory)
 }
 
 /// Copies the library, and makes the link of the linker. Programs that have loaded the old library
@@ -50,9 +73,4 @@ fn lay_out(built: &Path, directory: &Path) -> Result<PathBuf> {
         }
         _ => Ok(library),
     }
-}
-
-/// Returns cargo's target directory.
-fn target_dir(root: &Path) -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir))
 }

@@ -24,6 +24,7 @@ mod test_servers;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use libpmix::LibraryProfile;
 use std::{path::Path, process::ExitCode};
 
 /// Tasks of the repository.
@@ -139,7 +140,8 @@ fn run(chore: Task) -> Result<()> {
         Task::Soak(soak) => soak.run(root),
         Task::Bench(bench) => bench.run(root),
         Task::Guests => guests::build(root).map(drop),
-        Task::Libpmix { release } => libpmix::build(root, release),
+        Task::Libpmix { release: true } => libpmix::build(root, LibraryProfile::Release),
+        Task::Libpmix { release: false } => libpmix::build(root, LibraryProfile::Debug),
         Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),
         Task::Deny { advisories } => deny::run_checks(root, advisories),

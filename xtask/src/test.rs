@@ -40,7 +40,9 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
     ];
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
     step("programs", || graphs::build_programs(root))?;
-    step("Peal as the C library", || libpmix::build(root, false))?;
+    step("Peal as the C library", || {
+        libpmix::build(root, libpmix::LibraryProfile::Debug)
+    })?;
     // This precedes the compilation of tests: the record decides which tests are ignored.
     step("needs of the tests", || needs::record(root))?;
     Ok(variables)

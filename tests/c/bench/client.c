@@ -3,21 +3,27 @@
  * runs both.
  *
  *     client chain    COUNT WARM DIR HANDLERS
- *     client fan      COUNT WARM DIR
- *     client pingpong COUNT WARM DIR
+ *     client fan      COUNT WARM DIR TURNS
+ *     client pingpong COUNT WARM DIR TURNS
  *     client flood    COUNT WARM DIR WINDOW
+ *     client silent   COUNT WARM DIR
  *     client fence    COUNT WARM DIR TURNS
  *     client group    COUNT WARM DIR TURNS
  *     client groupid  COUNT WARM DIR TURNS
  *     client log      COUNT WARM DIR
  *     client beats    COUNT WARM DIR
  *     client pulse    SECONDS 0 DIR
+ *     client cycle    COUNT WARM DIR TURNS
+ *     client start    COUNT WARM DIR TURNS
+ *     client nothing  0 0 DIR
+ *     client memory   0 0 DIR
  *     client idle     0 0 DIR
  *
  * - chain: an event of range PROC_LOCAL through a chain of HANDLERS native handlers.
  * - fan: rank 0 to all others, one event after the other, until the last one's handler runs.
  * - pingpong: rank 0 to rank 1, whose handler answers with an event.
  * - flood: rank 0 to rank 1, with at most WINDOW unacknowledged events; 0 means no limit.
+ * - silent: the same without a completion function. The library decides how long a call waits.
  * - fence: a fence of all procs, repeated in each of TURNS turns (turns.h).
  * - group: all procs form a group and destruct it, one after the other.
  * - groupid: the same with groups that get a context id.
@@ -25,10 +31,15 @@
  * - beats: rank 0 sends heartbeats, and waits until the server has received them all.
  * - pulse: all procs send a heartbeat per second. Rank 0 prints the share of a CPU that its parent
  *   uses for them.
+ * - cycle: initializes and finalizes the library, one after the other.
+ * - start: starts a process that does nothing, waits for its end, and starts the next.
+ * - nothing: initializes and finalizes the library.
+ * - memory: prints the memory of a proc that has done one fence and is idle.
  * - idle: connects and waits.
  *
- * COUNT is the number of measured repetitions, WARM that of the ones before. DIR has the files that
- * arrivals.h describes. */
+ * COUNT is the number of measured repetitions, WARM that of the ones before, both in each of TURNS
+ * turns (turns.h). DIR has the files that arrivals.h describes. BENCH_LIBRARY is in the environment
+ * if the program must run on Peal's library. */
 #define _GNU_SOURCE
 #include <pmix.h>
 #include <semaphore.h>
@@ -72,6 +83,8 @@ static void await(sem_t *semaphore)
 
 #include "groups.h"
 
+#include "processes.h"
+
 /* ---- events ------------------------------------------------------------ */
 
 static void on_registered(pmix_status_t status, size_t id, void *object)
@@ -98,8 +111,9 @@ static void on_accepted(pmix_status_t status, void *object)
     }
 }
 
-/* Sends event `number`. `accepted`, if not null, is called when the server has acknowledged it. */
-static void notify(pmix_status_t code, pmix_data_range_t range, uint64_t number, sem_t *accepted)
+/* Sends event `number`. `completed`, if not null, is called when the server has acknowledged it. */
+static void send_event(pmix_status_t code, pmix_data_range_t range, uint64_t number, pmix_op_cbfunc_t completed,
+                       void *object)
 {
     pmix_info_t infos[INFOS];
     uint64_t now = now_ns();
@@ -108,10 +122,16 @@ static void notify(pmix_status_t code, pmix_data_range_t range, uint64_t number,
     PMIX_INFO_LOAD(&infos[1], "bench.sent", &now, PMIX_UINT64);
     PMIX_INFO_LOAD(&infos[2], "bench.text", "a short diagnostic text", PMIX_STRING);
     PMIX_INFO_LOAD(&infos[3], "bench.flag", &flag, PMIX_BOOL);
-    need("notify", PMIx_Notify_event(code, &me, range, infos, INFOS, on_accepted, accepted));
+    need("notify", PMIx_Notify_event(code, &me, range, infos, INFOS, completed, object));
     for (size_t i = 0; i < INFOS; i++) {
         PMIX_INFO_DESTRUCT(&infos[i]);
     }
+}
+
+/* Sends event `number`. `accepted`, if not null, is posted when the server has acknowledged it. */
+static void notify(pmix_status_t code, pmix_data_range_t range, uint64_t number, sem_t *accepted)
+{
+    send_event(code, range, number, on_accepted, accepted);
 }
 
 static uint64_t number_in(const pmix_info_t infos[], size_t ninfos, const char *key)
@@ -167,7 +187,7 @@ static void chain(void)
             times[i - warm] = (double) (last_run - start);
         }
     }
-    print_times(times);
+    print_times(times, count);
 }
 
 /* ---- fan --------------------------------------------------------------- */
@@ -186,18 +206,23 @@ static void fan(void)
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
     if (0 == me.rank) {
-        double *times = calloc(count, sizeof *times);
-        for (uint32_t i = 0; i < warm + count; i++) {
-            uint64_t start = now_ns();
-            notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
-            uint64_t end = await_last(&arrivals);
-            if (i >= warm) {
-                times[i - warm] = (double) (end - start);
+        double *times = of_each_repetition(), *next = times;
+        for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+            begin_turn();
+            for (uint32_t i = 0; i < warm + count; i++) {
+                uint64_t start = now_ns();
+                notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
+                uint64_t end = await_last(&arrivals);
+                if (i >= warm) {
+                    *next++ = (double) (end - start);
+                }
             }
+            end_turn();
         }
-        print_times(times);
+        print_times(times, (size_t) (next - times));
+        free(times);
     }
-    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    end_turns();
 }
 
 /* ---- pingpong ---------------------------------------------------------- */
@@ -226,18 +251,23 @@ static void pingpong(void)
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
     if (0 == me.rank) {
-        double *times = calloc(count, sizeof *times);
-        for (uint32_t i = 0; i < warm + count; i++) {
-            uint64_t start = now_ns();
-            notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
-            await(&done);
-            if (i >= warm) {
-                times[i - warm] = (double) (last_run - start);
+        double *times = of_each_repetition(), *next = times;
+        for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+            begin_turn();
+            for (uint32_t i = 0; i < warm + count; i++) {
+                uint64_t start = now_ns();
+                notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
+                await(&done);
+                if (i >= warm) {
+                    *next++ = (double) (last_run - start);
+                }
             }
+            end_turn();
         }
-        print_times(times);
+        print_times(times, (size_t) (next - times));
+        free(times);
     }
-    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    end_turns();
 }
 
 /* ---- flood ------------------------------------------------------------- */
@@ -276,6 +306,13 @@ static void send_flood(void)
     }
 }
 
+static void send_silently(void)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        send_event(NEWS, PMIX_RANGE_LOCAL, i, NULL, NULL);
+    }
+}
+
 static void receive_flood(void)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -290,7 +327,7 @@ static void receive_flood(void)
     printf("per_s %.1f\n", received / ((double) (last_run - first_sent) / 1e9));
 }
 
-static void flood(void)
+static void flood_by(void (*send)(void))
 {
     seen = calloc(count, 1);
     if (1 == me.rank) {
@@ -298,12 +335,16 @@ static void flood(void)
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
     if (0 == me.rank) {
-        send_flood();
+        send();
     } else if (1 == me.rank) {
         receive_flood();
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
+
+static void flood(void) { flood_by(send_flood); }
+
+static void silent(void) { flood_by(send_silently); }
 
 /* ---- heartbeats --------------------------------------------------------- */
 
@@ -380,7 +421,7 @@ static void pulse(void)
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 
-/* ---- fence, log and idle ---------------------------------------------------- */
+/* ---- fence, log, nothing and idle ---------------------------------------------------- */
 
 static void fence(void)
 {
@@ -421,10 +462,22 @@ static void log_lines(void)
     printf("per_s %.0f\n", (double) count / ((double) (now_ns() - start) / 1e9));
 }
 
+static void nothing(void) {}
+
 static void idle(void)
 {
     arrive(&arrivals, 0, job_size);
     await_leave(&arrivals);
+}
+
+/* Ends the program if it runs on another library than the bench believes. */
+static void need_library(void)
+{
+    const char *version = PMIx_Get_version();
+    if ((NULL != getenv("BENCH_LIBRARY")) != (NULL != strstr(version, ", Peal"))) {
+        fprintf(stderr, "the program runs on another library than it should: %s\n", version);
+        _exit(EXIT_FAILURE);
+    }
 }
 
 static uint32_t size_of_job(void)
@@ -443,8 +496,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"fence", fence}, {"group", group},
-                 {"groupid", group_with_id}, {"log", log_lines}, {"beats", beats}, {"pulse", pulse}, {"idle", idle}};
+    } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"silent", silent},
+                 {"fence", fence}, {"group", group}, {"groupid", group_with_id}, {"log", log_lines}, {"beats", beats},
+                 {"pulse", pulse}, {"cycle", cycle}, {"start", start_processes}, {"nothing", nothing}, {"memory", memory},
+                 {"idle", idle}};
     if (argc < 5) {
         fprintf(stderr, "usage: %s MODE COUNT WARM DIR [HANDLERS | WINDOW | TURNS]\n", argv[0]);
         return 2;
@@ -452,6 +507,8 @@ int main(int argc, char **argv)
     count = (uint32_t) atoi(argv[2]);
     warm = (uint32_t) atoi(argv[3]);
     handlers = window = turns = argc > 5 ? (uint32_t) atoi(argv[5]) : 0;
+    program = argv[0];
+    need_library();
     open_arrivals(&arrivals, argv[4]);
     sem_init(&done, 0, 0);
     need("init", PMIx_Init(&me, NULL, 0));

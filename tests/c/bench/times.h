@@ -10,12 +10,12 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Prints the median and the 99th percentile of the measured times in nanoseconds, and sorts
- * `times`. */
-static void print_times(double *times)
+/* Prints the median and the 99th percentile of this number of times in nanoseconds, and sorts
+ * them. */
+static void print_times(double *times, size_t number)
 {
-    qsort(times, count, sizeof *times, ascending);
-    printf("us %.3f\nus_p99 %.3f\n", times[count / 2] / 1e3, times[(size_t) (count * 0.99)] / 1e3);
+    qsort(times, number, sizeof *times, ascending);
+    printf("us %.3f\nus_p99 %.3f\n", times[number / 2] / 1e3, times[(size_t) ((double) number * 0.99)] / 1e3);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Collective operations of a job are measured in turns. Jobs of several servers run at once and
+/* Operations of a job are measured in turns. Jobs of several servers run at once and
  * measure one after the other, for some milliseconds each, so that changing load of the machine
  * disturbs all alike.
  *
@@ -11,6 +11,9 @@ static uint32_t turns_measured(void) { return 0 == turns ? 1 : turns; }
 
 /* Allocates the times of each turn. */
 static double *of_each_turn(void) { return calloc(turns_measured(), sizeof(double)); }
+
+/* Allocates the times of each measured repetition of all turns. */
+static double *of_each_repetition(void) { return calloc((size_t) turns_measured() * count, sizeof(double)); }
 
 /* Rank 0 waits for the turn of its job, and the other ranks for rank 0. */
 static void begin_turn(void)

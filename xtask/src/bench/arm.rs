@@ -106,6 +106,8 @@ pub enum Hosts {
 pub enum Side {
     /// Peal's server, clients of the C library.
     Peal,
+    /// Peal's server, the same clients on Peal's `libpmix`.
+    PealLibrary,
     /// Peal's server, clients of Peal.
     PealClient,
     /// Peal's server with its trace off, clients of Peal.
@@ -123,6 +125,7 @@ impl Side {
     pub fn name(self) -> &'static str {
         match self {
             Side::Peal => "peal",
+            Side::PealLibrary => "peal-libpmix",
             Side::PealClient => "peal-client",
             Side::PealTraceOff => "trace-off",
             Side::PealWithoutTrace => "without-trace",
@@ -131,11 +134,11 @@ impl Side {
         }
     }
 
-    /// Returns true if it does not need `libpmix`.
+    /// Returns true if it does not need `libpmix`, with which the C programs are linked.
     pub fn is_without_c(self) -> bool {
         match self {
             Side::PealClient | Side::PealTraceOff | Side::PealWithoutTrace => true,
-            Side::Peal | Side::C | Side::CNoDelay => false,
+            Side::Peal | Side::PealLibrary | Side::C | Side::CNoDelay => false,
         }
     }
 }
@@ -263,7 +266,11 @@ impl JobMeasurement {
         let procs = self.procs.to_string();
         let c = || programs.c.as_ref().context("libpmix is not there");
         let mut command = match self.side {
-            Side::Peal | Side::PealClient | Side::PealTraceOff | Side::PealWithoutTrace => {
+            Side::Peal
+            | Side::PealLibrary
+            | Side::PealClient
+            | Side::PealTraceOff
+            | Side::PealWithoutTrace => {
                 let peal = match self.side {
                     Side::PealWithoutTrace => programs
                         .peal_without_trace
@@ -276,6 +283,16 @@ impl JobMeasurement {
                 if self.hosts != Hosts::Nothing {
                     peal.arg("--config")
                         .arg(configuration(self.hosts, programs, scratch)?);
+                }
+                if self.side == Side::PealLibrary {
+                    let library = c()?
+                        .peal_library
+                        .as_ref()
+                        .context("Peal's libpmix is not built")?;
+                    peal.arg("-x")
+                        .arg(format!("LD_LIBRARY_PATH={}", library.display()));
+                    // The program ends if it runs on another library.
+                    peal.args(["-x", "BENCH_LIBRARY=peal"]);
                 }
                 peal.arg("--")
                     .env("XDG_CACHE_HOME", &programs.cache)

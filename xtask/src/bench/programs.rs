@@ -2,8 +2,8 @@
 use super::Group;
 use crate::{
     c_programs,
-    command::{self, cargo},
-    guests, mpi, test_servers,
+    command::{self, cargo, target_dir},
+    guests, libpmix, mpi, test_servers,
 };
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Programs {
     pub peal_without_trace: Option<PathBuf>,
     /// Measuring programs in Rust.
     pub bench: PathBuf,
-    /// Attackers and victims of the tests.
+    /// Attackers and victims of the tests; built if a group needs it.
     pub attack: PathBuf,
     /// Directory of the components.
     pub components: PathBuf,
@@ -38,6 +38,8 @@ pub struct CPrograms {
     pub client: PathBuf,
     /// Library for `LD_PRELOAD` that sets `TCP_NODELAY` on all sockets.
     pub no_delay: PathBuf,
+    /// Directory of Peal's `libpmix`, if a group needs it.
+    pub peal_library: Option<PathBuf>,
 }
 
 /// Builds the programs that these groups need.
@@ -53,24 +55,30 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
         .contains(&Group::Trace)
         .then(|| build_without_trace(root))
         .transpose()?;
-    // This is a build of its own: the tests need features that shipped programs do not have.
-    let attack = [
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "peal-tests",
-        "--bin",
-        "peal-attack",
-    ];
-    command::run(cargo(root).args(attack))?;
-    let built = root.join("target/release");
+    if groups.contains(&Group::Attack) {
+        // This is a build of its own: the tests need features that shipped programs do not have.
+        let attack = ["--package", "peal-tests", "--bin", "peal-attack"];
+        command::run(
+            cargo(root)
+                .args(["build", "--quiet", "--release"])
+                .args(attack),
+        )?;
+    }
+    let built = target_dir(root).join("release");
     let components = guests::build(root)?;
-    let c = c_programs::build(root)?.map(|programs| CPrograms {
-        host: programs.join("host"),
-        client: programs.join("bench/client"),
-        no_delay: programs.join("bench/nodelay.so"),
-    });
+    let c = c_programs::build(root)?
+        .map(|programs| -> Result<CPrograms> {
+            Ok(CPrograms {
+                host: programs.join("host"),
+                client: programs.join("bench/client"),
+                no_delay: programs.join("bench/nodelay.so"),
+                peal_library: groups
+                    .contains(&Group::Libpmix)
+                    .then(|| libpmix::build_for_bench(root))
+                    .transpose()?,
+            })
+        })
+        .transpose()?;
     let cache = root.join("target/test-cache");
     Ok(Programs {
         peal: built.join("peal"),

@@ -1,4 +1,6 @@
 //! Arms of the bench, rows that compare them, and their bounds.
+mod libpmix;
+
 use super::{
     Group,
     arm::{Arm, Hosts, JobMeasurement, MeasuredWork, Side},
@@ -123,6 +125,7 @@ impl Plan {
                 Group::Groups => plan.groups(),
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
+                Group::Libpmix => plan.libpmix(),
                 Group::Memory => plan.memory(),
                 Group::Trace => plan.trace(),
                 Group::Attack => plan.attack(),
@@ -969,5 +972,61 @@ impl Plan {
             "ms",
             ResultBound::RatioAtMost(1.0),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+    use std::collections::BTreeSet;
+
+    fn full(with_c: bool) -> Plan {
+        Plan::new(Group::value_variants(), Size::Full, with_c, &Release::BOTH)
+    }
+
+    #[test]
+    fn arms_of_all_groups_have_different_names() {
+        let plan = full(true);
+        let names: Vec<&String> = plan.arms.iter().flat_map(|arm| &arm.names).collect();
+        let different: BTreeSet<&String> = names.iter().copied().collect();
+        assert_eq!(different.len(), names.len());
+    }
+
+    #[test]
+    fn rows_compare_only_arms_that_are_measured() {
+        let plan = full(true);
+        let names: BTreeSet<&String> = plan.arms.iter().flat_map(|arm| &arm.names).collect();
+        for row in &plan.rows {
+            let peer = row.peer.iter().map(|(_, peer)| peer);
+            for metric in std::iter::once(&row.ours).chain(peer) {
+                assert!(names.contains(&metric.arm), "{}", metric.arm);
+            }
+        }
+    }
+
+    #[test]
+    fn every_group_has_rows_with_the_c_library() {
+        for group in Group::value_variants() {
+            let plan = Plan::new(&[*group], Size::Quick, true, &Release::BOTH);
+            assert!(!plan.rows.is_empty(), "{group:?}");
+        }
+    }
+
+    #[test]
+    fn groups_without_the_c_library_start_no_program_of_it() {
+        for arm in full(false).arms {
+            let sides: Vec<Side> = match arm.work {
+                MeasuredWork::Job(job) => vec![job.side],
+                MeasuredWork::Turns(jobs) => jobs.iter().map(|job| job.side).collect(),
+                MeasuredWork::Growth { side, .. } => vec![side],
+                _ => Vec::new(),
+            };
+            assert!(
+                sides.iter().all(|side| side.is_without_c()),
+                "{:?}",
+                arm.names
+            );
+        }
     }
 }
