@@ -1,7 +1,11 @@
 //! Releases of `libpmix` with which C programs are run: the one that they were linked with, and
 //! that of Open MPI 5; and Peal's own library.
 use crate::{provided, root, test_servers};
-use std::{path::PathBuf, process::Command};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Release of `libpmix`.
 #[derive(Clone, Debug)]
@@ -55,6 +59,24 @@ impl Release {
         self.libraries
             .as_ref()
             .map(|libraries| format!("LD_LIBRARY_PATH={}", libraries.display()))
+    }
+
+    /// Returns a search path of libraries that begins with this release.
+    pub fn search_path(&self, others: &Path) -> String {
+        let mut directories: Vec<String> = Vec::new();
+        directories.extend(self.libraries.iter().map(|path| path.display().to_string()));
+        directories.push(others.display().to_string());
+        directories.join(":")
+    }
+
+    /// Returns words before a program of a job by which ranks with odd numbers use this release. The
+    /// others use that of their environment.
+    pub fn on_odd_ranks(&self) -> [OsString; 4] {
+        let directories = self.search_path(Path::new("$LD_LIBRARY_PATH"));
+        let script = format!(
+            "[ $((PMIX_RANK % 2)) = 0 ] || export LD_LIBRARY_PATH={directories}; exec \"$@\""
+        );
+        ["sh", "-c", &script, "sh"].map(OsString::from)
     }
 
     /// Makes a program use this release.

@@ -1,6 +1,14 @@
-//! Open MPI in two releases, and its programs.
-use crate::{c_program, launchers::Launcher, provided, test_servers};
-use std::{ffi::OsStr, path::PathBuf, process::Command};
+//! Open MPI in two releases, its programs, and the counts of the tests of `mpi4py`.
+use crate::{
+    Done, c_program, launchers::Launcher, libpmix::Release, provided, run_within, test_servers,
+};
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 /// Release of Open MPI.
 #[derive(Clone, Debug)]
@@ -9,6 +17,8 @@ pub struct OpenMpi {
     pub name: &'static str,
     launcher: Launcher,
     libraries: PathBuf,
+    /// Library of the ranks, if it is not the one of the release.
+    rank_library: Option<Release>,
     /// Directory of its help messages, if it is not the one of the build.
     prefix: Option<PathBuf>,
 }
@@ -28,6 +38,7 @@ impl OpenMpi {
             name: "Open MPI 4.1",
             launcher: Launcher::mpirun(),
             libraries,
+            rank_library: None,
             prefix: None,
         }
     }
@@ -41,8 +52,29 @@ impl OpenMpi {
             name: "Open MPI 5.0",
             launcher,
             libraries: prefix.join("lib"),
+            rank_library: None,
             prefix: Some(prefix),
         }
+    }
+
+    /// Returns the same release with its ranks on this library. The launcher of the release keeps its
+    /// own library.
+    pub fn with_ranks_on(&self, library: &Release) -> OpenMpi {
+        OpenMpi {
+            rank_library: Some(library.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Returns `oshrun` of this number of procs, which is `mpirun` under another name. The program
+    /// is one of OpenSHMEM, for tests with `#[needs(openshmem)]`.
+    pub fn under_oshrun<S: AsRef<OsStr>>(
+        &self,
+        procs: u32,
+        program: impl IntoIterator<Item = S>,
+    ) -> Command {
+        let oshrun = Launcher::Mpirun(provided("/usr/bin/oshrun".into()));
+        self.job(&oshrun, procs, &[], program)
     }
 
     /// Returns `peal run` of this number of procs, with more options.
@@ -71,8 +103,23 @@ impl OpenMpi {
         options: &[&str],
         program: impl IntoIterator<Item = S>,
     ) -> Command {
-        let mut command = launcher.job(procs, options, program);
-        command.env("LD_LIBRARY_PATH", &self.libraries);
+        let ranks = self
+            .rank_library
+            .as_ref()
+            .map(|library| library.search_path(&self.libraries));
+        let variable = ranks.as_ref().map(|path| format!("LD_LIBRARY_PATH={path}"));
+        let mut all = options.to_vec();
+        // Peal's launcher loads no such library, so that ranks and jobs that they spawn inherit the
+        // variable. Other launchers keep their own.
+        let is_peal = matches!(launcher, Launcher::Peal);
+        if let Some(variable) = variable.as_deref().filter(|_| !is_peal) {
+            all.extend(["-x", variable]);
+        }
+        let mut command = launcher.job(procs, &all, program);
+        match ranks {
+            Some(path) if is_peal => command.env("LD_LIBRARY_PATH", path),
+            _ => command.env("LD_LIBRARY_PATH", &self.libraries),
+        };
         if let Some(prefix) = &self.prefix {
             // Its libfabric, which procs of one node do not need, sleeps for a second while it
             // looks for networks.
@@ -94,6 +141,29 @@ pub fn doing(what: &str) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Returns the OpenSHMEM program of the tests, for tests with `#[needs(openshmem)]`.
+#[track_caller]
+pub fn shmem() -> Vec<PathBuf> {
+    vec![c_program("shmem")]
+}
+
+/// Returns a program that prints the version of `libpmix` that an MPI rank has loaded, for tests with
+/// `#[needs(mpi4py)]`.
+#[track_caller]
+pub fn library_version() -> Vec<PathBuf> {
+    let script = "import ctypes, mpi4py.MPI\n\
+                  library = ctypes.CDLL('libpmix.so.2')\n\
+                  library.PMIx_Get_version.restype = ctypes.c_char_p\n\
+                  print(library.PMIx_Get_version().decode())";
+    let python = test_servers().join("ompi5/bin/python3");
+    vec![provided(python), "-c".into(), script.into()]
+}
+
+/// Returns true if tests that take minutes run, too (`cargo xtask soak`).
+pub fn all_is_tried() -> bool {
+    std::env::var_os("PEAL_MPI_WHOLE").is_some()
+}
+
 /// Returns the tests of `mpi4py` in modules with these names, for tests with `#[needs(mpi4py)]`.
 #[track_caller]
 pub fn mpi4py(modules: &str) -> Vec<PathBuf> {
@@ -106,4 +176,52 @@ pub fn mpi4py(modules: &str) -> Vec<PathBuf> {
         "-i".into(),
         modules.into(),
     ]
+}
+
+/// Time limit of a suite. Ranks wait by polling, so that on busy cores each message costs a
+/// scheduling turn.
+pub const SUITE_LIMIT: Duration = Duration::from_secs(900);
+
+/// Returns the numbers of tests that each rank ran, skipped and failed. Lines of different ranks may
+/// be mixed.
+pub fn counted(done: &Done) -> BTreeSet<(&'static str, String)> {
+    let mut counts = BTreeSet::new();
+    for what in ["Ran ", "skipped=", "errors=", "failures="] {
+        for (at, _) in done.stderr.match_indices(what) {
+            let number = &done.stderr[at + what.len()..];
+            let digits = number.chars().take_while(char::is_ascii_digit);
+            counts.insert((what, digits.collect()));
+        }
+    }
+    counts
+}
+
+/// Number of attempts after which a hanging launcher counts as a failure.
+const ATTEMPTS: usize = 3;
+
+/// Runs a program under the release's own launcher within this time. Tries again if that hangs, as
+/// these launchers sometimes do on few cores.
+#[track_caller]
+pub fn run_under_its_own(mpi: &OpenMpi, procs: u32, program: &[PathBuf], limit: Duration) -> Done {
+    let command = mpi.under_its_own(procs, program);
+    let mut bounded = Command::new("timeout");
+    bounded
+        .arg(limit.as_secs().to_string())
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bounded.env(name, value),
+            None => bounded.env_remove(name),
+        };
+    }
+    let mut attempts = (0..ATTEMPTS).map(|_| run_within(limit * 2, &mut bounded));
+    let done = attempts.find(|done| done.status != Some(124));
+    done.unwrap_or_else(|| {
+        panic!(
+            "the launcher of {} hangs with {program:?} on {procs}",
+            mpi.name
+        )
+    })
 }

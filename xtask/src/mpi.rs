@@ -71,38 +71,47 @@ pub fn release_5(test_servers: &Path) -> Result<()> {
     })
 }
 
-/// Installs Open MPI 4.1 if possible, and compiles the MPI program of the tests with it.
+/// Installs Open MPI 4.1 if possible, and compiles the programs of the tests with it.
 pub fn release_4(root: &Path) -> Result<()> {
-    if !is_there() && peal_build::apt_is_available() {
+    if !has_compiler("mpicc") && peal_build::apt_is_available() {
         peal_build::apt_install(&["openmpi-bin", "libopenmpi-dev"], &mut |words| {
             println!("{words}")
         })?;
     }
+    if has_compiler("oshcc") {
+        compile(root, "oshcc", "shmem")?;
+    }
     program(root)?.context("there is no mpicc").map(drop)
 }
 
-fn is_there() -> bool {
-    run_quietly(Command::new("mpicc").arg("--version")).is_ok()
+/// Returns true if Open MPI 4.1 has this compiler.
+fn has_compiler(name: &str) -> bool {
+    run_quietly(Command::new(name).arg("--version")).is_ok()
 }
 
 /// Compiles the MPI program of the tests; `None` without Open MPI. The library of 5.0 runs programs
 /// compiled with that of 4.1.
 pub fn program(root: &Path) -> Result<Option<PathBuf>> {
-    if !is_there() {
+    if !has_compiler("mpicc") {
         return Ok(None);
     }
-    let source = root.join("tests/c/mpi/mpi.c");
+    compile(root, "mpicc", "mpi").map(Some)
+}
+
+/// Compiles a source in `tests/c/mpi` if it is newer than its program.
+fn compile(root: &Path, compiler: &str, name: &str) -> Result<PathBuf> {
+    let source = root.join("tests/c/mpi").join(name).with_extension("c");
     let programs = root.join("target/c");
     fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
-    let program = programs.join("mpi");
+    let program = programs.join(name);
     if changed(&program) <= changed(&source) {
         println!("compiling {}", source.display());
-        run(Command::new("mpicc")
+        run(Command::new(compiler)
             .args(["-O1", "-g", "-Wall", "-Wextra", "-o"])
             .arg(&program)
             .arg(&source))?;
     }
-    Ok(Some(program))
+    Ok(program)
 }
 
 /// Release of Open MPI with its own launcher, at a known path.

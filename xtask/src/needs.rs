@@ -1,7 +1,7 @@
 //! Checks for the things that some tests need and not every machine has. A test names its needs, as
 //! in `#[needs(libpmix)]`. The attribute (`tests/needs`) reads the record that is written here. A
 //! test with a missing need is ignored with the reason.
-use crate::{kernel, mpi::Release, test_servers};
+use crate::{command::run_quietly, kernel, mpi::Release, test_servers};
 use anyhow::{Context, Result};
 use std::{
     fs,
@@ -107,6 +107,16 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
                 && test_servers.join("mpi4py/test/runtests.py").exists(),
         ),
         need(
+            "openshmem",
+            "needs OpenSHMEM of Open MPI 4.1 (Debian: openmpi-bin, libopenmpi-dev)",
+            Path::new("/usr/bin/oshrun").exists() && programs.join("shmem").exists(),
+        ),
+        need(
+            "python_pmix",
+            "needs the binding of libpmix for Python (Debian: python3-pmix, for its python3)",
+            has_python_binding(&test_servers),
+        ),
+        need(
             "c_tools",
             "needs the tools for components in C (clang with wasi-libc, or zig)",
             component("echo-c"),
@@ -186,6 +196,15 @@ fn runs(program: &str, args: &[&str]) -> bool {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+/// Returns true if `python3` can load the C library's binding. A package fits one release of Python.
+fn has_python_binding(test_servers: &Path) -> bool {
+    let mut command = Command::new("python3");
+    command
+        .args(["-c", "import pmix"])
+        .env("PYTHONPATH", test_servers::python_modules(test_servers));
+    run_quietly(&mut command).is_ok()
 }
 
 /// Returns true if a process can have a network of its own.

@@ -2,7 +2,7 @@
 use crate::{
     c_programs,
     command::{cargo, run, run_quietly},
-    needs, test_servers,
+    libpmix, needs, test_servers,
 };
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
@@ -78,7 +78,9 @@ impl Soak {
             "request_fuzz",
         ]))?;
         let programs = c_programs::build(root)?;
-        // After the build: a test that needs the programs is ignored if the record lacks them.
+        let test_servers = test_servers::get(root)?;
+        libpmix::build(root, false)?;
+        // After the builds: a test that needs the programs is ignored if the record lacks them.
         needs::record(root)?;
         if let Some(programs) = programs {
             println!("\n== {FLOOD} events before a proc that they are for connects");
@@ -127,10 +129,12 @@ impl Soak {
             "--",
             "participants",
         ]))?;
-        println!("\n== Open MPI: 100 starts in a row, and the tests of mpi4py");
+        println!(
+            "\n== Open MPI, on Peal's library as well: 100 starts in a row, and the tests of mpi4py"
+        );
         let mut mpi = cargo(root);
         mpi.env("PEAL_MPI_WHOLE", "1")
-            .env("PEAL_TEST_SERVERS", test_servers::get(root)?);
+            .env("PEAL_TEST_SERVERS", test_servers);
         run(mpi.args([
             "test",
             "--package",

@@ -1,6 +1,7 @@
 //! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog from Debian's
 //! packages, unpacked but not installed, so that no daemon starts and root is not needed; and an
-//! SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]).
+//! SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]), and the C library's
+//! binding for Python, unpacked as well.
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -19,8 +20,19 @@ const PACKAGES: [&str; 5] = [
     "liblognorm5",
 ];
 
+/// Package of the C library's binding for Python.
+const PYTHON_BINDING: &str = "python3-pmix";
+
+/// Directory of Python modules in Debian's packages.
+const PYTHON_MODULES: &str = "usr/lib/python3/dist-packages";
+
 /// Version of the SMTP server that Peal was tested with.
 const AIOSMTPD: &str = "aiosmtpd==1.4.6";
+
+/// Returns the directory in which the C library's binding for Python is found.
+pub fn python_modules(test_servers: &Path) -> PathBuf {
+    test_servers.join("python-pmix").join(PYTHON_MODULES)
+}
 
 /// Returns the directory of the servers.
 pub fn directory(root: &Path) -> PathBuf {
@@ -35,6 +47,7 @@ pub fn get(root: &Path) -> Result<PathBuf> {
     let all = [
         ("rsyslog", rsyslog(&directory)),
         ("the SMTP server", smtp(&directory)),
+        ("the binding for Python", python_binding(&directory)),
         ("Open MPI 4.1", mpi::release_4(root)),
         ("Open MPI 5.0 and mpi4py", mpi::release_5(&directory)),
     ];
@@ -48,21 +61,39 @@ pub fn get(root: &Path) -> Result<PathBuf> {
 
 fn rsyslog(directory: &Path) -> Result<()> {
     let unpacked = directory.join("rsyslog");
-    if unpacked.join("usr/sbin/rsyslogd").exists() {
+    unpack(&unpacked, &PACKAGES, "usr/sbin/rsyslogd")
+}
+
+fn python_binding(directory: &Path) -> Result<()> {
+    unpack(
+        &directory.join("python-pmix"),
+        &[PYTHON_BINDING],
+        PYTHON_MODULES,
+    )
+}
+
+/// Unpacks Debian packages without installing them, so that root is not needed and nothing starts.
+/// A directory that has the expected file stays as it is.
+fn unpack(unpacked: &Path, names: &[&str], expected: &str) -> Result<()> {
+    if unpacked.join(expected).exists() {
         return Ok(());
     }
-    println!("unpacking rsyslog into {} (once, 4 MB)", unpacked.display());
+    println!(
+        "unpacking {} into {} (once, 4 MB at most)",
+        names.join(", "),
+        unpacked.display()
+    );
     // Without the right to update the lists of packages, they may still be present from before.
     if peal_build::apt_is_available() {
         run_quietly(Command::new("apt-get").args(["-q", "update"]))?;
     }
-    made_whole(&unpacked, |work| {
+    made_whole(unpacked, |work| {
         let packages = work.join("packages");
         fs::create_dir(&packages).with_context(|| format!("creating {}", packages.display()))?;
         run_quietly(
             Command::new("apt-get")
                 .args(["-q", "download"])
-                .args(PACKAGES)
+                .args(names)
                 .current_dir(&packages),
         )?;
         let entries =
@@ -75,8 +106,8 @@ fn rsyslog(directory: &Path) -> Result<()> {
                     .arg(work),
             )?;
         }
-        if !work.join("usr/sbin/rsyslogd").exists() {
-            bail!("the packages have no usr/sbin/rsyslogd");
+        if !work.join(expected).exists() {
+            bail!("the packages have no {expected}");
         }
         fs::remove_dir_all(&packages).with_context(|| format!("removing {}", packages.display()))
     })

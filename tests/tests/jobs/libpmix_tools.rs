@@ -4,9 +4,20 @@
 //! `pquery` and `plookup` of release 4.2.2 crash under any server: with SIGFPE before they connect,
 //! and with SIGSEGV after the handshake. Under PRRTE of Open MPI 5.0.11 `pattrs` crashes, too;
 //! `pps` prints the same.
+//!
+//! These tools use internals of the C library, so that they do not run on Peal's `libpmix.so.2`. A
+//! program that makes their calls by the public interface (`tests/c/tool_calls.c`) does.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_needs::needs;
-use peal_tests::{Done, daemon::Place, finish, program, provided, run, shell_job::ShellJob};
+use peal_tests::{
+    Done, c_program,
+    comparison::{PermittedDifference, compare_lines},
+    daemon::Place,
+    finish,
+    libpmix::Release,
+    program, provided, run,
+    shell_job::ShellJob,
+};
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -22,12 +33,17 @@ fn installed(name: &str) -> PathBuf {
 
 /// Runs a tool that finds servers by the files in this directory alone.
 fn tool(program: &Path, dir: &Path, args: &[&str]) -> Done {
+    tool_on(&Release::system(), program, dir, args)
+}
+
+/// Runs a tool on this library.
+fn tool_on(library: &Release, program: &Path, dir: &Path, args: &[&str]) -> Done {
     let mut command = Command::new(program);
     command
         .args(args)
         .env("PMIX_SYSTEM_TMPDIR", dir)
         .env_remove("PMIX_SERVER_URI41");
-    run(&mut command)
+    run(library.of(&mut command))
 }
 
 /// Returns the rendezvous files below a directory.
@@ -70,35 +86,150 @@ fn pps_lists_the_jobs_of_a_server() {
     }
 }
 
+/// Two servers whose rendezvous files are in the directory of the first. A tool that does not find the
+/// requested server uses the only other one.
+struct TwoServers {
+    servers: [ShellJob; 2],
+    /// Options of a tool that name the second server, and their values.
+    ways: [[String; 2]; 4],
+}
+
+impl TwoServers {
+    fn start() -> TwoServers {
+        let servers = [ShellJob::asleep(1, &[]), ShellJob::asleep(1, &[])];
+        let [first, second] = &servers;
+        let job = second.nspace();
+        let files = rendezvous(second.dir());
+        let there = rendezvous(first.dir());
+        for file in &files {
+            fs::copy(file, there[0].with_file_name(file.file_name().unwrap())).unwrap();
+        }
+        let uri = fs::read_to_string(&files[0]).unwrap();
+        let file = format!("file:{}", files[0].display());
+        let ways = [
+            ["--pid", &second.pid().to_string()],
+            ["--namespace", job.strip_suffix("@1").unwrap()],
+            ["--uri", uri.lines().next().unwrap()],
+            ["--uri", &file],
+        ];
+        TwoServers {
+            ways: ways.map(|way| way.map(str::to_owned)),
+            servers,
+        }
+    }
+
+    fn dir(&self) -> &Path {
+        self.servers[0].dir()
+    }
+}
+
+/// Options that name no server, or one that does not exist.
+const WRONG_WAYS: [&[&str]; 3] = [&[], &["--pid", "1"], &["--namespace", "nobody"]];
+
 /// `pps` of this release connects to any server, regardless of its options.
 #[needs(prepared, libpmix_bin)]
 #[test]
 fn pattrs_finds_one_of_two_servers_by_process_namespace_and_uri() {
     let pattrs = installed("pattrs");
-    let servers = [ShellJob::asleep(1, &[]), ShellJob::asleep(1, &[])];
-    let [first, second] = &servers;
-    let pid = second.pid().to_string();
-    let job = second.nspace();
-    let files = rendezvous(second.dir());
-    let there = rendezvous(first.dir());
-    // A tool that does not find the requested server uses the only other one.
-    for file in &files {
-        fs::copy(file, there[0].with_file_name(file.file_name().unwrap())).unwrap();
+    let two = TwoServers::start();
+    for [option, value] in &two.ways {
+        tool(&pattrs, two.dir(), &[option, value, "--host-fns"]).expect_status(0);
     }
-    let uri = fs::read_to_string(&files[0]).unwrap();
-    let file = format!("file:{}", files[0].display());
-    let ways = [
-        ["--pid", &pid],
-        ["--namespace", job.strip_suffix("@1").unwrap()],
-        ["--uri", uri.lines().next().unwrap()],
-        ["--uri", &file],
-    ];
-    for way in ways {
-        tool(&pattrs, first.dir(), &[&way[..], &["--host-fns"]].concat()).expect_status(0);
-    }
-    for wrong in [&[][..], &["--pid", "1"], &["--namespace", "nobody"]] {
-        let done = tool(&pattrs, first.dir(), &[wrong, &["--host-fns"]].concat());
+    for wrong in WRONG_WAYS {
+        let done = tool(&pattrs, two.dir(), &[wrong, &["--host-fns"]].concat());
         assert_ne!(done.status, Some(0), "{wrong:?}: {done:?}");
+    }
+}
+
+#[needs(prepared, libpmix)]
+#[test]
+fn tools_on_peals_library_find_servers_as_c_tools_do() {
+    let calls = c_program("tool_calls");
+    let two = TwoServers::start();
+    for library in [Release::peal(), Release::system()] {
+        for [option, value] in &two.ways {
+            let done = tool_on(&library, &calls, two.dir(), &[option, value]).expect_status(0);
+            // The directives of the tool name the second server.
+            let job = format!("of job {}", two.servers[1].nspace());
+            assert!(done.stderr.contains(&job), "{option} {value}: {done:?}");
+        }
+        for wrong in WRONG_WAYS {
+            let done = tool_on(&library, &calls, two.dir(), wrong);
+            assert_eq!(done.stdout, "init: UNREACHABLE\n", "{wrong:?}: {done:?}");
+        }
+        let place = Place::new();
+        place.configure("[tools]\nsystem_server = true\n");
+        let daemon = place.start();
+        daemon.tell(&["job", "register", "solver", "-n", "1"]);
+        for way in ["--system-server", "--system-server-first"] {
+            tool_on(&library, &calls, &place.path(""), &[way]).expect_status(0);
+        }
+    }
+}
+
+/// Compares the output of the calls of the tools on both libraries.
+#[track_caller]
+fn compare_calls(server: &str, dir: &Path) {
+    let calls = c_program("tool_calls");
+    let printed = |library| {
+        let done = tool_on(&library, &calls, dir, &[]).expect_status(0);
+        done.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // The C library reads as signed what it writes as unsigned.
+    let types = [
+        ("pmix.collect, type 65535", "pmix.collect, type 1"),
+        ("pmix.timeout, type 3", "pmix.timeout, type 6"),
+        ("pmix.evrange, type 65516", "pmix.evrange, type 39"),
+        ("pmix.persist, type 15", "pmix.persist, type 30"),
+        ("pmix.range, type 65519", "pmix.range, type 33"),
+    ];
+    let types = types.map(|(libpmix, peal)| PermittedDifference { libpmix, peal });
+    let ours = printed(Release::peal());
+    assert!(ours.len() > 20, "{server}: {ours:?}");
+    compare_lines(server, &ours, printed(Release::system()), &types);
+}
+
+#[needs(prepared, libpmix)]
+#[test]
+fn calls_of_tools_print_the_same_on_both_libraries() {
+    let running = ShellJob::asleep(2, &[]);
+    compare_calls("peal run", running.dir());
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "solver", "-n", "1"]);
+    compare_calls("peal serve", &place.path(""));
+}
+
+/// Tools of libpmix-bin, each with an internal of the C library that it uses.
+const TOOLS: [(&str, &str); 7] = [
+    ("pattrs", "pmix_cmd_line_parse"),
+    ("pevent", "pmix_cmd_line_parse"),
+    ("plookup", "pmix_cmd_line_parse"),
+    ("pmix_info", "pmix_mca_base_open"),
+    ("pmixcc", "pmix_mca_base_open"),
+    ("pps", "pmix_cmd_line_parse"),
+    ("pquery", "pmix_attributes_lookup"),
+];
+
+#[needs(prepared, libpmix_bin)]
+#[test]
+fn tools_of_libpmix_do_not_start_without_its_internals() {
+    for (name, internal) in TOOLS {
+        let program = installed(name);
+        // Names of symbols are in the file as they are.
+        let bytes = fs::read(&program).unwrap();
+        assert!(
+            bytes
+                .windows(internal.len())
+                .any(|part| part == internal.as_bytes()),
+            "{name} does not use {internal}"
+        );
+        let mut command = Command::new(program);
+        let done = run(Release::peal().of(&mut command)).expect_status(127);
+        assert!(
+            done.stderr.contains("undefined symbol: pmix_"),
+            "{name}: {done:?}"
+        );
     }
 }
 

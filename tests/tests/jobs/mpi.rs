@@ -9,16 +9,10 @@
 use peal_needs::needs;
 use peal_tests::{
     Done, guest,
-    mpi::{OpenMpi, doing, mpi4py},
+    mpi::{OpenMpi, SUITE_LIMIT, all_is_tried, counted, doing, mpi4py, run_under_its_own},
     program, run, run_within,
 };
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::PathBuf,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, path::PathBuf, time::Duration};
 
 /// Argument of the program, number of ranks, and exit status.
 const TABLE: [(&str, u32, i32); 10] = [
@@ -85,11 +79,6 @@ fn many_ranks_find_each_other() {
     }
 }
 
-/// Returns true if tests that take minutes run, too (`cargo xtask soak`).
-fn all_is_tried() -> bool {
-    std::env::var_os("PEAL_MPI_WHOLE").is_some()
-}
-
 #[needs(prepared, openmpi4, openmpi5)]
 #[test]
 fn starts_in_a_row_hang_never() {
@@ -112,15 +101,11 @@ fn starts_in_a_row_hang_never() {
     }
 }
 
-/// Time limit of a suite. Ranks wait by polling, so that on busy cores each message costs a
-/// scheduling turn.
-const SUITE: Duration = Duration::from_secs(400);
-
 /// Runs tests of `mpi4py` under Peal and under the launcher of that release. Compares the passed
 /// and the failed tests.
 fn compare_suite(mpi: &OpenMpi, modules: &str, procs: u32) {
     let suite = mpi4py(modules);
-    let ours = run_within(SUITE, &mut mpi.under_peal(procs, &[], &suite)).expect_status(0);
+    let ours = run_within(SUITE_LIMIT, &mut mpi.under_peal(procs, &[], &suite)).expect_status(0);
     assert!(
         ours.stderr.contains("\nOK"),
         "{} {modules} on {procs}:\n{}",
@@ -136,52 +121,12 @@ fn compare_suite(mpi: &OpenMpi, modules: &str, procs: u32) {
     );
 }
 
-/// Number of attempts after which a hanging launcher counts as a failure.
-const ATTEMPTS: usize = 3;
+/// Time limit of a run under the release's own launcher.
+const OWN_LIMIT: Duration = Duration::from_secs(150);
 
-/// Runs the program under the release's own launcher. Tries again if that hangs, as these launchers
-/// sometimes do on few cores.
+/// Runs the program under the release's own launcher.
 fn theirs(mpi: &OpenMpi, procs: u32, program: &[PathBuf]) -> Done {
-    let command = mpi.under_its_own(procs, program);
-    let mut bounded = Command::new("timeout");
-    bounded
-        .arg("150")
-        .arg(command.get_program())
-        .args(command.get_args())
-        .stdin(Stdio::null());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => bounded.env(name, value),
-            None => bounded.env_remove(name),
-        };
-    }
-    let mut attempts = (0..ATTEMPTS).map(|_| run_within(SUITE, &mut bounded));
-    let done = attempts.find(|done| done.status != Some(124));
-    done.unwrap_or_else(|| {
-        panic!(
-            "the launcher of {} hangs with {program:?} on {procs}",
-            mpi.name
-        )
-    })
-}
-
-/// Returns the numbers of tests that each rank ran and skipped. A failed test would change the exit
-/// status. Lines of different ranks may be mixed.
-fn counted(done: &Done) -> BTreeSet<(&'static str, &str)> {
-    let mut counts = BTreeSet::new();
-    for what in ["Ran ", "skipped="] {
-        for (at, _) in done.stderr.match_indices(what) {
-            let number = &done.stderr[at + what.len()..];
-            counts.insert((
-                what,
-                number
-                    .split(|other: char| !other.is_ascii_digit())
-                    .next()
-                    .unwrap(),
-            ));
-        }
-    }
-    counts
+    run_under_its_own(mpi, procs, program, OWN_LIMIT)
 }
 
 /// Point-to-point, collectives, communicators.
@@ -213,7 +158,7 @@ fn the_tests_of_mpi4py_about_spawning_pass() {
     for mpi in OpenMpi::both() {
         let mut suite = mpi4py(modules);
         suite.extend(["-k".into(), class.into()]);
-        let done = run_within(SUITE, &mut mpi.under_peal(2, &[], &suite)).expect_status(0);
+        let done = run_within(SUITE_LIMIT, &mut mpi.under_peal(2, &[], &suite)).expect_status(0);
         assert!(
             done.stderr.contains("\nOK"),
             "{}:\n{}",
@@ -221,7 +166,7 @@ fn the_tests_of_mpi4py_about_spawning_pass() {
             done.stderr
         );
         assert!(
-            counted(&done).contains(&("Ran ", tests)),
+            counted(&done).contains(&("Ran ", tests.into())),
             "{}:\n{}",
             mpi.name,
             done.stderr
