@@ -10,6 +10,7 @@ mod faults;
 mod host_control;
 mod job_control;
 mod libpmix;
+mod libpmix_processes;
 mod libpmix_programs;
 mod libpmix_tools;
 mod monitors;
