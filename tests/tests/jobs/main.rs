@@ -12,6 +12,7 @@ mod job_control;
 mod libpmix;
 mod libpmix_processes;
 mod libpmix_programs;
+mod libpmix_releases;
 mod libpmix_tools;
 mod monitors;
 mod mpi;
