@@ -11,7 +11,7 @@
  * - replace RANK: all but the last are invited, RANK declines, and the last is invited in its
  *   place.
  * - dies RANK: RANK dies on the invitation, and the group forms without it.
- * - others: all but rank 0 are invited, which is not in the group.
+ * - others: all but rank 0 are invited. Rank 0 is in the group only if the results say so.
  * - forbidden: a policy denies rank 0 the invitation, and no proc receives it.
  * - abroad NSPACE: rank 0 of another job is invited, too, which a policy does not allow to join.
  * - guest: the program of that job, which would accept.
@@ -68,10 +68,11 @@ static void follow(bool in_it)
         fence_of_job();
     }
     say_next_event("an invitation");
-    say_answer(other == me.rank ? "decline" : "join", GROUP, &joined);
+    /* An acceptance may be answered only when the group is formed. */
     if (replaced && !replaces) {
         fence_of_job();
     }
+    say_answer(other == me.rank ? "decline" : "join", GROUP, &joined);
     if (in_it) {
         say_next_event("what became of it");
     }
@@ -79,11 +80,21 @@ static void follow(bool in_it)
 
 /* ---- the leader --------------------------------------------------------- */
 
+/* Set if the leader is a member of a group to which it has not invited itself. */
+static bool is_made_member;
+
 /* `release` is not called: 4.2.2 passes its own data, which must not be released. */
 static void on_invited(pmix_status_t status, pmix_info_t infos[], size_t ninfos, void *object,
                        pmix_release_cbfunc_t release, void *released)
 {
-    (void) infos, (void) ninfos, (void) release, (void) released;
+    (void) release, (void) released;
+    for (size_t i = 0; PMIX_SUCCESS == status && i < ninfos; i++) {
+        const pmix_data_array_t *members = infos[i].value.data.darray;
+        bool has_members = PMIX_CHECK_KEY(&infos[i], PMIX_GROUP_MEMBERSHIP) && PMIX_DATA_ARRAY == infos[i].value.type;
+        for (size_t m = 0; has_members && m < members->size; m++) {
+            is_made_member = is_made_member || PMIX_CHECK_PROCID((pmix_proc_t *) members->array + m, &me);
+        }
+    }
     answer(object, status);
 }
 
@@ -296,7 +307,7 @@ int main(int argc, char **argv)
         fence_of_job();
         say("%zu events", nevents);
     }
-    bool is_in_it = other != me.rank && (0 != me.rank || 0 != strcmp(what, "others"));
+    bool is_in_it = other != me.rank && (0 != me.rank || 0 != strcmp(what, "others") || is_made_member);
     if (is_formed && is_in_it) {
         fence_of_group(GROUP);
         destruct(GROUP, PMIX_SUCCESS);

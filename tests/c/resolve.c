@@ -1,8 +1,8 @@
 /* Locations of procs: peers by node, nodes by job, and refreshed data of the job.
  *
- *     resolve OTHER
+ *     resolve [OTHER]
  *
- * OTHER is the namespace of another job. */
+ * OTHER is the namespace of another job; the default is the own one. */
 #include "grouped.h"
 
 static void say_peers(const char *what, const char *node, const char *nspace, pmix_status_t expected)
@@ -27,15 +27,12 @@ static void say_nodes(const char *what, const char *nspace)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf(stderr, "usage: %s OTHER\n", argv[0]);
-        return 2;
-    }
     start();
+    const char *other = argc > 1 ? argv[1] : me.nspace;
     pmix_value_t *host;
     need("host name", PMIx_Get(&me, PMIX_HOSTNAME, NULL, 0, &host));
     say_peers("peers", host->data.string, me.nspace, PMIX_SUCCESS);
-    say_peers("peers of another job", host->data.string, argv[1], PMIX_SUCCESS);
+    say_peers("peers of another job", host->data.string, other, PMIX_SUCCESS);
     say_nodes("nodes", me.nspace);
     PMIX_VALUE_RELEASE(host);
 

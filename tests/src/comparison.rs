@@ -1,7 +1,30 @@
 //! The same C program under Peal and under the host environment on the C library's own server
-//! (`tests/c/host.c`).
+//! (`tests/c/host.c`), on the C library and on Peal's.
 use crate::{Done, c_program, libpmix::Release, peal, run};
 use std::process::Command;
+
+/// PMIx server under which a program is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ComparedServer {
+    /// `peal run`.
+    Peal,
+    /// The server of the C library, `tests/c/host.c`.
+    CLibrary,
+}
+
+impl ComparedServer {
+    /// Both servers.
+    pub const ALL: [ComparedServer; 2] = [ComparedServer::Peal, ComparedServer::CLibrary];
+}
+
+/// Order in which the lines of two runs are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineOrder {
+    /// The lines of a rank in the order in which it printed them.
+    OfRanks,
+    /// Sorted, where several threads print.
+    Sorted,
+}
 
 /// Run of a program, for tests with `#[needs(libpmix)]`.
 #[derive(Clone, Copy)]
@@ -14,6 +37,10 @@ pub struct ProgramComparison {
     pub exit_status: i32,
     /// Minimum number of lines that it prints.
     pub lines: usize,
+    /// Order of the lines.
+    pub order: LineOrder,
+    /// Further options of `peal run`.
+    pub options: &'static [&'static str],
 }
 
 impl ProgramComparison {
@@ -29,45 +56,64 @@ impl ProgramComparison {
             procs,
             exit_status,
             lines,
+            order: LineOrder::OfRanks,
+            options: &[],
         }
     }
 
-    /// Returns the lines that it prints under Peal, by rank.
-    #[track_caller]
-    pub fn under_peal(&self) -> Vec<String> {
-        self.printed(peal([
-            "run",
-            "-n",
-            self.procs,
-            "--on-abort",
-            "continue",
-            "--",
-        ]))
+    /// Compares the lines in any order.
+    pub const fn sorted(self) -> ProgramComparison {
+        ProgramComparison {
+            order: LineOrder::Sorted,
+            ..self
+        }
     }
 
-    /// Returns the lines that it prints under Peal on this library, by rank.
+    /// Adds options of `peal run`.
+    pub const fn with_options(self, options: &'static [&'static str]) -> ProgramComparison {
+        ProgramComparison { options, ..self }
+    }
+
+    /// Returns the lines that it prints under Peal.
     #[track_caller]
-    pub fn on(&self, library: &Release) -> Vec<String> {
-        let mut command = peal(["run", "-n", self.procs, "--on-abort", "continue", "--"]);
-        library.of(&mut command);
-        self.printed(command)
+    pub fn under_peal(&self) -> Vec<String> {
+        self.on(&Release::system(), ComparedServer::Peal)
     }
 
     /// Returns the lines that it prints under the C server.
     #[track_caller]
     pub fn under_the_c_server(&self) -> Vec<String> {
-        let mut command = Command::new(c_program("host"));
-        command.arg(self.procs);
-        self.printed(command)
+        self.on(&Release::system(), ComparedServer::CLibrary)
     }
 
+    /// Returns the lines that it prints on this library under this server.
     #[track_caller]
-    fn printed(&self, mut command: Command) -> Vec<String> {
+    pub fn on(&self, library: &Release, server: ComparedServer) -> Vec<String> {
+        let mut command = match server {
+            ComparedServer::Peal => {
+                let mut command = peal(["run", "-n", self.procs, "--on-abort", "continue"]);
+                command.args(self.options).arg("--");
+                command
+            }
+            ComparedServer::CLibrary => {
+                let mut command = Command::new(c_program("host"));
+                command.arg(self.procs);
+                command
+            }
+        };
+        // The server itself keeps its library.
+        if let Some(variable) = library.variable() {
+            command.args(["env", &variable]);
+        }
         let mut words = self.program.split(' ');
         let done: Done = run(command
             .arg(c_program(words.next().unwrap_or_default()))
             .args(words));
-        done.expect_status(self.exit_status).by_rank()
+        let mut lines = done.expect_status(self.exit_status).by_rank();
+        if self.order == LineOrder::Sorted {
+            lines.sort();
+        }
+        lines
     }
 
     /// Returns the lines under both servers, Peal's first. Fails if there are fewer than expected.
@@ -84,7 +130,7 @@ impl ProgramComparison {
     }
 }
 
-/// Parts of a line that may differ: on the C library, and on Peal.
+/// Part of the output that may differ: within a line, or over several.
 #[derive(Clone, Copy)]
 pub struct PermittedDifference<'a> {
     /// Part as printed with the C library.
@@ -98,21 +144,19 @@ pub struct PermittedDifference<'a> {
 pub fn compare_lines(
     program: &str,
     ours: &[String],
-    theirs: Vec<String>,
+    theirs: &[String],
     differences: &[PermittedDifference<'_>],
 ) {
-    let mut seen = vec![false; differences.len()];
-    let expected: Vec<String> = theirs
-        .into_iter()
-        .map(|line| {
-            let permitted = differences.iter().zip(&mut seen);
-            permitted.fold(line, |line, (difference, seen)| {
-                *seen |= line.contains(difference.libpmix);
-                line.replace(difference.libpmix, difference.peal)
-            })
-        })
-        .collect();
-    for (ours, expected) in ours.iter().zip(&expected) {
+    let mut expected: String = theirs.iter().map(|line| format!("{line}\n")).collect();
+    for difference in differences {
+        assert!(
+            expected.contains(difference.libpmix),
+            "{program}: this permitted difference no longer occurs: {}\n{expected}",
+            difference.libpmix
+        );
+        expected = expected.replace(difference.libpmix, difference.peal);
+    }
+    for (ours, expected) in ours.iter().zip(expected.lines()) {
         assert_eq!(
             ours, expected,
             "{program}: a difference that the table of differences does not allow"
@@ -120,14 +164,7 @@ pub fn compare_lines(
     }
     assert_eq!(
         ours.len(),
-        expected.len(),
-        "{program}: one of them printed more"
+        expected.lines().count(),
+        "{program}: one of them printed more: {ours:#?}\n{expected}"
     );
-    for (difference, seen) in differences.iter().zip(seen) {
-        assert!(
-            seen,
-            "{program}: this permitted difference no longer occurs: {}",
-            difference.libpmix
-        );
-    }
 }

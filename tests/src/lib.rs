@@ -1,6 +1,7 @@
 //! Helpers that the end-to-end tests share: paths, and runs of commands with a time limit.
 pub mod attacks;
 pub mod c_server;
+pub mod compared_programs;
 pub mod comparison;
 pub mod daemon;
 pub mod fake_server;
@@ -16,6 +17,7 @@ pub mod mpi;
 pub mod projects;
 pub mod raw_client;
 pub mod rng;
+pub mod server_loss;
 pub mod shell;
 pub mod shell_job;
 pub mod spawn;

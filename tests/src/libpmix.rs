@@ -23,6 +23,13 @@ impl Release {
         [Release::system(), Release::newer()]
     }
 
+    /// Returns both releases and Peal's own library, for tests with `#[needs(prepared, libpmix,
+    /// openmpi5)]`.
+    #[track_caller]
+    pub fn all() -> [Release; 3] {
+        [Release::system(), Release::newer(), Release::peal()]
+    }
+
     /// Returns the release that is installed on this machine.
     pub fn system() -> Release {
         Release {

@@ -334,6 +334,7 @@ impl Client {
     /// handlers. A handler that runs at this time is not waited for. Clones of this client can make
     /// no more calls.
     pub async fn finalize(self) -> Result<(), ClientError> {
+        self.abort_invitations().await;
         // Detached first: servers close these connections, which is no loss.
         let links = self.session().detach_all();
         let mut outcome = Ok(());

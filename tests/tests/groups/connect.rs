@@ -118,14 +118,17 @@ fence: SUCCESS (0)
 
 const PARTED: &str = "disconnect: SUCCESS (0)\nfinalize: SUCCESS (0)\n";
 
+#[needs(prepared, libpmix, openmpi5)]
 #[tokio::test(flavor = "multi_thread")]
 async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
-    let releases = Release::both();
-    // The runs use each release alone, and one job with the first and one with the last release.
-    let together = releases
-        .iter()
-        .map(|one| [one, one])
-        .chain([releases.each_ref()]);
+    let releases = Release::all();
+    let [first, newer, peal] = &releases;
+    // The runs use each library alone, and two of them in one job each.
+    let together =
+        releases
+            .iter()
+            .map(|one| [one, one])
+            .chain([[first, newer], [first, peal], [peal, newer]]);
     for (pair, at) in together.flat_map(|pair| At::ALL.map(|at| (pair, at))) {
         let ended = connected(at, pair, &[]).await;
         for (proc, done) in ended {
@@ -139,10 +142,10 @@ async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
     }
 }
 
-#[needs(libpmix, openmpi5)]
+#[needs(prepared, libpmix, openmpi5)]
 #[tokio::test(flavor = "multi_thread")]
 async fn connected_procs_hear_of_a_death() {
-    for (release, at) in Release::both()
+    for (release, at) in Release::all()
         .into_iter()
         .flat_map(|release| At::ALL.map(|at| (release.clone(), at)))
     {

@@ -9,6 +9,7 @@ use peal_tests::{
     Done, c_program, finish,
     group_jobs::{NOTE, alike, construct, destruct, joins, note, procs_of, refused},
     in_process::{Node, begin, everything, listener, next, soon},
+    libpmix::Release,
 };
 use std::process::Child;
 
@@ -25,8 +26,8 @@ test.note of 1: \"rank 1 was here\"
 fence across: SUCCESS (0)
 ";
 
-/// Starts a job of two procs at each of two servers.
-async fn across(args: &[&str]) -> Vec<(String, Done)> {
+/// Starts a job of two procs on this library at each of two servers.
+async fn across(library: &Release, args: &[&str]) -> Vec<(String, Done)> {
     let program = c_program("across");
     let fabric = InProcessTransport::new();
     let jobs = ["one", "two"];
@@ -41,12 +42,9 @@ async fn across(args: &[&str]) -> Vec<(String, Done)> {
         .flat_map(|((node, job), other)| {
             let program = &program;
             (0..2).map(move |rank| {
-                let child = node
-                    .program(rank, program)
-                    .arg(other)
-                    .args(args)
-                    .spawn()
-                    .unwrap();
+                let mut command = node.program(rank, program);
+                command.arg(other).args(args);
+                let child = library.of(&mut command).spawn().unwrap();
                 (format!("{job}:{rank}"), child)
             })
         });
@@ -75,7 +73,13 @@ fn called(proc: &str) -> &'static str {
 #[needs(prepared, libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn members_at_two_servers_know_each_other_and_group_name() {
-    let ended = across(&[]).await;
+    for library in [Release::system(), Release::peal()] {
+        know_each_other(across(&library, &[]).await);
+    }
+}
+
+#[track_caller]
+fn know_each_other(ended: Vec<(String, Done)>) {
     for (proc, done) in ended {
         let end =
             "fence across: SUCCESS (0)\ndestruct across: SUCCESS (0)\nfinalize: SUCCESS (0)\n";
@@ -91,7 +95,13 @@ async fn members_at_two_servers_know_each_other_and_group_name() {
 #[needs(prepared, libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn death_at_one_server_is_told_at_other_and_group_goes_on() {
-    let ended = across(&["1"]).await;
+    for library in [Release::system(), Release::peal()] {
+        go_on_after_a_death(across(&library, &["1"]).await);
+    }
+}
+
+#[track_caller]
+fn go_on_after_a_death(ended: Vec<(String, Done)>) {
     for (proc, done) in ended {
         let whose = if proc.starts_with("one") {
             "own"

@@ -1,143 +1,292 @@
 //! Unmodified C programs on Peal's `libpmix.so.2`: they print the same as on the C library, except for
-//! the table of differences. Both run under `peal run`.
+//! the table of differences. Both run under `peal run` and under the C library's own server.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_needs::needs;
 use peal_tests::{
-    comparison::{PermittedDifference, ProgramComparison, compare_lines},
+    compared_programs::{CONTROL, EVENTS, GROUPS, INVITATIONS, JOBS, SERVICES},
+    comparison::{ComparedServer, PermittedDifference, ProgramComparison, compare_lines},
     libpmix::Release,
-    root,
+    root, server_loss,
 };
 use serde::Deserialize;
+use std::{collections::BTreeSet, fs, path::Path};
 
-/// Differences that `tests/c/library_differences.toml` permits.
+/// Contents of `tests/c/library_differences.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Allowed {
+struct LibraryTable {
     difference: Vec<Difference>,
+    uncompared: Vec<Uncompared>,
+    elsewhere: Vec<Elsewhere>,
 }
 
-/// Permitted difference, and its reason.
+/// Server under which an entry of the table applies.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EntryServer {
+    /// `peal run`.
+    Peal,
+    /// The C library's server.
+    Libpmix,
+}
+
+impl EntryServer {
+    /// Returns true for an entry of this server, and for one of both.
+    fn is_met(entry: Option<EntryServer>, server: ComparedServer) -> bool {
+        match entry {
+            None => true,
+            Some(EntryServer::Peal) => server == ComparedServer::Peal,
+            Some(EntryServer::Libpmix) => server == ComparedServer::CLibrary,
+        }
+    }
+}
+
+/// Permitted difference, and its reason. Without a server it occurs under both.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Difference {
     program: String,
+    server: Option<EntryServer>,
     libpmix: String,
     peal: String,
     reason: String,
 }
 
-/// Begin, data, fences, events and the end of a job.
-const JOBS: [ProgramComparison; 5] = [
-    ProgramComparison::new("job", "4", 0, 400),
-    ProgramComparison::new("job --abort 1", "4", 7, 40),
-    ProgramComparison::new("job --die 2", "4", 137, 40),
-    ProgramComparison::new("cycle 10", "4", 0, 4),
-    ProgramComparison::new("qualified", "2", 0, 4),
-];
-
-/// Events of every range and code, and those that are kept for later registrations.
-const EVENTS: [ProgramComparison; 16] = [
-    ProgramComparison::new("registrations", "2", 0, 35),
-    ProgramComparison::new("ranges", "4", 0, 130),
-    ProgramComparison::new("contents codes", "2", 0, 30),
-    ProgramComparison::new("cached order", "3", 0, 27),
-    ProgramComparison::new("cached once", "3", 0, 12),
-    ProgramComparison::new("cached overlap", "3", 0, 9),
-    ProgramComparison::new("cached unkept", "3", 0, 6),
-    ProgramComparison::new("cached heard", "3", 0, 9),
-    ProgramComparison::new("cached back", "3", 0, 12),
-    ProgramComparison::new("cached targets", "3", 0, 9),
-    ProgramComparison::new("cached others", "3", 0, 9),
-    ProgramComparison::new("cached refused", "3", 0, 10),
-    ProgramComparison::new("cached affected", "3", 0, 9),
-    ProgramComparison::new("cached own", "3", 0, 6),
-    ProgramComparison::new("cached default", "3", 0, 9),
-    ProgramComparison::new("cached manager", "3", 0, 9),
-];
-
-/// Published data, job control, monitoring and spawned jobs.
-const SERVICES: [ProgramComparison; 11] = [
-    ProgramComparison::new("publish", "2", 0, 20),
-    ProgramComparison::new("control signal", "3", 0, 3),
-    ProgramComparison::new("control terminate 1", "3", 0, 2),
-    // One proc: what several log has no order among them.
-    ProgramComparison::new("control log", "1", 0, 2),
-    ProgramComparison::new("control unknown", "3", 0, 1),
-    ProgramComparison::new("monitor once", "2", 0, 8),
-    ProgramComparison::new("monitor mistakes", "2", 0, 5),
-    ProgramComparison::new("monitor usage", "2", 0, 6),
-    ProgramComparison::new("rfc_monitor", "2", 0, 4),
-    ProgramComparison::new("checkpoint", "2", 0, 5),
-    ProgramComparison::new("spawn -- 2 /bin/echo hi", "1", 0, 5),
-];
-
-/// Groups that their members construct, with members that are late, die or leave. Of invitations only
-/// those that all accept: the library of an inviting proc decides about the others, and Peal's ends
-/// what the C library leaves to the program.
-const GROUPS: [ProgramComparison; 11] = [
-    ProgramComparison::new("group whole", "4", 0, 92),
-    ProgramComparison::new("group part", "4", 0, 16),
-    ProgramComparison::new("group several", "4", 0, 22),
-    ProgramComparison::new("group mistakes", "4", 0, 28),
-    ProgramComparison::new("group late 1", "4", 0, 16),
-    ProgramComparison::new("group dies 1", "4", 137, 16),
-    ProgramComparison::new("group tolerant 1", "4", 137, 19),
-    ProgramComparison::new("group mourned 1", "4", 137, 21),
-    ProgramComparison::new("group leaves 1", "4", 0, 23),
-    ProgramComparison::new("group named", "4", 0, 23),
-    ProgramComparison::new("invite accept", "4", 0, 23),
-];
-
-fn allowed() -> Vec<Difference> {
-    let path = root().join("tests/c/library_differences.toml");
-    let text = std::fs::read_to_string(path).unwrap();
-    let Allowed { difference } = toml::from_str(&text).unwrap();
-    assert!(
-        difference.iter().all(|one| one.reason.len() > 40),
-        "each difference needs a reason"
-    );
-    difference
+/// Program that is not compared under a server, and the reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Uncompared {
+    program: String,
+    server: Option<EntryServer>,
+    reason: String,
 }
 
+/// File of `tests/c` that no run of these tests names, and the reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Elsewhere {
+    file: String,
+    reason: String,
+}
+
+fn table() -> LibraryTable {
+    let path = root().join("tests/c/library_differences.toml");
+    let table: LibraryTable = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let differences = table.difference.iter().map(|one| &one.reason);
+    let uncompared = table.uncompared.iter().map(|one| &one.reason);
+    let elsewhere = table.elsewhere.iter().map(|one| &one.reason);
+    let mut reasons = differences.chain(uncompared).chain(elsewhere);
+    assert!(
+        reasons.all(|reason| reason.len() > 40),
+        "each entry needs a reason"
+    );
+    table
+}
+
+/// Returns the programs that the tests of this file compare.
+fn compared_programs() -> Vec<&'static str> {
+    let all = [
+        &JOBS[..],
+        &EVENTS,
+        &SERVICES,
+        &CONTROL,
+        &GROUPS,
+        &INVITATIONS,
+    ]
+    .concat();
+    let programs = all.iter().map(|run| run.program);
+    programs.chain([LOST]).collect()
+}
+
+/// Returns the differences that the table permits to a program under a server.
+fn permitted<'a>(
+    table: &'a LibraryTable,
+    program: &str,
+    server: ComparedServer,
+) -> Vec<PermittedDifference<'a>> {
+    let of_program = table.difference.iter().filter(|difference| {
+        difference.program == program && EntryServer::is_met(difference.server, server)
+    });
+    of_program
+        .map(|Difference { libpmix, peal, .. }| PermittedDifference { libpmix, peal })
+        .collect()
+}
+
+/// Runs a program on both libraries under this server, and compares the lines. Returns those on Peal's
+/// library.
 #[track_caller]
-fn compare(compared: &ProgramComparison) {
-    let ours = compared.on(&Release::peal());
-    let theirs = compared.on(&Release::system());
+fn compare_under(
+    table: &LibraryTable,
+    compared: &ProgramComparison,
+    server: ComparedServer,
+) -> Vec<String> {
+    let ours = compared.on(&Release::peal(), server);
+    let theirs = compared.on(&Release::system(), server);
     assert!(
         ours.len() >= compared.lines,
-        "{} printed next to nothing: {ours:?}",
+        "{} printed next to nothing under {server:?}: {ours:?}",
         compared.program
     );
-    let all = allowed();
-    let differences: Vec<PermittedDifference<'_>> = all
-        .iter()
-        .filter(|difference| difference.program == compared.program)
-        .map(|Difference { libpmix, peal, .. }| PermittedDifference { libpmix, peal })
-        .collect();
-    compare_lines(compared.program, &ours, theirs, &differences);
+    let name = format!("{} under {server:?}", compared.program);
+    let differences = permitted(table, compared.program, server);
+    compare_lines(&name, &ours, &theirs, &differences);
+    ours
+}
+
+/// Compares programs on both libraries under each server for which the table has no exception.
+#[track_caller]
+fn compare_all(runs: &[ProgramComparison]) {
+    let table = table();
+    for run in runs {
+        for server in ComparedServer::ALL {
+            let is_exempt = table.uncompared.iter().any(|exempt| {
+                exempt.program == run.program && EntryServer::is_met(exempt.server, server)
+            });
+            if !is_exempt {
+                compare_under(&table, run, server);
+            }
+        }
+    }
 }
 
 #[needs(prepared, libpmix)]
 #[test]
 fn jobs_print_the_same_on_both_libraries() {
-    JOBS.iter().for_each(compare);
+    compare_all(&JOBS);
 }
 
 #[needs(prepared, libpmix)]
 #[test]
 fn events_are_the_same_on_both_libraries() {
-    EVENTS.iter().for_each(compare);
+    compare_all(&EVENTS);
 }
 
 #[needs(prepared, libpmix)]
 #[test]
 fn services_are_the_same_on_both_libraries() {
-    SERVICES.iter().for_each(compare);
+    compare_all(&SERVICES);
+}
+
+#[needs(prepared, libpmix)]
+#[test]
+fn job_control_and_monitors_are_the_same_on_both_libraries() {
+    compare_all(&CONTROL);
 }
 
 #[needs(prepared, libpmix)]
 #[test]
 fn groups_are_the_same_on_both_libraries() {
-    GROUPS.iter().for_each(compare);
+    compare_all(&GROUPS);
+}
+
+#[needs(prepared, libpmix)]
+#[test]
+fn invitations_are_the_same_on_both_libraries() {
+    compare_all(&INVITATIONS);
+}
+
+const LOST: &str = "lost";
+
+#[needs(prepared, libpmix)]
+#[test]
+fn loss_of_the_server_is_the_same_on_both_libraries() {
+    let table = table();
+    let [ours, theirs] = [Release::peal(), Release::system()];
+    for server in ComparedServer::ALL {
+        let lose = |library: &Release| server_loss::lose(server, library);
+        let differences = permitted(&table, LOST, server);
+        compare_lines(LOST, &lose(&ours), &lose(&theirs), &differences);
+    }
+}
+
+/// Programs about which the C library is wrong, and their output on Peal's library alone. The table of
+/// differences has the output on the C library.
+mod corrected {
+    use super::*;
+
+    /// Returns the lines that a rank prints on Peal's library, without the rank. Fails unless the C
+    /// library prints what the table says.
+    #[track_caller]
+    fn printed(program: &str, rank: u32, server: ComparedServer) -> Vec<String> {
+        let run = EVENTS.iter().find(|run| run.program == program).unwrap();
+        let table = table();
+        assert!(
+            !permitted(&table, program, server).is_empty(),
+            "the table says nothing about {program}"
+        );
+        let prefix = format!("rank {rank}: ");
+        let lines = compare_under(&table, run, server);
+        lines
+            .iter()
+            .filter_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
+            .collect()
+    }
+
+    /// RFC 0002: FIRST; then one code, several codes and all codes, each in the order of registration;
+    /// then LAST. BEFORE and AFTER place a handler beside another one of its category.
+    #[needs(prepared, libpmix)]
+    #[test]
+    fn handlers_run_in_rfc_order_on_peals_library() {
+        for server in ComparedServer::ALL {
+            let lines = printed("order", 1, server);
+            let expected = [
+                "registration: a, b, c",
+                "several codes: a, b",
+                "all codes: one, a, b",
+                "categories: one, two, all",
+                "first and last: first, one, all, last",
+                "first of several codes: first, one, two",
+                "refused: EVENT-REGISTRATION (-144)",
+                "two that are first: first, one",
+                "first and last in a category: first, a, b, last, two",
+                "prepended and appended: before all, a, b",
+                "before the first: before a, a, b",
+                "before the second: a, before b, b",
+                "after the first: a, after a, b",
+                "after the last: a, b, after b",
+                "before and after one of several codes: a, before b, b, after b",
+                "lost: EVENT-REGISTRATION (-144)",
+                "after one that is unknown: a",
+                "finalize: SUCCESS (0)",
+            ];
+            assert_eq!(lines, expected, "{server:?}");
+        }
+    }
+
+    #[needs(prepared, libpmix)]
+    #[test]
+    fn second_handler_gets_kept_events_on_peals_library() {
+        let once = [
+            "two codes: [two codes: \"of the job\", \"of the session\"]",
+            "the same once more: [one of them: \"of the job\"] [the other: \"of the session\"]",
+            "the same among others: [three codes: \"of the job\", \"of the session\"]",
+            "finalize: SUCCESS (0)",
+        ];
+        assert_eq!(printed("cached once", 1, ComparedServer::Peal), once);
+        let back = printed("cached back", 1, ComparedServer::Peal);
+        assert!(
+            back.contains(&"is back: [is back: \"before\", \"in between\"]".to_owned()),
+            "{back:?}"
+        );
+    }
+
+    /// The C server keeps the newest 512 of a flood, in a ring for all events, and says nothing about the
+    /// rest. The two libraries print the same under one server.
+    #[needs(prepared, libpmix)]
+    #[test]
+    fn floods_are_complete_under_peal_on_both_libraries() {
+        let of = |program| EVENTS.iter().find(|run| run.program == program).unwrap();
+        for library in [Release::peal(), Release::system()] {
+            for program in ["flood 2000 heard", "flood 2000 kept"] {
+                let lines = of(program).on(&library, ComparedServer::Peal);
+                let complete = "rank 1: 2000 of 2000 arrive, in order".to_owned();
+                assert!(lines.contains(&complete), "{program}: {lines:?}");
+            }
+            let lines = of("flood 2000 kept").on(&library, ComparedServer::CLibrary);
+            let lost = "rank 1: 512 of 2000 arrive, out of order".to_owned();
+            assert!(lines.contains(&lost), "{lines:?}");
+        }
+    }
 }
 
 /// Status of each step of `misuse`.
@@ -196,7 +345,8 @@ const MISUSED: [&str; 48] = [
 #[needs(prepared, libpmix)]
 #[test]
 fn misuse_and_threads_and_forks_get_statuses() {
-    let printed = ProgramComparison::new("misuse", "2", 0, 0).on(&Release::peal());
+    let printed =
+        ProgramComparison::new("misuse", "2", 0, 0).on(&Release::peal(), ComparedServer::Peal);
     let of = |rank: u32| MISUSED.map(|line| format!("rank {rank}: {line}"));
     // The handler prints on the progress thread, beside the main thread.
     let sorted = |mut lines: Vec<String>| {
@@ -208,11 +358,48 @@ fn misuse_and_threads_and_forks_get_statuses() {
 
 #[test]
 fn library_differences_cover_only_programs_run() {
-    let runs = [&JOBS[..], &EVENTS, &SERVICES, &GROUPS].concat();
-    for Difference { program, .. } in allowed() {
+    let programs = compared_programs();
+    let LibraryTable {
+        difference,
+        uncompared,
+        ..
+    } = table();
+    let named = difference.iter().map(|one| &one.program);
+    for program in named.chain(uncompared.iter().map(|one| &one.program)) {
         assert!(
-            runs.iter().any(|run| run.program == program),
+            programs.contains(&&**program),
             "{program} is not compared by any test"
         );
     }
+}
+
+#[test]
+fn every_c_program_is_compared_or_listed_with_a_reason() {
+    let sources = fs::read_dir(root().join("tests/c")).unwrap();
+    let sources = sources.map(|entry| entry.unwrap().path());
+    let stem = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let present: BTreeSet<String> = sources
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .map(|path| stem(&path))
+        .collect();
+    let programs = compared_programs();
+    let words = programs
+        .iter()
+        .filter_map(|program| program.split(' ').next());
+    let compared: BTreeSet<String> = words.map(str::to_owned).collect();
+    let elsewhere = table().elsewhere;
+    let listed: BTreeSet<String> = elsewhere
+        .iter()
+        .map(|one| stem(Path::new(&one.file)))
+        .collect();
+    assert_eq!(
+        present,
+        &compared | &listed,
+        "programs of tests/c, and those that are compared or listed as `elsewhere`"
+    );
+    let both: Vec<&String> = compared.intersection(&listed).collect();
+    assert!(
+        both.is_empty(),
+        "compared, and listed as `elsewhere`: {both:?}"
+    );
 }

@@ -91,7 +91,7 @@ fn job_data_contain_keys_read_by_programs() {
         // Peal has no session directories, and the get does not wait for one.
         ("own:pmix.pdir", "NOT FOUND"),
     ];
-    for release in Release::both() {
+    for release in Release::all() {
         let done = job(
             &release,
             2,
@@ -161,7 +161,7 @@ async fn about_another_job(release: &Release, facts: &Path, words: &[&str]) -> V
 #[tokio::test(flavor = "multi_thread")]
 async fn facts_of_procs_of_another_job_are_told() {
     let facts = c_program("facts");
-    for release in Release::both() {
+    for release in Release::all() {
         let asked = [
             ("0:pmix.lrank", "uint16 0"),
             ("1:pmix.lrank", "uint16 1"),
@@ -196,7 +196,7 @@ fn tools_are_told_the_leader_of_a_node() {
 #[test]
 fn tool_inside_a_job_may_bring_its_own_name() {
     let tool = c_program("tool");
-    for release in Release::both() {
+    for release in Release::all() {
         let done = job(&release, 1, &[], &tool, &["my-tool"]).expect_status(0);
         assert!(
             done.stdout

@@ -5,7 +5,9 @@ use peal_needs::needs;
 use peal_tests::{
     c_program,
     daemon::Place,
-    finish, guest, run,
+    finish, guest,
+    libpmix::Release,
+    run,
     shell_job::ShellJob,
     spawn::{DONE, sides, spawned, unpoliced},
 };
@@ -387,16 +389,22 @@ fn late_pull_gets_last_output_first() {
     // One of the procs writes nothing after that.
     let script = "echo ready; [ $PMIX_RANK = 1 ] && exec sleep 1000 >&-; exec sleep 1000";
     let running = ShellJob::start(2, &[], script);
-    let done = run(&mut puller(&running, &program, &["3"])).expect_status(0);
-    let mut lines: Vec<&str> = done
-        .stdout
-        .lines()
-        .filter(|line| *line != "pulls")
-        .collect();
-    lines.sort_unstable();
-    assert_eq!(lines, ["rank 0: ready", "rank 1: ready", "rank 1: the end"]);
-    let done = run(&mut puller(&running, &program, &["3", "3"])).expect_status(0);
-    assert!(done.stdout.contains("rank 0: dy\n"), "{}", done.stdout);
+    for library in [Release::system(), Release::peal()] {
+        let pull = |words: &[&str]| {
+            let mut command = puller(&running, &program, words);
+            run(library.of(&mut command)).expect_status(0)
+        };
+        let done = pull(&["3"]);
+        let mut lines: Vec<&str> = done
+            .stdout
+            .lines()
+            .filter(|line| *line != "pulls")
+            .collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["rank 0: ready", "rank 1: ready", "rank 1: the end"]);
+        let done = pull(&["3", "3"]);
+        assert!(done.stdout.contains("rank 0: dy\n"), "{}", done.stdout);
+    }
     running.interrupt();
 }
 

@@ -2,18 +2,12 @@
 //! server, and a comparison of their output.
 use peal_needs::needs;
 use peal_tests::{
-    c_program,
-    comparison::{PermittedDifference, ProgramComparison, compare_lines},
-    daemon::Place,
-    finish, root,
+    compared_programs::{CONTROL, EVENTS, JOBS, SERVICES},
+    comparison::{ComparedServer, PermittedDifference, ProgramComparison, compare_lines},
+    libpmix::Release,
+    root, server_loss,
 };
-use rustix::process::Signal;
 use serde::Deserialize;
-use std::{
-    io::Read,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
 
 /// Differences that `tests/c/differences.toml` permits.
 #[derive(Deserialize)]
@@ -33,47 +27,15 @@ struct Difference {
     reason: String,
 }
 
-/// Program that crashes the C server or gets no answer from it, its output under Peal, and the
-/// reason.
+/// Program that crashes the C server or gets no answer from it, and the reason. Its output under Peal,
+/// unless another test has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unsupported {
     program: String,
-    peal: Vec<String>,
+    peal: Option<Vec<String>>,
     reason: String,
 }
-
-const JOBS: [ProgramComparison; 4] = [
-    ProgramComparison::new("job", "4", 0, 400),
-    ProgramComparison::new("job --status 5", "4", 5, 400),
-    ProgramComparison::new("job --abort 1", "4", 7, 40),
-    ProgramComparison::new("job --die 2", "4", 137, 40),
-];
-
-/// Scenarios of events that C programs receive.
-const EVENTS: [ProgramComparison; 16] = [
-    ProgramComparison::new("registrations", "2", 0, 35),
-    ProgramComparison::new("ranges", "4", 0, 130),
-    ProgramComparison::new("contents infos", "2", 0, 12),
-    ProgramComparison::new("contents codes", "2", 0, 30),
-    ProgramComparison::new("cached order", "3", 0, 27),
-    ProgramComparison::new("cached once", "3", 0, 12),
-    ProgramComparison::new("cached overlap", "3", 0, 9),
-    ProgramComparison::new("cached unkept", "3", 0, 6),
-    ProgramComparison::new("cached heard", "3", 0, 9),
-    ProgramComparison::new("cached back", "3", 0, 12),
-    ProgramComparison::new("cached targets", "3", 0, 9),
-    ProgramComparison::new("cached others", "3", 0, 9),
-    ProgramComparison::new("cached refused", "3", 0, 10),
-    ProgramComparison::new("cached affected", "3", 0, 9),
-    ProgramComparison::new("cached own", "3", 0, 6),
-    ProgramComparison::new("cached default", "3", 0, 9),
-];
-
-const SERVICES: [ProgramComparison; 1] = [ProgramComparison::new("publish", "2", 0, 20)];
-
-/// Scenarios that the C server does not support.
-const UNSUPPORTED: [ProgramComparison; 1] = [ProgramComparison::new("cached manager", "3", 0, 9)];
 
 fn allowed() -> Allowed {
     let text = std::fs::read_to_string(root().join("tests/c/differences.toml")).unwrap();
@@ -92,7 +54,7 @@ fn allowed() -> Allowed {
 
 /// Compares both outputs. Each difference that the program is permitted must occur.
 #[track_caller]
-fn compare_permitted(program: &str, ours: &[String], theirs: Vec<String>) {
+fn compare_permitted(program: &str, ours: &[String], theirs: &[String]) {
     let all = allowed().difference;
     let differences: Vec<PermittedDifference<'_>> = all
         .iter()
@@ -102,44 +64,53 @@ fn compare_permitted(program: &str, ours: &[String], theirs: Vec<String>) {
     compare_lines(program, ours, theirs, &differences);
 }
 
-fn compare(compared: &ProgramComparison) {
-    let (ours, theirs) = compared.under_both();
-    compare_permitted(compared.program, &ours, theirs);
+/// Compares programs under both servers, except those that the C server does not support.
+#[track_caller]
+fn compare_all(runs: &[ProgramComparison]) {
+    let unsupported = allowed().unsupported;
+    let is_supported = |run: &&ProgramComparison| {
+        let mut names = unsupported.iter().map(|listed| &listed.program);
+        !names.any(|name| name == run.program)
+    };
+    for run in runs.iter().filter(is_supported) {
+        let (ours, theirs) = run.under_both();
+        compare_permitted(run.program, &ours, &theirs);
+    }
+}
+
+/// Returns the programs that are run under both servers.
+fn runs() -> Vec<ProgramComparison> {
+    [&JOBS[..], &EVENTS, &SERVICES, &CONTROL].concat()
 }
 
 #[needs(libpmix)]
 #[test]
 fn a_job_prints_the_same_under_both_servers_however_it_ends() {
-    JOBS.iter().for_each(compare);
+    compare_all(&JOBS);
 }
 
 #[needs(libpmix)]
 #[test]
 fn c_programs_see_the_same_of_events_under_both_servers() {
-    EVENTS.iter().for_each(compare);
+    compare_all(&EVENTS);
 }
 
 #[needs(libpmix)]
 #[test]
-fn published_data_are_found_under_both_servers() {
-    SERVICES.iter().for_each(compare);
+fn services_are_the_same_under_both_servers() {
+    compare_all(&SERVICES);
+    compare_all(&CONTROL);
 }
 
 #[needs(libpmix)]
 #[test]
 fn requests_unsupported_by_c_server_are_served() {
-    let expected = allowed().unsupported;
-    for unsupported in &UNSUPPORTED {
-        let ours = unsupported.under_peal();
-        let listed = expected
-            .iter()
-            .find(|listed| listed.program == unsupported.program);
-        assert_eq!(
-            Some(&ours),
-            listed.map(|listed| &listed.peal),
-            "{}",
-            unsupported.program
-        );
+    for Unsupported { program, peal, .. } in allowed().unsupported {
+        let runs = runs();
+        let run = runs.iter().find(|run| run.program == program);
+        if let (Some(run), Some(expected)) = (run, peal) {
+            assert_eq!(run.under_peal(), expected, "{program}");
+        }
     }
 }
 
@@ -149,78 +120,24 @@ fn differences_table_covers_only_programs_run() {
         difference,
         unsupported,
     } = allowed();
-    let compared: Vec<&str> = JOBS
-        .iter()
-        .chain(&EVENTS)
-        .chain(&SERVICES)
-        .map(|run| run.program)
-        .chain([LOST])
-        .collect();
-    for Difference { program, .. } in difference {
+    let runs = runs();
+    let programs: Vec<&str> = runs.iter().map(|run| run.program).chain([LOST]).collect();
+    let named = difference.iter().map(|one| &one.program);
+    for program in named.chain(unsupported.iter().map(|one| &one.program)) {
         assert!(
-            compared.contains(&&*program),
+            programs.contains(&&**program),
             "{program} is not compared by any test"
-        );
-    }
-    for Unsupported { program, .. } in unsupported {
-        assert!(
-            UNSUPPORTED.iter().any(|run| run.program == program),
-            "{program} is not run by any test"
         );
     }
 }
 
 const LOST: &str = "lost";
 
-/// Waits until this number of procs have printed on this output that they are ready.
-fn wait_until_ready(process: &mut Child, procs: usize) {
-    let mut lines = vec![0; "rank 0: ready\n".len() * procs];
-    process
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut lines)
-        .unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&lines).matches(": ready\n").count(),
-        procs
-    );
-}
-
-/// Starts the procs itself: `peal run` reads the output of procs, so that nothing of it is seen
-/// when `peal run` is gone.
-fn lose_peal(program: &Path) -> Vec<String> {
-    let place = Place::new();
-    let daemon = place.start();
-    daemon.tell(&["job", "register", "lost", "-n", "2"]);
-    let mut procs = [0, 1].map(|rank| daemon.proc("lost", rank, program).spawn().unwrap());
-    procs.iter_mut().for_each(|proc| wait_until_ready(proc, 1));
-    daemon.signal(Signal::KILL);
-    procs
-        .into_iter()
-        .flat_map(|proc| finish(proc).expect_status(0).by_rank())
-        .collect()
-}
-
-fn lose_the_c_server(host: &Path, program: &Path) -> Vec<String> {
-    let mut command = Command::new(host);
-    command
-        .arg("2")
-        .arg(program)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut server = command.spawn().unwrap();
-    wait_until_ready(&mut server, 2);
-    server.kill().unwrap();
-    finish(server).by_rank()
-}
-
 #[needs(prepared, libpmix)]
 #[test]
 fn the_loss_of_its_server_is_an_event_for_a_c_program() {
-    let host = c_program("host");
-    let program = c_program(LOST);
-    let ours = lose_peal(&program);
+    let lose = |server| server_loss::lose(server, &Release::system());
+    let ours = lose(ComparedServer::Peal);
     assert_eq!(ours.len(), 12, "{ours:?}");
-    compare_permitted(LOST, &ours, lose_the_c_server(&host, &program));
+    compare_permitted(LOST, &ours, &lose(ComparedServer::CLibrary));
 }

@@ -1,6 +1,6 @@
-//! Ended invitations of this proc. A proc that accepts one too late receives an abort event at
-//! once, so that it does not wait for its time limit.
-use super::events;
+//! Invitations of this proc: those that are open, which a finalize aborts, and ended ones. A proc that
+//! accepts an ended one receives an abort event at once, so that it does not wait for its time limit.
+use super::{events, invite::Led};
 use crate::{
     lock,
     observers::{Observer, Observers},
@@ -61,21 +61,35 @@ impl Observer for EndedInvitation {
     }
 }
 
-/// Ended invitations, the oldest first.
+/// Invitations of this proc.
 #[derive(Default)]
-pub(crate) struct EndedInvitations(Mutex<VecDeque<Arc<EndedInvitation>>>);
+pub(crate) struct EndedInvitations {
+    /// Invitations without a result.
+    open: Mutex<Vec<Weak<Led>>>,
+    /// The newest ended ones, the oldest first.
+    ended: Mutex<VecDeque<Arc<EndedInvitation>>>,
+}
 
 impl EndedInvitations {
-    /// Removes ended invitations to a group for which a new invitation begins.
-    pub(super) fn begin(&self, group: &str) {
-        lock(&self.0).retain(|over| over.group != group);
+    /// Adds an open invitation, and removes ended ones to a group of its name.
+    pub(super) fn begin(&self, group: &str, led: &Arc<Led>) {
+        let mut open = lock(&self.open);
+        open.retain(|led| led.strong_count() > 0);
+        open.push(Arc::downgrade(led));
+        lock(&self.ended).retain(|over| over.group != group);
+    }
+
+    /// Removes and returns the open invitations.
+    pub(super) fn take_open(&self) -> Vec<Arc<Led>> {
+        let open = std::mem::take(&mut *lock(&self.open));
+        open.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Adds an ended invitation.
     pub(super) fn end(&self, over: EndedInvitation, observers: &Observers) {
         let over = Arc::new(over);
         observers.add(&over);
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.ended);
         all.push_back(over);
         if all.len() > REMEMBERED {
             all.pop_front();

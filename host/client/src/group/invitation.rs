@@ -35,6 +35,25 @@ pub(super) enum LeaderStep {
     End(Result<Vec<Proc>, NotFormed>),
 }
 
+/// Progress of an invitation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum InvitationProgress {
+    /// It has no result.
+    Open,
+    /// The group is announced.
+    Announced,
+    /// The leader finalizes, and aborts it.
+    Abandoned,
+}
+
+/// Invitation that its leader does not bring to an end.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Abandoned {
+    pub(super) group: String,
+    /// All procs that were ever invited.
+    pub(super) invited: Vec<Proc>,
+}
+
 /// Invitation to a group.
 #[derive(Debug)]
 pub(super) struct Invitation {
@@ -57,6 +76,7 @@ pub(super) struct Invitation {
     /// Number of absent procs without which the group is formed by decision.
     passed_over: usize,
     called_off: bool,
+    progress: InvitationProgress,
     /// Procs that accepted after they were no longer awaited.
     late: BTreeSet<Proc>,
 }
@@ -86,6 +106,7 @@ impl Invitation {
             notified: 0,
             passed_over: 0,
             called_off: false,
+            progress: InvitationProgress::Open,
             late: BTreeSet::new(),
         };
         invitation.invite(procs);
@@ -219,6 +240,29 @@ impl Invitation {
     /// Returns all procs that were invited, and the leader.
     pub(super) fn all_invited(&self) -> &[Proc] {
         &self.invited
+    }
+
+    /// Notes that the group is announced.
+    pub(super) fn conclude(&mut self) {
+        self.progress = InvitationProgress::Announced;
+    }
+
+    /// Ends an open invitation without a result. Returns what is to be aborted, if anything is.
+    pub(super) fn abandon(&mut self) -> Option<Abandoned> {
+        if self.progress != InvitationProgress::Open {
+            return None;
+        }
+        self.progress = InvitationProgress::Abandoned;
+        let others = self.invited.iter().filter(|proc| **proc != self.me);
+        Some(Abandoned {
+            group: self.group.clone(),
+            invited: others.cloned().collect(),
+        })
+    }
+
+    /// Reports whether the leader has abandoned the invitation.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.progress == InvitationProgress::Abandoned
     }
 
     /// Returns the procs that accepted too late and wait for the result.
@@ -414,6 +458,23 @@ mod tests {
             see(&mut invitation, [accepts(3)]),
             LeaderStep::End(Ok(vec![proc(0), proc(2), proc(3)]))
         );
+    }
+
+    #[test]
+    fn open_invitation_is_abandoned_once_and_announced_one_never() {
+        let mut open = invited(AbsenceRule::Needed, DecisionHandler::Absent);
+        let others = Abandoned {
+            group: "crew".to_owned(),
+            invited: vec![proc(2), proc(1)],
+        };
+        assert_eq!(open.abandon(), Some(others));
+        assert!(open.is_abandoned());
+        assert_eq!(open.abandon(), None);
+
+        let mut announced = invited(AbsenceRule::Needed, DecisionHandler::Absent);
+        announced.conclude();
+        assert_eq!(announced.abandon(), None);
+        assert!(!announced.is_abandoned());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{
     ended::EndedInvitation,
     event_waiter::EventWaiter,
     events,
-    invitation::{AbsenceRule, DecisionHandler, Invitation, LeaderStep},
+    invitation::{Abandoned, AbsenceRule, DecisionHandler, Invitation, LeaderStep},
 };
 use crate::{
     Call, Client, ClientError, control::signed, observers::Observer, queued_item::QueuedItem,
@@ -134,7 +134,7 @@ impl Invite {
 }
 
 /// Invitation that the events of the queue update.
-type Led = EventWaiter<Invitation>;
+pub(super) type Led = EventWaiter<Invitation>;
 
 impl Observer for Led {
     fn observe(&self, arrival: &QueuedItem) {
@@ -200,7 +200,7 @@ impl Client {
         let led = Arc::new(Led::new(invitation, self.server()));
         self.session().queue.observers.add(&led);
         // An ended invitation of the same name would answer acceptances of this one with an abort.
-        self.session().ended_invitations.begin(group);
+        self.session().ended_invitations.begin(group, &led);
         let why = code::PMIX_GROUP_CONSTRUCT_ABORT;
         let mut leading = Leading {
             session: self.session(),
@@ -239,7 +239,9 @@ impl Client {
             let infos = infos.clone();
             async move { client.announce(&group, &members, infos).await }
         });
-        // From here on the task announces the result, so the drop must not announce a failure.
+        // From here on the task announces the result, so that neither the drop nor a finalize may
+        // announce a failure.
+        led.with(Invitation::conclude);
         leading.formed(&members);
         let call = Call(CommandCode::Notify);
         announced
@@ -264,6 +266,24 @@ impl Client {
     ) -> Result<(), ClientError> {
         let (code, infos) = decision.event(group);
         self.notify(code, Range::ProcLocal, infos).await
+    }
+
+    /// Aborts the open invitations of this proc. The invited procs would wait for a result that cannot
+    /// come any more.
+    pub(crate) async fn abort_invitations(&self) {
+        for led in self.session().ended_invitations.take_open() {
+            let Some(Abandoned { group, invited }) = led.with(Invitation::abandon) else {
+                continue;
+            };
+            let aborted = Request::Notify {
+                code: code::PMIX_GROUP_CONSTRUCT_ABORT,
+                range: Range::Custom,
+                infos: events::to(&invited, &group),
+            };
+            if let Err(error) = self.ask(aborted).await {
+                tracing::debug!(group, %error, "abort of an open invitation not sent");
+            }
+        }
     }
 
     /// Carries out the steps of an invitation until its members are decided.
@@ -420,6 +440,9 @@ impl<'a> Leading<'a> {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
+        if self.led.with(|invitation| invitation.is_abandoned()) {
+            return;
+        }
         let members = self.members.unwrap_or_default().to_vec();
         self.session.ended_invitations.end(
             EndedInvitation::new(self.session, self.group, members),

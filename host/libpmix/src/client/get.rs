@@ -9,10 +9,11 @@ use crate::{
     border,
     convert::{key_from_argument, nspace_from_array, read_array, write_into},
     heap_array::HeapArray,
+    values::compress::decompress,
 };
 use peal_client::{Client, ClientError};
 use peal_model::{
-    DataArray, Info, Infos, Key, KeyName, Kval, Proc, Rank, Status, Value, code, key, rank,
+    DataArray, Info, Infos, Key, KeyName, Kval, Proc, Rank, Status, Text, Value, code, key, rank,
 };
 use std::{
     ffi::{c_char, c_void},
@@ -69,7 +70,11 @@ impl Get {
     /// Returns the value.
     async fn run(self, client: Client) -> Result<Value, ClientError> {
         let me = client.me().clone();
-        let Get { proc, key, infos } = self;
+        let Get {
+            proc,
+            key,
+            mut infos,
+        } = self;
         // A key without a proc is one that only one proc of the job has.
         let unique = Proc::new(me.nspace.clone(), rank::PMIX_RANK_UNDEF);
         let Some(key) = key else {
@@ -90,7 +95,40 @@ impl Get {
         if let Some(value) = of_the_job(&client, &proc, &key).await {
             return Ok(value);
         }
-        client.get(&proc, key, &infos).await
+        if proc.nspace == me.nspace && needs_immediate(&key, &infos) {
+            infos.push(flag(key::PMIX_IMMEDIATE));
+        }
+        client.get(&proc, key, &infos).await.map(decompressed)
+    }
+}
+
+/// Returns true if a get of a proc of the caller's job is to be answered at once, as the C library
+/// requests it. Values of reserved keys come from the server; for one that is not there, a server of
+/// the C library would wait until a proc puts it.
+fn needs_immediate(key: &Key, infos: &[Info]) -> bool {
+    let directives = [
+        key::PMIX_IMMEDIATE,
+        key::PMIX_GET_REFRESH_CACHE,
+        key::PMIX_NODE_INFO,
+        key::PMIX_APP_INFO,
+        key::PMIX_SESSION_INFO,
+    ];
+    key.is_reserved() && !directives.into_iter().any(|name| infos.is_true(name))
+}
+
+/// Returns a compressed text as a string, as release 4.2 does. The C library compresses the long
+/// strings that procs put, if it is built with zlib; releases since 5.0 return them as they are.
+fn decompressed(value: Value) -> Value {
+    let Value::CompressedString(bytes) = &value else {
+        return value;
+    };
+    let bytes = bytes.as_slice();
+    match decompress(bytes) {
+        Some(text) => Value::String(Some(Text::from_bytes(&text))),
+        None => {
+            tracing::warn!(bytes = bytes.len(), "compressed text not readable");
+            value
+        }
     }
 }
 
@@ -99,7 +137,7 @@ fn all_values(client: &Client, proc: Proc) -> Value {
     let infos = client.known_values(&proc).into_iter();
     let infos = infos.map(|Kval { key, value }| Info {
         key,
-        value,
+        value: decompressed(value),
         flags: peal_model::InfoFlags::NONE,
     });
     Value::DataArray(DataArray::infos(infos))
@@ -207,4 +245,35 @@ pub unsafe extern "C" fn get_nb(
             },
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::compress::compress;
+    use peal_model::Bytes;
+
+    #[test]
+    fn absent_reserved_keys_are_answered_at_once() {
+        let reserved = Key::from(key::PMIX_PSET_NAME);
+        assert!(needs_immediate(&reserved, &[]));
+        assert!(!needs_immediate(&Key::new("mine").unwrap(), &[]));
+        for name in [key::PMIX_IMMEDIATE, key::PMIX_GET_REFRESH_CACHE] {
+            assert!(!needs_immediate(&reserved, &[flag(name)]));
+        }
+    }
+
+    #[test]
+    fn compressed_texts_become_strings_and_others_stay() {
+        let text = "text ".repeat(1000);
+        let bytes = compress(text.as_bytes()).unwrap();
+        let compressed = Value::CompressedString(Bytes::from(bytes));
+        assert_eq!(decompressed(compressed), Value::string(&text));
+        for value in [
+            Value::CompressedString(Bytes::from(vec![1, 2, 3])),
+            Value::Int(3),
+        ] {
+            assert_eq!(decompressed(value.clone()), value);
+        }
+    }
 }

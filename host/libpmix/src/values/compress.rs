@@ -13,7 +13,7 @@ const LEVEL: u8 = 9;
 const LENGTH: usize = size_of::<u32>();
 
 /// Compresses bytes; `None` if they are few, or would not become fewer.
-pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() < LEAST {
         return None;
     }
@@ -24,7 +24,7 @@ pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Decompresses bytes; `None` if they are not compressed, or have another length than they say.
-pub(super) fn decompress(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn decompress(bytes: &[u8]) -> Option<Vec<u8>> {
     let (len, stream) = bytes.split_at_checked(LENGTH)?;
     let len = u32::from_ne_bytes(len.try_into().ok()?) as usize;
     // The memory grows with what is really there, so a wrong length costs nothing.
