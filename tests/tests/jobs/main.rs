@@ -4,6 +4,7 @@ mod checkpoints;
 mod cleanup;
 mod client;
 mod control_types;
+mod device_distances;
 mod disconnection;
 mod external_jobs;
 mod faults;
