@@ -15,6 +15,7 @@
 //! | [`heap_array`] | arrays in the C heap that free themselves unless a caller gets them |
 //! | [`memory`] | `malloc`, `free` and copies in the C heap |
 //! | `hwloc` | hwloc's library, loaded when a cpuset or topology needs it |
+//! | `trace` | lines on standard error for `PEAL_LOG` |
 //! | [`version`] | `PMIx_Get_version` |
 //! | [`values`] | functions that need no server |
 //! | [`client`] | functions of clients and tools |
@@ -58,5 +59,6 @@ pub mod heap_array;
 mod hwloc;
 pub mod memory;
 pub mod server;
+mod trace;
 pub mod values;
 pub mod version;

@@ -13,6 +13,7 @@ mod job_control;
 mod libpmix;
 mod libpmix_programs;
 mod libpmix_tools;
+mod libpmix_trace;
 mod monitors;
 mod mpi;
 mod process_control;
