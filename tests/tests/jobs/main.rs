@@ -19,6 +19,7 @@ mod mpi;
 mod process_control;
 mod publish;
 mod queries;
+mod random_calls;
 mod singletons;
 mod spawn;
 mod spawn_policies;
