@@ -14,6 +14,7 @@ mod libpmix;
 mod libpmix_programs;
 mod libpmix_tools;
 mod libpmix_trace;
+mod memory_errors;
 mod monitors;
 mod mpi;
 mod process_control;
