@@ -98,6 +98,21 @@ impl Soak {
                 "--nocapture",
                 "retention::client_connecting_after_flood",
             ]))?;
+            println!("\n== {FLOOD} events without a pause on Peal's libpmix");
+            let mut flood = cargo(root);
+            flood
+                .env("PEAL_FLOOD", FLOOD.to_string())
+                .env("PEAL_C_PROGRAMS", &programs);
+            run(flood.args([
+                "test",
+                "--package",
+                "peal-tests",
+                "--test",
+                "events",
+                "--",
+                "--nocapture",
+                "floods::",
+            ]))?;
             println!(
                 "\n== random calls on Peal's libpmix for {} s, seed {seed}",
                 self.seconds
