@@ -88,12 +88,15 @@ pub fn test_servers() -> PathBuf {
         .map_or_else(|| root().join("target/tools/peers"), PathBuf::from)
 }
 
+/// Returns the directory of the C programs.
+pub fn c_programs() -> PathBuf {
+    std::env::var_os("PEAL_C_PROGRAMS").map_or_else(|| root().join("target/c"), PathBuf::from)
+}
+
 /// Returns the path of a C program linked with `libpmix`, for tests with `#[needs(libpmix)]`.
 #[track_caller]
 pub fn c_program(name: &str) -> PathBuf {
-    let built =
-        std::env::var_os("PEAL_C_PROGRAMS").map_or_else(|| root().join("target/c"), PathBuf::from);
-    provided(built.join(name))
+    provided(c_programs().join(name))
 }
 
 /// Returns the path of a headless browser, for tests with `#[needs(browser)]`.

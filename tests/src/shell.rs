@@ -1,6 +1,6 @@
 //! A shell that runs the commands of documents and examples. It has `peal`, the components that
 //! ship with it, and a PMIx program. It has no server, configuration or home directory of others.
-use crate::{guests, program, root};
+use crate::{c_programs, guests, program, root};
 use std::{env, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 use tempfile::TempDir;
 
@@ -73,6 +73,8 @@ impl Shell {
             .env("CARGO_HOME", of_home("CARGO_HOME", ".cargo"))
             .env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"))
             .env("GUESTS_BUILD", root().join("target/guests-build"))
+            .env("LIBPMIX", root().join("target/libpmix"))
+            .env("C_PROGRAMS", c_programs())
             .env("HOME", self.path("home"))
             .env("XDG_CONFIG_HOME", self.path("home/.config"))
             .env("XDG_RUNTIME_DIR", self.path("tmp"))

@@ -1,5 +1,6 @@
 //! Compilation of the C programs: those in `tests/c`, which are linked with the real `libpmix`,
-//! into `target/c`, and those of the bench into `target/c/bench`.
+//! into `target/c`, those of the bench into `target/c/bench`, and some with AddressSanitizer into
+//! `target/c/sanitized`.
 use crate::command::{run, run_quietly};
 use anyhow::{Context, Result};
 use std::{
@@ -16,6 +17,11 @@ pub const NOT_AVAILABLE: &str = "not available: install libpmix-dev";
 /// Name of the program that the demo shows.
 pub const HELLO: &str = "hello";
 
+/// Programs that are also compiled with AddressSanitizer.
+const SANITIZED: [&str; 9] = [
+    "cached", "contents", "cycle", "flood", "group", "job", "misuse", "publish", "random",
+];
+
 /// Compiles sources that are newer than their program, and returns the directory of the programs;
 /// `None` without `libpmix`.
 pub fn build(root: &Path) -> Result<Option<PathBuf>> {
@@ -30,6 +36,14 @@ pub fn build(root: &Path) -> Result<Option<PathBuf>> {
         &flags,
         |_| true,
     )?;
+    if has_sanitizer() {
+        compile(
+            &root.join("tests/c"),
+            &programs.join("sanitized"),
+            &format!("-fsanitize=address {flags}"),
+            |name| SANITIZED.iter().any(|sanitized| name == *sanitized),
+        )?;
+    }
     Ok(Some(programs))
 }
 
@@ -45,6 +59,13 @@ pub fn build_hello(root: &Path) -> Result<bool> {
         |name| name == HELLO,
     )?;
     Ok(true)
+}
+
+/// Returns true if the compiler has AddressSanitizer's library. It prints the path of a library that
+/// it has, and the bare name of any other.
+fn has_sanitizer() -> bool {
+    let path = run_quietly(Command::new("cc").arg("-print-file-name=libasan.so"));
+    path.is_ok_and(|path| Path::new(path.trim()).is_absolute())
 }
 
 /// Source that becomes a library for `LD_PRELOAD` rather than a program.

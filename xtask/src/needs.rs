@@ -84,6 +84,16 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             programs.join("hello").exists(),
         ),
         need(
+            "sanitizer",
+            "needs AddressSanitizer (Debian: libgcc-12-dev or later) and libpmix-dev",
+            programs.join("sanitized/random").exists(),
+        ),
+        need(
+            "valgrind",
+            "needs valgrind",
+            runs("valgrind", &["--version"]),
+        ),
+        need(
             "libpmix_bin",
             "needs the tools of libpmix (Debian: libpmix-bin)",
             ["pps", "pattrs", "pevent"]

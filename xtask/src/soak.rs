@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
 
-const FUZZ_TARGETS: [&str; 3] = ["handshake", "message", "relay"];
+const FUZZ_TARGETS: [&str; 4] = ["handshake", "message", "relay", "calls"];
 const CORPUS: &str = "tests/fuzz/corpus";
 const CASES: u32 = 20_000;
 const KILLS: u32 = 100;
@@ -17,7 +17,8 @@ const GROUPS: u32 = 100_000;
 /// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub struct Soak {
-    /// Run each fuzz target, and an attack by fuzzed requests, for this time in seconds
+    /// Run each fuzz target, random calls of the C library's functions, and an attack by fuzzed requests, for this
+    /// time in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Start the random numbers here; a run prints its seed, by which it can be repeated
@@ -87,7 +88,7 @@ impl Soak {
             let mut flood = cargo(root);
             flood
                 .env("PEAL_FLOOD", FLOOD.to_string())
-                .env("PEAL_C_PROGRAMS", programs);
+                .env("PEAL_C_PROGRAMS", &programs);
             run(flood.args([
                 "test",
                 "--package",
@@ -97,6 +98,40 @@ impl Soak {
                 "--",
                 "--nocapture",
                 "retention::client_connecting_after_flood",
+            ]))?;
+            println!("\n== {FLOOD} events without a pause on Peal's libpmix");
+            let mut flood = cargo(root);
+            flood
+                .env("PEAL_FLOOD", FLOOD.to_string())
+                .env("PEAL_C_PROGRAMS", &programs);
+            run(flood.args([
+                "test",
+                "--package",
+                "peal-tests",
+                "--test",
+                "events",
+                "--",
+                "--nocapture",
+                "floods::",
+            ]))?;
+            println!(
+                "\n== random calls on Peal's libpmix for {} s, seed {seed}",
+                self.seconds
+            );
+            let mut calls = cargo(root);
+            calls
+                .env("PEAL_CALLS_SECONDS", self.seconds.to_string())
+                .env("PEAL_CALLS_SEED", seed.to_string())
+                .env("PEAL_C_PROGRAMS", programs);
+            run(calls.args([
+                "test",
+                "--package",
+                "peal-tests",
+                "--test",
+                "jobs",
+                "--",
+                "--nocapture",
+                "random_calls::",
             ]))?;
         }
         println!("\n== {KILLS} servers with an audit trail killed at any moment, seed {seed}");

@@ -31,6 +31,7 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
             &["chromium-headless-shell", "chromium"],
         );
         provide("libpmix-bin", &["pattrs"]);
+        provide("valgrind", &["valgrind"]);
         Ok(())
     })?;
     let test_servers = step("test-servers", || test_servers::get(root))?;

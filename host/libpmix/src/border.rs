@@ -40,6 +40,7 @@ pub fn value<T>(function: &'static str, otherwise: T, body: impl FnOnce() -> T) 
     // What the body may have left half done belongs to the caller, who learns of the failure; locks
     // of this library are taken also when they are poisoned.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        panics::add();
         tracing::error!(
             function,
             panic = message(&*panic),
@@ -54,6 +55,29 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
+}
+
+/// Count of the panics of a thread, for tests that look for them.
+#[cfg(test)]
+pub(crate) mod panics {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn add() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    pub(crate) fn count() -> usize {
+        COUNT.get()
+    }
+}
+
+#[cfg(not(test))]
+mod panics {
+    pub(super) fn add() {}
 }
 
 #[cfg(test)]

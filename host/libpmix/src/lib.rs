@@ -12,9 +12,11 @@
 //! | [`convert`] | C values to the model and back, bounded and copied |
 //! | [`destruct`] | destructors of the C structures |
 //! | [`duplicate`] | copies of C structures with all that they own |
+//! | `fuzz` | random calls, for tests and the fuzz target |
 //! | [`heap_array`] | arrays in the C heap that free themselves unless a caller gets them |
 //! | [`memory`] | `malloc`, `free` and copies in the C heap |
 //! | `hwloc` | hwloc's library, loaded when a cpuset or topology needs it |
+//! | `trace` | lines on standard error for `PEAL_LOG` |
 //! | [`version`] | `PMIx_Get_version` |
 //! | [`values`] | functions that need no server |
 //! | [`client`] | functions of clients and tools |
@@ -54,9 +56,12 @@ pub mod client;
 pub mod convert;
 pub mod destruct;
 pub mod duplicate;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod heap_array;
 mod hwloc;
 pub mod memory;
 pub mod server;
+mod trace;
 pub mod values;
 pub mod version;

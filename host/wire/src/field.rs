@@ -58,6 +58,40 @@ impl Codec {
             len: bytes.len().saturating_sub(r.left()),
         })
     }
+
+    /// Encodes values without their number and type, as members of a structure.
+    ///
+    /// # Errors
+    ///
+    /// As [`Codec::encode_field`].
+    pub fn encode_members(
+        &self,
+        data_type: DataType,
+        values: &[Value],
+    ) -> Result<Vec<u8>, WireError> {
+        self.dialect.check_type(data_type)?;
+        self.encode(|w: &mut MessageWriter<'_>| value::put_items(w, data_type, values))
+    }
+
+    /// Decodes `count` values at the beginning of the bytes, before which there is no number.
+    ///
+    /// # Errors
+    ///
+    /// As [`Codec::decode_field`].
+    pub fn decode_members(
+        &self,
+        data_type: DataType,
+        count: usize,
+        bytes: &[u8],
+    ) -> Result<PackedField, WireError> {
+        let mut r = MessageReader::new(self, bytes)?;
+        let values = value::items(&mut r, data_type, count as u64)?;
+        Ok(PackedField {
+            values,
+            count,
+            len: bytes.len().saturating_sub(r.left()),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +125,22 @@ mod tests {
         assert_eq!(bytes, [0x06, 0x01]);
         let field = codec.decode_field(dt::PMIX_POINTER, 5, &bytes).unwrap();
         assert_eq!((field.values.as_slice(), field.len), (&pointers[..], 2));
+    }
+
+    #[test]
+    fn members_are_fields_without_number() {
+        let codec = codec(BufferType::NonDescribed);
+        let pids = [1, 300].map(Value::Pid);
+        let field = codec.encode_field(dt::PMIX_PID, &pids).unwrap();
+        let members = codec.encode_members(dt::PMIX_PID, &pids).unwrap();
+        assert_eq!(field.split_first(), Some((&4, members.as_slice())));
+        let read = codec.decode_members(dt::PMIX_PID, 2, &members).unwrap();
+        assert_eq!(
+            (read.values.as_slice(), read.len),
+            (&pids[..], members.len())
+        );
+        let past = codec.decode_members(dt::PMIX_PID, 3, &members);
+        assert!(past.is_err(), "{past:?}");
     }
 
     #[test]

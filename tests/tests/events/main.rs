@@ -1,5 +1,6 @@
 //! Events, their handlers and registrations.
 mod filters;
+mod floods;
 mod handler_completion;
 mod handler_failures;
 mod late_registration;

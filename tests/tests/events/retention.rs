@@ -18,7 +18,7 @@ const TEXT: KeyName = KeyName("test.text");
 const MOST: u64 = 256 << 10;
 
 /// Returns the number of events of the flood: few in tests, more in a soak.
-fn flood() -> u32 {
+pub(crate) fn flood() -> u32 {
     std::env::var("PEAL_FLOOD").map_or(20_000, |count| {
         count.parse().expect("PEAL_FLOOD is a number")
     })

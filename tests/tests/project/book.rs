@@ -97,6 +97,15 @@ pages! {
     commands_about_audit_run: "audit/trail.md",
 }
 
+/// Page whose program is linked with the C library.
+const LIBPMIX_PAGE: &str = "run/libpmix.md";
+
+#[needs(prepared, libpmix)]
+#[test]
+fn commands_about_libpmix_run() {
+    run_page(LIBPMIX_PAGE);
+}
+
 /// Returns the pages below a directory, relative to the sources of the book.
 fn pages_below(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
@@ -118,6 +127,7 @@ fn each_page_with_commands_is_run() {
     with_commands.retain(|name| commands(&page(name)).1 > 0);
     with_commands.sort();
     let mut run = PAGES.to_vec();
+    run.push(LIBPMIX_PAGE);
     run.sort_unstable();
     assert_eq!(with_commands, run, "a page with commands needs a test here");
 }

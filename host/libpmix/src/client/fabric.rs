@@ -2,7 +2,7 @@
 use super::{
     control::infos_of,
     library::Library,
-    operations::{ProgramData, begin, give_array, refusal, wait},
+    operations::{ProgramData, begin, check_connection, give_array, refusal, wait},
     progress::call_program,
 };
 use crate::{
@@ -14,9 +14,10 @@ use crate::{
     convert::{CpusetList, read_array, read_one},
     destruct::Destruct,
     heap_array::HeapArray,
+    values::topology::device_distances,
 };
 use peal_client::{Client, ClientError};
-use peal_model::{DeviceDistance, Info, Reply, Request, Status, code};
+use peal_model::{DeviceDistance, Info, Reply, Request, Status, Topology, code};
 use std::{ffi::c_void, ptr};
 
 /// Asks the server about a fabric.
@@ -222,36 +223,71 @@ pub unsafe extern "C" fn fabric_deregister_nb(
     })
 }
 
-/// Reads the arguments of a request for distances.
-///
-/// # Safety
-///
-/// `topology` and `cpuset` are null or point to such structures, `info` is null or begins an array of
-/// `ninfo` infos.
-unsafe fn distances_of(
-    topology: *const CTopology,
-    cpuset: *const CCpuset,
-    info: *const CInfo,
-    ninfo: usize,
-) -> Result<Request, Status> {
-    Library::running()?;
-    // SAFETY: the caller guarantees the structures, and the array.
-    unsafe {
-        let CpusetList(list) = read_one(cpuset, "cpuset")?;
-        Ok(Request::DeviceDistances {
-            topology: read_one(topology, "topology")?,
-            cpuset: list,
-            infos: read_array(info, ninfo, "infos")?,
-        })
-    }
+/// Arguments of a request for distances, and the distances if this process could compute them.
+enum DistanceRequest {
+    /// Distances that hwloc's library has computed here.
+    Computed(Vec<DeviceDistance>),
+    /// Request for the server, which may know more of the machine.
+    ForServer(Request),
 }
 
-/// Asks the server for distances.
-async fn distances(client: Client, request: Request) -> Result<Vec<DeviceDistance>, ClientError> {
-    Ok(match client.send_request(request).await? {
-        Reply::Distances { distances, .. } => distances,
-        _ => Vec::new(),
-    })
+impl DistanceRequest {
+    /// Reads the arguments, and computes the distances here if possible.
+    ///
+    /// # Errors
+    ///
+    /// `PMIX_ERR_UNREACH` if only the server could know the distances, and the connection is lost.
+    ///
+    /// # Safety
+    ///
+    /// `topology` and `cpuset` are null or point to such structures, `info` is null or begins an array
+    /// of `ninfo` infos.
+    unsafe fn read(
+        topology: *const CTopology,
+        cpuset: *const CCpuset,
+        info: *const CInfo,
+        ninfo: usize,
+    ) -> Result<DistanceRequest, Status> {
+        Library::running()?;
+        // SAFETY: the caller guarantees the array.
+        let infos = unsafe { read_array(info, ninfo, "infos") }?;
+        // SAFETY: the caller guarantees the structures.
+        match unsafe { device_distances(topology, cpuset, &infos) } {
+            Ok(distances) => return Ok(DistanceRequest::Computed(distances)),
+            Err(status) => tracing::debug!(%status, "distances not computed by this process"),
+        }
+        check_connection()?;
+        // For those that are absent the server takes its own.
+        let topology = if topology.is_null() {
+            Topology { xml: None }
+        } else {
+            // SAFETY: the caller guarantees the structure.
+            unsafe { read_one(topology, "topology") }?
+        };
+        let CpusetList(cpuset) = if cpuset.is_null() {
+            CpusetList(None)
+        } else {
+            // SAFETY: the caller guarantees the structure.
+            unsafe { read_one(cpuset, "cpuset") }?
+        };
+        Ok(DistanceRequest::ForServer(Request::DeviceDistances {
+            topology,
+            cpuset,
+            infos,
+        }))
+    }
+
+    /// Returns the distances.
+    async fn run(self, client: Client) -> Result<Vec<DeviceDistance>, ClientError> {
+        let request = match self {
+            DistanceRequest::Computed(distances) => return Ok(distances),
+            DistanceRequest::ForServer(request) => request,
+        };
+        Ok(match client.send_request(request).await? {
+            Reply::Distances { distances, .. } => distances,
+            _ => Vec::new(),
+        })
+    }
 }
 
 /// `PMIx_Compute_distances`: returns the distances from processors to devices, which the caller frees.
@@ -276,9 +312,9 @@ pub unsafe extern "C" fn compute_distances(
         }
         // SAFETY: the caller guarantees the places.
         unsafe { give_array(HeapArray::default(), result, ndist) };
-        // SAFETY: the caller guarantees what `distances_of` demands.
-        let request = unsafe { distances_of(topo, cpuset, info, ninfo) }?;
-        let found = wait(FUNCTION, |client| distances(client, request))?;
+        // SAFETY: the caller guarantees what `DistanceRequest::read` demands.
+        let request = unsafe { DistanceRequest::read(topo, cpuset, info, ninfo) }?;
+        let found = wait(FUNCTION, |client| request.run(client))?;
         let found = found.map_err(|error| refusal(FUNCTION, &error))?;
         let found = HeapArray::from_models(&found)?;
         // SAFETY: as above.
@@ -304,11 +340,11 @@ pub unsafe extern "C" fn compute_distances_nb(
     const FUNCTION: &str = "PMIx_Compute_distances_nb";
     border::status(FUNCTION, || {
         let callback = cbfunc.ok_or(code::PMIX_ERR_BAD_PARAM)?;
-        // SAFETY: the caller guarantees what `distances_of` demands.
-        let request = unsafe { distances_of(topo, cpuset, info, ninfo) }?;
+        // SAFETY: the caller guarantees what `DistanceRequest::read` demands.
+        let request = unsafe { DistanceRequest::read(topo, cpuset, info, ninfo) }?;
         let data = ProgramData::new(cbdata);
         begin(
-            |client| distances(client, request),
+            |client| request.run(client),
             move |found| {
                 let found = found.map_err(|error| refusal(FUNCTION, &error));
                 let converted = found.and_then(|found| Ok(HeapArray::from_models(&found)?));

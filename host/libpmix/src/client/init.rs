@@ -7,6 +7,7 @@ use crate::{
     abi::{CInfo, CProc, CStatus},
     border,
     convert::{read_array, write_into},
+    trace,
 };
 use peal_client::{Client, ClientError, ClientSettings, Environment, ToolSettings};
 use peal_model::{Info, Infos, KeyName, Range, Status, Value, code, key};
@@ -86,6 +87,7 @@ pub(crate) unsafe fn enter<F>(
 where
     F: Future<Output = Result<Connection, ClientError>> + Send + 'static,
 {
+    trace::start();
     let running = Library::get().enter(function, connect)?;
     // SAFETY: the caller guarantees a place or null.
     if let Some(place) = unsafe { proc.as_mut() } {

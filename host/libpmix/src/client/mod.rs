@@ -53,3 +53,15 @@ mod stack;
 mod stdin;
 mod tokens;
 pub mod tool;
+
+use library::Library;
+use peal_model::Status;
+
+/// Checks that the library is initialized.
+///
+/// # Errors
+///
+/// `PMIX_ERR_INIT` before the first init and after the last finalize.
+pub(crate) fn check_initialized() -> Result<(), Status> {
+    Library::running().map(drop)
+}

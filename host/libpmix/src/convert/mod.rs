@@ -24,7 +24,7 @@
 //! object if it is compressed. `PMIX_INFO_PERSISTENT` concerns the caller's memory and is dropped.
 //! `PMIX_PROC_STATS`, `PMIX_REGEX2` and `PMIX_KVAL` are refused with `PMIX_ERR_NOT_SUPPORTED`: the
 //! model has no statistics of procs and no expressions, and the C library keeps the structure of
-//! pairs private.
+//! pairs private. Statistics of procs alone are packed without the model.
 
 mod bounds;
 mod devices;

@@ -2,6 +2,7 @@
 use crate::{
     abi::{CCpuset, CLocality, CStatus},
     border,
+    client::check_initialized,
     convert::{CpusetList, write_into},
     destruct::Destruct,
 };
@@ -44,17 +45,28 @@ unsafe fn after_source<'a>(text: *const c_char) -> Result<&'a [u8], Status> {
 #[unsafe(export_name = "PMIx_Parse_cpuset_string")]
 pub unsafe extern "C" fn parse_cpuset_string(text: *const c_char, cpuset: *mut CCpuset) -> CStatus {
     border::status("PMIx_Parse_cpuset_string", || {
-        if cpuset.is_null() {
-            return Err(code::PMIX_ERR_BAD_PARAM);
-        }
-        // SAFETY: the caller guarantees a string or null.
-        let list = Text::from_bytes(unsafe { after_source(text) }?);
-        let mut made = CCpuset::zeroed();
-        let written = write_into(&CpusetList(Some(list)), &mut made);
-        // SAFETY: the caller guarantees memory for a cpuset.
-        unsafe { cpuset.write(made) };
-        Ok(written?)
+        check_initialized()?;
+        // SAFETY: the caller guarantees what `parse` demands.
+        unsafe { parse(text, cpuset) }
     })
+}
+
+/// Makes a cpuset, whether the library is initialized or not.
+///
+/// # Safety
+///
+/// As for [`parse_cpuset_string`].
+pub(crate) unsafe fn parse(text: *const c_char, cpuset: *mut CCpuset) -> Result<(), Status> {
+    if cpuset.is_null() {
+        return Err(code::PMIX_ERR_BAD_PARAM);
+    }
+    // SAFETY: the caller guarantees a string or null.
+    let list = Text::from_bytes(unsafe { after_source(text) }?);
+    let mut made = CCpuset::zeroed();
+    let written = write_into(&CpusetList(Some(list)), &mut made);
+    // SAFETY: the caller guarantees memory for a cpuset.
+    unsafe { cpuset.write(made) };
+    Ok(written?)
 }
 
 /// Returns the ranges of a list such as `0-3,8`; one without end has none. `None` for anything else.
@@ -122,13 +134,28 @@ pub unsafe extern "C" fn get_relative_locality(
     locality: *mut CLocality,
 ) -> CStatus {
     border::status("PMIx_Get_relative_locality", || {
-        // SAFETY: the caller guarantees strings and a variable, or null.
-        let (first, second) = unsafe { (after_source(first)?, after_source(second)?) };
-        // SAFETY: as above.
-        let locality = unsafe { locality.as_mut() }.ok_or(code::PMIX_ERR_BAD_PARAM)?;
-        *locality = shared(first, second);
-        Ok(())
+        check_initialized()?;
+        // SAFETY: the caller guarantees what `compare` demands.
+        unsafe { compare(first, second, locality) }
     })
+}
+
+/// Writes what two localities share, whether the library is initialized or not.
+///
+/// # Safety
+///
+/// As for [`get_relative_locality`].
+pub(crate) unsafe fn compare(
+    first: *const c_char,
+    second: *const c_char,
+    locality: *mut CLocality,
+) -> Result<(), Status> {
+    // SAFETY: the caller guarantees strings and a variable, or null.
+    let (first, second) = unsafe { (after_source(first)?, after_source(second)?) };
+    // SAFETY: as above.
+    let locality = unsafe { locality.as_mut() }.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+    *locality = shared(first, second);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -146,15 +173,15 @@ mod tests {
         assert_eq!(shared(b"SK0:CR0-1", b"SK0:CR1,5"), node | socket | core);
         assert_eq!(shared(b"SK0", b"SK1"), node);
         assert_eq!(shared(b"CRx", b"CR0-"), node);
-        let bad = code::PMIX_ERR_BAD_PARAM.0;
+        let bad = Err(code::PMIX_ERR_BAD_PARAM);
         let mut locality = 0;
         // SAFETY: the texts are strings or null.
         unsafe {
             let text = c"hwloc:SK0".as_ptr();
-            assert_eq!(get_relative_locality(text, text, &mut locality), 0);
+            assert_eq!(compare(text, text, &mut locality), Ok(()));
             assert_eq!(locality, node | socket);
-            assert_eq!(get_relative_locality(text, ptr::null(), &mut locality), bad);
-            assert_eq!(get_relative_locality(text, text, ptr::null_mut()), bad);
+            assert_eq!(compare(text, ptr::null(), &mut locality), bad);
+            assert_eq!(compare(text, text, ptr::null_mut()), bad);
         }
     }
 
@@ -163,23 +190,17 @@ mod tests {
         let mut cpuset = CCpuset::zeroed();
         // SAFETY: the texts are strings or null.
         unsafe {
-            let bad = code::PMIX_ERR_BAD_PARAM.0;
-            let unsupported = code::PMIX_ERR_NOT_SUPPORTED.0;
-            assert_eq!(parse_cpuset_string(ptr::null(), &mut cpuset), bad);
-            assert_eq!(parse_cpuset_string(c"0-1".as_ptr(), &mut cpuset), bad);
-            assert_eq!(
-                parse_cpuset_string(c"other:0".as_ptr(), &mut cpuset),
-                unsupported
-            );
-            assert_eq!(
-                parse_cpuset_string(c"hwloc:0".as_ptr(), ptr::null_mut()),
-                bad
-            );
-            let status = parse_cpuset_string(c"HWLOC:0-3,8".as_ptr(), &mut cpuset);
+            let bad = Err(code::PMIX_ERR_BAD_PARAM);
+            let unsupported = Err(code::PMIX_ERR_NOT_SUPPORTED);
+            assert_eq!(parse(ptr::null(), &mut cpuset), bad);
+            assert_eq!(parse(c"0-1".as_ptr(), &mut cpuset), bad);
+            assert_eq!(parse(c"other:0".as_ptr(), &mut cpuset), unsupported);
+            assert_eq!(parse(c"hwloc:0".as_ptr(), ptr::null_mut()), bad);
+            let status = parse(c"HWLOC:0-3,8".as_ptr(), &mut cpuset);
             assert_eq!(
                 status,
                 if hwloc::library().is_some() {
-                    0
+                    Ok(())
                 } else {
                     unsupported
                 }

@@ -33,6 +33,7 @@ pub mod number;
 mod numbered_names;
 pub mod pack;
 mod packed_expressions;
+mod packed_stats;
 pub mod print;
 pub mod records;
 pub mod regex;

@@ -3,6 +3,7 @@
 use super::{
     buffer::{append, buffer_mut, unpack_offset},
     packed_expressions::{pack_expressions, unpack_expressions},
+    packed_stats::{pack_stats, unpack_stats},
     regex::regex_bytes,
 };
 use crate::{
@@ -52,6 +53,10 @@ unsafe fn pack(first: *const c_void, count: usize, data_type: DataType) -> Resul
     if data_type == element::REGEX {
         // SAFETY: the caller guarantees pointers to expressions.
         return unsafe { pack_expressions(first.cast(), count) };
+    }
+    if data_type == element::PROC_STATS {
+        // SAFETY: the caller guarantees statistics.
+        return unsafe { pack_stats(first.cast(), count) };
     }
     let array = CDataArray {
         r#type: data_type.0,
@@ -183,6 +188,10 @@ unsafe fn unpack(
     if data_type == element::REGEX {
         // SAFETY: the caller guarantees memory for pointers.
         return unsafe { unpack_expressions(bytes, first.cast(), max) };
+    }
+    if data_type == element::PROC_STATS {
+        // SAFETY: the caller guarantees memory for statistics.
+        return unsafe { unpack_stats(bytes, first.cast(), max) };
     }
     let field = with_codec(data_type, |codec| codec.decode_field(data_type, max, bytes))?;
     // SAFETY: there are at most `max` values, for which the caller guarantees memory.

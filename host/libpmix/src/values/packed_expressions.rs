@@ -6,7 +6,7 @@ use super::{
 use crate::{convert::text_to_c, memory};
 use peal_model::{Status, Text, Value, code, data_type as dt};
 use peal_wire::Codec;
-use std::ffi::c_char;
+use std::{ffi::c_char, ptr};
 
 /// Returns the bytes of expressions: their number, and each with its end but without a length.
 ///
@@ -58,35 +58,48 @@ pub(super) unsafe fn unpack_expressions(
     let count = usize::try_from(*count).map_err(|_| code::PMIX_ERR_UNPACK_FAILURE)?;
     let mut len = number.len.saturating_sub(1);
     for at in 0..count.min(max) {
-        let rest = bytes.get(len..).unwrap_or_default();
-        let copy = if is_tagged(rest) {
-            let text = expression(rest).ok_or(code::PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER)?;
-            len = len.saturating_add(text.len());
-            memory::copy_bytes(text)?
-        } else {
-            let field = |codec: &Codec| codec.decode_field(dt::PMIX_STRING, 1, rest);
-            let field = with_codec(dt::PMIX_STRING, field)?;
-            len = len.saturating_add(field.len);
-            match field.values.first() {
-                Some(Value::String(text)) => text_to_c(text.as_ref())?,
-                _ => return Err(code::PMIX_ERR_UNPACK_FAILURE),
+        let copy = unpack_expression(bytes.get(len..).unwrap_or_default(), &mut len);
+        let copy = copy.inspect_err(|_| {
+            for read in 0..at {
+                // SAFETY: these pointers were written below.
+                unsafe { memory::free(ptr::replace(first.add(read), ptr::null_mut())) };
             }
-        };
+        })?;
         // SAFETY: the caller guarantees memory for the pointers.
         unsafe { *first.add(at) = copy };
     }
     Ok((count, len))
 }
 
+/// Copies the expression at the beginning of these bytes, and adds its length.
+fn unpack_expression(rest: &[u8], len: &mut usize) -> Result<*mut c_char, Status> {
+    if is_tagged(rest) {
+        let text = expression(rest).ok_or(code::PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER)?;
+        *len = len.saturating_add(text.len());
+        return Ok(memory::copy_bytes(text)?);
+    }
+    let field = |codec: &Codec| codec.decode_field(dt::PMIX_STRING, 1, rest);
+    let field = with_codec(dt::PMIX_STRING, field)?;
+    *len = len.saturating_add(field.len);
+    match field.values.first() {
+        Some(Value::String(text)) => Ok(text_to_c(text.as_ref())?),
+        _ => Err(code::PMIX_ERR_UNPACK_FAILURE),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{
-        abi::CDataBuffer,
+        abi::{CByteObject, CDataBuffer},
         convert::element::REGEX,
         destruct::Destruct,
         memory::{self, counter},
-        values::pack::{data_pack, data_unpack},
+        values::{
+            buffer::data_embed,
+            pack::{data_pack, data_unpack},
+        },
     };
+    use peal_model::code;
     use std::{ffi::c_char, ptr};
 
     #[test]
@@ -111,6 +124,29 @@ mod tests {
                 assert_eq!(libc::strcmp(read, text), 0);
                 memory::free(read);
             }
+            buffer.destruct();
+        }
+        assert_eq!(counter::live(), before);
+    }
+
+    #[test]
+    fn expressions_before_a_damaged_one_are_not_leaked() {
+        let before = counter::live();
+        // Three expressions, of which the last one has no end.
+        let bytes = b"\x06pmix[a]\0raw:b\0pmix[".map(u8::cast_signed);
+        let (mut read, mut count) = ([ptr::null_mut::<c_char>(); 3], 3);
+        let payload = CByteObject {
+            bytes: bytes.as_ptr().cast_mut().cast(),
+            size: bytes.len(),
+        };
+        let mut buffer = CDataBuffer::zeroed();
+        // SAFETY: the payload has as many bytes, and the array as many pointers.
+        unsafe {
+            assert_eq!(data_embed(&mut buffer, &payload), 0);
+            let to = read.as_mut_ptr().cast();
+            let status = data_unpack(ptr::null(), &mut buffer, to, &mut count, REGEX.0);
+            let past = code::PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER.0;
+            assert_eq!((status, count, read), (past, 0, [ptr::null_mut(); 3]));
             buffer.destruct();
         }
         assert_eq!(counter::live(), before);

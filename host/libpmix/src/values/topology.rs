@@ -3,6 +3,7 @@
 use crate::{
     abi::{CBindEnvelope, CCpuset, CStatus, CTopology},
     border,
+    client::check_initialized,
     hwloc::{self, BindingOwner, DistanceQuery, HwlocLibrary},
     memory,
 };
@@ -41,28 +42,39 @@ fn source_of(library: &HwlocLibrary, topology: *mut c_void) -> Vec<u8> {
 #[unsafe(export_name = "PMIx_Load_topology")]
 pub unsafe extern "C" fn load_topology(topology: *mut CTopology) -> CStatus {
     border::status("PMIx_Load_topology", || {
-        // SAFETY: the caller guarantees a topology or null.
-        let target = unsafe { topology.as_mut() }.ok_or(code::PMIX_ERR_BAD_PARAM)?;
-        // SAFETY: the caller guarantees a string or null.
-        if !target.source.is_null() && !unsafe { hwloc::is_source(target.source) } {
+        check_initialized()?;
+        // SAFETY: the caller guarantees what `load` demands.
+        unsafe { load(topology) }
+    })
+}
+
+/// Loads the topology, whether the library is initialized or not.
+///
+/// # Safety
+///
+/// As for [`load_topology`].
+pub(crate) unsafe fn load(topology: *mut CTopology) -> Result<(), Status> {
+    // SAFETY: the caller guarantees a topology or null.
+    let target = unsafe { topology.as_mut() }.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+    // SAFETY: the caller guarantees a string or null.
+    if !target.source.is_null() && !unsafe { hwloc::is_source(target.source) } {
+        return Err(code::PMIX_ERR_NOT_SUPPORTED);
+    }
+    let library = library()?;
+    let local = library.local_topology()?;
+    let source = source_of(library, local);
+    if target.source.is_null() {
+        target.source = memory::copy_string(&source)?;
+    } else {
+        // SAFETY: the caller guarantees a string.
+        let wanted = unsafe { CStr::from_ptr(target.source) }.to_bytes();
+        let begin = source.get(..wanted.len());
+        if !begin.is_some_and(|begin| begin.eq_ignore_ascii_case(wanted)) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
         }
-        let library = library()?;
-        let local = library.local_topology()?;
-        let source = source_of(library, local);
-        if target.source.is_null() {
-            target.source = memory::copy_string(&source)?;
-        } else {
-            // SAFETY: the caller guarantees a string.
-            let wanted = unsafe { CStr::from_ptr(target.source) }.to_bytes();
-            let begin = source.get(..wanted.len());
-            if !begin.is_some_and(|begin| begin.eq_ignore_ascii_case(wanted)) {
-                return Err(code::PMIX_ERR_NOT_SUPPORTED);
-            }
-        }
-        target.topology = local;
-        Ok(())
-    })
+    }
+    target.topology = local;
+    Ok(())
 }
 
 /// `PMIx_Get_cpuset`: returns the processors that the process (`PMIX_CPUBIND_PROCESS`) or the calling
@@ -75,28 +87,42 @@ pub unsafe extern "C" fn load_topology(topology: *mut CTopology) -> CStatus {
 #[unsafe(export_name = "PMIx_Get_cpuset")]
 pub unsafe extern "C" fn get_cpuset(cpuset: *mut CCpuset, envelope: CBindEnvelope) -> CStatus {
     border::status("PMIx_Get_cpuset", || {
-        // SAFETY: the caller guarantees a cpuset or null.
-        let target = unsafe { cpuset.as_mut() }.ok_or(code::PMIX_ERR_BAD_PARAM)?;
-        // SAFETY: the caller guarantees a string or null.
-        if !target.source.is_null() && !unsafe { hwloc::is_source(target.source) } {
-            return Err(code::PMIX_ERR_NOT_SUPPORTED);
-        }
-        let owner = match u64::from(envelope) {
-            number::PMIX_CPUBIND_PROCESS => BindingOwner::Process,
-            number::PMIX_CPUBIND_THREAD => BindingOwner::Thread,
-            _ => return Err(code::PMIX_ERR_BAD_PARAM),
-        };
-        let library = library()?;
-        let bitmap = library.binding(owner)?.ok_or(code::PMIX_ERR_NOT_FOUND)?;
-        if target.source.is_null() {
-            target.source = hwloc::source().inspect_err(|_| {
-                // SAFETY: the bitmap was made here.
-                unsafe { library.free_bitmap(bitmap) };
-            })?;
-        }
-        target.bitmap = bitmap;
-        Ok(())
+        check_initialized()?;
+        // SAFETY: the caller guarantees what `bound_cpuset` demands.
+        unsafe { bound_cpuset(cpuset, envelope) }
     })
+}
+
+/// Returns the processors, whether the library is initialized or not.
+///
+/// # Safety
+///
+/// As for [`get_cpuset`].
+pub(crate) unsafe fn bound_cpuset(
+    cpuset: *mut CCpuset,
+    envelope: CBindEnvelope,
+) -> Result<(), Status> {
+    // SAFETY: the caller guarantees a cpuset or null.
+    let target = unsafe { cpuset.as_mut() }.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+    // SAFETY: the caller guarantees a string or null.
+    if !target.source.is_null() && !unsafe { hwloc::is_source(target.source) } {
+        return Err(code::PMIX_ERR_NOT_SUPPORTED);
+    }
+    let owner = match u64::from(envelope) {
+        number::PMIX_CPUBIND_PROCESS => BindingOwner::Process,
+        number::PMIX_CPUBIND_THREAD => BindingOwner::Thread,
+        _ => return Err(code::PMIX_ERR_BAD_PARAM),
+    };
+    let library = library()?;
+    let bitmap = library.binding(owner)?.ok_or(code::PMIX_ERR_NOT_FOUND)?;
+    if target.source.is_null() {
+        target.source = hwloc::source().inspect_err(|_| {
+            // SAFETY: the bitmap was made here.
+            unsafe { library.free_bitmap(bitmap) };
+        })?;
+    }
+    target.bitmap = bitmap;
+    Ok(())
 }
 
 /// Returns what a topology or cpuset of the program points to.
@@ -210,13 +236,14 @@ mod tests {
         convert::{CpusetList, FromC, ReadBounds, write_into},
         destruct::Destruct,
         memory::counter,
+        values::cpuset::{get_relative_locality, parse_cpuset_string},
     };
     use peal_model::{Bytes, Text, Topology};
     use peal_needs::needs;
     use std::{mem, ptr, thread};
 
-    const BAD: CStatus = code::PMIX_ERR_BAD_PARAM.0;
-    const UNSUPPORTED: CStatus = code::PMIX_ERR_NOT_SUPPORTED.0;
+    const BAD: Result<(), Status> = Err(code::PMIX_ERR_BAD_PARAM);
+    const UNSUPPORTED: Result<(), Status> = Err(code::PMIX_ERR_NOT_SUPPORTED);
 
     /// Two packages of two cores each. The first one has a network, the second one a fabric and a GPU;
     /// `lo` belongs to the machine and has no address.
@@ -311,13 +338,13 @@ mod tests {
         let mut cpuset = CCpuset::zeroed();
         // SAFETY: the sources are strings or null; the cpusets and topologies have no contents.
         unsafe {
-            assert_eq!(load_topology(ptr::null_mut()), BAD);
-            assert_eq!(get_cpuset(ptr::null_mut(), 0), BAD);
-            assert_eq!(get_cpuset(&mut cpuset, 2), BAD);
+            assert_eq!(load(ptr::null_mut()), BAD);
+            assert_eq!(bound_cpuset(ptr::null_mut(), 0), BAD);
+            assert_eq!(bound_cpuset(&mut cpuset, 2), BAD);
             topology.source = source.as_mut_ptr().cast();
             cpuset.source = topology.source;
-            assert_eq!(load_topology(&mut topology), UNSUPPORTED);
-            assert_eq!(get_cpuset(&mut cpuset, 0), UNSUPPORTED);
+            assert_eq!(load(&mut topology), UNSUPPORTED);
+            assert_eq!(bound_cpuset(&mut cpuset, 0), UNSUPPORTED);
             let refused = device_distances(&topology, ptr::null(), &[]);
             assert_eq!(refused, Err(code::PMIX_ERR_BAD_PARAM));
             topology.topology = source.as_mut_ptr().cast();
@@ -329,6 +356,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn uninitialized_library_has_no_topology() {
+        let init = code::PMIX_ERR_INIT.0;
+        let (mut topology, mut cpuset) = (CTopology::zeroed(), CCpuset::zeroed());
+        let mut locality = 0;
+        // SAFETY: the structures are empty, and the texts are strings.
+        unsafe {
+            assert_eq!(load_topology(&mut topology), init);
+            assert_eq!(get_cpuset(&mut cpuset, 0), init);
+            let list = c"hwloc:0".as_ptr();
+            assert_eq!(parse_cpuset_string(list, &mut cpuset), init);
+            assert_eq!(get_relative_locality(list, list, &mut locality), init);
+        }
+        assert!(topology.topology.is_null() && cpuset.bitmap.is_null());
+    }
+
     #[needs(libpmix)]
     #[test]
     fn topology_is_shared_and_survives_its_destructor() {
@@ -336,18 +379,18 @@ mod tests {
         let (mut first, mut second) = (CTopology::zeroed(), CTopology::zeroed());
         // SAFETY: the topologies are empty or were loaded here.
         unsafe {
-            assert_eq!(load_topology(&mut first), 0);
+            assert_eq!(load(&mut first), Ok(()));
             let source = CStr::from_ptr(first.source).to_bytes().to_vec();
             assert!(source.starts_with(b"hwloc:2."), "{source:?}");
             let address = first.topology;
             first.destruct();
             let mut begin = *b"HWLOC:2\0";
             second.source = begin.as_mut_ptr().cast();
-            assert_eq!(load_topology(&mut second), 0);
+            assert_eq!(load(&mut second), Ok(()));
             assert_eq!(second.topology, address);
             let mut newer = *b"hwloc:99\0";
             second.source = newer.as_mut_ptr().cast();
-            assert_eq!(load_topology(&mut second), UNSUPPORTED);
+            assert_eq!(load(&mut second), UNSUPPORTED);
         }
         assert_eq!(counter::live(), before);
     }
@@ -358,7 +401,7 @@ mod tests {
         let before = counter::live();
         let mut process = CCpuset::zeroed();
         // SAFETY: the cpuset is empty.
-        assert_eq!(unsafe { get_cpuset(&mut process, 0) }, 0);
+        assert_eq!(unsafe { bound_cpuset(&mut process, 0) }, Ok(()));
         let all = list_of(process);
         assert_eq!(counter::live(), before);
         let bound = thread::spawn(|| {
@@ -371,7 +414,7 @@ mod tests {
                 libc::CPU_SET(first.unwrap(), &mut set);
                 assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
                 let mut cpuset = CCpuset::zeroed();
-                assert_eq!(get_cpuset(&mut cpuset, 1), 0);
+                assert_eq!(bound_cpuset(&mut cpuset, 1), Ok(()));
                 (first.unwrap(), list_of(cpuset))
             }
         });

@@ -1,7 +1,7 @@
 //! Packed data in both directions between the C library and this one.
 use super::library::stock;
 use crate::{
-    abi::{CDataBuffer, CValue},
+    abi::{CDataBuffer, CProcStats, CValue},
     convert::{FromC, ReadBounds, element, round_trip, write_into},
     destruct::{Destruct, destruct_element},
     values::{compare, compress, pack},
@@ -287,6 +287,46 @@ fn elements_of_all_types_are_exchanged_with_the_c_library() {
     }
     assert!(differences.is_empty(), "{compared} {differences:#?}");
     assert!(compared > 400, "{compared}");
+}
+
+/// The C library reads a member of the statistics of procs that it does not write, so that only this
+/// way is open.
+#[needs(libpmix)]
+#[test]
+fn statistics_of_procs_are_unpacked_by_the_c_library() {
+    let (ours, theirs) = packers();
+    let mut packed = CProcStats::zeroed();
+    packed.cmd = crate::memory::copy_string(b"./app").unwrap();
+    (packed.pid, packed.num_threads, packed.processor) = (4711, 3, 5);
+    (packed.rss, packed.peak_vsize) = (1.5, 2.5);
+    packed.sample_time.tv_usec = 7;
+    let mut read = CProcStats::zeroed();
+    let (mut buffer, mut count) = (CDataBuffer::zeroed(), 1);
+    let data_type = element::PROC_STATS.0;
+    // SAFETY: there is one structure, and memory for another one; all is freed once.
+    unsafe {
+        let (from, to) = ((&raw const packed).cast(), (&raw mut read).cast());
+        assert_eq!((ours.pack)(ptr::null(), &mut buffer, from, 1, data_type), 0);
+        let status = (theirs.unpack)(ptr::null(), &mut buffer, to, &mut count, data_type);
+        assert_eq!((status, count), (0, 1));
+        let rest = buffer.bytes_used - (buffer.unpack_ptr.addr() - buffer.base_ptr.addr());
+        assert_eq!(rest, 0);
+        assert_eq!(std::ffi::CStr::from_ptr(read.cmd), c"./app");
+        let numbers = |stats: &CProcStats| {
+            let reals = [stats.rss, stats.peak_vsize].map(f32::to_bits);
+            (
+                reals,
+                stats.pid,
+                stats.num_threads,
+                stats.processor,
+                stats.sample_time.tv_usec,
+            )
+        };
+        assert_eq!(numbers(&read), numbers(&packed));
+        packed.destruct();
+        read.destruct();
+        buffer.destruct();
+    }
 }
 
 #[needs(libpmix)]

@@ -6,11 +6,11 @@ use crate::{
     destruct::Destruct,
     heap_array::HeapArray,
     values::{
-        cpuset::parse_cpuset_string,
-        topology::{device_distances, get_cpuset, load_topology},
+        cpuset,
+        topology::{bound_cpuset, device_distances, load},
     },
 };
-use peal_model::{DeviceDistance, Info, Value, key};
+use peal_model::{DeviceDistance, Info, Status, Value, key};
 use peal_needs::needs;
 use std::{ffi::CStr, mem, ptr};
 
@@ -35,12 +35,12 @@ fn topology_cpuset_and_distances_are_those_of_the_c_library() {
         let status = (stock.tool_init)(&mut proc, infos.as_mut_ptr(), infos.len());
         assert_eq!(status, 0);
         assert_eq!((stock.load_topology)(&mut theirs), 0);
-        assert_eq!(load_topology(&mut ours), 0);
+        assert_eq!(load(&mut ours), Ok(()));
         assert_eq!(CStr::from_ptr(ours.source), CStr::from_ptr(theirs.source));
         for envelope in [0, 1, 2] {
             let (mut ours, mut theirs) = (CCpuset::zeroed(), CCpuset::zeroed());
             let status = (stock.get_cpuset)(&mut theirs, envelope);
-            assert_eq!(get_cpuset(&mut ours, envelope), status);
+            assert_eq!(bound_cpuset(&mut ours, envelope), Status(status).ok());
             assert_eq!(list_of(&ours), list_of(&theirs));
             assert_eq!(ours.source.is_null(), theirs.source.is_null());
             ours.destruct();
@@ -50,8 +50,8 @@ fn topology_cpuset_and_distances_are_those_of_the_c_library() {
     // SAFETY: as above; each topology is used with the library that returned it.
     unsafe {
         let mut cpuset = CCpuset::zeroed();
-        let parsed = parse_cpuset_string(c"hwloc:0".as_ptr(), &mut cpuset);
-        assert_eq!(parsed, 0);
+        let parsed = cpuset::parse(c"hwloc:0".as_ptr(), &mut cpuset);
+        assert_eq!(parsed, Ok(()));
         let (mut array, mut len) = (ptr::null_mut(), 0);
         let status = (stock.compute_distances)(
             &mut theirs,
