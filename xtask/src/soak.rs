@@ -80,7 +80,7 @@ impl Soak {
         ]))?;
         let programs = c_programs::build(root)?;
         let test_servers = test_servers::get(root)?;
-        libpmix::build(root, false)?;
+        libpmix::build(root, libpmix::LibraryProfile::Debug)?;
         // After the builds: a test that needs the programs is ignored if the record lacks them.
         needs::record(root)?;
         if let Some(programs) = programs {

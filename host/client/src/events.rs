@@ -1,7 +1,7 @@
 //! Handlers of the client: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
-    event_registrations::{EventRegistrations, ServerUpdate},
     ClientError,
+    event_registrations::{EventRegistrations, ServerUpdate},
     handler::{ExternalHandler, Handler, HandlerRequests, HandlerReturn, LateOutcome, panicked},
     handler_thread::HandlerThread,
     lock,

@@ -1,6 +1,8 @@
 //! Registration for events, and raising of events.
 use crate::{
-    Client, ClientError, Handler, event_registrations::ServerUpdate, queued_item::QueuedItem,
+    Client, ClientError, Handler,
+    event_registrations::ServerUpdate,
+    queued_item::QueuedItem,
     session::{ClientSession, ServerPresence},
 };
 use peal_core::{

@@ -88,6 +88,9 @@ pub(crate) struct ServerConnection {
     index: i32,
     /// Sending side, which writes whole frames even if a caller gives up.
     outbound: Arc<Outbound>,
+    /// Held by a caller while it waits for its permits. Otherwise a later call could take a permit
+    /// while an earlier one, which has been granted its own, is not polled yet.
+    turn: tokio::sync::Mutex<()>,
     /// The drop closes the connection, after what callers sent.
     _callers: oneshot::Sender<()>,
     open: Arc<OpenReplies>,
@@ -219,6 +222,7 @@ impl ServerConnection {
                 codec,
                 index,
                 outbound,
+                turn: tokio::sync::Mutex::default(),
                 _callers: callers,
                 open,
                 queue,
@@ -238,8 +242,9 @@ impl ServerConnection {
         request: Request,
     ) -> Result<PendingReply, ClientError> {
         let (call, payload) = self.pack_call(&request)?;
-        // Both waits come before the request is opened: a caller that gives up in them leaves no
-        // open request behind.
+        // All waits come before the request is opened: a caller that gives up in them leaves no open
+        // request behind.
+        let _turn = self.turn.lock().await;
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
         let room = self.room(call, &payload).await?;
         let (tag, answer) = self
@@ -288,6 +293,7 @@ impl ServerConnection {
     /// Sends a request whose reply only the trace shows, when one more request may await its reply.
     pub(crate) async fn raise_in_turn(&self, request: Request) -> Result<(), ClientError> {
         let (call, payload) = self.pack_call(&request)?;
+        let _turn = self.turn.lock().await;
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
         let room = self.room(call, &payload).await?;
         let raised = self.open.raise(request.command(), Some(place));
@@ -340,11 +346,7 @@ impl ServerConnection {
         Ok((call, payload))
     }
 
-    async fn room(
-        &self,
-        call: Call,
-        payload: &[u8],
-    ) -> Result<OwnedSemaphorePermit, ClientError> {
+    async fn room(&self, call: Call, payload: &[u8]) -> Result<OwnedSemaphorePermit, ClientError> {
         let room = self.outbound.room(payload.len()).await;
         room.map_err(|_| self.lost(call))
     }

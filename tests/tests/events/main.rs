@@ -7,7 +7,7 @@ mod late_registration;
 mod module_handlers;
 mod observers;
 mod order;
-mod replies;
 mod owner_precedence;
 mod registrations;
+mod replies;
 mod retention;

@@ -206,7 +206,8 @@ where
     status.ok()
 }
 
-/// Gives an array to a C caller by two places. Without a place for the pointer, the array is freed.
+/// Gives an array to a C caller by two places. The array is freed if one of them is missing: the
+/// caller could not free it without its length.
 ///
 /// # Safety
 ///
@@ -216,13 +217,18 @@ pub(crate) unsafe fn give_array<T: Destruct>(
     place: *mut *mut T,
     count: *mut usize,
 ) {
-    if place.is_null() {
-        return;
-    }
-    let (first, len) = array.into_raw();
+    let is_wanted = !place.is_null() && !count.is_null();
+    let (first, len) = if is_wanted {
+        array.into_raw()
+    } else {
+        drop(array);
+        HeapArray::<T>::default().into_raw()
+    };
     // SAFETY: the caller guarantees the places.
     unsafe {
-        place.write(first);
+        if !place.is_null() {
+            place.write(first);
+        }
         if !count.is_null() {
             count.write(len);
         }

@@ -196,7 +196,8 @@ impl GrowingArray {
         write: impl FnOnce(&mut CInfo) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
         if self.len == self.array.len() {
-            self.array.grow(self.len.saturating_mul(4).max(FIRST_ROOM))?;
+            self.array
+                .grow(self.len.saturating_mul(4).max(FIRST_ROOM))?;
         }
         let bytes = size_of::<CInfo>();
         let place = self.array.as_mut_slice().get_mut(self.len);
@@ -213,7 +214,13 @@ impl GrowingArray {
 
     /// Removes all infos from the `len`th on.
     fn truncate(&mut self, len: usize) {
-        for info in self.array.as_mut_slice().iter_mut().take(self.len).skip(len) {
+        for info in self
+            .array
+            .as_mut_slice()
+            .iter_mut()
+            .take(self.len)
+            .skip(len)
+        {
             // SAFETY: the array owns its infos; a destructed one is never used again.
             unsafe { info.destruct() };
             *info = CInfo::zeroed();
@@ -247,7 +254,10 @@ mod tests {
             let result = ChainResult {
                 name: name.into(),
                 status: Status(-47),
-                infos: vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("text"))],
+                infos: vec![Info::new(
+                    key::PMIX_EVENT_TEXT_MESSAGE,
+                    Value::string("text"),
+                )],
             };
             let mut info = CInfo::zeroed();
             write_result(&mut info, &result).unwrap();
