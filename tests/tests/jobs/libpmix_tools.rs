@@ -186,7 +186,7 @@ fn compare_calls(server: &str, dir: &Path) {
     let types = types.map(|(libpmix, peal)| PermittedDifference { libpmix, peal });
     let ours = printed(Release::peal());
     assert!(ours.len() > 20, "{server}: {ours:?}");
-    compare_lines(server, &ours, printed(Release::system()), &types);
+    compare_lines(server, &ours, &printed(Release::system()), &types);
 }
 
 #[needs(prepared, libpmix)]
