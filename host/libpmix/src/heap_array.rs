@@ -43,30 +43,6 @@ impl<T: Destruct> HeapArray<T> {
         Ok(array)
     }
 
-    /// Makes the array longer. The new structures are zeroed; the others move.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the heap has no memory left. The array is then as before.
-    pub fn grow(&mut self, len: usize) -> Result<(), ConvertError> {
-        if len <= self.len {
-            return Ok(());
-        }
-        let first: *mut T = memory::allocate(len)?;
-        let old = mem::take(self);
-        if !old.first.is_null() {
-            // SAFETY: both arrays have `old.len` structures at least, and one is new. What the
-            // structures own moves with them, so that only the old array itself is freed.
-            unsafe {
-                first.copy_from_nonoverlapping(old.first, old.len);
-                memory::free(old.first);
-            }
-        }
-        mem::forget(old);
-        *self = HeapArray { first, len };
-        Ok(())
-    }
-
     /// Takes an array from its C owner.
     ///
     /// # Safety
@@ -142,25 +118,6 @@ mod tests {
     use super::*;
     use crate::{abi::CInfo, memory::counter};
     use peal_model::{Info, Value, key};
-
-    #[test]
-    fn grown_array_keeps_its_structures() {
-        let before = counter::live();
-        let info = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("text"));
-        let mut array = HeapArray::<CInfo>::default();
-        for len in [1, 3, 2] {
-            array.grow(len).unwrap();
-        }
-        info.fill(array.as_mut_slice().last_mut().unwrap()).unwrap();
-        array.grow(4).unwrap();
-        let texts = |array: &HeapArray<CInfo>| {
-            let keys = array.as_slice().iter();
-            keys.map(|info| info.key[0] != 0).collect::<Vec<_>>()
-        };
-        assert_eq!(texts(&array), [false, false, true, false]);
-        drop(array);
-        assert_eq!(counter::live(), before);
-    }
 
     #[test]
     fn dropped_array_frees_all_and_released_one_nothing() {

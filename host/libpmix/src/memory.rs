@@ -28,6 +28,30 @@ pub fn allocate<T>(count: usize) -> Result<*mut T, ConvertError> {
     allocate_bytes(count, size_of::<T>()).map(<*mut c_void>::cast)
 }
 
+/// Gives an array room for `count` elements. The elements may move; what is behind them is not
+/// initialized.
+///
+/// # Errors
+///
+/// Fails if the heap has no memory left. The array is then as before.
+///
+/// # Safety
+///
+/// `array` is null or came from this module, and is used no more after a success. The elements may be
+/// moved.
+pub(crate) unsafe fn reallocate<T>(array: *mut T, count: usize) -> Result<*mut T, ConvertError> {
+    let bytes = count.saturating_mul(size_of::<T>()).max(1);
+    // SAFETY: the caller guarantees memory of the C heap or null.
+    let memory = unsafe { libc::realloc(array.cast(), bytes) };
+    if memory.is_null() {
+        return Err(ConvertError::NoMemory { bytes });
+    }
+    if array.is_null() {
+        counter::add(1);
+    }
+    Ok(memory.cast())
+}
+
 /// Copies bytes. Returns null for none.
 ///
 /// # Errors

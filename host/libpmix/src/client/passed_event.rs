@@ -168,12 +168,25 @@ fn write_key(key: &mut CKey, name: &str) {
     }
 }
 
-/// Array of infos with room for more.
-#[derive(Debug, Default)]
+/// Array of infos with room for more, in the C heap.
+#[derive(Debug)]
 struct GrowingArray {
-    /// Infos, and zeroed structures behind them.
-    array: HeapArray<CInfo>,
+    first: *mut CInfo,
     len: usize,
+    room: usize,
+}
+
+// SAFETY: the array and all that it owns belong to this value alone, and the C heap has no threads.
+unsafe impl Send for GrowingArray {}
+
+impl Default for GrowingArray {
+    fn default() -> GrowingArray {
+        GrowingArray {
+            first: std::ptr::null_mut(),
+            len: 0,
+            room: 0,
+        }
+    }
 }
 
 impl GrowingArray {
@@ -195,17 +208,21 @@ impl GrowingArray {
         &mut self,
         write: impl FnOnce(&mut CInfo) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
-        if self.len == self.array.len() {
-            self.array
-                .grow(self.len.saturating_mul(4).max(FIRST_ROOM))?;
+        if self.len == self.room {
+            let room = self.room.saturating_mul(2).max(FIRST_ROOM);
+            // SAFETY: the array is this value's own, and infos may be moved.
+            self.first = unsafe { memory::reallocate(self.first, room) }?;
+            self.room = room;
         }
-        let bytes = size_of::<CInfo>();
-        let place = self.array.as_mut_slice().get_mut(self.len);
-        let place = place.ok_or(ConvertError::NoMemory { bytes })?;
+        // SAFETY: the array has room for more than `len` infos, and the place is initialized first.
+        let place = unsafe {
+            let place = self.first.add(self.len);
+            place.write(CInfo::zeroed());
+            &mut *place
+        };
         if let Err(error) = write(place) {
             // SAFETY: `write` leaves an info that can be destructed; the array owns it.
             unsafe { place.destruct() };
-            *place = CInfo::zeroed();
             return Err(error);
         }
         self.len = self.len.saturating_add(1);
@@ -214,18 +231,11 @@ impl GrowingArray {
 
     /// Removes all infos from the `len`th on.
     fn truncate(&mut self, len: usize) {
-        for info in self
-            .array
-            .as_mut_slice()
-            .iter_mut()
-            .take(self.len)
-            .skip(len)
-        {
-            // SAFETY: the array owns its infos; a destructed one is never used again.
-            unsafe { info.destruct() };
-            *info = CInfo::zeroed();
+        while self.len > len {
+            self.len = self.len.saturating_sub(1);
+            // SAFETY: the info was initialized, and is used no more.
+            unsafe { (*self.first.add(self.len)).destruct() };
         }
-        self.len = self.len.min(len);
     }
 
     /// Returns the pointer for a C function; null if there are no infos.
@@ -233,7 +243,15 @@ impl GrowingArray {
         if self.len == 0 {
             return std::ptr::null_mut();
         }
-        self.array.as_mut_ptr()
+        self.first
+    }
+}
+
+impl Drop for GrowingArray {
+    fn drop(&mut self) {
+        self.truncate(0);
+        // SAFETY: the array came from `memory`, and is used no more.
+        unsafe { memory::free(self.first) };
     }
 }
 

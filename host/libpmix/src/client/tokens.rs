@@ -1,7 +1,6 @@
 //! Values that the program refers to by a token, which has the form of a pointer. A token that was
 //! used already, or that never existed, leads to nothing.
 use std::{
-    collections::HashMap,
     ffi::c_void,
     ptr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -13,16 +12,42 @@ pub(crate) struct Tokens<T>(Mutex<TokenTable<T>>);
 
 #[derive(Debug)]
 struct TokenTable<T> {
-    last: usize,
-    values: HashMap<usize, T>,
+    places: Vec<TokenPlace<T>>,
+    /// Places without a value.
+    free: Vec<u32>,
+}
+
+/// Place for a value. Its uses are counted, so that a token of an earlier use is recognized.
+#[derive(Debug)]
+struct TokenPlace<T> {
+    uses: u32,
+    value: Option<T>,
+}
+
+/// Number of bits of a token that hold the place, counted from one; the others hold its use.
+const PLACE_BITS: u32 = usize::BITS / 2;
+
+impl<T> TokenTable<T> {
+    /// Returns a place without a value, which exists afterwards.
+    fn free_place(&mut self) -> Option<u32> {
+        if let Some(at) = self.free.pop() {
+            return Some(at);
+        }
+        let at = u32::try_from(self.places.len()).ok()?;
+        self.places.push(TokenPlace {
+            uses: 0,
+            value: None,
+        });
+        Some(at)
+    }
 }
 
 impl<T> Tokens<T> {
     /// Creates an empty table.
-    pub(crate) fn new() -> Tokens<T> {
+    pub(crate) const fn new() -> Tokens<T> {
         Tokens(Mutex::new(TokenTable {
-            last: 0,
-            values: HashMap::new(),
+            places: Vec::new(),
+            free: Vec::new(),
         }))
     }
 
@@ -30,18 +55,34 @@ impl<T> Tokens<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a value, and returns its token, which is not null.
+    /// Keeps a value, and returns its token, which is not null. Without a place left, the value is
+    /// dropped, and its token leads to nothing.
     pub(crate) fn keep(&self, value: T) -> *mut c_void {
         let mut table = self.table();
-        table.last = table.last.wrapping_add(1).max(1);
-        let token = table.last;
-        table.values.insert(token, value);
-        ptr::without_provenance_mut(token)
+        let at = table.free_place().unwrap_or(u32::MAX);
+        let place = table.places.get_mut(at as usize);
+        let uses = place.map_or(0, |place| {
+            place.uses = place.uses.wrapping_add(1);
+            place.value = Some(value);
+            place.uses
+        });
+        let number = (at as usize).saturating_add(1);
+        ptr::without_provenance_mut((uses as usize) << PLACE_BITS | number)
     }
 
     /// Takes the value of a token; `None` if it was taken already.
     pub(crate) fn take(&self, token: *mut c_void) -> Option<T> {
-        self.table().values.remove(&token.addr())
+        let number = token.addr() & ((1 << PLACE_BITS) - 1);
+        let uses = token.addr() >> PLACE_BITS;
+        let at = number.checked_sub(1)?;
+        let mut table = self.table();
+        let place = table.places.get_mut(at)?;
+        if place.uses as usize != uses {
+            return None;
+        }
+        let value = place.value.take()?;
+        table.free.extend(u32::try_from(at));
+        Some(value)
     }
 }
 
@@ -58,5 +99,9 @@ mod tests {
         assert_eq!(tokens.take(first), Some(1));
         assert_eq!(tokens.take(first), None);
         assert_eq!(tokens.take(ptr::null_mut()), None);
+        let third = tokens.keep(3);
+        assert_eq!(tokens.take(first), None, "the place has another value now");
+        assert_eq!(tokens.take(ptr::without_provenance_mut(usize::MAX)), None);
+        assert_eq!(tokens.take(third), Some(3));
     }
 }
