@@ -86,7 +86,7 @@ fn forked_child_that_becomes_a_program_of_its_own_is_served() {
     assert_eq!(done.by_rank(), of_both(&expected));
 }
 
-/// Calls of `killed`. A proc of `peal run` may be killed in its init, too, and spawn a job.
+/// Calls in which `killed` is killed. Under `peal run` there are two more, init and spawn.
 const CALLS: [&str; 17] = [
     "fence",
     "data-fence",
@@ -116,13 +116,22 @@ const WITNESS: [&str; 5] = [
     "rank 0: finalize: SUCCESS (0)",
 ];
 
+/// Returns the lines of the other proc. The death of a proc in its finalize may come after it, and then
+/// concerns nobody.
+fn witnessed(call: &str) -> &'static [&'static str] {
+    match call {
+        "finalize" => WITNESS.split_first().unwrap().1,
+        _ => &WITNESS,
+    }
+}
+
 /// `peal run` returns when the whole tree of jobs has ended.
 #[needs(prepared, libpmix)]
 #[test]
 fn proc_killed_in_any_call_hangs_nothing_of_its_job() {
     for call in CALLS.iter().chain(&["init", "spawn"]) {
         let done = on_peal(&["killed", call], 137);
-        assert_eq!(done.by_rank(), WITNESS, "{call}: {}", done.stderr);
+        assert_eq!(done.by_rank(), witnessed(call), "{call}: {}", done.stderr);
         assert!(
             done.stderr.contains("rank 1 was ended by signal 9"),
             "{call}: {}",
@@ -146,21 +155,15 @@ fn procs_killed_in_their_calls_leave_nothing_in_the_server() {
             library.of(proc.arg(call)).spawn().unwrap()
         });
         let [witness, killed] = procs.map(finish);
-        assert_eq!(
-            witness.expect_status(0).by_rank(),
-            WITNESS,
-            "{call}: {}",
-            killed.stderr
-        );
+        assert_eq!(witness.by_rank(), witnessed(call), "{call}: {witness:?}");
+        assert_eq!(witness.status, Some(0), "{call}: {witness:?}");
         assert_eq!(killed.status, None, "{call}: {}", killed.stderr);
         // The server refuses this for a job of which a proc is connected.
         daemon.tell(&["job", "deregister", call]);
     }
     let listed = daemon.tell(&["job", "list"]);
-    assert!(
-        !listed.contains("killed") && !CALLS.iter().any(|call| listed.contains(call)),
-        "{listed}"
-    );
+    // The first line is the heading.
+    assert_eq!(listed.lines().skip(1).count(), 0, "{listed}");
     daemon.ask(&["status"]).expect_status(0);
     daemon.tell(&["job", "register", "later", "-n", "2"]);
     let hello = c_program("hello");
