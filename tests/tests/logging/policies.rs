@@ -217,8 +217,7 @@ fn libpmix_log_goes_to_destination_of_policy() {
         .arg("log"))
     .expect_status(0);
     assert_eq!(done.stdout, "rank 0: log: SUCCESS (0)\n");
-    assert_eq!(
-        done.stderr,
-        "rank 0 logs to stdout\nrank 0 logs to stderr\n"
-    );
+    // On a busy machine `peal` says first that it compiles the modules.
+    let logged = "rank 0 logs to stdout\nrank 0 logs to stderr\n";
+    assert!(done.stderr.ends_with(logged), "{}", done.stderr);
 }
