@@ -45,7 +45,9 @@ impl Settlement {
                 taken: 0,
                 wait: EventTaskWait::Handler,
             })),
-            seen: watch::Sender::new(0),
+            // Without an event task nothing has to wait for it: events may come before the job data,
+            // after which the client is made.
+            seen: watch::Sender::new(ALL),
         }
     }
 
@@ -89,6 +91,7 @@ pub(crate) struct SettlingTask<F> {
 
 impl<F> SettlingTask<F> {
     pub(crate) fn new(task: F, settlement: Settlement) -> SettlingTask<F> {
+        settlement.seen.send_replace(0);
         SettlingTask {
             task: Box::pin(task),
             settlement,
@@ -217,6 +220,13 @@ mod tests {
         // The item does not wake the event task.
         test.put(1);
         test.settlement.settled().await;
+    }
+
+    #[tokio::test]
+    async fn events_before_the_event_task_delay_no_reply() {
+        let settlement = Settlement::new();
+        settlement.count(|| ());
+        settlement.settled().await;
     }
 
     #[tokio::test]
