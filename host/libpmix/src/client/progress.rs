@@ -6,8 +6,8 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::{Mutex, PoisonError, mpsc},
-    task::{Context, Poll, Waker},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    task::{Context, Poll, Wake, Waker},
     thread,
 };
 use tokio::{
@@ -104,29 +104,42 @@ impl ProgressThread {
         })
     }
 
-    /// Starts a future. The caller's thread polls it first, so that it sends its request itself;
-    /// the progress thread then polls it, and calls `done` with the output.
+    /// Starts a future. The caller's thread polls it first, so that it sends its request itself. When
+    /// there is more to do, the progress thread continues, and calls `done` with the output.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
         done: impl FnOnce(T) + Send + 'static,
     ) {
-        let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
-        let first = if stack::has_room() {
-            let _context = self.handle.enter();
-            // The progress thread polls again, so that no wake is missed.
-            let mut context = Context::from_waker(Waker::noop());
-            future.as_mut().poll(&mut context)
-        } else {
-            Poll::Pending
+        let call = CallParts {
+            future: Box::pin(future),
+            done,
         };
-        self.handle.spawn(async move {
-            let output = match first {
-                Poll::Ready(output) => output,
-                Poll::Pending => future.await,
-            };
-            done(output);
-        });
+        if !stack::has_room() {
+            self.handle.spawn(call.finish());
+            return;
+        }
+        if let Some(CompletedCall { output, done }) = BegunCall::poll(&self.handle, call) {
+            // The program is called back on the progress thread, and not before its call returns.
+            self.handle.spawn(async move { done(output) });
+        }
+    }
+
+    /// Starts a future whose output nobody needs, as [`ProgressThread::begin`] does. A future that is
+    /// ready at once leaves nothing to do for the progress thread.
+    pub(crate) fn begin_silently<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) {
+        let call = CallParts {
+            future: Box::pin(future),
+            done: drop,
+        };
+        if stack::has_room() {
+            let _ = BegunCall::poll(&self.handle, call);
+        } else {
+            self.handle.spawn(call.finish());
+        }
     }
 
     /// Ends the thread with all futures on it, and waits for its end. May not be called on the
@@ -139,6 +152,74 @@ impl ProgressThread {
             // A panic of the thread has nothing to say to the program.
             let _ = thread.join();
         }
+    }
+}
+
+/// Call that its caller has begun. It becomes a task of the progress thread when it is woken: mostly by
+/// its reply, on that thread. Until then the thread need not run for it.
+struct BegunCall<T, D> {
+    handle: Handle,
+    /// The call, until it is a task.
+    parts: Mutex<Option<CallParts<T, D>>>,
+}
+
+/// Future of a call, and what its output is passed to.
+struct CallParts<T, D> {
+    future: Pin<Box<dyn Future<Output = T> + Send>>,
+    done: D,
+}
+
+/// Output of a call that was ready at its first poll, and what it is passed to.
+struct CompletedCall<T, D> {
+    output: T,
+    done: D,
+}
+
+impl<T, D: FnOnce(T)> CallParts<T, D> {
+    async fn finish(self) {
+        (self.done)(self.future.await);
+    }
+}
+
+impl<T: Send + 'static, D: FnOnce(T) + Send + 'static> BegunCall<T, D> {
+    /// Polls a call for the first time, on the thread of its caller. Returns its output if it is ready.
+    fn poll(handle: &Handle, parts: CallParts<T, D>) -> Option<CompletedCall<T, D>> {
+        let call = Arc::new(BegunCall {
+            handle: handle.clone(),
+            parts: Mutex::new(Some(parts)),
+        });
+        let waker = Waker::from(call.clone());
+        let mut parts = call.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = parts.take()?;
+        let _context = handle.enter();
+        match begun.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => {
+                *parts = Some(begun);
+                None
+            }
+            Poll::Ready(output) => Some(CompletedCall {
+                output,
+                done: begun.done,
+            }),
+        }
+    }
+
+    fn take(&self) -> Option<CallParts<T, D>> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.take()
+    }
+}
+
+impl<T: Send + 'static, D: FnOnce(T) + Send + 'static> Wake for BegunCall<T, D> {
+    fn wake(self: Arc<Self>) {
+        let handle = self.handle.clone();
+        // The caller may still poll, so that only the progress thread waits for it. A second wake
+        // finds nothing.
+        handle.spawn(async move {
+            if let Some(call) = self.take() {
+                call.finish().await;
+            }
+        });
     }
 }
 
