@@ -6,7 +6,7 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex, PoisonError, Weak, mpsc},
     task::{Context, Poll, Wake, Waker},
     thread,
 };
@@ -47,6 +47,7 @@ pub(crate) fn call_program(call: impl FnOnce()) {
 pub(crate) struct ProgressThread {
     handle: Handle,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
+    begun: BegunCalls,
     state: watch::Sender<ThreadState>,
 }
 
@@ -74,6 +75,7 @@ impl ProgressThread {
         Ok(ProgressThread {
             handle,
             thread: Mutex::new(Some(thread)),
+            begun: BegunCalls::default(),
             state,
         })
     }
@@ -119,7 +121,7 @@ impl ProgressThread {
             self.handle.spawn(call.finish());
             return;
         }
-        if let Some(CompletedCall { output, done }) = BegunCall::poll(&self.handle, call) {
+        if let Some(CompletedCall { output, done }) = self.poll_begun(call) {
             // The program is called back on the progress thread, and not before its call returns.
             self.handle.spawn(async move { done(output) });
         }
@@ -136,10 +138,28 @@ impl ProgressThread {
             done: drop,
         };
         if stack::has_room() {
-            let _ = BegunCall::poll(&self.handle, call);
+            let _ = self.poll_begun(call);
         } else {
             self.handle.spawn(call.finish());
         }
+    }
+
+    /// Polls a call for the first time, on the thread of its caller. Returns its output if it is ready.
+    fn poll_begun<T, D>(&self, parts: CallParts<T, D>) -> Option<CompletedCall<T, D>>
+    where
+        T: Send + 'static,
+        D: FnOnce(T) + Send + 'static,
+    {
+        let call = Arc::new(BegunCall {
+            handle: self.handle.clone(),
+            parts: Mutex::new(Some(parts)),
+        });
+        let completed = call.poll();
+        if completed.is_none() {
+            let call = Arc::downgrade(&call);
+            self.begun.note(call);
+        }
+        completed
     }
 
     /// Ends the thread with all futures on it, and waits for its end. May not be called on the
@@ -152,6 +172,7 @@ impl ProgressThread {
             // A panic of the thread has nothing to say to the program.
             let _ = thread.join();
         }
+        self.begun.drop_all();
     }
 }
 
@@ -182,16 +203,12 @@ impl<T, D: FnOnce(T)> CallParts<T, D> {
 }
 
 impl<T: Send + 'static, D: FnOnce(T) + Send + 'static> BegunCall<T, D> {
-    /// Polls a call for the first time, on the thread of its caller. Returns its output if it is ready.
-    fn poll(handle: &Handle, parts: CallParts<T, D>) -> Option<CompletedCall<T, D>> {
-        let call = Arc::new(BegunCall {
-            handle: handle.clone(),
-            parts: Mutex::new(Some(parts)),
-        });
-        let waker = Waker::from(call.clone());
-        let mut parts = call.parts.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Polls the call for the first time.
+    fn poll(self: &Arc<Self>) -> Option<CompletedCall<T, D>> {
+        let waker = Waker::from(self.clone());
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut begun = parts.take()?;
-        let _context = handle.enter();
+        let _context = self.handle.enter();
         match begun.future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Pending => {
                 *parts = Some(begun);
@@ -220,6 +237,51 @@ impl<T: Send + 'static, D: FnOnce(T) + Send + 'static> Wake for BegunCall<T, D> 
                 call.finish().await;
             }
         });
+    }
+}
+
+/// Calls that wait for their reply and are no tasks yet. Each is kept alive by its own waker alone, so
+/// that the end of the thread has to drop it.
+#[derive(Default)]
+struct BegunCalls(Mutex<Vec<Weak<dyn DropCall>>>);
+
+/// Number of calls from which on those that are tasks or have ended are removed from the list.
+const MANY_CALLS: usize = 64;
+
+/// Call that can be dropped before its end.
+trait DropCall: Send + Sync {
+    fn drop_call(&self);
+}
+
+impl<T: Send + 'static, D: FnOnce(T) + Send + 'static> DropCall for BegunCall<T, D> {
+    fn drop_call(&self) {
+        drop(self.take());
+    }
+}
+
+impl BegunCalls {
+    fn note(&self, call: Weak<dyn DropCall>) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The list is searched only when it would grow.
+        if calls.len() >= MANY_CALLS && calls.len() == calls.capacity() {
+            calls.retain(|call| call.strong_count() > 0);
+        }
+        calls.push(call);
+    }
+
+    fn drop_all(&self) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = std::mem::take(&mut *calls);
+        calls
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|call| call.drop_call());
+    }
+}
+
+impl std::fmt::Debug for BegunCalls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("calls that wait for their reply")
     }
 }
 
@@ -254,6 +316,26 @@ mod tests {
         progress.begin(async {}, move |()| drop(told));
         assert!(tell.send(true).is_err(), "the call is dropped");
         progress.stop();
+    }
+
+    #[test]
+    fn call_that_waits_at_the_end_is_dropped() {
+        let progress = ProgressThread::start().unwrap();
+        let owned = Arc::new(());
+        for _ in 0..MANY_CALLS * 3 {
+            let (_kept, owns) = (owned.clone(), owned.clone());
+            let (tell, told) = tokio::sync::oneshot::channel::<()>();
+            // Its waker is in a channel that it owns, as that of a call is in a connection.
+            let waits = async move {
+                let _held = (tell, owns);
+                drop(told.await);
+            };
+            progress.begin_silently(waits);
+            progress.begin_silently(async {});
+        }
+        assert_eq!(Arc::strong_count(&owned), 1 + MANY_CALLS * 3);
+        progress.stop();
+        assert_eq!(Arc::strong_count(&owned), 1);
     }
 
     #[test]
