@@ -2,9 +2,7 @@
 use super::{
     handler::ProgramHandler,
     library::Library,
-    operations::{
-        ProgramData, begin, begin_silently, check_connection, refusal, wait, wait_or_begin,
-    },
+    operations::{ProgramData, begin, check_connection, refusal, wait, wait_or_begin},
     progress::{self, call_program},
 };
 use crate::{
@@ -132,15 +130,15 @@ pub unsafe extern "C" fn deregister_event_handler(
         let id = RegistrationId(evhdlr_ref as u64);
         let deregister = move |client: Client| async move { client.deregister(id).await };
         if cbfunc.is_none() && progress::is_current() {
-            return begin_silently(|client| log_failure(FUNCTION, deregister(client)));
+            return begin(deregister, |done| log_failure(FUNCTION, done));
         }
         wait_or_begin(FUNCTION, cbfunc, cbdata, deregister)
     })
 }
 
 /// Logs the failure of a call that nothing waits for.
-async fn log_failure(function: &'static str, call: impl Future<Output = Result<(), ClientError>>) {
-    if let Err(error) = call.await {
+fn log_failure(function: &'static str, done: Result<(), ClientError>) {
+    if let Err(error) = done {
         tracing::warn!(function, %error, "call in a callback failed");
     }
 }
@@ -178,7 +176,7 @@ pub unsafe extern "C" fn notify_event(
         }
         let raise = move |client: Client| async move { client.raise(code, range, infos).await };
         if progress::is_current() {
-            return begin_silently(|client| log_failure(FUNCTION, raise(client)));
+            return begin(raise, |done| log_failure(FUNCTION, done));
         }
         wait(FUNCTION, raise)?.map_err(|error| refusal(FUNCTION, &error))
     })

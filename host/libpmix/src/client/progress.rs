@@ -6,8 +6,8 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError, Weak, mpsc},
-    task::{Context, Poll, Wake, Waker},
+    sync::{Mutex, PoisonError, mpsc},
+    task::{Context, Poll, Waker},
     thread,
 };
 use tokio::{
@@ -47,7 +47,6 @@ pub(crate) fn call_program(call: impl FnOnce()) {
 pub(crate) struct ProgressThread {
     handle: Handle,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
-    begun: BegunCalls,
     state: watch::Sender<ThreadState>,
 }
 
@@ -75,7 +74,6 @@ impl ProgressThread {
         Ok(ProgressThread {
             handle,
             thread: Mutex::new(Some(thread)),
-            begun: BegunCalls::default(),
             state,
         })
     }
@@ -106,60 +104,29 @@ impl ProgressThread {
         })
     }
 
-    /// Starts a future. The caller's thread polls it first, so that it sends its request itself. When
-    /// there is more to do, the progress thread continues, and calls `done` with the output.
+    /// Starts a future. The caller's thread polls it first, so that it sends its request itself;
+    /// the progress thread then polls it, and calls `done` with the output.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
         done: impl FnOnce(T) + Send + 'static,
     ) {
-        let call = CallParts {
-            future: Box::pin(future),
-            done,
-        };
-        if !stack::has_room() {
-            self.handle.spawn(call.finish());
-            return;
-        }
-        if let Some(CompletedCall { output, done }) = self.poll_begun(call) {
-            // The program is called back on the progress thread, and not before its call returns.
-            self.handle.spawn(async move { done(output) });
-        }
-    }
-
-    /// Starts a future whose output nobody needs, as [`ProgressThread::begin`] does. A future that is
-    /// ready at once leaves nothing to do for the progress thread.
-    pub(crate) fn begin_silently<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = T> + Send + 'static,
-    ) {
-        let call = CallParts {
-            future: Box::pin(future),
-            done: drop,
-        };
-        if stack::has_room() {
-            let _ = self.poll_begun(call);
+        let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
+        let first = if stack::has_room() {
+            let _context = self.handle.enter();
+            // The progress thread polls again, so that no wake is missed.
+            let mut context = Context::from_waker(Waker::noop());
+            future.as_mut().poll(&mut context)
         } else {
-            self.handle.spawn(call.finish());
-        }
-    }
-
-    /// Polls a call for the first time, on the thread of its caller. Returns its output if it is ready.
-    fn poll_begun<T, D>(&self, parts: CallParts<T, D>) -> Option<CompletedCall<T, D>>
-    where
-        T: Send + 'static,
-        D: FnOnce(T) + Send + 'static,
-    {
-        let call = Arc::new(BegunCall {
-            handle: self.handle.clone(),
-            parts: Mutex::new(Some(parts)),
+            Poll::Pending
+        };
+        self.handle.spawn(async move {
+            let output = match first {
+                Poll::Ready(output) => output,
+                Poll::Pending => future.await,
+            };
+            done(output);
         });
-        let completed = call.poll();
-        if completed.is_none() {
-            let call = Arc::downgrade(&call);
-            self.begun.note(call);
-        }
-        completed
     }
 
     /// Ends the thread with all futures on it, and waits for its end. May not be called on the
@@ -172,116 +139,6 @@ impl ProgressThread {
             // A panic of the thread has nothing to say to the program.
             let _ = thread.join();
         }
-        self.begun.drop_all();
-    }
-}
-
-/// Call that its caller has begun. It becomes a task of the progress thread when it is woken: mostly by
-/// its reply, on that thread. Until then the thread need not run for it.
-struct BegunCall<T, D> {
-    handle: Handle,
-    /// The call, until it is a task.
-    parts: Mutex<Option<CallParts<T, D>>>,
-}
-
-/// Future of a call, and what its output is passed to.
-struct CallParts<T, D> {
-    future: Pin<Box<dyn Future<Output = T> + Send>>,
-    done: D,
-}
-
-/// Output of a call that was ready at its first poll, and what it is passed to.
-struct CompletedCall<T, D> {
-    output: T,
-    done: D,
-}
-
-impl<T, D: FnOnce(T)> CallParts<T, D> {
-    async fn finish(self) {
-        (self.done)(self.future.await);
-    }
-}
-
-impl<T: Send + 'static, D: FnOnce(T) + Send + 'static> BegunCall<T, D> {
-    /// Polls the call for the first time.
-    fn poll(self: &Arc<Self>) -> Option<CompletedCall<T, D>> {
-        let waker = Waker::from(self.clone());
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut begun = parts.take()?;
-        let _context = self.handle.enter();
-        match begun.future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => {
-                *parts = Some(begun);
-                None
-            }
-            Poll::Ready(output) => Some(CompletedCall {
-                output,
-                done: begun.done,
-            }),
-        }
-    }
-
-    fn take(&self) -> Option<CallParts<T, D>> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.take()
-    }
-}
-
-impl<T: Send + 'static, D: FnOnce(T) + Send + 'static> Wake for BegunCall<T, D> {
-    fn wake(self: Arc<Self>) {
-        let handle = self.handle.clone();
-        // The caller may still poll, so that only the progress thread waits for it. A second wake
-        // finds nothing.
-        handle.spawn(async move {
-            if let Some(call) = self.take() {
-                call.finish().await;
-            }
-        });
-    }
-}
-
-/// Calls that wait for their reply and are no tasks yet. Each is kept alive by its own waker alone, so
-/// that the end of the thread has to drop it.
-#[derive(Default)]
-struct BegunCalls(Mutex<Vec<Weak<dyn DropCall>>>);
-
-/// Number of calls from which on those that are tasks or have ended are removed from the list.
-const MANY_CALLS: usize = 64;
-
-/// Call that can be dropped before its end.
-trait DropCall: Send + Sync {
-    fn drop_call(&self);
-}
-
-impl<T: Send + 'static, D: FnOnce(T) + Send + 'static> DropCall for BegunCall<T, D> {
-    fn drop_call(&self) {
-        drop(self.take());
-    }
-}
-
-impl BegunCalls {
-    fn note(&self, call: Weak<dyn DropCall>) {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The list is searched only when it would grow.
-        if calls.len() >= MANY_CALLS && calls.len() == calls.capacity() {
-            calls.retain(|call| call.strong_count() > 0);
-        }
-        calls.push(call);
-    }
-
-    fn drop_all(&self) {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let calls = std::mem::take(&mut *calls);
-        calls
-            .iter()
-            .filter_map(Weak::upgrade)
-            .for_each(|call| call.drop_call());
-    }
-}
-
-impl std::fmt::Debug for BegunCalls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("calls that wait for their reply")
     }
 }
 
@@ -316,26 +173,6 @@ mod tests {
         progress.begin(async {}, move |()| drop(told));
         assert!(tell.send(true).is_err(), "the call is dropped");
         progress.stop();
-    }
-
-    #[test]
-    fn call_that_waits_at_the_end_is_dropped() {
-        let progress = ProgressThread::start().unwrap();
-        let owned = Arc::new(());
-        for _ in 0..MANY_CALLS * 3 {
-            let (_kept, owns) = (owned.clone(), owned.clone());
-            let (tell, told) = tokio::sync::oneshot::channel::<()>();
-            // Its waker is in a channel that it owns, as that of a call is in a connection.
-            let waits = async move {
-                let _held = (tell, owns);
-                drop(told.await);
-            };
-            progress.begin_silently(waits);
-            progress.begin_silently(async {});
-        }
-        assert_eq!(Arc::strong_count(&owned), 1 + MANY_CALLS * 3);
-        progress.stop();
-        assert_eq!(Arc::strong_count(&owned), 1);
     }
 
     #[test]
