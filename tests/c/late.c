@@ -9,6 +9,7 @@
  * connects only when all but that one have been raised. Rank 1 also prints the peak memory of
  * their server. */
 #include "need.h"
+#include "peak.h"
 
 #include <pmix.h>
 #include <pthread.h>
@@ -109,22 +110,6 @@ static void meet(const char *pipe, const char *mode)
     fclose(end);
 }
 
-/* Returns the peak memory of the parent in KiB. */
-static long peak_of_server(void)
-{
-    char name[64], line[256];
-    long peak = 0;
-    snprintf(name, sizeof name, "/proc/%d/status", (int) getppid());
-    FILE *status = fopen(name, "r");
-    while (NULL != status && NULL != fgets(line, sizeof line, status)) {
-        sscanf(line, "VmHWM: %ld", &peak);
-    }
-    if (NULL != status) {
-        fclose(status);
-    }
-    return peak;
-}
-
 int main(int argc, char **argv)
 {
     if (4 != argc && 5 != argc) {
@@ -163,7 +148,7 @@ int main(int argc, char **argv)
         await(expected + 1);
         printf("heard %u, from %u to %u, %u out of order, %llu missed\n", heard, first, last, out_of_order,
                (unsigned long long) missed);
-        printf("the server took %ld KiB\n", peak_of_server());
+        printf("the server took %ld KiB\n", peak_of(getppid()));
         fflush(stdout);
     }
     everybody_is_here();

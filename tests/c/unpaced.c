@@ -6,6 +6,7 @@
  *
  * Runs under `peal run -n 2 -- target/c/unpaced COUNT`. */
 #include "need.h"
+#include "peak.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -70,25 +71,10 @@ static void raise_all(uint32_t count)
     }
 }
 
-/* Returns the peak memory of this process in KiB. */
-static long peak(void)
-{
-    char line[256];
-    long peak = 0;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (NULL != status && NULL != fgets(line, sizeof line, status)) {
-        sscanf(line, "VmHWM: %ld", &peak);
-    }
-    if (NULL != status) {
-        fclose(status);
-    }
-    return peak;
-}
-
 int main(int argc, char **argv)
 {
     if (2 != argc) {
-        fprintf(stderr, "usage: flood COUNT\n");
+        fprintf(stderr, "usage: unpaced COUNT\n");
         return EXIT_FAILURE;
     }
     uint32_t count = strtoul(argv[1], NULL, 10);
@@ -108,7 +94,7 @@ int main(int argc, char **argv)
         printf("rank %u: heard %u, %u out of order\n", me.rank, heard, out_of_order);
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
-    printf("rank %u: took %ld KiB\n", me.rank, peak());
+    printf("rank %u: took %ld KiB\n", me.rank, peak_of(getpid()));
     fflush(stdout);
     need("finalize", PMIx_Finalize(NULL, 0));
     return EXIT_SUCCESS;

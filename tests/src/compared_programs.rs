@@ -109,7 +109,8 @@ pub const GROUPS: [ProgramComparison; 13] = [
     ProgramComparison::new("group named", "4", 0, 23),
 ];
 
-/// Groups to which one proc invites the others.
+/// Groups to which one proc invites the others. The library of the leader makes the decisions; that of
+/// C ends only constructs that all accept.
 pub const INVITATIONS: [ProgramComparison; 7] = [
     ProgramComparison::new("invite accept", "4", 0, 23),
     ProgramComparison::new("invite decline 2", "4", 0, 12),

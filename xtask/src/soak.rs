@@ -85,35 +85,9 @@ impl Soak {
         needs::record(root)?;
         if let Some(programs) = programs {
             println!("\n== {FLOOD} events before a proc that they are for connects");
-            let mut flood = cargo(root);
-            flood
-                .env("PEAL_FLOOD", FLOOD.to_string())
-                .env("PEAL_C_PROGRAMS", &programs);
-            run(flood.args([
-                "test",
-                "--package",
-                "peal-tests",
-                "--test",
-                "events",
-                "--",
-                "--nocapture",
-                "retention::client_connecting_after_flood",
-            ]))?;
+            flood(root, &programs, "retention::client_connecting_after_flood")?;
             println!("\n== {FLOOD} events without a pause on Peal's libpmix");
-            let mut flood = cargo(root);
-            flood
-                .env("PEAL_FLOOD", FLOOD.to_string())
-                .env("PEAL_C_PROGRAMS", &programs);
-            run(flood.args([
-                "test",
-                "--package",
-                "peal-tests",
-                "--test",
-                "events",
-                "--",
-                "--nocapture",
-                "floods::",
-            ]))?;
+            flood(root, &programs, "floods::")?;
             println!(
                 "\n== random calls on Peal's libpmix for {} s, seed {seed}",
                 self.seconds
@@ -198,4 +172,13 @@ fn seed_of_the_moment() -> Result<u32> {
         .duration_since(SystemTime::UNIX_EPOCH)
         .context("the clock stands before 1970")?;
     Ok(now.subsec_nanos() | 1)
+}
+
+/// Runs the tests of this name with as many events as a soak has.
+fn flood(root: &Path, programs: &Path, tests: &str) -> Result<()> {
+    run(cargo(root)
+        .env("PEAL_FLOOD", FLOOD.to_string())
+        .env("PEAL_C_PROGRAMS", programs)
+        .args(["test", "--package", "peal-tests", "--test", "events"])
+        .args(["--", "--nocapture", tests]))
 }

@@ -379,7 +379,8 @@ impl Client {
         let command = request.command();
         let limit = self.limit_of(&request);
         let link = self.session().link(command)?;
-        self.bounded(command, limit, link.ask(request)).await
+        let ask = link.ask(request);
+        self.session().bounded(command, limit, ask).await
     }
 
     /// Returns the time limit of a call that does not wait for other procs.
@@ -429,15 +430,6 @@ impl Client {
             (None, None) if meets_others => settings.meeting_timeout,
             (None, None) => settings.answer_timeout,
         }
-    }
-
-    pub(crate) async fn bounded<T>(
-        &self,
-        command: CommandCode,
-        limit: Option<Duration>,
-        call: impl Future<Output = Result<T, ClientError>>,
-    ) -> Result<T, ClientError> {
-        self.session().bounded(command, limit, call).await
     }
 }
 

@@ -227,7 +227,8 @@ impl Client {
     /// success means that it was queued for sending.
     pub async fn beat(&self) -> Result<(), ClientError> {
         let beat = async { self.session().beat().await };
-        self.bounded(CommandCode::Monitor, self.answer_limit(), beat)
+        self.session()
+            .bounded(CommandCode::Monitor, self.answer_limit(), beat)
             .await
     }
 

@@ -1,9 +1,7 @@
 //! Registration for events, and raising of events.
 use crate::{
-    Client, ClientError, Handler,
-    event_registrations::ServerUpdate,
-    queued_item::QueuedItem,
-    session::{ClientSession, ServerPresence},
+    Client, ClientError, Handler, event_registrations::ServerUpdate, queued_item::QueuedItem,
+    session::ClientSession,
 };
 use peal_core::{
     audience,
@@ -64,7 +62,8 @@ impl Client {
             }
             Ok(unsettled.settled(id))
         };
-        self.bounded(CommandCode::RegisterEvents, self.answer_limit(), register)
+        self.session()
+            .bounded(CommandCode::RegisterEvents, self.answer_limit(), register)
             .await
     }
 
@@ -78,12 +77,13 @@ impl Client {
                 Err(ClientError::NotRegistered { id })
             }
         };
-        self.bounded(
-            CommandCode::DeregisterEvents,
-            self.answer_limit(),
-            deregister,
-        )
-        .await
+        self.session()
+            .bounded(
+                CommandCode::DeregisterEvents,
+                self.answer_limit(),
+                deregister,
+            )
+            .await
     }
 
     /// Registers these codes for the client itself, whether or not handlers exist for them.
@@ -107,7 +107,8 @@ impl Client {
             unconfirmed.confirm();
             Ok(())
         };
-        self.bounded(CommandCode::RegisterEvents, self.answer_limit(), want)
+        self.session()
+            .bounded(CommandCode::RegisterEvents, self.answer_limit(), want)
             .await
     }
 
@@ -135,14 +136,13 @@ impl Client {
         range: Range,
         infos: Vec<Info>,
     ) -> Result<(), ClientError> {
-        let notify = self.notify_self(code, range, infos).await?;
-        let Some(notify) = notify.filter(|_| self.session().presence == ServerPresence::Servers)
-        else {
+        let Some(notify) = self.notify_self(code, range, infos).await? else {
             return Ok(());
         };
         let link = self.session().link(CommandCode::Notify)?;
         let raise = link.raise_in_turn(notify);
-        self.bounded(CommandCode::Notify, self.answer_limit(), raise)
+        self.session()
+            .bounded(CommandCode::Notify, self.answer_limit(), raise)
             .await
     }
 
@@ -172,6 +172,7 @@ impl Client {
         let own = QueuedItem::Event(event);
         let room = async { Ok(queue.reserve(&own).await) };
         let room = self
+            .session()
             .bounded(CommandCode::Notify, self.answer_limit(), room)
             .await?;
         queue.put(own, room);

@@ -76,6 +76,16 @@ impl PendingReply {
     }
 }
 
+/// Permits of a call, until it is sent.
+struct CallPermits<'a> {
+    /// Permit for one more open request.
+    place: OwnedSemaphorePermit,
+    /// Permit for the bytes of the frame.
+    room: OwnedSemaphorePermit,
+    /// Held so that no later call is sent first.
+    _turn: tokio::sync::MutexGuard<'a, ()>,
+}
+
 /// Connection after its handshake.
 pub(crate) struct ServerConnection {
     /// Flag that the end of the connection is a loss.
@@ -242,11 +252,7 @@ impl ServerConnection {
         request: Request,
     ) -> Result<PendingReply, ClientError> {
         let (call, payload) = self.pack_call(&request)?;
-        // All waits come before the request is opened: a caller that gives up in them leaves no open
-        // request behind.
-        let _turn = self.turn.lock().await;
-        let place = self.open.place().await.map_err(|_| self.lost(call))?;
-        let room = self.room(call, &payload).await?;
+        let CallPermits { place, room, _turn } = self.permits(call, &payload).await?;
         let (tag, answer) = self
             .open
             .ask(request.command(), place)
@@ -293,16 +299,14 @@ impl ServerConnection {
     /// Sends a request whose reply only the trace shows, when one more request may await its reply.
     pub(crate) async fn raise_in_turn(&self, request: Request) -> Result<(), ClientError> {
         let (call, payload) = self.pack_call(&request)?;
-        let _turn = self.turn.lock().await;
-        let place = self.open.place().await.map_err(|_| self.lost(call))?;
-        let room = self.room(call, &payload).await?;
+        let CallPermits { place, room, _turn } = self.permits(call, &payload).await?;
         let raised = self.open.raise(request.command(), Some(place));
         self.send_raised(raised.map_err(|_| self.lost(call))?, payload, room);
         Ok(())
     }
 
     fn send_raised(&self, raised: RaisedRequest, payload: Vec<u8>, room: OwnedSemaphorePermit) {
-        // Who raises many events does not wait for each, so that they are written together.
+        // A proc that raises many events does not wait for each, so that they are written together.
         let urgency = if raised.open < MANY_RAISED {
             Urgency::Now
         } else {
@@ -344,6 +348,19 @@ impl ServerConnection {
             source: Box::new(source),
         })?;
         Ok((call, payload))
+    }
+
+    /// Waits for the permits of a call, behind earlier ones. All waits come before the request is
+    /// opened: a caller that gives up in them leaves no open request behind.
+    async fn permits(&self, call: Call, payload: &[u8]) -> Result<CallPermits<'_>, ClientError> {
+        let turn = self.turn.lock().await;
+        let place = self.open.place().await.map_err(|_| self.lost(call))?;
+        let room = self.room(call, payload).await?;
+        Ok(CallPermits {
+            place,
+            room,
+            _turn: turn,
+        })
     }
 
     async fn room(&self, call: Call, payload: &[u8]) -> Result<OwnedSemaphorePermit, ClientError> {

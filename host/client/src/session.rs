@@ -4,8 +4,8 @@ use crate::{
     client::bounded,
     event_registrations::ServerUpdate,
     events::{ClientHandlers, EventRetention, EventRun, Hearers, IncomingEvent},
-    group::EndedInvitations,
     group::InvitationAnswer,
+    group::LedInvitations,
     handler::{ExternalHandler, Handler, RaisedEvent},
     lock,
     queue::{Arrivals, EventQueue},
@@ -40,8 +40,8 @@ pub(crate) struct ClientSession {
     /// order. It is never held while a reply is awaited: the reply may lie behind events whose
     /// handling needs this lock.
     pub(crate) changes: tokio::sync::Mutex<()>,
-    /// Ended invitations of this proc.
-    pub(crate) ended_invitations: EndedInvitations,
+    /// Invitations of this proc.
+    pub(crate) led_invitations: LedInvitations,
     runtime: tokio::runtime::Handle,
 }
 
@@ -75,7 +75,7 @@ impl ClientSession {
         let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
         let changes = tokio::sync::Mutex::default();
-        let ended_invitations = EndedInvitations::default();
+        let led_invitations = LedInvitations::default();
         ClientSession {
             me,
             settings,
@@ -84,7 +84,7 @@ impl ClientSession {
             links,
             presence,
             changes,
-            ended_invitations,
+            led_invitations,
             runtime,
         }
     }

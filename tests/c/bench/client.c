@@ -199,6 +199,32 @@ HANDLER(on_fan)
     NO_ACTION;
 }
 
+/* Measures events of rank 0 in turns: the time from each event to the one that `until` returns. */
+static void measure_events(uint64_t (*until)(void))
+{
+    double *times = of_each_repetition(), *next = times;
+    for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+        begin_turn();
+        for (uint32_t i = 0; i < warm + count; i++) {
+            uint64_t start = now_ns();
+            notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
+            uint64_t end = until();
+            if (i >= warm) {
+                *next++ = (double) (end - start);
+            }
+        }
+        end_turn();
+    }
+    print_times(times, (size_t) (next - times));
+    free(times);
+}
+
+/* Waits until all have arrived, and returns the time of the last one. */
+static uint64_t last_arrival(void)
+{
+    return await_last(&arrivals);
+}
+
 static void fan(void)
 {
     if (0 != me.rank) {
@@ -206,21 +232,7 @@ static void fan(void)
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
     if (0 == me.rank) {
-        double *times = of_each_repetition(), *next = times;
-        for (uint32_t turn = 0; turn < turns_measured(); turn++) {
-            begin_turn();
-            for (uint32_t i = 0; i < warm + count; i++) {
-                uint64_t start = now_ns();
-                notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
-                uint64_t end = await_last(&arrivals);
-                if (i >= warm) {
-                    *next++ = (double) (end - start);
-                }
-            }
-            end_turn();
-        }
-        print_times(times, (size_t) (next - times));
-        free(times);
+        measure_events(last_arrival);
     }
     end_turns();
 }
@@ -242,6 +254,13 @@ HANDLER(on_pong)
     sem_post(&done);
 }
 
+/* Waits for the answer, and returns the time at which its handler ran. */
+static uint64_t answer_heard(void)
+{
+    await(&done);
+    return last_run;
+}
+
 static void pingpong(void)
 {
     if (1 == me.rank) {
@@ -251,21 +270,7 @@ static void pingpong(void)
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
     if (0 == me.rank) {
-        double *times = of_each_repetition(), *next = times;
-        for (uint32_t turn = 0; turn < turns_measured(); turn++) {
-            begin_turn();
-            for (uint32_t i = 0; i < warm + count; i++) {
-                uint64_t start = now_ns();
-                notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
-                await(&done);
-                if (i >= warm) {
-                    *next++ = (double) (last_run - start);
-                }
-            }
-            end_turn();
-        }
-        print_times(times, (size_t) (next - times));
-        free(times);
+        measure_events(answer_heard);
     }
     end_turns();
 }

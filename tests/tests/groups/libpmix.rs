@@ -2,7 +2,7 @@
 //! members that are late, die or leave. Where the C library's own server supports a feature, both
 //! print the same.
 use peal_needs::needs;
-use peal_tests::comparison::ProgramComparison;
+use peal_tests::{compared_programs::INVITATIONS, comparison::ProgramComparison};
 
 /// Groups that all named procs form, each by its own call.
 const COLLECTIVE: [ProgramComparison; 4] = [
@@ -10,18 +10,6 @@ const COLLECTIVE: [ProgramComparison; 4] = [
     ProgramComparison::new("group part", "4", 0, 16),
     ProgramComparison::new("group several", "4", 0, 22),
     ProgramComparison::new("group mistakes", "4", 0, 28),
-];
-
-/// Groups to which one proc invites the others. The leader's library makes the decisions here; it
-/// ends only constructs that all accept.
-const INVITED: [ProgramComparison; 7] = [
-    ProgramComparison::new("invite accept", "4", 0, 23),
-    ProgramComparison::new("invite decline 2", "4", 0, 12),
-    ProgramComparison::new("invite ignore 2", "4", 0, 22),
-    ProgramComparison::new("invite cancel 2", "4", 0, 16),
-    ProgramComparison::new("invite replace 1", "4", 0, 23),
-    ProgramComparison::new("invite dies 2", "4", 137, 20),
-    ProgramComparison::new("invite others", "4", 0, 20),
 ];
 
 fn compare(compared: &ProgramComparison) {
@@ -38,7 +26,7 @@ fn group_construct_is_equal_under_both_servers() {
 #[needs(libpmix)]
 #[test]
 fn group_invitation_is_equal_under_both_servers() {
-    INVITED.iter().for_each(compare);
+    INVITATIONS.iter().for_each(compare);
 }
 
 /// Checks the output under Peal alone: of the proc that differs from the others, and of each of the

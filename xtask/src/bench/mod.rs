@@ -93,7 +93,7 @@ pub enum Group {
     Log,
     /// Heartbeats: the rate, and the cost of many clients that send one a second each
     Monitor,
-    /// The same C program on Peal's libpmix and server, and on the C library's
+    /// One C program on Peal's libpmix and server, and on the C library's
     Libpmix,
     /// The memory of the server per connected client
     Memory,

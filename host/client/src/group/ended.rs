@@ -63,14 +63,14 @@ impl Observer for EndedInvitation {
 
 /// Invitations of this proc.
 #[derive(Default)]
-pub(crate) struct EndedInvitations {
+pub(crate) struct LedInvitations {
     /// Invitations without a result.
     open: Mutex<Vec<Weak<Led>>>,
     /// The newest ended ones, the oldest first.
     ended: Mutex<VecDeque<Arc<EndedInvitation>>>,
 }
 
-impl EndedInvitations {
+impl LedInvitations {
     /// Adds an open invitation, and removes ended ones to a group of its name.
     pub(super) fn begin(&self, group: &str, led: &Arc<Led>) {
         let mut open = lock(&self.open);

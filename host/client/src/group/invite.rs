@@ -200,7 +200,7 @@ impl Client {
         let led = Arc::new(Led::new(invitation, self.server()));
         self.session().queue.observers.add(&led);
         // An ended invitation of the same name would answer acceptances of this one with an abort.
-        self.session().ended_invitations.begin(group, &led);
+        self.session().led_invitations.begin(group, &led);
         let why = code::PMIX_GROUP_CONSTRUCT_ABORT;
         let mut leading = Leading {
             session: self.session(),
@@ -271,7 +271,7 @@ impl Client {
     /// Aborts the open invitations of this proc. The invited procs would wait for a result that cannot
     /// come any more.
     pub(crate) async fn abort_invitations(&self) {
-        for led in self.session().ended_invitations.take_open() {
+        for led in self.session().led_invitations.take_open() {
             let Some(Abandoned { group, invited }) = led.with(Invitation::abandon) else {
                 continue;
             };
@@ -444,7 +444,7 @@ impl Drop for Leading<'_> {
             return;
         }
         let members = self.members.unwrap_or_default().to_vec();
-        self.session.ended_invitations.end(
+        self.session.led_invitations.end(
             EndedInvitation::new(self.session, self.group, members),
             &self.session.queue.observers,
         );

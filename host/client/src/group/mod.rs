@@ -16,7 +16,7 @@ mod join;
 
 pub use construct::ConstructOptions;
 pub(crate) use contribution::{has_qualifiers, qualified};
-pub(crate) use ended::EndedInvitations;
+pub(crate) use ended::LedInvitations;
 pub use events::{AbsenceDecision, Invited};
 pub use failure::{Absence, NotFormed};
 pub(crate) use invitation_answer::InvitationAnswer;
