@@ -40,6 +40,15 @@ pub enum Collect {
     Nothing,
 }
 
+/// The way by which a collective reaches participants of other nodes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum GatherRoute {
+    /// The server transport: all participants are procs of Peal's servers.
+    Servers,
+    /// The host environment, which has placed some participants on other nodes.
+    HostEnvironment,
+}
+
 /// The completeness of a collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
@@ -74,6 +83,7 @@ struct Fence {
     id: FenceId,
     purpose: Purpose,
     procs: NamedProcs,
+    route: GatherRoute,
     missing: BTreeSet<Proc>,
     arrived: BTreeSet<Proc>,
     waiting: Vec<RequestId>,
@@ -88,6 +98,7 @@ pub(crate) struct LocallyComplete {
     pub(crate) id: FenceId,
     pub(crate) purpose: Purpose,
     pub(crate) procs: NamedProcs,
+    pub(crate) route: GatherRoute,
     pub(crate) arrived: Vec<Proc>,
     pub(crate) collect: Collect,
     pub(crate) attendance: Completeness,
@@ -123,6 +134,8 @@ pub(crate) struct Participants {
     pub(crate) expected: BTreeSet<Proc>,
     /// Partial if one of them has ended already.
     pub(crate) attendance: Completeness,
+    /// The way to the others.
+    pub(crate) route: GatherRoute,
 }
 
 /// All pending fences.
@@ -166,6 +179,7 @@ impl Fences {
             procs,
             expected,
             attendance,
+            route,
         } = participants;
         // Never reused: a result may still come for a fence that has ended.
         self.next += 1;
@@ -178,6 +192,7 @@ impl Fences {
             id,
             purpose,
             procs,
+            route,
             missing,
             arrived,
             waiting,
@@ -369,6 +384,7 @@ impl Fence {
             id: self.id,
             purpose: self.purpose,
             procs: self.procs.clone(),
+            route: self.route,
             arrived: self.arrived.iter().cloned().collect(),
             collect: self.collect,
             attendance: self.attendance,

@@ -3,14 +3,17 @@ use peal_model::{
     DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text,
     UserIdentity, Value, key,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-/// A job on one node, as the host environment describes it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A job with procs on this node, as the host environment describes it.
+#[derive(Clone, PartialEq, Debug)]
 pub struct JobSpec {
     /// The namespace.
     pub nspace: Nspace,
-    /// The applications. Their procs have consecutive ranks, and all are on this node.
+    /// The applications. Their procs have consecutive ranks.
     pub apps: Vec<AppSpec>,
     /// The name of the node.
     pub hostname: String,
@@ -22,6 +25,48 @@ pub struct JobSpec {
     pub offset: u32,
     /// The number of procs that the node has slots for (`PMIX_UNIV_SIZE`).
     pub slots: u32,
+    /// The nodes of the procs, and the source of the job data.
+    pub placement: JobPlacement,
+}
+
+/// The nodes of a job's procs, and the source of its job data.
+#[derive(Clone, PartialEq, Debug)]
+pub enum JobPlacement {
+    /// All procs are on this node. The server derives the job data from the [`JobSpec`].
+    ThisNode,
+    /// Another host environment has placed the procs, on this and other nodes.
+    Registered(Arc<RegisteredJob>),
+}
+
+/// A job as a host environment has registered it with `PMIx_server_register_nspace`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RegisteredJob {
+    /// The number of procs on all nodes.
+    pub size: u32,
+    /// The ranks of this node.
+    pub local: BTreeSet<Rank>,
+    /// The nodes of all procs, as far as they are known.
+    pub nodes: Vec<NodeRanks>,
+    /// The job data.
+    pub entries: Vec<JobEntry>,
+}
+
+/// The procs of a job on one node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeRanks {
+    /// The name of the node.
+    pub hostname: String,
+    /// The ranks on that node, in ascending order.
+    pub ranks: Vec<Rank>,
+}
+
+/// The node of a proc of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcNode {
+    /// This node.
+    This,
+    /// Another node.
+    Other,
 }
 
 /// An application of a job.
@@ -56,19 +101,71 @@ impl JobSpec {
             parent: None,
             offset: 0,
             slots: size,
+            placement: JobPlacement::ThisNode,
         }
     }
 
-    /// Returns the number of procs.
+    /// Returns the number of procs on all nodes.
     pub fn size(&self) -> u32 {
-        self.apps
-            .iter()
-            .fold(0, |sum, app| sum.saturating_add(app.size))
+        match &self.placement {
+            JobPlacement::ThisNode => self
+                .apps
+                .iter()
+                .fold(0, |sum, app| sum.saturating_add(app.size)),
+            JobPlacement::Registered(job) => job.size,
+        }
     }
 
-    /// Returns the ranks.
-    pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
-        (0..self.size()).map(Rank)
+    /// Returns the ranks of this node.
+    pub fn local_ranks(&self) -> Vec<Rank> {
+        match &self.placement {
+            JobPlacement::ThisNode => (0..self.size()).map(Rank).collect(),
+            JobPlacement::Registered(job) => job.local.iter().copied().collect(),
+        }
+    }
+
+    /// Returns the ranks on a node; without a name, on this node.
+    pub fn ranks_on(&self, node: Option<&str>) -> Vec<Rank> {
+        match (node, &self.placement) {
+            (None, _) => self.local_ranks(),
+            (Some(node), _) if node == self.hostname => self.local_ranks(),
+            (Some(_), JobPlacement::ThisNode) => Vec::new(),
+            (Some(node), JobPlacement::Registered(job)) => {
+                let nodes = job.nodes.iter().filter(|other| other.hostname == node);
+                nodes.flat_map(|other| other.ranks.clone()).collect()
+            }
+        }
+    }
+
+    /// Returns the names of the nodes of the job.
+    pub fn nodes(&self) -> Vec<&str> {
+        match &self.placement {
+            JobPlacement::Registered(job) if !job.nodes.is_empty() => job
+                .nodes
+                .iter()
+                .map(|node| node.hostname.as_str())
+                .collect(),
+            _ => vec![self.hostname.as_str()],
+        }
+    }
+
+    /// Returns the node of a rank; `None` if the job has no such rank.
+    pub fn node_of(&self, rank: Rank) -> Option<ProcNode> {
+        match &self.placement {
+            _ if rank.0 >= self.size() => None,
+            JobPlacement::Registered(job) if !job.local.contains(&rank) => Some(ProcNode::Other),
+            _ => Some(ProcNode::This),
+        }
+    }
+
+    /// Returns true if some procs of the job are on other nodes.
+    pub fn has_procs_elsewhere(&self) -> bool {
+        match &self.placement {
+            JobPlacement::ThisNode => false,
+            JobPlacement::Registered(job) => {
+                u32::try_from(job.local.len()).unwrap_or(u32::MAX) < job.size
+            }
+        }
     }
 }
 
@@ -89,7 +186,7 @@ pub enum ProcPhase {
 }
 
 /// The progress of a job: the number of its procs in each phase.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct JobProgress {
     /// The job.
     pub spec: JobSpec,
@@ -116,7 +213,8 @@ pub(crate) struct TrackedJob {
 impl TrackedJob {
     pub(crate) fn new(spec: JobSpec) -> TrackedJob {
         let procs = spec
-            .ranks()
+            .local_ranks()
+            .into_iter()
             .map(|rank| (rank, ProcPhase::Expected))
             .collect();
         TrackedJob {
@@ -125,6 +223,19 @@ impl TrackedJob {
             starts: BTreeMap::new(),
             spec,
         }
+    }
+
+    /// Takes a changed description of the job. Procs of this node that are new are expected; those
+    /// that it names no more are forgotten, unless they have connected.
+    pub(crate) fn respecify(&mut self, spec: JobSpec) {
+        let local: BTreeSet<Rank> = spec.local_ranks().into_iter().collect();
+        self.procs
+            .retain(|rank, life| local.contains(rank) || *life != ProcPhase::Expected);
+        for rank in local {
+            self.procs.entry(rank).or_insert(ProcPhase::Expected);
+        }
+        self.info = Arc::new(spec.job_info());
+        self.spec = spec;
     }
 
     pub(crate) fn progress(&self) -> JobProgress {

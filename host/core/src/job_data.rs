@@ -1,11 +1,18 @@
 //! Job data for the procs of a job, in the form that OpenPMIx sends with the reply to a client's
 //! first request.
-use crate::job::{AppSpec, JobSpec};
+use crate::job::{AppSpec, JobPlacement, JobSpec};
 use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Proc, Rank, Value, key};
 
 impl JobSpec {
-    /// Returns the data that programs with libpmix and Open MPI need on one node.
+    /// Returns the job data: those of the host environment, or the data that programs with libpmix and
+    /// Open MPI need on one node.
     pub fn job_info(&self) -> JobInfo {
+        if let JobPlacement::Registered(job) = &self.placement {
+            return JobInfo {
+                nspace: self.nspace.clone(),
+                entries: job.entries.clone(),
+            };
+        }
         let size = self.size();
         let host = self.hostname.as_str();
         let apps = u32::try_from(self.apps.len()).unwrap_or(u32::MAX);
@@ -40,12 +47,14 @@ impl JobSpec {
 
     fn node_values(&self) -> Vec<Info> {
         let peers = self
-            .ranks()
+            .local_ranks()
+            .iter()
             .map(|rank| rank.0.to_string())
             .collect::<Vec<_>>()
             .join(",");
         let procs = self
-            .ranks()
+            .local_ranks()
+            .into_iter()
             .map(|rank| Proc::new(self.nspace.clone(), rank));
         vec![
             Info::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),

@@ -177,7 +177,7 @@ impl Modex {
     }
 
     /// Takes the pending gets that the current values of a proc answer.
-    fn answered(&mut self, proc: &Proc) -> Vec<RequestId> {
+    pub(crate) fn answered(&mut self, proc: &Proc) -> Vec<RequestId> {
         let Some(committed) = self.committed.get(proc) else {
             return Vec::new();
         };

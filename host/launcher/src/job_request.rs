@@ -7,7 +7,7 @@ use super::{
 };
 use peal_core::{
     choice::{ControlGroups, OnAbort, RestartScope},
-    job::{AppSpec, JobSpec},
+    job::{AppSpec, JobPlacement, JobSpec},
 };
 use peal_model::{Nspace, Proc, Rank, Text, UserIdentity};
 use peal_server::AddJobError;
@@ -183,6 +183,7 @@ impl JobRequest {
             offset: self.offset,
             slots: std::thread::available_parallelism()
                 .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+            placement: JobPlacement::ThisNode,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Job data: the answer of a server to a client's first request.
 use crate::{Kval, Nspace, Proc, Rank, Size};
+use serde::{Deserialize, Serialize};
 use std::{ops::Deref, sync::Arc};
 
 /// Entry of job data, in the order on the wire.
@@ -32,7 +33,7 @@ pub struct JobInfo {
 }
 
 /// Data that one proc has put, as the answer to a get.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RankData {
     /// The proc, or the whole job for job-level values.
     pub proc: Proc,

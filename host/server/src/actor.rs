@@ -22,13 +22,14 @@ use peal_core::{
     log::LogOrigin,
     policy::Verdict,
     server::{
-        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, PeerId,
-        RequestId, ServerState,
+        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, GatherRoute,
+        ModexId, PeerId, RequestId, ServerState,
     },
     user_scope::UserScope,
 };
 use peal_model::{
-    ConnectionKind, Event, Nspace, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
+    ConnectionKind, Event, Nspace, PolicyRequest, Proc, RankData, Reply, Request, Status,
+    UserIdentity,
 };
 use peal_store::TraceRateLimit;
 use std::{
@@ -70,6 +71,9 @@ pub(crate) struct Actor {
     /// Reply channels for the termination that handlers request, by the proc that ended. Each is
     /// kept only until its event enters the chains.
     pub(crate) termination_replies: BTreeMap<Proc, TerminationReply>,
+    /// Other nodes' requests for values of local procs, and the number of the next one.
+    pub(crate) modex_requests: BTreeMap<ModexId, oneshot::Sender<Result<RankData, Status>>>,
+    pub(crate) next_modex: u64,
     /// Time that accepted work may take at shutdown.
     pub(crate) drain_timeout: Duration,
     /// Time that the host environment may take over a client's registration for events.
@@ -293,6 +297,20 @@ impl Actor {
                 self.state.group_message(from, message, self.now())
             }
             ActorMessage::Gathered { id, outcome } => self.state.gathered(id, outcome),
+            ActorMessage::ModexReceived { proc, values } => {
+                self.state.modex_received(&proc, values)
+            }
+            ActorMessage::ModexRequest { proc, tell } => {
+                let id = ModexId(self.next_modex);
+                self.next_modex = self.next_modex.wrapping_add(1);
+                self.modex_requests.insert(id, tell);
+                self.state.modex_request(id, proc)
+            }
+            ActorMessage::RespecifyJob { spec, done } => {
+                self.state.respecify_job(spec);
+                let _ = done.send(());
+                Vec::new()
+            }
             ActorMessage::HostRegistered { id, answer } => self.state.host_registered(id, answer),
             ActorMessage::HostRegisters(codes) => {
                 self.state.host_registers(&codes);
@@ -485,7 +503,10 @@ impl Actor {
                 event,
                 reach,
                 allowance,
-            } => self.fabric.distribute(self.id, event, reach, allowance),
+            } => {
+                self.host.distribute(&event);
+                self.fabric.distribute(self.id, event, reach, allowance);
+            }
             Action::Decide { id, request } => {
                 let actions = self.ask(id, request);
                 self.act_all(actions);
@@ -522,8 +543,20 @@ impl Actor {
                 id,
                 purpose,
                 procs,
-                contribution: brought,
-            } => self.gather(id, purpose, procs, brought),
+                route,
+                contribution,
+            } => match route {
+                GatherRoute::Servers => self.gather(id, purpose, procs, contribution),
+                GatherRoute::HostEnvironment => {
+                    self.gather_by_host(id, purpose, &procs, contribution);
+                }
+            },
+            Action::ModexReply { to, values } => {
+                if let Some(requester) = self.modex_requests.remove(&to) {
+                    // A requester that no longer waits needs no answer.
+                    let _ = requester.send(values);
+                }
+            }
             Action::CheckFile { watch, check: look } => self.monitor_worker.look(watch, look),
             Action::Measure {
                 watch,

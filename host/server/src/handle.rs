@@ -1,8 +1,12 @@
 //! Handle and queues by which the host environment, the server transport and the server's own
 //! workers reach the actor.
 use crate::{
-    chains::TerminationReply, handler_requests::HandlerRequest, hosted::Hosted,
-    notice::RequestedTermination, process_watch::TooManyProcesses,
+    chains::TerminationReply,
+    handler_requests::HandlerRequest,
+    hosted::Hosted,
+    node_data::{self, NodeData},
+    notice::RequestedTermination,
+    process_watch::TooManyProcesses,
 };
 use peal_core::{
     defaults::Defaults,
@@ -19,7 +23,9 @@ use peal_core::{
     },
     user_scope::UserScope,
 };
-use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Rank, Reply, Status, Text, code};
+use peal_model::{
+    Bytes, Event, Info, Key, LogRequest, Nspace, Proc, Rank, RankData, Reply, Status, Text, code,
+};
 use peal_wire::IofOutput;
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
 use thiserror::Error;
@@ -82,6 +88,18 @@ pub(crate) enum ActorMessage {
     Gathered {
         id: FenceId,
         outcome: Result<FenceContribution, Status>,
+    },
+    ModexReceived {
+        proc: Proc,
+        values: Result<Vec<RankData>, Status>,
+    },
+    ModexRequest {
+        proc: Proc,
+        tell: oneshot::Sender<Result<RankData, Status>>,
+    },
+    RespecifyJob {
+        spec: JobSpec,
+        done: oneshot::Sender<()>,
     },
     HostRegistered {
         id: HostRegistrationId,
@@ -192,6 +210,28 @@ impl ServerHandle {
         let (done, added) = oneshot::channel();
         self.send(ActorMessage::AddJob { spec, done });
         added.await.unwrap_or(Err(AddJobError::Stopped))
+    }
+
+    /// Takes a changed description of a job: further procs of this node, or more job data. A job that is
+    /// not registered stays so.
+    pub async fn respecify_job(&self, spec: JobSpec) {
+        let (done, taken) = oneshot::channel();
+        self.send(ActorMessage::RespecifyJob { spec, done });
+        // A server that has stopped has no jobs.
+        let _ = taken.await;
+    }
+
+    /// Returns the values that a local proc has put for procs of other nodes, in a form that
+    /// [`crate::HostEnvironment::direct_modex`] returns there. Waits until the proc has put some.
+    ///
+    /// # Errors
+    ///
+    /// `PMIX_ERR_NOT_FOUND` for a proc that is unknown or has left without values.
+    pub async fn modex(&self, proc: Proc) -> Result<Bytes, Status> {
+        let (tell, values) = oneshot::channel();
+        self.send(ActorMessage::ModexRequest { proc, tell });
+        let values = values.await.unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE))?;
+        node_data::encode(&NodeData::of_proc(values))
     }
 
     /// Defines a process set of procs of one user (`PMIx_server_define_process_set`). The set is

@@ -3,6 +3,7 @@
 use peal_core::{
     job::{JobSpec, ProcPhase},
     job_control::{Cleanup, JobControl, NotDone},
+    server::Purpose,
     supported::Supported,
 };
 use peal_model::{
@@ -112,6 +113,29 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// `PMIX_RANGE_RM`, or a protocol violation.
     fn notify(&self, event: Arc<Event>) -> EventHandling {
         EventHandling::ByHost
+    }
+
+    /// Passes an event of a proc of this node on to the servers of other nodes, where the host
+    /// environment does that. Must not block.
+    fn distribute(&self, event: &Arc<Event>) {}
+
+    /// Synchronizes with the servers of all nodes that have one of these procs, and exchanges data with
+    /// them. The result has the contributions of all servers, this one's included, one behind the
+    /// other in any order. Only called for jobs of which the host environment has placed procs on
+    /// other nodes.
+    fn gather(
+        &self,
+        purpose: Purpose,
+        procs: Vec<Proc>,
+        contribution: Bytes,
+    ) -> UpcallFuture<'_, Bytes> {
+        unsupported()
+    }
+
+    /// Requests the values that a proc of another node has put. The result is what
+    /// [`crate::ServerHandle::modex`] returned there.
+    fn direct_modex(&self, proc: Proc) -> UpcallFuture<'_, Bytes> {
+        unsupported()
     }
 
     /// Ends procs. Without targets, ends those of the requester's namespace.

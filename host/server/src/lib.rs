@@ -30,6 +30,7 @@ mod jobs;
 mod listening;
 pub mod metrics;
 mod monitor;
+mod node_data;
 mod notice;
 mod open_requests;
 mod outbound;

@@ -5,6 +5,7 @@ use crate::{
     channels::{LogAnswer, LogRequester},
     handle::ActorMessage,
     host_environment::{EventHandling, HostEnvironment},
+    node_data::{self, NodeData},
     notice::Notice,
     upcalls,
 };
@@ -41,6 +42,40 @@ impl Actor {
         });
     }
 
+    /// Exchanges the contributions to a fence with other nodes, through the host environment.
+    pub(crate) fn gather_by_host(
+        &mut self,
+        id: FenceId,
+        purpose: Purpose,
+        procs: &[Proc],
+        contribution: FenceContribution,
+    ) {
+        let host = self.host.clone();
+        let procs = procs.to_vec();
+        self.process_answer(async move {
+            let gather = async {
+                let own = node_data::encode(&NodeData::of_fence(contribution))?;
+                let all = host.gather(purpose, procs, own).await?;
+                node_data::decode_contributions(&all)
+            };
+            let outcome = gather.await;
+            ActorMessage::Gathered { id, outcome }
+        });
+    }
+
+    /// Requests the values of a proc of another node from the host environment.
+    fn direct_modex(&mut self, proc: Proc) {
+        let host = self.host.clone();
+        self.process_answer(async move {
+            let request = async {
+                let values = host.direct_modex(proc.clone()).await?;
+                Ok(node_data::decode_contributions(&values)?.data)
+            };
+            let values = request.await;
+            ActorMessage::ModexReceived { proc, values }
+        });
+    }
+
     /// Executes an upcall to the host environment.
     pub(crate) fn tell_host(&mut self, upcall: Upcall) {
         match upcall {
@@ -62,6 +97,7 @@ impl Actor {
                     self.chain(event, UserScope::Everybody, allowance, None);
                 }
             }
+            Upcall::DirectModex(proc) => self.direct_modex(proc),
             Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
             Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
             Upcall::Request {

@@ -292,6 +292,8 @@ impl Server {
             spiller,
             admissions: BTreeMap::new(),
             termination_replies: BTreeMap::new(),
+            modex_requests: BTreeMap::new(),
+            next_modex: 0,
             drain_timeout: settings.drain_timeout,
             host_timeout: settings.host_environment_timeout,
             notices,

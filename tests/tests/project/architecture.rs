@@ -14,11 +14,12 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 18] = [
+const DEPENDENCIES: [(&str, &[&str]); 19] = [
     ("build", &[]),
     ("confinement", &[]),
     ("model", &[]),
     ("wire", &["model"]),
+    ("stub", &["model"]),
     ("core", &["model"]),
     ("proxy", &["core", "model", "wire"]),
     ("config", &["core", "model", "sinks"]),
@@ -30,7 +31,7 @@ const DEPENDENCIES: [(&str, &[&str]); 18] = [
     (
         "server",
         &[
-            "audit", "core", "model", "sandbox", "store", "system", "wire",
+            "audit", "core", "model", "sandbox", "store", "stub", "system", "wire",
         ],
     ),
     (
@@ -38,7 +39,7 @@ const DEPENDENCIES: [(&str, &[&str]); 18] = [
         &["core", "model", "sandbox", "server", "system", "wire"],
     ),
     ("client", &["core", "model", "sandbox", "wire"]),
-    ("libpmix", &["client", "model", "wire"]),
+    ("libpmix", &["client", "model", "stub", "wire"]),
     (
         "modules",
         &[

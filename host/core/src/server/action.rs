@@ -2,8 +2,8 @@
 #[cfg(doc)]
 use super::ServerState;
 use super::{
-    DecisionId, Denial, EventBudget, FenceContribution, FenceId, HostRegistrationId, PeerId,
-    Purpose, PutRefusal, RequestId, Seq,
+    DecisionId, Denial, EventBudget, FenceContribution, FenceId, GatherRoute, HostRegistrationId,
+    ModexId, PeerId, Purpose, PutRefusal, RequestId, Seq,
 };
 use crate::{
     group::{GroupMessage, ServerId},
@@ -12,7 +12,8 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, LogRequest, NamedProcs, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
+    Event, LogRequest, NamedProcs, PolicyRequest, Proc, RankData, Reply, Request, Status,
+    UserIdentity,
 };
 use std::{path::PathBuf, sync::Arc};
 
@@ -109,9 +110,19 @@ pub enum Action {
         purpose: Purpose,
         /// The participants on all servers.
         procs: NamedProcs,
+        /// The way to the participants of other nodes.
+        route: GatherRoute,
         /// The values that local procs put for other procs, empty unless the fence collects data;
         /// and whether all local participants arrived.
         contribution: FenceContribution,
+    },
+    /// Sends the values of a local proc to the node that requested them.
+    ModexReply {
+        /// The request.
+        to: ModexId,
+        /// The values that the proc has put for procs of other nodes, or the reason why there are
+        /// none.
+        values: Result<RankData, Status>,
     },
     /// Sends a message to another server, after everything that was sent to it before.
     SendGroupMessage {
@@ -211,6 +222,8 @@ pub enum Upcall {
         /// The events that may be raised in response.
         allowance: EventBudget,
     },
+    /// Requests the values of a proc of another node. Answered by [`ServerState::modex_received`].
+    DirectModex(Proc),
     /// Registers for environment events of these codes (none: of every code), which no client
     /// needed until now. Answered by [`ServerState::host_registered`].
     RegisterEvents {

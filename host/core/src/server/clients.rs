@@ -604,16 +604,13 @@ impl ClientTable {
         node: Option<&Text>,
         nspace: Option<&Nspace>,
     ) -> Vec<Action> {
-        // All procs of a job are on this node, so without a name each job matches.
-        let is_there = |job: &&TrackedJob| {
-            node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes())
-        };
-        let jobs = self.visible_jobs(source, nspace).filter(is_there);
-        let procs: Vec<Proc> = jobs
+        // A name that is not UTF-8 is that of no node.
+        let node = node.map(|node| node.as_str().unwrap_or_default());
+        let procs: Vec<Proc> = self
+            .visible_jobs(source, nspace)
             .flat_map(|job| {
-                job.spec
-                    .ranks()
-                    .map(|rank| Proc::new(job.spec.nspace.clone(), rank))
+                let ranks = job.spec.ranks_on(node).into_iter();
+                ranks.map(|rank| Proc::new(job.spec.nspace.clone(), rank))
             })
             .collect();
         match procs.is_empty() {
@@ -638,7 +635,7 @@ impl ClientTable {
         // Jobs of one node share its name, which is returned once.
         let nodes: BTreeSet<&str> = self
             .visible_jobs(source, nspace)
-            .map(|job| job.spec.hostname.as_str())
+            .flat_map(|job| job.spec.nodes())
             .collect();
         if nodes.is_empty() {
             return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];

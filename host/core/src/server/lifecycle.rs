@@ -1,6 +1,6 @@
 //! Jobs, and admission, start, end and restart of clients.
 use super::{
-    Action, ConnectionRefusal, PeerId, RequestId, ServerContext, ServerState, Upcall,
+    Action, ConnectionRefusal, ModexId, PeerId, RequestId, ServerContext, ServerState, Upcall,
     clients::AdmittedConnection, reply,
 };
 use crate::{
@@ -10,7 +10,8 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, Info, Nspace, Proc, Range, Rank, Status, UnixGroup, UserIdentity, Value, code, key,
+    Event, Info, Nspace, Proc, Range, Rank, RankData, Status, UnixGroup, UserIdentity, Value, code,
+    key,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,6 +33,38 @@ impl ServerState {
         self.events.with_pending_actions(actions)
     }
 
+    /// Takes a changed description of a job: further procs of this node, or more job data. Does nothing
+    /// for a job that is not registered.
+    pub fn respecify_job(&mut self, spec: JobSpec) {
+        let nspace = spec.nspace.clone();
+        let Some(job) = self.clients.job_mut(&nspace) else {
+            return;
+        };
+        job.respecify(spec);
+        let ranks = job.spec.local_ranks();
+        self.data.host_says_more(&Proc::all(nspace.clone()));
+        for rank in ranks {
+            self.data.host_says_more(&Proc::new(nspace.clone(), rank));
+        }
+    }
+
+    /// Stores the values of a proc of another node that the host environment returned for an
+    /// [`Upcall::DirectModex`].
+    pub fn modex_received(
+        &mut self,
+        proc: &Proc,
+        values: Result<Vec<RankData>, Status>,
+    ) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.data.modex_received(ctx, &self.groups, proc, values)
+    }
+
+    /// Requests the values that a local proc has put for procs of other nodes. The answer is an
+    /// [`Action::ModexReply`], which may come later.
+    pub fn modex_request(&mut self, to: ModexId, proc: Proc) -> Vec<Action> {
+        self.data.modex_request(&self.clients, to, proc)
+    }
+
     /// Removes a job and the values of its procs, with losses that no event has reported
     /// ([`ServerState::report_losses_of`]). Connections of its procs become inactive, and nothing
     /// waits for them any more.
@@ -43,7 +76,7 @@ impl ServerState {
             .clients
             .job(nspace)
             .into_iter()
-            .flat_map(|job| job.spec.ranks())
+            .flat_map(|job| job.spec.local_ranks())
             .map(|rank| Proc::new(nspace.clone(), rank))
             .collect();
         let undefined = self.delete_process_sets(nspace);

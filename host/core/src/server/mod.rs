@@ -48,13 +48,14 @@ use crate::{
 };
 pub use crate::{
     event_budget::EventBudget,
-    fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
+    fence::{Collect, Completeness, FenceContribution, FenceId, GatherRoute, Purpose},
     job::ProcPhase,
     retained::{RetentionLimits, Seq},
 };
 pub use action::{Action, FileLook, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
+pub use data::ModexId;
 use data::{DataExchange, GetRequest};
 use events::EventDelivery;
 pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};

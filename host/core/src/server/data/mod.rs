@@ -1,9 +1,14 @@
 //! Commit, get, fence and connect: exchange of values between procs, and collectives of them.
 mod connect;
+mod node_exchange;
+
+pub use self::node_exchange::ModexId;
+use self::node_exchange::NodeExchange;
 
 use super::{
-    Action, Collect, Completeness, FenceContribution, FenceId, LocallyComplete, PeerId, Purpose,
-    RequestId, ServerContext, StateSettings, clients::ClientTable, groups::group_value, reply,
+    Action, Collect, Completeness, FenceContribution, FenceId, GatherRoute, LocallyComplete,
+    PeerId, Purpose, RequestId, ServerContext, StateSettings, Upcall, clients::ClientTable,
+    groups::group_value, reply,
 };
 use crate::{
     MonotonicTime,
@@ -11,7 +16,7 @@ use crate::{
     directives,
     fence::{FenceArrival, Fences, Participants},
     group::{ConstructRequest, GroupError, Groups},
-    job::{self, ProcPhase, TrackedJob},
+    job::{self, ProcNode, ProcPhase, TrackedJob},
     modex::{Modex, PutShare},
     put_values::SoughtValue,
 };
@@ -46,6 +51,7 @@ pub(super) struct DataExchange {
     modex: Modex,
     fences: Fences,
     assemblages: Assemblages,
+    nodes: NodeExchange,
 }
 
 /// Creation, ends and time.
@@ -56,6 +62,7 @@ impl DataExchange {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
             assemblages: Assemblages::default(),
+            nodes: NodeExchange::default(),
         }
     }
 
@@ -116,6 +123,7 @@ impl DataExchange {
             .chain(self.fences.drop_job(nspace));
         waiting
             .map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE))
+            .chain(self.nodes.drop_job(nspace))
             .collect()
     }
 
@@ -133,6 +141,7 @@ impl DataExchange {
             .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
             .collect();
         actions.extend(self.fail_connects(proc));
+        actions.extend(self.nodes.departed(proc, self.modex.for_others(proc)));
         let may_return = clients.life(proc) == Some(ProcPhase::Finalized);
         actions.extend(self.gather_complete(|fences| match may_return {
             true => fences.finalized(proc),
@@ -191,9 +200,16 @@ impl DataExchange {
                     },
                 ]
             }
-            Ok(waiting) => std::iter::once(reply(to, code::PMIX_SUCCESS))
-                .chain(self.answer_gets(ctx, groups, source, waiting))
-                .collect(),
+            Ok(waiting) => {
+                let local = self.answer_gets(ctx, groups, source, waiting);
+                let remote = self
+                    .nodes
+                    .committed(source, || self.modex.for_others(source));
+                std::iter::once(reply(to, code::PMIX_SUCCESS))
+                    .chain(local)
+                    .chain(remote)
+                    .collect()
+            }
         }
     }
 
@@ -261,8 +277,12 @@ impl DataExchange {
         // Clients of OpenPMIx 5 add `pmix.optional` to gets that they send all the same. They
         // expect an answer at once.
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
+        let elsewhere = ctx
+            .clients
+            .job(&proc.nspace)
+            .is_some_and(|job| job.spec.node_of(proc.rank) == Some(ProcNode::Other));
         // Only the host environment sets reserved keys, and it has done so before the procs start.
-        let may_come = ctx.clients.may_put(&proc)
+        let may_come = (elsewhere || ctx.clients.may_put(&proc))
             && !sought
                 .as_ref()
                 .is_some_and(|sought| sought.key.is_reserved());
@@ -277,7 +297,58 @@ impl DataExchange {
         }
         let deadline = now + timeout(infos).unwrap_or(ctx.settings.get_timeout);
         self.modex.hold(&proc, sought, to, deadline);
+        if elsewhere && self.nodes.request(&proc) {
+            return vec![Action::Upcall(Upcall::DirectModex(proc))];
+        }
         Vec::new()
+    }
+
+    /// Stores the values of a proc of another node, and answers the gets that wait for them. The
+    /// other node has sent all that the proc has put, so gets of further values fail.
+    pub(super) fn modex_received(
+        &mut self,
+        ctx: ServerContext<'_>,
+        groups: &Groups,
+        proc: &Proc,
+        values: Result<Vec<RankData>, Status>,
+    ) -> Vec<Action> {
+        self.nodes.received(proc);
+        let missing = match values {
+            Ok(values) => {
+                let learned = values.into_iter().filter(|data| data.proc == *proc);
+                learned.for_each(|data| self.modex.learn(data));
+                code::PMIX_ERR_NOT_FOUND
+            }
+            Err(status) => status,
+        };
+        let answered = self.modex.answered(proc);
+        let mut actions = self.answer_gets(ctx, groups, proc, answered);
+        let unanswered = self.modex.give_up(proc).into_iter();
+        actions.extend(unanswered.map(|to| reply(to, missing)));
+        actions
+    }
+
+    /// Answers the request of another node for the values of a local proc, at once or when the proc
+    /// has put some.
+    pub(super) fn modex_request(
+        &mut self,
+        clients: &ClientTable,
+        to: ModexId,
+        proc: Proc,
+    ) -> Vec<Action> {
+        if let Some(values) = self.modex.for_others(&proc) {
+            return vec![Action::ModexReply {
+                to,
+                values: Ok(values),
+            }];
+        }
+        if clients.may_put(&proc) {
+            return self.nodes.wait(proc, to).into_iter().collect();
+        }
+        vec![Action::ModexReply {
+            to,
+            values: Err(code::PMIX_ERR_NOT_FOUND),
+        }]
     }
 
     /// Returns all data of a proc, or of a job for its wildcard rank.
@@ -445,6 +516,7 @@ impl DataExchange {
             id: complete.id,
             purpose: complete.purpose,
             procs: complete.procs,
+            route: complete.route,
             contribution,
         }
     }
@@ -464,8 +536,11 @@ impl DataExchange {
         let status = match outcome {
             Err(status) => status,
             Ok(FenceContribution { data, attendance }) => {
-                // Stored before the replies, because a get may follow a reply at once.
-                data.into_iter().for_each(|data| self.modex.learn(data));
+                // Stored before the replies, because a get may follow a reply at once. A host
+                // environment returns the values of local procs, too.
+                data.into_iter()
+                    .filter(|data| clients.life(&data.proc).is_none())
+                    .for_each(|data| self.modex.learn(data));
                 match attendance.and(finished.attendance) {
                     Completeness::Full => code::PMIX_SUCCESS,
                     Completeness::Partial => code::PMIX_ERR_PARTIAL_SUCCESS,
@@ -503,6 +578,7 @@ fn participants(
 ) -> Result<Participants, Status> {
     let mut expected = BTreeSet::new();
     let mut attendance = Completeness::Full;
+    let mut route = GatherRoute::Servers;
     for named in &procs {
         // The server of these procs waits for them, and `Action::Gather` waits for that server.
         if groups.is_elsewhere(&named.nspace) && groups.meets(source, named) {
@@ -522,6 +598,9 @@ fn participants(
             .job(&named.nspace)
             .filter(|_| clients.may_see(source, &named.nspace));
         let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
+        if is_elsewhere(job, named.rank) {
+            route = GatherRoute::HostEnvironment;
+        }
         let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
         for (rank, life) in ranks {
             let can_arrive = match life {
@@ -543,7 +622,16 @@ fn participants(
         procs,
         expected,
         attendance,
+        route,
     })
+}
+
+/// Returns true if a rank, or any rank that a wildcard stands for, is on another node.
+fn is_elsewhere(job: &TrackedJob, named: Rank) -> bool {
+    match named {
+        rank::PMIX_RANK_WILDCARD => job.spec.has_procs_elsewhere(),
+        one => job.spec.node_of(one) == Some(ProcNode::Other),
+    }
 }
 
 /// Returns the user that is charged for the values of a proc, and the share of that user.
@@ -576,11 +664,12 @@ fn ranks_of(job: &TrackedJob, named: Rank) -> Option<Vec<(Rank, ProcPhase)>> {
             .map(|(rank, life)| (*rank, *life))
             .collect()
     };
-    // All procs of a job are on one node, so these ranks mean the same here.
     match named {
+        // Only the procs of this node are awaited here.
         rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => {
             Some(all())
         }
+        one if job.spec.node_of(one) == Some(ProcNode::Other) => Some(Vec::new()),
         one => job.procs.get(&one).map(|life| vec![(one, *life)]),
     }
 }

@@ -585,8 +585,10 @@ pub(super) fn check_targets_exist(
     };
     let is_there = |target: &Proc| {
         let job = clients.job(&target.nspace).filter(|job| {
-            let has_rank =
-                target.rank == rank::PMIX_RANK_WILDCARD || job.procs.contains_key(&target.rank);
+            // A proc of another node counts: the host environment passes the event on.
+            let has_rank = target.rank == rank::PMIX_RANK_WILDCARD
+                || job.procs.contains_key(&target.rank)
+                || job.spec.node_of(target.rank).is_some();
             has_rank && reach.includes(Some(job.spec.identity.uid))
         });
         job.is_some()

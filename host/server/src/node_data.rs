@@ -1,0 +1,142 @@
+//! Data that the servers of several nodes exchange through the host environment, which does not look
+//! at them.
+//!
+//! A host environment returns the data of several servers one behind the other, so each server writes
+//! a frame with its length.
+use peal_core::server::{Completeness, FenceContribution};
+use peal_model::{Bytes, RankData, Status, code};
+use peal_stub::{FrameDecoder, FrameLimit, codec::CodecError};
+use serde::{Deserialize, Serialize};
+
+/// Version of the form. Servers of other versions are refused.
+const VERSION: u16 = 1;
+
+/// Data of one server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct NodeData {
+    version: u16,
+    attendance: Attendance,
+    values: Vec<RankData>,
+}
+
+/// Attendance of the procs of a server at a collective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum Attendance {
+    Full,
+    Partial,
+}
+
+impl NodeData {
+    /// Creates the contribution of this server to a collective.
+    pub(crate) fn of_fence(contribution: FenceContribution) -> NodeData {
+        NodeData {
+            version: VERSION,
+            attendance: match contribution.attendance {
+                Completeness::Full => Attendance::Full,
+                Completeness::Partial => Attendance::Partial,
+            },
+            values: contribution.data,
+        }
+    }
+
+    /// Creates the values of one proc.
+    pub(crate) fn of_proc(values: RankData) -> NodeData {
+        NodeData {
+            version: VERSION,
+            attendance: Attendance::Full,
+            values: vec![values],
+        }
+    }
+}
+
+/// Encodes the data of this server.
+pub(crate) fn encode(data: &NodeData) -> Result<Bytes, Status> {
+    let frame = peal_stub::encode(data, FrameLimit::default());
+    frame.map(Bytes::from).map_err(|error| {
+        tracing::warn!(%error, "data for other nodes not encoded");
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    })
+}
+
+/// Decodes the data of all servers.
+pub(crate) fn decode_contributions(bytes: &Bytes) -> Result<FenceContribution, Status> {
+    let bytes = bytes.as_slice();
+    let refused = |error: &dyn std::fmt::Display| {
+        tracing::warn!(%error, bytes = bytes.len(), "data of other nodes not understood");
+        code::PMIX_ERR_UNPACK_FAILURE
+    };
+    let mut all = FenceContribution {
+        data: Vec::new(),
+        attendance: Completeness::Full,
+    };
+    let mut decoder = FrameDecoder::new(FrameLimit::default());
+    decoder.push(bytes);
+    loop {
+        let next: Result<Option<NodeData>, CodecError> = decoder.next();
+        match next {
+            Err(error) => return Err(refused(&error)),
+            Ok(None) if decoder.pending() > 0 => return Err(refused(&"the data end too early")),
+            Ok(None) => return Ok(all),
+            Ok(Some(data)) if data.version != VERSION => {
+                let error = format!(
+                    "version {} of the form, this server has {VERSION}",
+                    data.version
+                );
+                return Err(refused(&error));
+            }
+            Ok(Some(data)) => {
+                all.data.extend(data.values);
+                if data.attendance == Attendance::Partial {
+                    all.attendance = Completeness::Partial;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{KeyName, Kval, Nspace, Proc, Rank, Value};
+
+    fn contribution(rank: u32, attendance: Completeness) -> FenceContribution {
+        FenceContribution {
+            data: vec![RankData {
+                proc: Proc::new(Nspace::new("job").unwrap(), Rank(rank)),
+                kvals: vec![Kval::new(KeyName("test.a"), Value::Uint32(rank))],
+            }],
+            attendance,
+        }
+    }
+
+    #[test]
+    fn contributions_of_several_servers_are_read_together() {
+        let parts = [Completeness::Full, Completeness::Partial];
+        let mut bytes = Vec::new();
+        for (rank, attendance) in (0..).zip(parts) {
+            let data = NodeData::of_fence(contribution(rank, attendance));
+            bytes.extend_from_slice(encode(&data).unwrap().as_slice());
+        }
+        let all = decode_contributions(&bytes.into()).unwrap();
+        assert_eq!(all.attendance, Completeness::Partial);
+        let both = [0, 1].map(|rank| contribution(rank, Completeness::Full).data.remove(0));
+        assert_eq!(all.data, both);
+    }
+
+    #[test]
+    fn cut_or_foreign_data_are_refused() {
+        let bytes = encode(&NodeData::of_fence(contribution(0, Completeness::Full))).unwrap();
+        let bytes = bytes.as_slice();
+        let cut = Bytes::from(&bytes[..bytes.len() - 1]);
+        assert_eq!(
+            decode_contributions(&cut),
+            Err(code::PMIX_ERR_UNPACK_FAILURE)
+        );
+        let other = NodeData {
+            version: VERSION + 1,
+            ..NodeData::of_fence(contribution(0, Completeness::Full))
+        };
+        let refused = decode_contributions(&encode(&other).unwrap());
+        assert_eq!(refused, Err(code::PMIX_ERR_UNPACK_FAILURE));
+    }
+}
