@@ -157,11 +157,23 @@ impl ClientHandlers {
         registration: HandlerRegistration,
         handler: Handler,
     ) -> Result<(RegistrationId, ServerUpdate), ClientError> {
+        let levels = registration.levels;
+        self.register_counted(codes, registration, handler, levels)
+    }
+
+    /// Adds a handler to the chain as [`ClientHandlers::register`] does, and counts it for these
+    /// classes: servers are asked for no events of others.
+    pub(crate) fn register_counted(
+        &self,
+        codes: &[Status],
+        registration: HandlerRegistration,
+        handler: Handler,
+        levels: ClassFilter,
+    ) -> Result<(RegistrationId, ServerUpdate), ClientError> {
         if handler.may_block() {
             self.start_thread().map_err(ClientError::Thread)?;
         }
         let mut state = lock(&self.state);
-        let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
         let next = state.recent.first();
         let end = state.recent.end();

@@ -67,6 +67,37 @@ impl Client {
             .await
     }
 
+    /// Registers a handler for events of this process alone, such as the loss of a server: no server
+    /// is asked for events. It receives those that servers send for other handlers all the same.
+    pub fn register_here(
+        &self,
+        codes: &[Status],
+        directives: &[Info],
+        handler: Handler,
+    ) -> Result<RegistrationId, ClientError> {
+        let registration =
+            HandlerRegistration::from_directives(codes, directives, Some(self.me()))?;
+        let session = self.session();
+        let classes = ClassFilter::Neither;
+        let (id, _) = session
+            .handlers
+            .register_counted(codes, registration, handler, classes)?;
+        session.queue.put(QueuedItem::Registered, None);
+        Ok(id)
+    }
+
+    /// Passes an event to the handlers of this process, and to nothing else. It keeps its source, which
+    /// may be another proc.
+    pub async fn deliver(&self, event: Event) {
+        let queue = &self.session().queue;
+        let event = QueuedItem::Event(Event {
+            range: Range::ProcLocal,
+            ..event
+        });
+        let room = queue.reserve(&event).await;
+        queue.put(event, room);
+    }
+
     /// Deregisters a handler (`PMIx_Deregister_event_handler`). The server is told only if no other
     /// handler needs the codes. A handler deregisters itself by [`crate::HandlerCall::deregister`].
     pub async fn deregister(&self, id: RegistrationId) -> Result<(), ClientError> {

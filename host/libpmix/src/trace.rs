@@ -19,12 +19,10 @@ pub(crate) fn start() {
             return;
         };
         let Some(filter) = text.to_str().and_then(parsed) else {
-            let line = format!(
-                "libpmix: {VARIABLE} is {text:?}; it should be levels and their targets, such as \
-                 warn,peal_client=debug\n"
-            );
-            // Nothing else can be told of a standard error that takes no lines.
-            let _ = StandardError.write_all(line.as_bytes());
+            say(&format!(
+                "{VARIABLE} is {text:?}; it should be levels and their targets, such as \
+                 warn,peal_client=debug"
+            ));
             return;
         };
         let lines = fmt::layer()
@@ -37,6 +35,13 @@ pub(crate) fn start() {
             .with(lines)
             .try_init();
     });
+}
+
+/// Writes a line to standard error, for what a program must learn without a trace.
+pub(crate) fn say(text: &str) {
+    let line = format!("libpmix: {text}\n");
+    // Nothing else can be told of a standard error that takes no lines.
+    let _ = StandardError.write_all(line.as_bytes());
 }
 
 /// Returns the filter of a text; `None` for a text of another form.

@@ -185,6 +185,14 @@ pub enum UpcallResult {
         /// Information about it.
         infos: Vec<Info>,
     },
+    /// A result whose status is not `PMIX_SUCCESS`: reasons of a refusal, or the part that was found.
+    /// The result has none of its own.
+    WithStatus {
+        /// The status.
+        status: Status,
+        /// The result.
+        result: Box<UpcallResult>,
+    },
 }
 
 /// Kind of an upcall: a member of the host environment's module.

@@ -9,9 +9,10 @@ use crate::{
     abi::{CDataRange, CEventHandler, CInfo, COpCallback, CProc, CRegistrationCallback, CStatus},
     border,
     convert::{ConvertError, read_array},
+    server,
 };
 use peal_client::{ClassFilter, Client, ClientError, RegistrationId};
-use peal_model::{Info, Range, Status, code};
+use peal_model::{Event, Info, Range, Status, code};
 use std::ffi::c_void;
 
 /// Arguments of a registration.
@@ -19,6 +20,17 @@ struct Registration {
     codes: Vec<Status>,
     directives: Vec<Info>,
     handler: ProgramHandler,
+    hears: HeardEvents,
+}
+
+/// Events that a handler is called for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeardEvents {
+    /// All that its registration includes.
+    Registered,
+    /// Of these, those of this process alone: the default handler of a host environment. Some end
+    /// their job whatever they hear, so that events of programs are not for them.
+    OfProcess,
 }
 
 impl Registration {
@@ -42,8 +54,12 @@ impl Registration {
                 codes: read_array(codes, ncodes, "codes")?,
                 directives: read_array(info, ninfo, "infos")?,
                 handler: ProgramHandler::new(function, info, ninfo),
+                hears: HeardEvents::Registered,
             }
         };
+        if registration.codes.is_empty() && Library::running()?.host.is_some() {
+            registration.hears = HeardEvents::OfProcess;
+        }
         registration.choose_classes();
         Ok(registration)
     }
@@ -60,9 +76,17 @@ impl Registration {
             codes,
             directives,
             handler,
+            hears,
         } = self;
-        let handler = handler.into_handler();
-        let id = client.register(&codes, &directives, handler).await?;
+        let id = match hears {
+            HeardEvents::Registered => {
+                let handler = handler.into_handler();
+                client.register(&codes, &directives, handler).await?
+            }
+            HeardEvents::OfProcess => {
+                client.register_here(&codes, &directives, handler.into_own_handler())?
+            }
+        };
         Ok(usize::try_from(id.0).unwrap_or(usize::MAX))
     }
 }
@@ -143,17 +167,18 @@ fn log_failure(function: &'static str, done: Result<(), ClientError>) {
     }
 }
 
-/// `PMIx_Notify_event`: raises an event of this proc. Without a callback it returns when the event is
-/// sent, and a refusal by the server is only logged, as in the C library.
+/// `PMIx_Notify_event`: raises an event of this proc, or of any source in a host environment. Without a
+/// callback it returns when the event is sent, and a refusal by the server is only logged, as in the C
+/// library.
 ///
 /// # Safety
 ///
-/// `info` is null or begins an array of `ninfo` infos. `cbfunc` may be called with `cbdata` from
+/// `source` is null or points to a proc, `info` is null or begins an array of `ninfo` infos. `cbfunc` may be called with `cbdata` from
 /// another thread.
 #[unsafe(export_name = "PMIx_Notify_event")]
 pub unsafe extern "C" fn notify_event(
     status: CStatus,
-    _source: *const CProc,
+    source: *const CProc,
     range: CDataRange,
     info: *const CInfo,
     ninfo: usize,
@@ -165,10 +190,21 @@ pub unsafe extern "C" fn notify_event(
         // SAFETY: the caller guarantees the array.
         let infos: Vec<Info> = unsafe { read_array(info, ninfo, "infos") }?;
         let range = Range::try_from(range).map_err(ConvertError::from)?;
+        let code = Status(status);
+        if Library::running()?.host.is_some() {
+            // SAFETY: the caller guarantees a proc or null.
+            let source = unsafe { server::source_of(source) }?;
+            let event = Event {
+                code,
+                source,
+                range,
+                infos,
+            };
+            return server::notify(event, cbfunc, cbdata);
+        }
         if range != Range::ProcLocal {
             check_connection()?;
         }
-        let code = Status(status);
         if cbfunc.is_some() {
             let notify =
                 move |client: Client| async move { client.notify(code, range, infos).await };

@@ -8,7 +8,7 @@ use crate::{
     convert::{key_from_array, read_array},
 };
 use peal_client::{Handler, HandlerCall, HandlerOutcome, HandlerReturn};
-use peal_model::{Status, code, data_type, key};
+use peal_model::{Range, Status, code, data_type, key};
 use std::{ffi::c_void, slice};
 use tokio::sync::oneshot;
 
@@ -63,6 +63,17 @@ impl ProgramHandler {
     /// Returns the handler for the client.
     pub(crate) fn into_handler(self) -> Handler {
         Handler::completing(move |call| self.call(call))
+    }
+
+    /// Returns the handler for events of this process alone.
+    pub(crate) fn into_own_handler(self) -> Handler {
+        Handler::completing(move |call| match call.event().range {
+            Range::ProcLocal => self.call(call),
+            _ => {
+                let none = HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);
+                HandlerReturn::Completed(none)
+            }
+        })
     }
 
     /// Calls the function. Unless it has said before its return that the handler has ended, a future

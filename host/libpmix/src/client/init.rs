@@ -1,6 +1,6 @@
 //! Begin and end of a client.
 use super::{
-    library::{Connection, Library},
+    library::{Connection, InitError, Library},
     operations::wait_status,
 };
 use crate::{
@@ -78,14 +78,15 @@ fn declare_model(client: &Client, infos: &[Info]) -> Option<impl Future<Output =
 /// # Safety
 ///
 /// `proc` is null or points to a place for a proc.
-pub(crate) unsafe fn enter<F>(
+pub(crate) unsafe fn enter<F, E>(
     function: &'static str,
     proc: *mut CProc,
     infos: &[Info],
     connect: impl FnOnce() -> F,
 ) -> Result<(), Status>
 where
-    F: Future<Output = Result<Connection, ClientError>> + Send + 'static,
+    F: Future<Output = Result<Connection, E>> + Send + 'static,
+    E: InitError,
 {
     trace::start();
     let running = Library::get().enter(function, connect)?;

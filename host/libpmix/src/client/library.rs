@@ -10,6 +10,7 @@ use super::{
 use crate::{
     abi::{CInfo, CValue},
     heap_array::HeapArray,
+    server::{HostServer, PendingUpcall},
 };
 use peal_client::{Client, ClientError, HandlerOutcome, Tool};
 use peal_model::{Proc, Status, code};
@@ -41,6 +42,8 @@ pub(crate) struct Library {
     pub(crate) completions: Tokens<oneshot::Sender<HandlerOutcome>>,
     /// Infos that the program has yet to release.
     pub(crate) releases: Tokens<HeapArray<CInfo>>,
+    /// Upcalls that a host environment has not answered.
+    pub(crate) upcalls: Tokens<PendingUpcall>,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +57,8 @@ pub(crate) struct Running {
     pub(crate) progress: ProgressThread,
     pub(crate) client: Client,
     pub(crate) tool: Option<Tool>,
+    /// The server of this process, if it is a host environment.
+    pub(crate) host: Option<Arc<HostServer>>,
     /// Values to which the program has pointers (`PMIX_GET_POINTER_VALUES`).
     pub(crate) values: Mutex<Vec<HeapArray<CValue>>>,
 }
@@ -70,6 +75,52 @@ pub(crate) enum Connection {
     Client(Client),
     /// Connection of a tool.
     Tool(Tool),
+    /// Connections of a host environment: that to its server, and that of a client or tool.
+    Host {
+        /// The first.
+        server: Arc<HostServer>,
+        /// The other one.
+        client: Box<Connection>,
+    },
+}
+
+impl Connection {
+    /// Returns the connected library.
+    fn into_running(self, progress: ProgressThread) -> Running {
+        let (client, tool) = match self {
+            Connection::Client(client) => (client, None),
+            Connection::Tool(tool) => ((*tool).clone(), Some(tool)),
+            Connection::Host { server, client } => {
+                let host = Some(server);
+                return Running {
+                    host,
+                    ..client.into_running(progress)
+                };
+            }
+        };
+        Running {
+            progress,
+            client,
+            tool,
+            host: None,
+            values: Mutex::default(),
+        }
+    }
+}
+
+/// Error of a first init.
+pub(crate) trait InitError: std::fmt::Display + Send + 'static {
+    /// Returns the status for the program.
+    fn init_status(&self) -> Status;
+}
+
+impl InitError for ClientError {
+    fn init_status(&self) -> Status {
+        match self {
+            ClientError::NotSet { .. } => code::PMIX_ERR_UNREACH,
+            error => error.status(),
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -93,6 +144,7 @@ impl Library {
                 state: Mutex::default(),
                 completions: Tokens::new(),
                 releases: Tokens::new(),
+                upcalls: Tokens::new(),
             }));
             let exchange =
                 LIBRARY.compare_exchange(present, new, Ordering::AcqRel, Ordering::Acquire);
@@ -104,13 +156,14 @@ impl Library {
     }
 
     /// Counts an init. The first one connects by `connect` on a new progress thread.
-    pub(crate) fn enter<F>(
+    pub(crate) fn enter<F, E>(
         &self,
         function: &'static str,
         connect: impl FnOnce() -> F,
     ) -> Result<Arc<Running>, Status>
     where
-        F: Future<Output = Result<Connection, ClientError>> + Send + 'static,
+        F: Future<Output = Result<Connection, E>> + Send + 'static,
+        E: InitError,
     {
         if let Some(running) = self.enter_running() {
             return Ok(running);
@@ -133,23 +186,11 @@ impl Library {
             Some(Err(error)) => {
                 progress.stop();
                 tracing::debug!(function, %error, "initialization failed");
-                return Err(match error {
-                    ClientError::NotSet { .. } => code::PMIX_ERR_UNREACH,
-                    error => error.status(),
-                });
+                return Err(error.init_status());
             }
             None => return Err(code::PMIX_ERROR),
         };
-        let (client, tool) = match connection {
-            Connection::Client(client) => (client, None),
-            Connection::Tool(tool) => ((*tool).clone(), Some(tool)),
-        };
-        let running = Arc::new(Running {
-            progress,
-            client,
-            tool,
-            values: Mutex::default(),
-        });
+        let running = Arc::new(connection.into_running(progress));
         let mut state = lock(&self.state);
         state.inits = 1;
         state.running = Some(running.clone());
@@ -199,6 +240,9 @@ impl Library {
         };
         let client = running.client.within(GOODBYE);
         let left = running.progress.wait(client.finalize());
+        if let Some(host) = &running.host {
+            host.close();
+        }
         running.progress.stop();
         lock(&running.values).clear();
         if let Some(Err(error)) = left {

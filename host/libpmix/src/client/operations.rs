@@ -282,7 +282,7 @@ where
 /// # Safety
 ///
 /// The token is not followed, so that it may be anything.
-unsafe extern "C" fn release_infos(token: *mut c_void) {
+pub(crate) unsafe extern "C" fn release_infos(token: *mut c_void) {
     border::value("release function", (), || {
         drop(Library::get().releases.take(token));
     });

@@ -18,6 +18,20 @@ const PROCESSOR: c_int = 3;
 /// `HWLOC_TYPE_DEPTH_OS_DEVICE`.
 const DEVICES: c_int = -6;
 
+/// `HWLOC_TYPE_DEPTH_NUMANODE`.
+const MEMORY_NODES: c_int = -3;
+
+/// Parts of a machine that have letters in localities: their types in hwloc.
+const PARTS: [(c_int, &str); 7] = [
+    (1, "SK"),
+    (2, "CR"),
+    (PROCESSOR, "HT"),
+    (4, "L1"),
+    (5, "L2"),
+    (6, "L3"),
+    (13, "NM"),
+];
+
 /// Name of the info of the machine that has hwloc's release.
 const RELEASE: &[u8] = b"hwlocVersion";
 
@@ -206,6 +220,36 @@ impl HwlocLibrary {
         machine.info(RELEASE).map(<[u8]>::to_vec)
     }
 
+    /// Returns where the processors of a bitmap are, such as `SK0:CR0-1:HT0-1:NM0`: the parts of the
+    /// machine that have them, from the largest to the smallest, and then the memory nodes.
+    ///
+    /// # Safety
+    ///
+    /// `topology` is a loaded topology of hwloc, `cpuset` a bitmap of hwloc.
+    pub(crate) unsafe fn locality(&self, topology: *mut c_void, cpuset: *const c_void) -> String {
+        // SAFETY: the caller guarantees a loaded topology.
+        let levels = unsafe { (self.topology_get_depth)(topology) };
+        let mut parts = Vec::new();
+        for depth in (1..levels).chain([MEMORY_NODES]) {
+            // SAFETY: as above.
+            let objects: Vec<&Object> = unsafe { self.objects(topology, depth) }.collect();
+            let kind = objects.first().map(|object| object.object_type);
+            let Some((_, letters)) = PARTS.iter().find(|(part, _)| Some(*part) == kind) else {
+                continue;
+            };
+            let shared = objects.iter().filter(|object| {
+                // SAFETY: both are bitmaps of hwloc.
+                !object.cpuset.is_null()
+                    && unsafe { (self.bitmap_intersects)(object.cpuset, cpuset) } != 0
+            });
+            let numbers: Vec<u32> = shared.map(|object| object.logical_index).collect();
+            if !numbers.is_empty() {
+                parts.push(format!("{letters}{}", ranges(&numbers)));
+            }
+        }
+        parts.join(":")
+    }
+
     /// Returns the distances of devices from the processors of a bitmap.
     ///
     /// # Safety
@@ -255,6 +299,16 @@ impl HwlocLibrary {
         }
         distances
     }
+}
+
+/// Returns the list form of numbers in ascending order, such as `0-3,8`.
+fn ranges(numbers: &[u32]) -> String {
+    let follows = |first: &u32, second: &u32| first.checked_add(1) == Some(*second);
+    let parts = numbers.chunk_by(follows).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        run => run.iter().map(u32::to_string).collect(),
+    });
+    parts.collect::<Vec<String>>().join(",")
 }
 
 /// Returns the smallest and the largest distance of a device from processors; `u16::MAX` if they are
