@@ -145,6 +145,22 @@ where
     })
 }
 
+/// Starts a call without a callback.
+///
+/// # Errors
+///
+/// `PMIX_ERR_INIT` if the library is not initialized.
+pub(crate) fn begin_silently<T, F>(call: impl FnOnce(Client) -> F) -> Result<(), Status>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let running = Library::running()?;
+    let future = call(running.client.clone());
+    running.progress.begin_silently(future);
+    Ok(())
+}
+
 /// Answer of a function that returns infos, also with an error status.
 #[derive(Debug)]
 pub(crate) struct InfoAnswer {
