@@ -59,7 +59,8 @@ where
         return Err(would_block(function));
     }
     let future = call(running.client.clone());
-    running.progress.wait(future).ok_or(code::PMIX_ERR_INIT)
+    let output = running.progress.wait_for_reply(&running.client, future);
+    output.ok_or(code::PMIX_ERR_INIT)
 }
 
 /// Starts a call. The progress thread calls `done` with its output.

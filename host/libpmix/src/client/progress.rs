@@ -1,12 +1,13 @@
 //! Thread of the library: a runtime on which all connections live, and on which all callbacks of
 //! the program come, one at a time.
 use super::{fork::ForkNumber, stack};
+use peal_client::Client;
 use std::{
     cell::Cell,
     collections::HashMap,
     future::Future,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -93,6 +94,24 @@ impl ProgressThread {
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
+        self.wait_by(future, |future| self.handle.block_on(future))
+    }
+
+    /// Waits as [`ProgressThread::wait`] does, for a call of this client. The caller's thread also reads
+    /// the reply.
+    pub(crate) fn wait_for_reply<T: Send + 'static>(
+        &self,
+        client: &Client,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        self.wait_by(future, |future| client.wait(future))
+    }
+
+    fn wait_by<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+        poll: impl FnOnce(Pin<&mut dyn Future<Output = Option<T>>>) -> Option<T>,
+    ) -> Option<T> {
         if !stack::has_room() {
             let (tell, told) = mpsc::sync_channel(1);
             // The receiver waits below.
@@ -101,14 +120,14 @@ impl ProgressThread {
             return told.recv().ok();
         }
         let mut state = self.state.subscribe();
-        self.handle.block_on(async {
+        poll(pin!(async {
             let stopped = state.wait_for(|state| *state == ThreadState::Stops);
             tokio::select! {
                 biased;
                 output = future => Some(output),
                 _ = stopped => None,
             }
-        })
+        }))
     }
 
     /// Starts a future. The caller's thread polls it first, so that it sends its request itself. When
