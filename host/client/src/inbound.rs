@@ -572,11 +572,9 @@ mod tests {
         };
         let event = codec().encode_event(&event).unwrap();
         let (tag, mut answer) = connection.ask();
-        let mut turn = connection.inbound.caller_turn().unwrap();
-        assert!(
-            connection.inbound.caller_turn().is_none(),
-            "only one reads at a time"
-        );
+        let inbound = connection.inbound.clone();
+        let mut turn = inbound.caller_turn().unwrap();
+        assert!(inbound.caller_turn().is_none(), "only one reads at a time");
         connection
             .server
             .write_all(&frame(Tag::NOTIFY, event))
@@ -585,15 +583,12 @@ mod tests {
         while turn.read() == TurnProgress::Continues {}
         drop(turn);
         assert!(answer.try_recv().is_err());
-        assert!(
-            connection.inbound.caller_turn().is_none(),
-            "frames are left"
-        );
+        assert!(inbound.caller_turn().is_none(), "frames are left");
         connection
             .server
             .shutdown(std::net::Shutdown::Write)
             .unwrap();
-        connection.runtime.block_on(connection.inbound.read());
+        connection.runtime.block_on(inbound.read());
         assert!(answer.try_recv().unwrap().is_ok());
         let first = connection.runtime.block_on(connection.arrivals.next());
         assert!(matches!(first, Some((QueuedItem::Event(_), _))));
@@ -602,13 +597,13 @@ mod tests {
     #[test]
     fn interrupted_caller_gives_the_socket_back() {
         let mut connection = Connection::new();
-        let mut turn = connection.inbound.caller_turn().unwrap();
-        connection.inbound.interrupt_caller();
+        let inbound = connection.inbound.clone();
+        let mut turn = inbound.caller_turn().unwrap();
+        inbound.interrupt_caller();
         assert_eq!(turn.read(), TurnProgress::Continues);
         drop(turn);
         let (tag, answer) = connection.ask();
         connection.reply(tag);
-        let inbound = connection.inbound.clone();
         let answered = connection.runtime.block_on(async {
             tokio::select! {
                 () = inbound.read() => panic!("the connection has not ended"),

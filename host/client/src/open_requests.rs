@@ -132,6 +132,11 @@ impl OpenReplies {
         Ok(RaisedRequest { tag, open })
     }
 
+    /// Returns the number of open requests.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.table).requests.len()
+    }
+
     /// Returns a tag for the one request that has no reply.
     pub(crate) fn tag(&self) -> Result<Tag, NoRoom> {
         lock(&self.table).free_tag()

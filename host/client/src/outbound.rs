@@ -24,8 +24,8 @@ const FRAMES_OF_A_WRITE: usize = 64;
 pub(crate) enum Urgency {
     /// At once, by the caller: its call waits for the reply.
     Now,
-    /// Soon, by the task of the connection, together with others: nothing waits for a reply. A
-    /// caller that sends many such frames thus needs no system call for each.
+    /// Soon, by the task of the connection, together with others: no thread waits for the reply.
+    /// A caller that sends many such frames thus needs no system call for each.
     Soon,
 }
 

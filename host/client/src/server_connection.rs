@@ -1,6 +1,7 @@
 //! Connection to a server: requests out, replies back to their callers, events to the handlers.
 use crate::{
     Call, ClientError, ClientSettings, ServerInfo,
+    caller::CallerWait,
     inbound::{Inbound, InboundParts},
     open_requests::{Answer, NoRoom, OpenReplies, RaisedRequest},
     outbound::{Outbound, Urgency},
@@ -23,8 +24,8 @@ use tokio::{
 /// members of a group; every server accepts it.
 const RELEASE: &str = "6.0.0";
 
-/// Number of raised events without a reply above which further ones are written together.
-const MANY_RAISED: usize = 8;
+/// Number of requests without a reply above which further ones are written together.
+const MANY_OPEN: usize = 8;
 
 /// Server to connect to, and the peer that connects.
 pub(crate) struct ConnectTarget {
@@ -267,7 +268,15 @@ impl ServerConnection {
             .open
             .ask(request.command(), place)
             .map_err(|_| self.lost(call))?;
-        self.send(tag, payload, room, Urgency::Now);
+        // A caller that does not wait and has many open requests does not wait for each.
+        let is_one_of_many =
+            CallerWait::current() == CallerWait::InTask && self.open.count() > MANY_OPEN;
+        let urgency = if is_one_of_many {
+            Urgency::Soon
+        } else {
+            Urgency::Now
+        };
+        self.send(tag, payload, room, urgency);
         Ok(PendingReply {
             answer,
             call,
@@ -317,7 +326,7 @@ impl ServerConnection {
 
     fn send_raised(&self, raised: RaisedRequest, payload: Vec<u8>, room: OwnedSemaphorePermit) {
         // A proc that raises many events does not wait for each, so that they are written together.
-        let urgency = if raised.open < MANY_RAISED {
+        let urgency = if raised.open < MANY_OPEN {
             Urgency::Now
         } else {
             Urgency::Soon
