@@ -160,13 +160,14 @@ impl<'a> ConnectionReader<'a> {
             if frame.tag == Tag::HEARTBEAT && !self.heartbeat.beat() {
                 continue;
             }
-            // Before the execution: by this the actor decides whether to write the answer at once.
-            self.writer.read(if frames.has_more() {
+            let behind = if frames.has_more() {
                 Behind::More
             } else {
                 Behind::Nothing
-            });
-            self.execute(frame)?;
+            };
+            // Before the execution: by this the actor decides whether to write the answer at once.
+            self.writer.read(behind);
+            self.execute(frame, behind)?;
             self.turn += 1;
             if self.context.shared_actor.is_behind() {
                 return Ok(Paused::Behind);
@@ -228,18 +229,18 @@ impl<'a> ConnectionReader<'a> {
         }
     }
 
-    fn execute(&self, frame: Frame) -> Result<(), ConnectionError> {
+    fn execute(&self, frame: Frame, behind: Behind) -> Result<(), ConnectionError> {
         if frame.tag == Tag::HEARTBEAT {
             Ok(self
                 .context
                 .shared_actor
                 .with_actor(|actor| actor.beat(self.peer, self.heartbeat.clone()))?)
         } else {
-            self.request(&frame)
+            self.request(&frame, behind)
         }
     }
 
-    fn request(&self, frame: &Frame) -> Result<(), ConnectionError> {
+    fn request(&self, frame: &Frame, behind: Behind) -> Result<(), ConnectionError> {
         let ConnectionReader {
             peer,
             writer,
@@ -267,7 +268,7 @@ impl<'a> ConnectionReader<'a> {
         }
         Ok(context
             .shared_actor
-            .with_actor(|actor| actor.request(to, request))?)
+            .with_actor(|actor| actor.request(to, request, behind))?)
     }
 
     /// Answers a request that cannot be decoded with a status, if it can have one.

@@ -1,5 +1,5 @@
 //! Queue of the messages that wait to be written to one client.
-use crate::client_writer::ClientWriter;
+use crate::{client_writer::ClientWriter, packing::Packing};
 use peal_model::{Event, Reply, Size};
 use peal_wire::IofOutput;
 use std::{
@@ -181,6 +181,19 @@ impl Outbox {
     /// Writes an answer at once if possible, and otherwise queues it.
     pub(crate) fn answer(&self, tag: u32, reply: Reply, max: usize) -> Result<(), Full> {
         match self.writer.answer(tag, reply) {
+            None => Ok(()),
+            Some(left) => self.queue(left, max),
+        }
+    }
+
+    /// Writes an event at once if possible, and otherwise queues it.
+    pub(crate) fn event(
+        &self,
+        event: Arc<Event>,
+        packing: &Packing,
+        max: usize,
+    ) -> Result<(), Full> {
+        match self.writer.event(event, packing) {
             None => Ok(()),
             Some(left) => self.queue(left, max),
         }
