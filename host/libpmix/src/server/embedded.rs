@@ -45,8 +45,9 @@ struct Launch {
 pub(super) fn start(program: &Path) -> io::Result<UnixStream> {
     let text = |bytes: &[u8]| CString::new(bytes).map_err(io::Error::other);
     let (here, there) = UnixStream::pair()?;
-    let (report, reporter) = io::pipe()?;
-    let (socket, reporter) = (above(&there)?, above(&reporter)?);
+    let (report, told) = io::pipe()?;
+    let (socket, reporter) = (above(&there)?, above(&told)?);
+    drop((there, told));
     let program = text(program.as_os_str().as_bytes())?;
     let words = [program.clone(), text(b"host-server")?];
     let variables = environment()
@@ -61,7 +62,7 @@ pub(super) fn start(program: &Path) -> io::Result<UnixStream> {
         report: reporter.as_raw_fd(),
     };
     detach(&launch)?;
-    drop((there, socket, reporter));
+    drop((socket, reporter));
     let mut reported = [0; 4];
     // The end of the pipe says that the program runs.
     match File::from(OwnedFd::from(report)).read(&mut reported)? {
