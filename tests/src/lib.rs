@@ -4,6 +4,7 @@ pub mod c_server;
 pub mod compared_programs;
 pub mod comparison;
 pub mod daemon;
+pub mod fake_launcher;
 pub mod fake_server;
 pub mod flooded_server;
 pub mod group_jobs;

@@ -29,6 +29,12 @@ pub fn usual_socket() -> PathBuf {
     dir.join("admin.sock")
 }
 
+/// Returns the socket of a server that one launcher has started. Several run at once.
+pub fn launcher_socket() -> PathBuf {
+    let name = format!("launcher-{}.sock", std::process::id());
+    usual_socket().with_file_name(name)
+}
+
 /// Returns a directory of this user for systems that provide none. Another user could have created
 /// it first.
 fn private_dir() -> PathBuf {

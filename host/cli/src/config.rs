@@ -19,7 +19,7 @@ use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
     ChainSettings, ChannelSettings, RendezvousSettings, ServerKind, ServerSettings, Serves,
-    SpillSettings, admin::AdminGroup,
+    SpillSettings, StubSettings, admin::AdminGroup,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{
@@ -226,6 +226,18 @@ pub fn publish_limits(config: &Config) -> published::PublishLimits {
         items: publish.max_items_per_user,
         bytes: publish.max_bytes_per_user,
         waits: publish.max_pending_lookups_per_user,
+    }
+}
+
+/// Returns the limits of launchers that register jobs.
+pub fn stub_settings(config: &Config) -> StubSettings {
+    let hosts = &config.hosts;
+    StubSettings {
+        max_stubs: hosts.max_stubs,
+        max_jobs: hosts.max_jobs,
+        answer_timeout: hosts.answer_timeout,
+        allowance: EventBudget(config.server.event_budget),
+        ..StubSettings::default()
     }
 }
 

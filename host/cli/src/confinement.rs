@@ -110,6 +110,7 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
         // A component in the root directory must not open everything.
         read.extend(Some(directory(&module.settings.path)).filter(|dir| dir != Path::new("/")));
     }
+    write.extend(config.hosts.socket.as_deref().map(directory));
     write.extend(writable(config));
     let sinks: Vec<_> = readable
         .resolved

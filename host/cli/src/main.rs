@@ -93,6 +93,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Module(command) => module::run(command),
         PealCommand::Audit(command) => audit::run(command),
         PealCommand::Config(command) => config_command::run(command),
+        PealCommand::HostServer => serve::serve_launcher(),
         PealCommand::ProcessObserver => observer::observe(),
         PealCommand::Compiler(args) => compiler::work(args),
         PealCommand::Compile(args) => compiler::compile(args),

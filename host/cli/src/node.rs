@@ -19,8 +19,8 @@ use peal_modules::{
     UsageSource,
 };
 use peal_server::{
-    GuestPools, HandlerRequest, InProcessTransport, Notices, ProcessObserver, Server, ServerParts,
-    StandaloneChain, metrics::MetricsEndpoint,
+    GuestPools, HandlerRequest, HostRouter, InProcessTransport, Notices, ProcessObserver, Server,
+    ServerParts, StandaloneChain, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
@@ -50,6 +50,8 @@ pub struct LocalServer {
     pub server: Server,
     /// Host environment.
     pub host: Arc<EmbeddedHostEnvironment>,
+    /// Router of upcalls, by which the jobs of other launchers reach their own.
+    pub router: Arc<HostRouter>,
     /// Deployer of the modules.
     pub deployer: Deployer,
     /// Sinks of the log channels.
@@ -307,9 +309,10 @@ impl LocalServer {
         } = ground;
         let fabric = InProcessTransport::new();
         let recording = audit.clone();
+        let router = Arc::new(HostRouter::new(host.clone()));
         let parts = ServerParts {
             me,
-            host: host.clone(),
+            host: router.clone(),
             fabric,
             hosted,
             pools,
@@ -329,6 +332,7 @@ impl LocalServer {
         Ok(LocalServer {
             server,
             host,
+            router,
             deployer,
             sinks,
             store,

@@ -1,7 +1,7 @@
 //! `peal serve`: a server for the jobs and tools of its node.
 use crate::{
     admin,
-    args::ServeArgs,
+    args::{ConfigArgs, ServeArgs, ServerArgs},
     compiler, config, confinement,
     node::{self, LocalServer, PreparedServer},
     process_setup,
@@ -13,10 +13,15 @@ use anyhow::{Context, Result, bail};
 use peal_config::{Problems, SettingOverride};
 use peal_modules::{ReloadTrigger, Watch};
 use peal_server::{
-    Notices, Rendezvous, Server, Serves,
+    Notices, Rendezvous, Server, Serves, StubListener, StubService,
     admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},
 };
-use std::process::ExitCode;
+use std::{
+    future::Future,
+    os::{fd::AsFd, unix::net::UnixStream},
+    process::ExitCode,
+    sync::Arc,
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot},
@@ -24,6 +29,34 @@ use tokio::{
 
 /// Serves until a signal or an admin request ends it.
 pub fn serve(args: ServeArgs) -> Result<ExitCode> {
+    serve_as(args, ServerHome::Daemon)
+}
+
+/// Serves one launcher, which has started this process with a socket as its standard input, until the
+/// launcher ends.
+pub fn serve_launcher() -> Result<ExitCode> {
+    let stream = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .context("the standard input is no socket of a launcher")?;
+    let args = ServeArgs {
+        at: ServerArgs {
+            socket: Some(admin::launcher_socket()),
+            config: ConfigArgs::default(),
+        },
+    };
+    serve_as(args, ServerHome::Launcher(stream.into()))
+}
+
+/// Process that a server belongs to.
+enum ServerHome {
+    /// The server serves the node.
+    Daemon,
+    /// The server serves the jobs of one launcher, at the other end of this socket.
+    Launcher(UnixStream),
+}
+
+fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     // First, since the environment can choose the configuration.
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
@@ -36,6 +69,14 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     let readable = config::load_for_server(args.at.config.clone(), overrides.clone())?;
     let config = readable.resolved.config.clone();
     // The socket is claimed first, so that a second server changes nothing of the first one's.
+    let is_daemon = matches!(home, ServerHome::Daemon);
+    let stub_claim = config
+        .hosts
+        .socket
+        .as_deref()
+        .filter(|_| is_daemon)
+        .map(SocketClaim::new)
+        .transpose()?;
     let claim = SocketClaim::new(
         &config
             .admin
@@ -84,6 +125,16 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             troubles: Box::new(move || shared_troubles.list()),
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
+        let stubs = Arc::new(StubService::new(
+            node.server.handle(),
+            node.router.clone(),
+            uri.to_string(),
+            config::stub_settings(&config),
+        ));
+        let _stubs = stub_claim
+            .map(|claim| StubListener::start(claim, stubs.clone()))
+            .transpose()?;
+        let launcher = launcher_served(home, stubs)?;
         let metrics = node.server.metrics();
         let sources = args.at.config;
         let handle = node.server.handle();
@@ -115,6 +166,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         let handle = server.handle();
         let failure = server.failure();
         let ending = tokio::select! {
+            () = launcher => ServeEnd::Wanted,
             ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches), &manager) => ending,
             () = failure => ServeEnd::Failure,
             never = manager.keep_alive(handle) => match never {},
@@ -147,6 +199,28 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             )
         }
     }
+}
+
+/// Serves the launcher that has started this process, if one has. The future ends with it.
+fn launcher_served(
+    home: ServerHome,
+    stubs: Arc<StubService>,
+) -> Result<impl Future<Output = ()> + use<>> {
+    let stream = match home {
+        ServerHome::Daemon => None,
+        ServerHome::Launcher(stream) => {
+            stream.set_nonblocking(true)?;
+            let stream = tokio::net::UnixStream::from_std(stream);
+            Some(stream.context("the standard input is no socket of a launcher")?)
+        }
+    };
+    Ok(async move {
+        match stream {
+            // The service traces why it ended.
+            Some(stream) => drop(stubs.serve(stream).await),
+            None => std::future::pending().await,
+        }
+    })
 }
 
 /// Reason for the end of a server.

@@ -316,6 +316,21 @@ settings! {
         max_jobs "admin.max_jobs": usize = 4096, Number(0, MILLION), "64";
     }
 
+    /// Jobs of other launchers, such as Slurm and mpirun, that use Peal's libpmix.so.2.
+    "hosts" hosts: Hosts {
+        /// Path of the socket at which `peal serve` takes jobs of other launchers. Their processes
+        /// run as root or as the server's user. The library looks for /run/peal/hosts.sock.
+        socket "hosts.socket": Option<PathBuf> = None,
+            Unset("not served; each launcher starts a server of its own", FilePath), "\"/run/peal/hosts.sock\"";
+        /// Maximum number of connected launcher processes.
+        max_stubs "hosts.max_stubs": usize = 1024, Number(1, MILLION), "64";
+        /// Maximum number of jobs of one launcher process.
+        max_jobs "hosts.max_jobs": usize = 1024, Number(1, MILLION), "64";
+        /// Time that a launcher has to answer a request that does not wait for other procs, in
+        /// milliseconds. The requester then gets PMIX_ERR_TIMEOUT.
+        answer_timeout "hosts.answer_timeout_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "5000";
+    }
+
     /// Metrics for Prometheus.
     "metrics" metrics: Metrics {
         /// Loopback address at which the metrics are served as text.

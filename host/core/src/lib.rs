@@ -34,6 +34,7 @@ pub mod group;
 pub mod job;
 pub mod job_control;
 mod job_data;
+pub mod job_registration;
 pub mod log;
 mod modex;
 pub mod monitor;

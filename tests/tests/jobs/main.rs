@@ -21,6 +21,7 @@ mod libpmix_trace;
 mod memory_errors;
 mod monitors;
 mod mpi;
+mod other_launchers;
 mod process_control;
 mod publish;
 mod queries;

@@ -1,0 +1,26 @@
+//! Jobs of other launchers: connections of stubs (`peal_stub`), which register jobs and answer upcalls.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `listener` | socket to which stubs connect |
+//! | `service` | parts that all connections share; admission of a stub |
+//! | `session` | one connection: requests of the host environment, in order |
+//! | `transfer` | frames and descriptors on the socket |
+//! | `registered_jobs` | jobs of one connection, from their registration to their removal |
+//! | `remote_host` | upcalls to the host environment at the other end |
+//! | `host_router` | the `HostEnvironment` of the server: upcalls by the job's launcher |
+//! | `fork_messages` | processes of procs, as the kernel names them |
+
+mod fork_messages;
+mod host_router;
+mod listener;
+mod registered_jobs;
+mod remote_host;
+mod service;
+mod session;
+mod transfer;
+
+pub use host_router::{HostRouter, LocalServices};
+pub use listener::StubListener;
+pub use service::{StubService, StubSettings};
+pub use session::SessionError;

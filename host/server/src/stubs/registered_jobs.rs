@@ -1,0 +1,157 @@
+//! Jobs that one host environment has registered, from their registration to their removal.
+use super::{fork_messages::RegisteredUsers, host_router::HostRouter, remote_host::RemoteHost};
+use crate::handle::{AddJobError, ServerHandle};
+use peal_core::{job::JobSpec, job_registration::JobRegistration};
+use peal_model::{Info, Nspace, Proc, Status, UserIdentity, code};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Jobs of one connection.
+pub(super) struct RegisteredJobs {
+    handle: ServerHandle,
+    router: Arc<HostRouter>,
+    host: Arc<RemoteHost>,
+    hostname: String,
+    max_jobs: usize,
+    registrations: BTreeMap<Nspace, JobRegistration>,
+    /// Jobs that the server has.
+    added: BTreeSet<Nspace>,
+    users: RegisteredUsers,
+}
+
+impl RegisteredJobs {
+    pub(super) fn new(
+        handle: ServerHandle,
+        router: Arc<HostRouter>,
+        host: Arc<RemoteHost>,
+        hostname: String,
+        max_jobs: usize,
+    ) -> RegisteredJobs {
+        RegisteredJobs {
+            handle,
+            router,
+            host,
+            hostname,
+            max_jobs,
+            registrations: BTreeMap::new(),
+            added: BTreeSet::new(),
+            users: RegisteredUsers::default(),
+        }
+    }
+
+    /// Returns the users of the registered procs.
+    pub(super) fn users(&self) -> RegisteredUsers {
+        self.users.clone()
+    }
+
+    /// Returns true if the host environment has registered this job.
+    pub(super) fn has(&self, nspace: &Nspace) -> bool {
+        self.registrations.contains_key(nspace)
+    }
+
+    /// Registers a job, or adds to its description.
+    pub(super) async fn describe(
+        &mut self,
+        nspace: Nspace,
+        local: i32,
+        infos: Vec<Info>,
+    ) -> Result<(), Status> {
+        let mut changed = self.registration(&nspace)?;
+        changed.describe(local, infos);
+        self.replace(nspace, changed).await
+    }
+
+    /// Registers a proc of this node.
+    pub(super) async fn add_client(
+        &mut self,
+        proc: Proc,
+        identity: UserIdentity,
+    ) -> Result<(), Status> {
+        let own = self.host.identity.uid;
+        if own != 0 && identity.uid != own {
+            tracing::warn!(%proc, uid = identity.uid, own, "proc of another user not registered");
+            return Err(code::PMIX_ERR_NO_PERMISSIONS);
+        }
+        let mut changed = self.registration(&proc.nspace)?;
+        changed.add_client(proc.rank, identity);
+        self.users.add(proc.clone(), identity);
+        self.replace(proc.nspace, changed).await
+    }
+
+    /// Removes a job.
+    pub(super) fn remove(&mut self, nspace: &Nspace) {
+        self.registrations.remove(nspace);
+        self.users.remove_job(nspace);
+        if self.added.remove(nspace) {
+            self.handle.remove_job(nspace.clone());
+            self.router.remove(nspace);
+        }
+    }
+
+    /// Removes all jobs.
+    pub(super) fn remove_all(&mut self) {
+        let all: Vec<Nspace> = self.registrations.keys().cloned().collect();
+        all.iter().for_each(|nspace| self.remove(nspace));
+    }
+
+    /// Returns the registration of a job as it is so far.
+    fn registration(&self, nspace: &Nspace) -> Result<JobRegistration, Status> {
+        if let Some(known) = self.registrations.get(nspace) {
+            return Ok(known.clone());
+        }
+        if self.registrations.len() >= self.max_jobs {
+            let max = self.max_jobs;
+            tracing::warn!(%nspace, max, "job not registered: limit of jobs reached (hosts.max_jobs)");
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        // The name of a job also names files.
+        let name = Nspace::of_job(nspace.as_str()).map_err(|error| {
+            tracing::warn!(%nspace, %error, "job not registered");
+            code::PMIX_ERR_BAD_PARAM
+        })?;
+        let hostname = &self.hostname;
+        Ok(JobRegistration::new(name, hostname, self.host.identity))
+    }
+
+    /// Takes a changed registration, and passes the job on to the server when it is complete. One that
+    /// is refused changes nothing.
+    async fn replace(&mut self, nspace: Nspace, changed: JobRegistration) -> Result<(), Status> {
+        if changed.is_complete() {
+            let spec = changed.spec().map_err(|error| {
+                tracing::warn!(%nspace, %error, "job not registered");
+                error.status()
+            })?;
+            self.pass_on(spec).await?;
+        }
+        self.registrations.insert(nspace, changed);
+        Ok(())
+    }
+
+    async fn pass_on(&mut self, spec: JobSpec) -> Result<(), Status> {
+        let nspace = spec.nspace.clone();
+        if self.added.contains(&nspace) {
+            self.handle.respecify_job(spec).await;
+            return Ok(());
+        }
+        // Before the procs can connect, so that no upcall about them misses its host environment.
+        self.router.add(&spec, self.host.clone())?;
+        if let Err(error) = self.handle.add_job(spec).await {
+            self.router.remove(&nspace);
+            tracing::warn!(%nspace, %error, "job not registered");
+            return Err(match error {
+                AddJobError::Exists(_) => code::PMIX_ERR_EXISTS,
+                AddJobError::Stopped => code::PMIX_ERR_NOT_AVAILABLE,
+            });
+        }
+        self.added.insert(nspace);
+        Ok(())
+    }
+}
+
+impl Drop for RegisteredJobs {
+    fn drop(&mut self) {
+        self.remove_all();
+    }
+}

@@ -1,0 +1,294 @@
+//! Host environment at the other end of a stub's connection: upcalls and their answers.
+use peal_model::{Bytes, Info, Proc, Status, UserIdentity, code};
+use peal_stub::{HostNotice, HostUpcall, ServerMessage, UpcallKind, UpcallNumber, UpcallResult};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// Answer of a host environment.
+type UpcallAnswer = Result<UpcallResult, Status>;
+
+/// Limits of the upcalls to one host environment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct UpcallLimits {
+    /// Time for the answer to an upcall that does not wait for other procs.
+    pub(super) timeout: Duration,
+    /// Number of open upcalls.
+    pub(super) open: usize,
+}
+
+/// A connected host environment.
+pub struct RemoteHost {
+    /// Name by which the host environment's process is known.
+    pub(super) name: Proc,
+    /// User of the process, as the kernel says.
+    pub(super) identity: UserIdentity,
+    offered: BTreeSet<UpcallKind>,
+    outgoing: mpsc::Sender<ServerMessage>,
+    upcalls: Mutex<OpenUpcalls>,
+    limits: UpcallLimits,
+}
+
+#[derive(Default)]
+struct OpenUpcalls {
+    open: BTreeMap<UpcallNumber, oneshot::Sender<UpcallAnswer>>,
+    last: u64,
+    /// True after the end of the connection, when no answer can come.
+    ended: bool,
+}
+
+impl fmt::Debug for RemoteHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "host environment {}", self.name)
+    }
+}
+
+impl RemoteHost {
+    pub(super) fn new(
+        name: Proc,
+        identity: UserIdentity,
+        offered: Vec<UpcallKind>,
+        outgoing: mpsc::Sender<ServerMessage>,
+        limits: UpcallLimits,
+    ) -> RemoteHost {
+        RemoteHost {
+            name,
+            identity,
+            offered: offered.into_iter().collect(),
+            outgoing,
+            upcalls: Mutex::default(),
+            limits,
+        }
+    }
+
+    /// Returns true if the host environment has this upcall.
+    pub(super) fn offers(&self, kind: UpcallKind) -> bool {
+        self.offered.contains(&kind)
+    }
+
+    /// Makes an upcall, and waits for its answer.
+    ///
+    /// # Errors
+    ///
+    /// The status of the host environment; `PMIX_ERR_NOT_SUPPORTED` if it does not offer the upcall,
+    /// `PMIX_ERR_TIMEOUT` if it does not answer, `PMIX_ERR_LOST_CONNECTION` if it has gone, and
+    /// `PMIX_ERR_OUT_OF_RESOURCE` if too many upcalls are open.
+    pub(super) async fn call(&self, upcall: HostUpcall) -> UpcallAnswer {
+        let kind = upcall.kind();
+        if !self.offers(kind) {
+            return Err(code::PMIX_ERR_NOT_SUPPORTED);
+        }
+        let (number, answer) = self.open()?;
+        let _open = OpenUpcall { host: self, number };
+        self.send(ServerMessage::Upcall { number, upcall })?;
+        let answer = async { answer.await.unwrap_or(Err(code::PMIX_ERR_LOST_CONNECTION)) };
+        // These wait for other procs, as long as those take. The requester may set a time limit.
+        let waits_for_procs = matches!(
+            kind,
+            UpcallKind::Fence | UpcallKind::Connect | UpcallKind::Disconnect | UpcallKind::Lookup
+        );
+        if waits_for_procs {
+            return answer.await;
+        }
+        match tokio::time::timeout(self.limits.timeout, answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                tracing::warn!(host = %self.name, upcall = ?kind, limit = ?self.limits.timeout, "upcall not answered in time");
+                Err(code::PMIX_ERR_TIMEOUT)
+            }
+        }
+    }
+
+    /// Makes an upcall without an answer.
+    pub(super) fn notice(&self, notice: HostNotice) {
+        // A host environment that has gone, or does not read, misses it.
+        let _ = self.send(ServerMessage::Notice(notice));
+    }
+
+    /// Passes on the answer to an upcall. Answers to upcalls that are not open are ignored: a host
+    /// environment may answer twice, or too late.
+    pub(super) fn answered(&self, number: UpcallNumber, answer: UpcallAnswer) {
+        let Some(caller) = self.upcalls().open.remove(&number) else {
+            tracing::debug!(host = %self.name, number = number.0, "answer to no open upcall ignored");
+            return;
+        };
+        // The caller may have gone.
+        let _ = caller.send(answer);
+    }
+
+    /// Ends all open upcalls: no answer can come any more.
+    pub(super) fn end(&self) {
+        let mut upcalls = self.upcalls();
+        upcalls.ended = true;
+        // The callers get the error of a dropped sender.
+        upcalls.open.clear();
+    }
+
+    fn open(&self) -> Result<(UpcallNumber, oneshot::Receiver<UpcallAnswer>), Status> {
+        let mut upcalls = self.upcalls();
+        if upcalls.ended {
+            return Err(code::PMIX_ERR_LOST_CONNECTION);
+        }
+        if upcalls.open.len() >= self.limits.open {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        upcalls.last = upcalls.last.wrapping_add(1);
+        let number = UpcallNumber(upcalls.last);
+        let (caller, answer) = oneshot::channel();
+        upcalls.open.insert(number, caller);
+        Ok((number, answer))
+    }
+
+    fn send(&self, message: ServerMessage) -> Result<(), Status> {
+        // Never waits: a host environment that does not read must not delay the server.
+        self.outgoing.try_send(message).map_err(|error| {
+            tracing::warn!(host = %self.name, %error, "message to host environment not sent");
+            code::PMIX_ERR_OUT_OF_RESOURCE
+        })
+    }
+
+    fn upcalls(&self) -> MutexGuard<'_, OpenUpcalls> {
+        // No code panics while it holds the lock.
+        self.upcalls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An open upcall. It is forgotten when its caller no longer waits.
+struct OpenUpcall<'a> {
+    host: &'a RemoteHost,
+    number: UpcallNumber,
+}
+
+impl Drop for OpenUpcall<'_> {
+    fn drop(&mut self) {
+        self.host.upcalls().open.remove(&self.number);
+    }
+}
+
+/// Returns the result of an upcall of another kind than expected as an error.
+fn unexpected(result: &UpcallResult, expected: &'static str) -> Status {
+    tracing::warn!(
+        ?result,
+        expected,
+        "upcall answered with a result of another kind"
+    );
+    code::PMIX_ERROR
+}
+
+/// Takes an answer without contents.
+pub(super) fn done(answer: UpcallAnswer) -> Result<(), Status> {
+    answer.map(drop)
+}
+
+/// Takes the infos of an answer.
+pub(super) fn infos(answer: UpcallAnswer) -> Result<Vec<Info>, Status> {
+    match answer? {
+        UpcallResult::Infos(infos) => Ok(infos),
+        UpcallResult::Done => Ok(Vec::new()),
+        other => Err(unexpected(&other, "infos")),
+    }
+}
+
+/// Takes the bytes of an answer.
+pub(super) fn data(answer: UpcallAnswer) -> Result<Bytes, Status> {
+    match answer? {
+        UpcallResult::Data(data) => Ok(data),
+        UpcallResult::Done => Ok(Bytes::default()),
+        other => Err(unexpected(&other, "data")),
+    }
+}
+
+/// Takes the published data of an answer.
+pub(super) fn published(answer: UpcallAnswer) -> Result<Vec<peal_model::Pdata>, Status> {
+    match answer? {
+        UpcallResult::Published(data) => Ok(data),
+        other => Err(unexpected(&other, "published data")),
+    }
+}
+
+/// Takes the new job of an answer.
+pub(super) fn spawned(answer: UpcallAnswer) -> Result<peal_model::Nspace, Status> {
+    match answer? {
+        UpcallResult::Spawned(nspace) => Ok(nspace),
+        other => Err(unexpected(&other, "a namespace")),
+    }
+}
+
+/// Takes the credential of an answer, and the infos about it.
+pub(super) fn credential(answer: UpcallAnswer) -> Result<(Bytes, Vec<Info>), Status> {
+    match answer? {
+        UpcallResult::Credential { credential, infos } => Ok((credential, infos)),
+        other => Err(unexpected(&other, "a credential")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Nspace, Rank};
+
+    fn host(open: usize, timeout: Duration) -> (RemoteHost, mpsc::Receiver<ServerMessage>) {
+        let (outgoing, sent) = mpsc::channel(8);
+        let name = Proc::new(Nspace::new("host").unwrap(), Rank(0));
+        let root = UserIdentity { uid: 0, gid: 0 };
+        let offered = vec![UpcallKind::Query, UpcallKind::Fence];
+        let limits = UpcallLimits { timeout, open };
+        (RemoteHost::new(name, root, offered, outgoing, limits), sent)
+    }
+
+    fn query() -> HostUpcall {
+        HostUpcall::Query {
+            source: Proc::new(Nspace::new("job").unwrap(), Rank(0)),
+            queries: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn answer_reaches_its_caller_once_and_others_are_ignored() {
+        let (host, mut sent) = host(8, Duration::from_secs(60));
+        let answer = async {
+            let Some(ServerMessage::Upcall { number, .. }) = sent.recv().await else {
+                panic!("an upcall should be sent")
+            };
+            host.answered(UpcallNumber(number.0 + 7), Err(code::PMIX_ERROR));
+            host.answered(number, Ok(UpcallResult::Done));
+            host.answered(number, Err(code::PMIX_ERROR));
+        };
+        let (result, ()) = tokio::join!(host.call(query()), answer);
+        assert_eq!(result, Ok(UpcallResult::Done));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn host_that_never_answers_costs_a_timeout() {
+        let (host, _sent) = host(1, Duration::from_secs(60));
+        assert_eq!(host.call(query()).await, Err(code::PMIX_ERR_TIMEOUT));
+        // The next upcall has room again.
+        assert_eq!(host.call(query()).await, Err(code::PMIX_ERR_TIMEOUT));
+    }
+
+    #[tokio::test]
+    async fn unoffered_upcall_is_not_sent() {
+        let (host, mut sent) = host(8, Duration::from_secs(60));
+        let connect = HostUpcall::Connect {
+            procs: Vec::new(),
+            infos: Vec::new(),
+        };
+        assert_eq!(host.call(connect).await, Err(code::PMIX_ERR_NOT_SUPPORTED));
+        assert!(sent.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn end_of_connection_ends_open_upcalls() {
+        let (host, _sent) = host(8, Duration::from_secs(60));
+        let (result, ()) = tokio::join!(host.call(query()), async { host.end() });
+        assert_eq!(result, Err(code::PMIX_ERR_LOST_CONNECTION));
+        assert_eq!(
+            host.call(query()).await,
+            Err(code::PMIX_ERR_LOST_CONNECTION)
+        );
+    }
+}
