@@ -1,5 +1,5 @@
 //! Start of a server of this process alone: `peal host-server`, with a socket to this process as its
-//! descriptor 3.
+//! standard input.
 //!
 //! The server is no child of the host environment, which may end or stop all of its children: it runs
 //! in a session of its own, below the process that adopts orphans. It ends with the socket.
@@ -18,10 +18,10 @@ use std::{
 };
 
 /// Descriptor of the socket in the server.
-const SOCKET: RawFd = 3;
+const SOCKET: RawFd = libc::STDIN_FILENO;
 
 /// Descriptor in the server by which it reports that its program was not started.
-const REPORT: RawFd = 4;
+const REPORT: RawFd = 3;
 
 /// First descriptor of this process for what is passed: above those that are written over.
 const FIRST_FREE: c_int = 16;
@@ -45,9 +45,8 @@ struct Launch {
 pub(super) fn start(program: &Path) -> io::Result<UnixStream> {
     let text = |bytes: &[u8]| CString::new(bytes).map_err(io::Error::other);
     let (here, there) = UnixStream::pair()?;
-    let (report, told) = io::pipe()?;
-    let (socket, reporter) = (above(&there)?, above(&told)?);
-    drop((there, told));
+    let (report, reporter) = io::pipe()?;
+    let (socket, reported) = (above(&there)?, above(&reporter)?);
     let program = text(program.as_os_str().as_bytes())?;
     let words = [program.clone(), text(b"host-server")?];
     let variables = environment()
@@ -59,15 +58,16 @@ pub(super) fn start(program: &Path) -> io::Result<UnixStream> {
         arguments: list(&words),
         environment: list(&variables),
         socket: socket.as_raw_fd(),
-        report: reporter.as_raw_fd(),
+        report: reported.as_raw_fd(),
     };
     detach(&launch)?;
-    drop((socket, reporter));
-    let mut reported = [0; 4];
+    // Its end is awaited, so no copy of the pipe may stay here.
+    drop((there, socket, reporter, reported));
+    let mut error = [0; 4];
     // The end of the pipe says that the program runs.
-    match File::from(OwnedFd::from(report)).read(&mut reported)? {
+    match File::from(OwnedFd::from(report)).read(&mut error)? {
         0 => Ok(here),
-        _ => Err(io::Error::from_raw_os_error(c_int::from_ne_bytes(reported))),
+        _ => Err(io::Error::from_raw_os_error(c_int::from_ne_bytes(error))),
     }
 }
 
@@ -202,7 +202,6 @@ unsafe fn run(launch: &Launch) -> ! {
         libc::dup2(launch.socket, SOCKET);
         libc::dup3(launch.report, REPORT, libc::O_CLOEXEC);
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-        libc::dup2(null, libc::STDIN_FILENO);
         libc::dup2(null, libc::STDOUT_FILENO);
         if libc::fcntl(libc::STDERR_FILENO, libc::F_GETFD) < 0 {
             libc::dup2(null, libc::STDERR_FILENO);
@@ -259,7 +258,7 @@ mod tests {
     fn server_has_its_socket_and_nothing_else_of_this_process() {
         let directory = tempfile::tempdir().unwrap();
         let text =
-            "cat /proc/$$/stat >&3; ls /proc/$$/fd >&3; pwd >&3; echo $1 >&3; exec cat <&3 >&3";
+            "exec >&0; cat /proc/$$/stat; ls /proc/$$/fd; pwd; echo $1; exec cat";
         let mut here = start(&script(directory.path(), text)).unwrap();
         here.shutdown(std::net::Shutdown::Write).unwrap();
         let mut said = String::new();
@@ -274,7 +273,7 @@ mod tests {
         // A shell may have its script open, too, above 9.
         let inherited = |line: &&&str| line.parse::<u32>().is_ok_and(|number| number < 10);
         let descriptors: Vec<&&str> = lines[1..].iter().filter(inherited).collect();
-        assert_eq!(descriptors, [&"0", &"1", &"2", &"3"]);
+        assert_eq!(descriptors, [&"0", &"1", &"2"]);
         assert_eq!(lines[lines.len() - 2..], ["/", "host-server"]);
     }
 
