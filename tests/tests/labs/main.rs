@@ -1,0 +1,5 @@
+//! Jobs over several nodes under real launchers: Slurm and `mpirun`. Each test has nodes of its own.
+mod leftovers;
+mod mpirun;
+mod placement;
+mod slurm;
