@@ -1,7 +1,7 @@
 //! Jobs as their server knows them.
 use peal_model::{
     DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text,
-    UserIdentity, Value, key,
+    UserIdentity, Value, key, rank,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -155,6 +155,14 @@ impl JobSpec {
             _ if rank.0 >= self.size() => None,
             JobPlacement::Registered(job) if !job.local.contains(&rank) => Some(ProcNode::Other),
             _ => Some(ProcNode::This),
+        }
+    }
+
+    /// Returns true if a rank, or any rank that a wildcard stands for, is on another node.
+    pub fn is_elsewhere(&self, rank: Rank) -> bool {
+        match rank {
+            rank::PMIX_RANK_WILDCARD => self.has_procs_elsewhere(),
+            one => self.node_of(one) == Some(ProcNode::Other),
         }
     }
 
