@@ -4,7 +4,7 @@
 use crate::{
     connection::ConnectionError,
     open_requests::OpenRequests,
-    outbox::{MessageQueue, Outgoing},
+    outbox::{MessageQueue, Outgoing, QueueEnd},
     packing::{self, Packing},
     send_window::SendWindow,
     trace_limit::Once,
@@ -20,6 +20,10 @@ use std::{
     },
 };
 use tokio::{net::tcp::OwnedWriteHalf, sync::Notify};
+
+/// Number of entries of job data up to which they may fit into the send window. Longer ones are not
+/// packed before they are queued.
+const MAX_ENTRIES_AT_ONCE: usize = 256;
 
 /// Input that has been read behind a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,8 +93,8 @@ impl ClientWriter {
     }
 
     /// Writes the message that ends the handshake.
-    pub(crate) async fn welcome(&self, message: &[u8]) -> Result<(), ConnectionError> {
-        self.write_all(message).await?;
+    pub(crate) async fn welcome(&self, message: Vec<u8>) -> Result<(), ConnectionError> {
+        self.write_all(&message).await?;
         self.is_welcomed.store(true, Ordering::Release);
         Ok(())
     }
@@ -183,6 +187,11 @@ impl ClientWriter {
     fn frame_at_once(&self, tag: u32, reply: &Reply) -> Option<Vec<u8>> {
         let is_idle = self.is_idle() && !self.has_further_requests.load(Ordering::Relaxed);
         let command = self.open.only(tag).filter(|_| is_idle)?;
+        if let Reply::JobData(job) = reply
+            && job.entries.len() > MAX_ENTRIES_AT_ONCE
+        {
+            return None;
+        }
         // An answer that cannot be packed is queued: the connection's task replaces it by a status.
         let frame = packing::answer(tag, command, reply, &self.codec).ok()?;
         self.window.room_at_once(frame.len()).then_some(frame)
@@ -235,8 +244,9 @@ impl ClientWriter {
 
     /// Cuts the client off. Called by the actor.
     pub(crate) fn cut(&self) {
-        // The notification is stored if the task does not wait yet, so it is not lost.
+        // The notification is stored if the task does not write, so it is not lost.
         self.cut.notify_one();
+        self.queue.end(QueueEnd::Cut);
     }
 
     /// Waits until the client is cut off.
@@ -312,7 +322,7 @@ mod tests {
             !at_once(&writer, 101, done()),
             "no answer is written before the end of the handshake"
         );
-        writer.welcome(b"welcome").await.unwrap();
+        writer.welcome(b"welcome".to_vec()).await.unwrap();
         assert!(at_once(&writer, 101, done()));
         assert!(
             !at_once(&writer, 101, done()),
@@ -347,7 +357,7 @@ mod tests {
     #[tokio::test]
     async fn unread_answers_are_written_up_to_the_send_window() {
         let (writer, mut client) = connected_writer().await;
-        writer.welcome(b"welcome").await.unwrap();
+        writer.welcome(b"welcome".to_vec()).await.unwrap();
         let answers = (101..).take_while(|tag| {
             writer.open.open(*tag, CommandCode::Fence).unwrap();
             at_once(&writer, *tag, done())
