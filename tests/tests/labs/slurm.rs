@@ -100,7 +100,7 @@ fn stock(nodes: u32) -> SlurmLab {
 
 /// Checks the output of `hello_pmix` with this number of procs on each of the nodes.
 #[track_caller]
-fn check_hello(lab: &impl ProbedLab, nodes: u32, procs_per_node: u32) {
+pub fn check_hello(lab: &impl ProbedLab, nodes: u32, procs_per_node: u32) {
     let done = run_in_lab(lab, procs_per_node, "hello_pmix").expect_status(0);
     let size = nodes * procs_per_node;
     let host = |rank: u32| format!("n{}", rank / procs_per_node + 1);
