@@ -153,7 +153,9 @@ impl Daemons {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null());
             let server = command.spawn().unwrap();
-            until("the node's server listens", || node.path("/run/peal/hosts.sock").exists());
+            until("the node's server listens", || {
+                node.path("/run/peal/hosts.sock").exists()
+            });
             server
         });
         Daemons {
@@ -176,7 +178,9 @@ fn procs_on_three_nodes_use_servers_that_slurm_starts() {
     // Nothing of them is left when the job has ended.
     lab.wait_for_end_of_jobs().unwrap();
     for node in lab.lab.nodes() {
-        let left = run(node.command("sh").args(["-c", "ls /run/peal 2>/dev/null; pgrep -x peal"]));
+        let left = run(node
+            .command("sh")
+            .args(["-c", "ls /run/peal 2>/dev/null; pgrep -x peal"]));
         assert_eq!(left.stdout, "", "{}", node.name());
     }
 }
@@ -206,7 +210,11 @@ fn mpi_programs_run_under_slurm_on_peal() {
 #[test]
 fn peal_under_slurm_serves_more_than_the_stock_library() {
     let config = Configuration::new("");
-    let lab = start(PROBE_NODES, &peal_servers(ClientLibrary::Stock), &config.path());
+    let lab = start(
+        PROBE_NODES,
+        &peal_servers(ClientLibrary::Stock),
+        &config.path(),
+    );
     check_probes(&lab, &PEAL);
 }
 
@@ -214,7 +222,11 @@ fn peal_under_slurm_serves_more_than_the_stock_library() {
 #[test]
 fn server_of_the_node_serves_the_jobs_of_slurm() {
     let config = Configuration::new("[hosts]\nsocket = \"/run/peal/hosts.sock\"\n");
-    let lab = start(PROBE_NODES, &peal_servers(ClientLibrary::Stock), &config.path());
+    let lab = start(
+        PROBE_NODES,
+        &peal_servers(ClientLibrary::Stock),
+        &config.path(),
+    );
     let _daemons = Daemons::start(&lab);
     check_hello(&lab, PROBE_NODES, 2);
     if all_is_tried() {
@@ -236,6 +248,15 @@ fn policy_of_the_site_denies_events_under_slurm() {
     );
     let config = Configuration::new(&config);
     let lab = start(1, &peal_servers(ClientLibrary::Stock), &config.path());
-    let done = run_in_lab(&lab, 2, "probe_pmix event local none /run/lab/shared/denied");
-    assert!(done.stdout.contains("notify"), "{} {}", done.stdout, done.stderr);
+    let done = run_in_lab(
+        &lab,
+        2,
+        "probe_pmix event local none /run/lab/shared/denied",
+    );
+    assert!(
+        done.stdout.contains("notify"),
+        "{} {}",
+        done.stdout,
+        done.stderr
+    );
 }
