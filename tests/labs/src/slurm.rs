@@ -189,7 +189,7 @@ impl SlurmLab {
         let key = fs::read(self.lab.path("munge.key")).context("reading the key of munge")?;
         node.write("/etc/munge/munge.key", key)?;
         rustix::fs::chmod(
-            &node.path("/etc/munge/munge.key"),
+            node.path("/etc/munge/munge.key"),
             rustix::fs::Mode::from_raw_mode(0o400),
         )
         .context("protecting the key of munge")?;
