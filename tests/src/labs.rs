@@ -1,7 +1,7 @@
 //! Labs with Slurm and with `mpirun`, and probes of what their PMIx servers do with each library.
 use crate::{Done, c_program, c_programs, root, run_within, test_servers};
 pub use peal_labs::{
-    CONTROL_NODE, ClientLibrary, Lab, LabLibraries, LabSetup, MpirunLab, Node, NodeMount,
+    CONTROL_NODE, ClientLibrary, Lab, LabLibraries, LabNode, LabSetup, MpirunLab, NodeMount,
     ServerLibrary, SlurmLab, SlurmSettings,
 };
 use std::{path::PathBuf, process::Command, time::Duration};

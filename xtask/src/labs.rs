@@ -272,10 +272,11 @@ fn job(lab: Lab, launcher: LabLauncher, words: &[String]) -> Result<Command> {
     let directory = env::current_dir().context("reading the current directory")?;
     let directory = directory.display().to_string();
     let own = match launcher {
-        LabLauncher::Slurm => format!("--chdir={directory}"),
-        LabLauncher::Mpirun => format!("--wdir={directory}"),
+        LabLauncher::Slurm => "--chdir",
+        LabLauncher::Mpirun => "--wdir",
     };
-    let options = std::iter::once(&own).chain(options);
+    let own = [own.to_owned(), directory];
+    let options = own.iter().chain(options);
     match launcher {
         LabLauncher::Slurm => SlurmLab { lab }.srun(options, program),
         LabLauncher::Mpirun => MpirunLab { lab }.mpirun(options, program),

@@ -1,5 +1,5 @@
 //! Lab of nodes: its start, its network and its end.
-use crate::{LabLibraries, LabSetup, MAX_NODES, Node};
+use crate::{LabLibraries, LabNode, LabSetup, MAX_NODES};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::{
@@ -44,7 +44,7 @@ pub struct Lab {
     holder: Option<Child>,
     /// The first process reads from here until its end.
     _lifeline: Option<ChildStdin>,
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, LabNode>,
     /// `nsenter` of each node that this process started.
     entries: BTreeMap<String, Child>,
     is_kept: bool,
@@ -150,7 +150,7 @@ impl Lab {
     /// # Errors
     ///
     /// Names the nodes of the lab if there is no such node.
-    pub fn node(&self, name: &str) -> Result<&Node> {
+    pub fn node(&self, name: &str) -> Result<&LabNode> {
         self.nodes.get(name).with_context(|| {
             let names: Vec<&str> = self.nodes.keys().map(String::as_str).collect();
             format!("no node {name}; the lab has {}", names.join(", "))
@@ -162,12 +162,12 @@ impl Lab {
     /// # Errors
     ///
     /// Fails if it was killed.
-    pub fn control(&self) -> Result<&Node> {
+    pub fn control(&self) -> Result<&LabNode> {
         self.node(CONTROL_NODE)
     }
 
     /// Returns all nodes, including the one with the launcher.
-    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+    pub fn nodes(&self) -> impl Iterator<Item = &LabNode> {
         self.nodes.values()
     }
 
@@ -286,7 +286,7 @@ impl Lab {
             .split_whitespace()
             .next()
             .and_then(|pid| pid.parse().ok());
-        let node = Node {
+        let node = LabNode {
             name: name.to_owned(),
             pid: pid.with_context(|| format!("{} has no pid: {text:?}", file.display()))?,
         };

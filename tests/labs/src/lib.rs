@@ -14,7 +14,7 @@ mod state;
 pub use lab::{CONTROL_NODE, Lab};
 pub use libraries::{ClientLibrary, LabLibraries, ServerLibrary};
 pub use mpirun::MpirunLab;
-pub use node::Node;
+pub use node::LabNode;
 pub use setup::{LabSetup, MAX_NODES, NodeMount};
 pub use slurm::{SlurmLab, SlurmSettings};
 pub use state::{DetachedLab, LabLauncher};

