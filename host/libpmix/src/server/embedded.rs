@@ -257,8 +257,7 @@ mod tests {
     #[test]
     fn server_has_its_socket_and_nothing_else_of_this_process() {
         let directory = tempfile::tempdir().unwrap();
-        let text =
-            "exec >&0; cat /proc/$$/stat; ls /proc/$$/fd; pwd; echo $1; exec cat";
+        let text = "exec >&0; cat /proc/$$/stat; ls /proc/$$/fd; pwd; echo $1; exec cat";
         let mut here = start(&script(directory.path(), text)).unwrap();
         here.shutdown(std::net::Shutdown::Write).unwrap();
         let mut said = String::new();
