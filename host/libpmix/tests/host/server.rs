@@ -16,7 +16,7 @@ use std::{
     mem,
     os::{
         fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-        unix::net::{UnixListener, UnixStream},
+        unix::net::{UnixDatagram, UnixListener, UnixStream},
     },
     ptr,
     sync::{Mutex, MutexGuard, PoisonError},
