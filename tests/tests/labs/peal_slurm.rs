@@ -22,7 +22,7 @@ const CONFIG: &str = "/etc/peal/peal.toml";
 const COMMAND: &str = "/usr/bin/peal";
 
 /// Probes of Peal's library: Slurm offers fences, direct modex and abort, and Peal answers the rest for the node.
-const PEAL: [ProbeCase; 10] = [
+const PEAL: [ProbeCase; 9] = [
     // With the installed library each of these ends the job.
     ProbeCase {
         probe: "event local 0,1 FILE",
@@ -85,10 +85,6 @@ const PEAL: [ProbeCase; 10] = [
     ProbeCase {
         probe: "abort",
         outcome: ProbeOutcome::IsEnded(ExpectedExit::Status(7)),
-    },
-    ProbeCase {
-        probe: "lost",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
     },
 ];
 
@@ -240,23 +236,31 @@ fn server_of_the_node_serves_the_jobs_of_slurm() {
 
 #[needs(slurm_lab)]
 #[test]
+fn peer_of_a_killed_rank_hears_of_it_before_slurm_ends_the_job() {
+    let config = Configuration::new("");
+    let libraries = peal_servers(ClientLibrary::Stock);
+    let lab = start(PROBE_NODES, &libraries, &config.path());
+    let done = run_in_lab(&lab, 2, "probe_pmix lost");
+    assert_ne!(done.status, Some(0), "{}", done.stdout);
+    // The last rank is on the third node, with this one.
+    let heard = "rank 4: heard PROC TERMINATED WITHOUT SYNC";
+    assert!(done.stdout.contains(heard), "{}\n{}", done.stdout, done.stderr);
+}
+
+#[needs(slurm_lab)]
+#[test]
 fn policy_of_the_site_denies_events_under_slurm() {
-    let policy = guest("policies");
-    let config = format!(
-        "[[module]]\nname = \"no-events\"\npath = {policy:?}\n\
-         policies = {{ event = {{}} }}\n"
-    );
+    let policy = guest("namespace-only");
+    let config = format!("[[module]]\nname = \"namespace-only\"\npath = {policy:?}\n");
     let config = Configuration::new(&config);
-    let lab = start(1, &peal_servers(ClientLibrary::Stock), &config.path());
-    let done = run_in_lab(
-        &lab,
-        2,
-        "probe_pmix event local none /run/lab/shared/denied",
-    );
-    assert!(
-        done.stdout.contains("notify"),
-        "{} {}",
-        done.stdout,
-        done.stderr
-    );
+    let libraries = peal_servers(ClientLibrary::Stock);
+    let lab = start(1, &libraries, &config.path());
+    let denied = run_in_lab(&lab, 2, "probe_pmix event global none /run/lab/shared/denied");
+    let granted = run_in_lab(&lab, 2, "probe_pmix event namespace all /run/lab/shared/granted");
+    let heard = |done: &Done, line: &str| {
+        let context = format!("{}\n{}\n{}", done.stdout, done.stderr, lab.log("n1").unwrap());
+        assert!(done.stdout.contains(line), "{context}");
+    };
+    heard(&denied, "rank 1: heard 0");
+    heard(&granted, "rank 1: heard 1");
 }

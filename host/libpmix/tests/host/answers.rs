@@ -14,7 +14,7 @@ use std::{
     ptr::{null, null_mut},
     slice,
     sync::{
-        Mutex,
+        Condvar, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -43,6 +43,16 @@ static RELEASED: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 
 /// Arguments of an upcall that was not answered.
 static HELD: Mutex<Option<Held>> = Mutex::new(None);
+
+/// Tells that an upcall is held.
+static IS_HELD: Condvar = Condvar::new();
+
+/// Waits until an upcall is held.
+fn held() -> Held {
+    let held = HELD.lock().unwrap();
+    let mut held = IS_HELD.wait_while(held, |held| held.is_none()).unwrap();
+    held.take().unwrap()
+}
 
 #[derive(Clone, Copy)]
 struct Held {
@@ -113,7 +123,10 @@ unsafe extern "C" fn fence(
             let nothing = null_mut();
             unsafe { done.unwrap()(0, null(), 0, data, None, nothing) };
         }
-        Behaviour::Never => *HELD.lock().unwrap() = Some(held),
+        Behaviour::Never => {
+            *HELD.lock().unwrap() = Some(held);
+            IS_HELD.notify_one();
+        }
         Behaviour::InlineError => held.answer(code::PMIX_ERR_TIMEOUT.0),
         Behaviour::Status(status) => {
             unsafe { libc::free(bytes.cast()) };
@@ -184,11 +197,11 @@ fn upcall_without_an_answer_keeps_nothing_else_waiting() {
     let mut server = TestServer::start(&fencing(), &[]);
     *RELEASED.lock().unwrap() = None;
     fence_with(&mut server, Behaviour::Never);
+    let held = held();
     fence_with(&mut server, Behaviour::Inline);
     assert_eq!(server.answer(), blob());
     server.finish();
     // The answer comes behind the end of the library.
-    let held = HELD.lock().unwrap().take().expect("the first upcall");
     held.answer(0);
     unsafe { libc::free(held.bytes.cast()) };
 }
@@ -252,9 +265,9 @@ fn upcalls_without_a_function_are_not_supported() {
 fn data_of_an_unanswered_upcall_stay_valid() {
     let mut server = TestServer::start(&fencing(), &[]);
     fence_with(&mut server, Behaviour::Never);
+    let held = held();
     fence_with(&mut server, Behaviour::Inline);
     assert_eq!(server.answer(), blob());
-    let held = HELD.lock().unwrap().take().expect("the first upcall");
     let bytes = unsafe { slice::from_raw_parts(held.bytes.cast::<u8>(), held.len) };
     assert_eq!(bytes, b"blob");
     *RELEASED.lock().unwrap() = None;

@@ -2,8 +2,16 @@
 //! each function, upcall and answer. The tests share one process and its state, so that one runs at a
 //! time.
 #![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail their tests"
+)]
+#![allow(
     clippy::undocumented_unsafe_blocks,
-    reason = "the tests are the host environments that keep the conditions"
+    clippy::missing_safety_doc,
+    reason = "the tests are the host environments, which keep the conditions"
 )]
 
 mod answers;

@@ -1,6 +1,7 @@
 //! Server of the tests: the other end of the library's stream.
 use peal_libpmix::{
     abi::{CInfo, CServerModule},
+    client::init::initialized,
     heap_array::HeapArray,
     server::init::{server_finalize, server_init},
 };
@@ -15,7 +16,7 @@ use std::{
     mem,
     os::{
         fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-        unix::net::{UnixListener, UnixStream},
+        unix::net::{UnixDatagram, UnixListener, UnixStream},
     },
     ptr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -152,6 +153,15 @@ impl TestServer {
     /// Ends the stream, as a server that dies.
     pub fn die(&mut self) {
         self.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+}
+
+impl Drop for TestServer {
+    /// Finalizes the library of a test that has failed, for the next one.
+    fn drop(&mut self) {
+        while initialized() != 0 {
+            server_finalize();
+        }
     }
 }
 
