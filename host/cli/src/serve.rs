@@ -135,6 +135,7 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             node.router.clone(),
             uri.to_string(),
             config::stub_settings(&config),
+            channel.job_journal(),
         ));
         let _stubs = stub_claim
             .map(|claim| StubListener::start(claim, stubs.clone()))

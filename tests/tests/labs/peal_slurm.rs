@@ -244,7 +244,12 @@ fn peer_of_a_killed_rank_hears_of_it_before_slurm_ends_the_job() {
     assert_ne!(done.status, Some(0), "{}", done.stdout);
     // The last rank is on the third node, with this one.
     let heard = "rank 4: heard PROC TERMINATED WITHOUT SYNC";
-    assert!(done.stdout.contains(heard), "{}\n{}", done.stdout, done.stderr);
+    assert!(
+        done.stdout.contains(heard),
+        "{}\n{}",
+        done.stdout,
+        done.stderr
+    );
 }
 
 #[needs(slurm_lab)]
@@ -255,10 +260,23 @@ fn policy_of_the_site_denies_events_under_slurm() {
     let config = Configuration::new(&config);
     let libraries = peal_servers(ClientLibrary::Stock);
     let lab = start(1, &libraries, &config.path());
-    let denied = run_in_lab(&lab, 2, "probe_pmix event global none /run/lab/shared/denied");
-    let granted = run_in_lab(&lab, 2, "probe_pmix event namespace all /run/lab/shared/granted");
+    let denied = run_in_lab(
+        &lab,
+        2,
+        "probe_pmix event global none /run/lab/shared/denied",
+    );
+    let granted = run_in_lab(
+        &lab,
+        2,
+        "probe_pmix event namespace all /run/lab/shared/granted",
+    );
     let heard = |done: &Done, line: &str| {
-        let context = format!("{}\n{}\n{}", done.stdout, done.stderr, lab.log("n1").unwrap());
+        let context = format!(
+            "{}\n{}\n{}",
+            done.stdout,
+            done.stderr,
+            lab.log("n1").unwrap()
+        );
         assert!(done.stdout.contains(line), "{context}");
     };
     heard(&denied, "rank 1: heard 0");

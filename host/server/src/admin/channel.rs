@@ -7,6 +7,7 @@ use super::{
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
 };
+use peal_model::Nspace;
 use peal_store::TraceRateLimit;
 use std::{
     sync::Arc,
@@ -66,6 +67,11 @@ impl AdminChannel {
         ))
     }
 
+    /// Returns the journal of jobs that launchers register elsewhere than at this channel.
+    pub fn job_journal(&self) -> JobJournal {
+        JobJournal(self.dispatcher.clone())
+    }
+
     /// Sets the phase of the server. Phases only advance; an earlier one is ignored.
     pub fn enter(&self, phase: ServerPhase) {
         self.dispatcher.phase.send_if_modified(|now| {
@@ -81,6 +87,27 @@ impl AdminChannel {
         if let Err(error) = self.listener.await {
             tracing::error!(%error, "admin channel task failed");
         }
+    }
+}
+
+/// Journal of jobs of other launchers: their records in the store, and the modules of their users.
+#[derive(Clone)]
+pub struct JobJournal(Arc<AdminDispatcher>);
+
+impl JobJournal {
+    /// Returns true if the server takes new jobs.
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.phase.borrow() == ServerPhase::Serving
+    }
+
+    /// Records the start of a job. Returns when the modules of its user run.
+    pub(crate) async fn started(&self, nspace: Nspace, uid: u32, size: u32) {
+        self.0.job_started(nspace, uid, size).await;
+    }
+
+    /// Records the end of a job: 0 if all procs that connected have finalized.
+    pub(crate) async fn ended(&self, nspace: Nspace, exit_status: i32) {
+        self.0.job_ended(nspace, exit_status).await;
     }
 }
 

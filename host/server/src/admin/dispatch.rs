@@ -328,23 +328,9 @@ impl AdminDispatcher {
             },
         );
         self.parts.host.adopt(&spec);
-        // The command is unknown here: only the external launcher knows it.
-        let recorded = nspace.clone();
-        let size = job.size;
-        let command = format!("(registered for user {uid})");
-        self.store(move |store, at| {
-            store.job_started(JobStart {
-                nspace: &recorded,
-                uid,
-                size,
-                command: &command,
-                at,
-            })
-        })
-        .await;
         drop(registered);
         // The modules of the job run before the caller gets the reply and starts the procs.
-        self.jobs_changed().await;
+        self.job_started(nspace.clone(), uid, job.size).await;
         Ok(self.registered_as(&nspace, job.size))
     }
 
@@ -436,11 +422,33 @@ impl AdminDispatcher {
         let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));
         registered.remove(&nspace);
         self.parts.host.release(&nspace);
+        drop(registered);
+        self.job_ended(nspace, exit_status).await;
+        Ok(())
+    }
+
+    /// Records the start of a job of another launcher, and starts the modules of its user.
+    pub(super) async fn job_started(&self, nspace: Nspace, uid: u32, size: u32) {
+        // The command is unknown here: only the launcher knows it.
+        let command = format!("(registered for user {uid})");
+        self.store(move |store, at| {
+            store.job_started(JobStart {
+                nspace: &nspace,
+                uid,
+                size,
+                command: &command,
+                at,
+            })
+        })
+        .await;
+        self.jobs_changed().await;
+    }
+
+    /// Records the end of a job of another launcher, and ends the modules of its user.
+    pub(super) async fn job_ended(&self, nspace: Nspace, exit_status: i32) {
         self.store(move |store, at| store.job_ended(&nspace, exit_status, at))
             .await;
-        drop(registered);
         self.jobs_changed().await;
-        Ok(())
     }
 
     /// Sends a command and waits until the server has reached the phase.

@@ -20,7 +20,7 @@ pub use access::{AdminGroup, Caller, UnixGroupError};
 pub use chain::{
     Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainProc, ChainSources,
 };
-pub use channel::AdminChannel;
+pub use channel::{AdminChannel, JobJournal};
 pub use client::{Answers, AskError, ask};
 pub use dispatch::{AdminParts, JobRegistrar, ProcessCommand};
 pub use modules::{

@@ -1,6 +1,9 @@
 //! Jobs that one host environment has registered, from their registration to their removal.
 use super::{fork_messages::RegisteredUsers, host_router::HostRouter, remote_host::RemoteHost};
-use crate::handle::{AddJobError, ServerHandle};
+use crate::{
+    admin::JobJournal,
+    handle::{AddJobError, ServerHandle},
+};
 use peal_core::{job::JobSpec, job_registration::JobRegistration};
 use peal_model::{Info, Nspace, Proc, Status, UserIdentity, code};
 use std::{
@@ -15,6 +18,7 @@ pub(super) struct RegisteredJobs {
     host: Arc<RemoteHost>,
     hostname: String,
     max_jobs: usize,
+    journal: JobJournal,
     registrations: BTreeMap<Nspace, JobRegistration>,
     /// Jobs that the server has.
     added: BTreeSet<Nspace>,
@@ -28,6 +32,7 @@ impl RegisteredJobs {
         host: Arc<RemoteHost>,
         hostname: String,
         max_jobs: usize,
+        journal: JobJournal,
     ) -> RegisteredJobs {
         RegisteredJobs {
             handle,
@@ -35,6 +40,7 @@ impl RegisteredJobs {
             host,
             hostname,
             max_jobs,
+            journal,
             registrations: BTreeMap::new(),
             added: BTreeSet::new(),
             users: RegisteredUsers::default(),
@@ -81,19 +87,34 @@ impl RegisteredJobs {
     }
 
     /// Removes a job.
-    pub(super) fn remove(&mut self, nspace: &Nspace) {
-        self.registrations.remove(nspace);
-        self.users.remove_job(nspace);
-        if self.added.remove(nspace) {
-            self.handle.remove_job(nspace.clone());
-            self.router.remove(nspace);
+    pub(super) async fn remove(&mut self, nspace: &Nspace) {
+        let progress = self.handle.jobs().await.unwrap_or_default();
+        let lost = progress
+            .iter()
+            .any(|job| job.spec.nspace == *nspace && job.lost > 0);
+        if self.forget(nspace) {
+            self.journal.ended(nspace.clone(), i32::from(lost)).await;
         }
     }
 
     /// Removes all jobs.
-    pub(super) fn remove_all(&mut self) {
+    pub(super) async fn remove_all(&mut self) {
         let all: Vec<Nspace> = self.registrations.keys().cloned().collect();
-        all.iter().for_each(|nspace| self.remove(nspace));
+        for nspace in all {
+            self.remove(&nspace).await;
+        }
+    }
+
+    /// Removes a job from the server. Returns false if the server did not have it.
+    fn forget(&mut self, nspace: &Nspace) -> bool {
+        self.registrations.remove(nspace);
+        self.users.remove_job(nspace);
+        let was_added = self.added.remove(nspace);
+        if was_added {
+            self.handle.remove_job(nspace.clone());
+            self.router.remove(nspace);
+        }
+        was_added
     }
 
     /// Returns the registration of a job as it is so far.
@@ -135,6 +156,7 @@ impl RegisteredJobs {
             self.handle.respecify_job(spec).await;
             return Ok(());
         }
+        let (uid, size) = (spec.identity.uid, spec.size());
         // Before the procs can connect, so that no upcall about them misses its host environment.
         self.router.add(&spec, self.host.clone())?;
         if let Err(error) = self.handle.add_job(spec).await {
@@ -145,13 +167,18 @@ impl RegisteredJobs {
                 AddJobError::Stopped => code::PMIX_ERR_NOT_AVAILABLE,
             });
         }
-        self.added.insert(nspace);
+        self.added.insert(nspace.clone());
+        self.journal.started(nspace, uid, size).await;
         Ok(())
     }
 }
 
+/// A connection whose task is cancelled leaves no jobs.
 impl Drop for RegisteredJobs {
     fn drop(&mut self) {
-        self.remove_all();
+        let all: Vec<Nspace> = self.registrations.keys().cloned().collect();
+        for nspace in all {
+            self.forget(&nspace);
+        }
     }
 }

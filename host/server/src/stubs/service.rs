@@ -7,7 +7,7 @@ use super::{
     session::{Session, SessionError},
     transfer::{MessageReceiver, MessageSender, TransferError},
 };
-use crate::{client_environment, handle::ServerHandle};
+use crate::{admin::JobJournal, client_environment, handle::ServerHandle};
 use peal_core::server::EventBudget;
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Rank, UserIdentity, Value, key};
 use peal_stub::{
@@ -78,6 +78,7 @@ pub struct StubService {
     uri: String,
     hostname: String,
     settings: StubSettings,
+    journal: JobJournal,
     connected: AtomicUsize,
     named: AtomicU64,
 }
@@ -98,6 +99,7 @@ impl StubService {
         router: Arc<HostRouter>,
         uri: String,
         settings: StubSettings,
+        journal: JobJournal,
     ) -> StubService {
         StubService {
             handle,
@@ -105,6 +107,7 @@ impl StubService {
             uri,
             hostname: peal_system::hostname(),
             settings,
+            journal,
             connected: AtomicUsize::new(0),
             named: AtomicU64::new(0),
         }
@@ -172,6 +175,7 @@ impl StubService {
             host.clone(),
             self.hostname.clone(),
             self.settings.max_jobs,
+            self.journal.clone(),
         );
         let forks = descriptor.map(|socket| {
             let follow = fork_messages::follow(socket, jobs.users(), self.handle.clone());
@@ -200,6 +204,9 @@ impl StubService {
                 stub: hello.protocol,
                 server: PROTOCOL,
             });
+        }
+        if !self.journal.is_open() {
+            return Err(StubRefusal::Draining);
         }
         let own = rustix::process::geteuid().as_raw();
         let uid = identity.uid;

@@ -46,9 +46,19 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Serves the stub until its connection ends.
+    /// Serves the stub until its connection ends, and removes its jobs.
     pub(super) async fn run(
         mut self,
+        receiver: MessageReceiver,
+        write: impl Future<Output = Result<(), TransferError>>,
+    ) -> Result<(), SessionError> {
+        let served = self.serve(receiver, write).await;
+        self.jobs.remove_all().await;
+        served
+    }
+
+    async fn serve(
+        &mut self,
         mut receiver: MessageReceiver,
         write: impl Future<Output = Result<(), TransferError>>,
     ) -> Result<(), SessionError> {
@@ -89,7 +99,7 @@ impl Session {
                 infos,
             } => done(self.jobs.describe(nspace, local, infos).await),
             HostRequest::DeregisterNamespace { nspace } => {
-                self.jobs.remove(&nspace);
+                self.jobs.remove(&nspace).await;
                 Ok(HostReply::Done)
             }
             HostRequest::RegisterClient { proc, uid, gid } => {
