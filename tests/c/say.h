@@ -69,7 +69,7 @@ static void __attribute__((format(printf, 1, 2))) miss(const char *format, ...)
 }
 
 /* Prints the status of a call, and reports an error if another one was expected. */
-static void say_status(const char *what, pmix_status_t status, pmix_status_t expected)
+static inline void say_status(const char *what, pmix_status_t status, pmix_status_t expected)
 {
     say("%s: %s (%d)", what, PMIx_Error_string(status), status);
     if (status != expected) {

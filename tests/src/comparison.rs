@@ -1,6 +1,6 @@
 //! The same C program under Peal and under the host environment on the C library's own server
 //! (`tests/c/host.c`), on the C library and on Peal's.
-use crate::{Done, c_program, libpmix::Release, peal, run};
+use crate::{Done, c_program, libpmix::Release, peal, program, run};
 use std::process::Command;
 
 /// PMIx server under which a program is compared.
@@ -105,6 +105,31 @@ impl ProgramComparison {
         if let Some(variable) = library.variable() {
             command.args(["env", &variable]);
         }
+        self.lines(command)
+    }
+
+    /// Returns the lines that it prints on this library in the host environment of `tests/c/host.c`, which is on Peal's library
+    /// and has a server of its own.
+    #[track_caller]
+    pub fn in_host_on_peal(&self, library: &Release) -> Vec<String> {
+        let mut command = Command::new(c_program("host"));
+        Release::peal()
+            .of(&mut command)
+            .env("PEAL_SERVER", "embedded")
+            .env("PEAL_EXECUTABLE", program("peal"))
+            .env("PEAL_CONFIG", "")
+            .env_remove("PEAL_LOG")
+            .arg(self.procs);
+        match library.variable() {
+            Some(variable) => command.args(["env", &variable]),
+            None => command.args(["env", "-u", "LD_LIBRARY_PATH"]),
+        };
+        self.lines(command)
+    }
+
+    /// Returns the lines that the program prints behind this command.
+    #[track_caller]
+    fn lines(&self, mut command: Command) -> Vec<String> {
         let mut words = self.program.split(' ');
         let done: Done = run(command
             .arg(c_program(words.next().unwrap_or_default()))

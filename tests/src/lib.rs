@@ -10,6 +10,7 @@ pub mod flooded_server;
 pub mod group_jobs;
 pub mod in_process;
 pub mod isolation;
+pub mod labs;
 pub mod languages;
 pub mod launchers;
 pub mod libpmix;

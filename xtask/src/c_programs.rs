@@ -1,5 +1,5 @@
 //! Compilation of the C programs: those in `tests/c`, which are linked with the real `libpmix`,
-//! into `target/c`, those of the bench into `target/c/bench`, and some with AddressSanitizer into
+//! into `target/c`, those of the bench and the labs into directories of their own, and some with AddressSanitizer into
 //! `target/c/sanitized`.
 use crate::command::{run, run_quietly};
 use anyhow::{Context, Result};
@@ -33,6 +33,12 @@ pub fn build(root: &Path) -> Result<Option<PathBuf>> {
     compile(
         &root.join("tests/c/bench"),
         &programs.join("bench"),
+        &flags,
+        |_| true,
+    )?;
+    compile(
+        &root.join("tests/labs/c"),
+        &programs.join("labs"),
         &flags,
         |_| true,
     )?;

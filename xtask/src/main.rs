@@ -1,4 +1,4 @@
-//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `guests`,
+//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `labs`, `guests`,
 //! `libpmix`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
@@ -13,6 +13,7 @@ mod graphs;
 mod guests;
 mod ignored;
 mod kernel;
+mod labs;
 mod libpmix;
 mod lint;
 mod mpi;
@@ -66,6 +67,7 @@ enum Task {
     /// Search for faults for some time: by fuzzing, and by property tests with many more cases
     Soak(soak::Soak),
     Bench(bench::Bench),
+    Labs(labs::Labs),
     /// Build the components in `guests/` into `target/guests`.
     ///
     /// Needs the standard library for wasm32-unknown-unknown, and gets it if possible: from rustup,
@@ -139,6 +141,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Lint => lint::run(root),
         Task::Soak(soak) => soak.run(root),
         Task::Bench(bench) => bench.run(root),
+        Task::Labs(labs) => labs.run(root),
         Task::Guests => guests::build(root).map(drop),
         Task::Libpmix { release: true } => libpmix::build(root, LibraryProfile::Release),
         Task::Libpmix { release: false } => libpmix::build(root, LibraryProfile::Debug),

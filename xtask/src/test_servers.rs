@@ -1,11 +1,12 @@
 //! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog from Debian's
 //! packages, unpacked but not installed, so that no daemon starts and root is not needed; and an
-//! SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]), and the C library's
+//! SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]), and Slurm and the C library's
 //! binding for Python, unpacked as well.
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -18,6 +19,18 @@ const PACKAGES: [&str; 5] = [
     "libestr0",
     "libfastjson4",
     "liblognorm5",
+];
+
+/// Packages of Slurm and munge, and libraries that the rest of this workspace does not need.
+const SLURM_PACKAGES: [&str; 8] = [
+    "slurmctld",
+    "slurmd",
+    "slurm-client",
+    "slurm-wlm-basic-plugins",
+    "munge",
+    "libmunge2",
+    "libjson-c5",
+    "libyaml-0-2",
 ];
 
 /// Package of the C library's binding for Python.
@@ -34,6 +47,11 @@ pub fn python_modules(test_servers: &Path) -> PathBuf {
     test_servers.join("python-pmix").join(PYTHON_MODULES)
 }
 
+/// Returns the directory of Slurm's packages.
+pub fn slurm_packages(test_servers: &Path) -> PathBuf {
+    test_servers.join("slurm")
+}
+
 /// Returns the directory of the servers.
 pub fn directory(root: &Path) -> PathBuf {
     root.join("target/tools/peers")
@@ -48,6 +66,7 @@ pub fn get(root: &Path) -> Result<PathBuf> {
         ("rsyslog", rsyslog(&directory)),
         ("the SMTP server", smtp(&directory)),
         ("the binding for Python", python_binding(&directory)),
+        ("Slurm", slurm(&directory)),
         ("Open MPI 4.1", mpi::release_4(root)),
         ("Open MPI 5.0 and mpi4py", mpi::release_5(&directory)),
     ];
@@ -62,6 +81,22 @@ pub fn get(root: &Path) -> Result<PathBuf> {
 fn rsyslog(directory: &Path) -> Result<()> {
     let unpacked = directory.join("rsyslog");
     unpack(&unpacked, &PACKAGES, "usr/sbin/rsyslogd")
+}
+
+/// Gets Slurm for the labs. Its files and those of munge have fixed places; a lab lays the directory over the `/usr` of
+/// its nodes.
+fn slurm(directory: &Path) -> Result<()> {
+    let unpacked = slurm_packages(directory);
+    unpack(&unpacked, &SLURM_PACKAGES, "usr/sbin/slurmd-wlm")?;
+    // The scripts of the packages would make these links.
+    for name in ["slurmctld", "slurmd", "slurmstepd"] {
+        let link = unpacked.join("usr/sbin").join(name);
+        if !link.exists() {
+            symlink(format!("{name}-wlm"), &link)
+                .with_context(|| format!("linking {}", link.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn python_binding(directory: &Path) -> Result<()> {

@@ -29,9 +29,12 @@ pub fn usual_socket() -> PathBuf {
     dir.join("admin.sock")
 }
 
+/// Beginning of the names of the sockets of servers that launchers have started.
+pub const LAUNCHER_SOCKETS: &str = "launcher-";
+
 /// Returns the socket of a server that one launcher has started. Several run at once.
 pub fn launcher_socket() -> PathBuf {
-    let name = format!("launcher-{}.sock", std::process::id());
+    let name = format!("{LAUNCHER_SOCKETS}{}.sock", std::process::id());
     usual_socket().with_file_name(name)
 }
 

@@ -64,14 +64,15 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         let LocalServer {
             server,
             host,
+            router,
             deployer,
             sinks,
             keeper,
             ..
         } = node;
-        // The modules of a job do not change. The deployer holds a reference to the host
-        // environment, whose drop ends the transcript.
-        drop(deployer);
+        // The modules of a job do not change. The deployer and the router hold references to the
+        // host environment, whose drop ends the transcript.
+        drop((deployer, router));
         // The transcript has a thread of its own: a terminal that accepts no output must not delay
         // the job's record.
         let transcript = tokio::task::spawn_blocking(|| transcript.map(print_transcript));

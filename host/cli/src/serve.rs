@@ -77,13 +77,18 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         .filter(|_| is_daemon)
         .map(SocketClaim::new)
         .transpose()?;
-    let claim = SocketClaim::new(
-        &config
-            .admin
-            .socket
-            .clone()
-            .unwrap_or_else(admin::usual_socket),
-    )?;
+    let socket = config
+        .admin
+        .socket
+        .clone()
+        .unwrap_or_else(admin::usual_socket);
+    let claim = match home {
+        ServerHome::Daemon => SocketClaim::new(&socket)?,
+        ServerHome::Launcher(_) => {
+            SocketClaim::remove_left_over(&socket, admin::LAUNCHER_SOCKETS);
+            SocketClaim::new(&socket)?.of_one_process()
+        }
+    };
     let socket = claim.path().to_owned();
     let files = reload::named_files(&args.at.config, &overrides);
     // A confined process cannot start programs.

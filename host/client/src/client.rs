@@ -151,6 +151,12 @@ impl Client {
         }
     }
 
+    /// Waits for a call of this client on the thread of the caller, which needs no other thread for its
+    /// reply unless events or replies of other calls come first. May not be called in a task.
+    pub fn wait<T>(&self, call: impl Future<Output = T>) -> T {
+        self.session().wait(call)
+    }
+
     /// Returns the name of this proc.
     pub fn me(&self) -> &Proc {
         &self.session().me

@@ -44,6 +44,7 @@
 
 mod available;
 mod call;
+mod caller;
 mod client;
 mod connected;
 mod control;
@@ -55,6 +56,7 @@ mod events;
 mod group;
 mod handler;
 mod handler_thread;
+mod inbound;
 mod job_control_result;
 #[cfg(feature = "modules")]
 mod module_handler;

@@ -1,5 +1,5 @@
 //! Open requests, by the tag of their reply.
-use crate::lock;
+use crate::{caller::CallerWait, lock};
 use peal_model::{CommandCode, Reply};
 use peal_wire::{Tag, WireError};
 use std::{
@@ -18,6 +18,7 @@ pub(crate) enum ReplyRecipient {
     /// server may count the request as open, and its tag must not be reused.
     Caller {
         tell: oneshot::Sender<Answer>,
+        waiting: CallerWait,
         _place: OwnedSemaphorePermit,
     },
     /// No recipient: a refusal is logged. The permit is as above; an event that a handler raised has
@@ -103,6 +104,7 @@ impl OpenReplies {
                 command,
                 ReplyRecipient::Caller {
                     tell,
+                    waiting: CallerWait::current(),
                     _place: place,
                 },
             ),
@@ -130,6 +132,11 @@ impl OpenReplies {
         Ok(RaisedRequest { tag, open })
     }
 
+    /// Returns the number of open requests.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.table).requests.len()
+    }
+
     /// Returns a tag for the one request that has no reply.
     pub(crate) fn tag(&self) -> Result<Tag, NoRoom> {
         lock(&self.table).free_tag()
@@ -143,6 +150,25 @@ impl OpenReplies {
             table.events = table.events.saturating_sub(1);
         }
         Some(closed)
+    }
+
+    /// Closes the request that a reply with this tag belongs to, if its caller waits on its own
+    /// thread.
+    pub(crate) fn answered_in_wait(
+        &self,
+        tag: Tag,
+    ) -> Option<(CommandCode, oneshot::Sender<Answer>)> {
+        let mut table = lock(&self.table);
+        let (_, ReplyRecipient::Caller { waiting, .. }) = table.requests.get(&tag)? else {
+            return None;
+        };
+        if *waiting != CallerWait::OnItsThread {
+            return None;
+        }
+        match table.requests.remove(&tag) {
+            Some((command, ReplyRecipient::Caller { tell, .. })) => Some((command, tell)),
+            _ => None,
+        }
     }
 
     /// Closes all requests at the end of the connection. Their callers learn that there will be no

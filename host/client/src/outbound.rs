@@ -1,13 +1,14 @@
 //! Sending side of a connection. A caller writes its frame itself if the system takes it at once;
 //! the task of the connection writes the rest.
-use crate::lock;
+use crate::{inbound::watch, lock};
 use std::{
     collections::VecDeque,
-    io::{self, IoSlice},
+    io::{self, IoSlice, Write},
+    net::TcpStream,
     sync::{Arc, Mutex},
 };
 use tokio::{
-    net::tcp::OwnedWriteHalf,
+    io::{Interest, unix::AsyncFd},
     sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, oneshot},
 };
 
@@ -23,8 +24,8 @@ const FRAMES_OF_A_WRITE: usize = 64;
 pub(crate) enum Urgency {
     /// At once, by the caller: its call waits for the reply.
     Now,
-    /// Soon, by the task of the connection, together with others: nothing waits for a reply. A
-    /// caller that sends many such frames thus needs no system call for each.
+    /// Soon, by the task of the connection, together with others: no thread waits for the reply.
+    /// A caller that sends many such frames thus needs no system call for each.
     Soon,
 }
 
@@ -52,10 +53,13 @@ struct UnsentFrame {
     _room: OwnedSemaphorePermit,
 }
 
+/// Socket that is watched for room, and not for input.
+type WritableSocket = AsyncFd<Arc<TcpStream>>;
+
 /// State of the socket's sending side.
 #[derive(Debug)]
 enum WriterState {
-    Open(Arc<OwnedWriteHalf>),
+    Open(Arc<WritableSocket>),
     /// A write failed. Frames are dropped: the reader may still find replies before the end, and
     /// ends the connection.
     Failed,
@@ -67,7 +71,7 @@ enum WriteProgress {
     /// No frame is left.
     Done,
     /// The system takes no more bytes now.
-    Blocked(Arc<OwnedWriteHalf>),
+    Blocked(Arc<WritableSocket>),
 }
 
 impl UnsentFrames {
@@ -79,7 +83,9 @@ impl UnsentFrames {
         };
         let writer = writer.clone();
         while !self.frames.is_empty() {
-            match writer.try_write_vectored(&self.slices()) {
+            let slices = self.slices();
+            let write = |mut socket: &TcpStream| socket.write_vectored(&slices);
+            match writer.try_io(Interest::WRITABLE, |socket| write(socket)) {
                 Ok(count) => self.remove_written(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return WriteProgress::Blocked(writer);
@@ -116,8 +122,16 @@ impl UnsentFrames {
 }
 
 impl Outbound {
-    pub(crate) fn new(writer: OwnedWriteHalf) -> Outbound {
-        Outbound {
+    /// Creates the sending side of a socket.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the runtime cannot watch the socket.
+    pub(crate) async fn new(socket: Arc<TcpStream>) -> io::Result<Outbound> {
+        let writer = watch(socket, Interest::WRITABLE)?;
+        // The first caller would find the socket not writable before the runtime has looked.
+        writer.writable().await?.retain_ready();
+        Ok(Outbound {
             unsent: Mutex::new(UnsentFrames {
                 frames: VecDeque::new(),
                 written: 0,
@@ -125,7 +139,7 @@ impl Outbound {
             }),
             room: Arc::new(Semaphore::new(MAX_UNSENT as usize)),
             changed: Notify::new(),
-        }
+        })
     }
 
     /// Waits for room for a frame of this many bytes. Returns an error after the close.
@@ -179,18 +193,15 @@ impl Outbound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::{
-        io::AsyncReadExt,
-        net::{TcpListener, TcpStream},
-    };
+    use tokio::{io::AsyncReadExt, net::TcpListener};
 
-    async fn connected() -> (Outbound, TcpStream, tokio::net::tcp::OwnedReadHalf) {
+    async fn connected() -> (Outbound, tokio::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let (reader, writer) = near.unwrap().into_split();
-        writer.writable().await.unwrap();
-        (Outbound::new(writer), far.unwrap().0, reader)
+        let connect = tokio::net::TcpStream::connect(address);
+        let (near, far) = tokio::join!(connect, listener.accept());
+        let near = Arc::new(near.unwrap().into_std().unwrap());
+        (Outbound::new(near).await.unwrap(), far.unwrap().0)
     }
 
     async fn send(outbound: &Outbound, bytes: Vec<u8>, urgency: Urgency) {
@@ -200,7 +211,7 @@ mod tests {
 
     #[tokio::test]
     async fn urgent_frame_is_written_by_its_caller() {
-        let (outbound, mut far, _reader) = connected().await;
+        let (outbound, mut far) = connected().await;
         send(&outbound, vec![1, 2, 3], Urgency::Now).await;
         let mut read = [0; 3];
         far.read_exact(&mut read).await.unwrap();
@@ -209,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn frames_keep_their_order_and_all_are_written() {
-        let (outbound, mut far, _reader) = connected().await;
+        let (outbound, mut far) = connected().await;
         // More than the system takes at once, so that frames remain for the task.
         let frame = |number: u8| vec![number; 100_000];
         let frames = 100;
@@ -239,7 +250,7 @@ mod tests {
 
     #[tokio::test]
     async fn callers_wait_for_room_and_the_close_refuses_them() {
-        let (outbound, _far, _reader) = connected().await;
+        let (outbound, _far) = connected().await;
         let all = outbound.room(usize::MAX).await.unwrap();
         let mut more = std::pin::pin!(outbound.room(1));
         tokio::select! {

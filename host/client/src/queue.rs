@@ -93,9 +93,9 @@ impl EventQueue {
     /// Puts an item into the queue.
     pub(crate) fn put(&self, arrival: QueuedItem, room: Option<OwnedSemaphorePermit>) {
         self.observers.observe(&arrival);
+        self.settlement.count();
         // Without a receiver the client is gone.
-        self.settlement
-            .count(|| drop(self.arrive.send((arrival, room))));
+        let _ = self.arrive.send((arrival, room));
     }
 }
 

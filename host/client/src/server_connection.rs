@@ -1,21 +1,22 @@
 //! Connection to a server: requests out, replies back to their callers, events to the handlers.
 use crate::{
     Call, ClientError, ClientSettings, ServerInfo,
-    open_requests::{Answer, NoRoom, OpenReplies, RaisedRequest, ReplyRecipient},
+    caller::CallerWait,
+    inbound::{Inbound, InboundParts},
+    open_requests::{Answer, NoRoom, OpenReplies, RaisedRequest},
     outbound::{Outbound, Urgency},
     queue::EventQueue,
     queued_item::{LossDetection, QueuedItem},
 };
 use peal_model::{CommandCode, Info, Proc, Reply, Request};
 use peal_wire::{
-    BufferType, ClaimedUser, Codec, Credential, DecodeLimits, Dialect, Encoding, Frame,
-    FrameDecoder, GDS_HASH, Hello, PeerKind, Release, ServerUri, Tag, Welcome, WelcomeDecoder,
-    WireError,
+    BufferType, ClaimedUser, Codec, Credential, Dialect, Encoding, Frame, GDS_HASH, Hello,
+    PeerKind, Release, ServerUri, Tag, Welcome, WelcomeDecoder, WireError,
 };
 use std::sync::Arc;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, Interest},
-    net::{TcpStream, tcp::OwnedReadHalf},
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
     sync::{OwnedSemaphorePermit, oneshot},
 };
 
@@ -23,8 +24,8 @@ use tokio::{
 /// members of a group; every server accepts it.
 const RELEASE: &str = "6.0.0";
 
-/// Number of raised events without a reply above which further ones are written together.
-const MANY_RAISED: usize = 8;
+/// Number of requests without a reply above which further ones are written together.
+const MANY_OPEN: usize = 8;
 
 /// Server to connect to, and the peer that connects.
 pub(crate) struct ConnectTarget {
@@ -98,6 +99,8 @@ pub(crate) struct ServerConnection {
     index: i32,
     /// Sending side, which writes whole frames even if a caller gives up.
     outbound: Arc<Outbound>,
+    /// Receiving side.
+    pub(crate) inbound: Arc<Inbound>,
     /// Held by a caller while it waits for its permits. Otherwise a later call could take a permit
     /// while an earlier one, which has been granted its own, is not polled yet.
     turn: tokio::sync::Mutex<()>,
@@ -203,24 +206,31 @@ impl ServerConnection {
             settings.max_open_calls,
             settings.max_open_events,
         ));
-        let (reader, writer) = stream.into_split();
+        let unreachable = |source| ClientError::Unreachable {
+            server: server.clone(),
+            source,
+        };
+        let socket = Arc::new(stream.into_std().map_err(unreachable)?);
         let loss_detection = LossDetection::default();
-        let inbound = Inbound {
+        let parts = InboundParts {
             codec,
             open: open.clone(),
             queue: queue.clone(),
             loss_detection: loss_detection.clone(),
             server: server.clone(),
         };
-        let outbound = Arc::new(Outbound::new(writer));
-        let sending = outbound.clone();
+        let inbound = Inbound::new(socket.clone(), &rest, parts).map_err(unreachable)?;
+        let inbound = Arc::new(inbound);
+        let outbound = Arc::new(Outbound::new(socket).await.map_err(unreachable)?);
+        let (receiving, sending) = (inbound.clone(), outbound.clone());
         // The close by the server ends the reader, the drop of the last reference ends the writer.
         // Either one then ends the other, and with both halves the connection.
         tokio::spawn(async move {
             tokio::select! {
-                () = inbound.read(reader, rest) => {}
+                () = receiving.read() => {}
                 () = sending.write_rest(unused) => {}
             }
+            receiving.close();
             sending.close();
         });
         let release = to.release;
@@ -232,6 +242,7 @@ impl ServerConnection {
                 codec,
                 index,
                 outbound,
+                inbound,
                 turn: tokio::sync::Mutex::default(),
                 _callers: callers,
                 open,
@@ -257,7 +268,15 @@ impl ServerConnection {
             .open
             .ask(request.command(), place)
             .map_err(|_| self.lost(call))?;
-        self.send(tag, payload, room, Urgency::Now);
+        // A caller that does not wait and has many open requests does not wait for each.
+        let is_one_of_many =
+            CallerWait::current() == CallerWait::InTask && self.open.count() > MANY_OPEN;
+        let urgency = if is_one_of_many {
+            Urgency::Soon
+        } else {
+            Urgency::Now
+        };
+        self.send(tag, payload, room, urgency);
         Ok(PendingReply {
             answer,
             call,
@@ -307,7 +326,7 @@ impl ServerConnection {
 
     fn send_raised(&self, raised: RaisedRequest, payload: Vec<u8>, room: OwnedSemaphorePermit) {
         // A proc that raises many events does not wait for each, so that they are written together.
-        let urgency = if raised.open < MANY_RAISED {
+        let urgency = if raised.open < MANY_OPEN {
             Urgency::Now
         } else {
             Urgency::Soon
@@ -431,117 +450,5 @@ async fn welcome(
         if let Some(welcome) = decoder.feed(&mut received)? {
             return Ok((Some(welcome), received.to_vec()));
         }
-    }
-}
-
-/// Reader of a connection.
-struct Inbound {
-    codec: Codec,
-    open: Arc<OpenReplies>,
-    queue: EventQueue,
-    loss_detection: LossDetection,
-    server: ServerUri,
-}
-
-impl Inbound {
-    /// Reads until the connection ends, and then closes the open requests.
-    async fn read(self, mut reader: OwnedReadHalf, rest: Vec<u8>) {
-        let limits: DecodeLimits = self.codec.limits;
-        let mut frames = FrameDecoder::new(&limits);
-        let mut buffer = vec![0; 64 * 1024];
-        let mut received = rest.as_slice();
-        'connection: loop {
-            loop {
-                match frames.feed(&mut received) {
-                    Ok(Some(frame)) => {
-                        if let Some(arrival) = self.sort(frame).await {
-                            let room = self.room(&arrival, &reader).await;
-                            self.queue.put(arrival, room);
-                        }
-                    }
-                    Ok(None) => break,
-                    Err(error) => {
-                        // Where the next frame begins is not known after this.
-                        self.queue.put(self.garbled(error), None);
-                        break 'connection;
-                    }
-                }
-            }
-            match reader.read(&mut buffer).await {
-                Ok(0) | Err(_) => break,
-                Ok(count) => received = buffer.get(..count).unwrap_or_default(),
-            }
-        }
-        // First, so that the event task does not count this server among those that are left.
-        self.open.close();
-        self.queue
-            // No room is awaited: observers must learn of the loss even if no handler makes
-            // progress.
-            .put(QueuedItem::Lost(self.loss_detection, self.server), None);
-    }
-
-    /// Waits until the queue has room for an item. If the server has closed the connection, it is
-    /// read to its end without a wait: the system holds little of it, and callers that await
-    /// replies must get them.
-    async fn room(
-        &self,
-        arrival: &QueuedItem,
-        reader: &OwnedReadHalf,
-    ) -> Option<OwnedSemaphorePermit> {
-        let room = self.queue.reserve(arrival);
-        tokio::select! {
-            // Free room is taken even after the close, since its permit bounds the memory.
-            biased;
-            room = room => room,
-            () = closed(reader) => None,
-        }
-    }
-
-    fn garbled(&self, error: WireError) -> QueuedItem {
-        QueuedItem::Garbled(self.server.clone(), Box::new(error))
-    }
-
-    async fn sort(&self, frame: Frame) -> Option<QueuedItem> {
-        if frame.tag == Tag::NOTIFY {
-            let event = self.codec.decode_event(&frame.payload);
-            return Some(event.map_or_else(|error| self.garbled(error), QueuedItem::Event));
-        }
-        if frame.tag == Tag::IOF {
-            return match self.codec.decode_output(&frame.payload) {
-                Ok(output) => {
-                    self.queue.outputs.deliver(&output);
-                    None
-                }
-                Err(error) => Some(self.garbled(error)),
-            };
-        }
-        // A reply to no open request, or a second one, is ignored.
-        let (command, asker) = self.open.answered(frame.tag)?;
-        let reply = self.codec.decode_reply(command, &frame.payload);
-        let garbled = reply
-            .as_ref()
-            .err()
-            .map(|error| self.garbled(error.clone()));
-        // Handlers of earlier events run before the caller goes on.
-        self.queue.settlement.settled().await;
-        match asker {
-            // The caller may have given up.
-            ReplyRecipient::Caller { tell, .. } => drop(tell.send(reply)),
-            ReplyRecipient::Nobody { .. } => {
-                if let Ok(Err(status)) = reply.map(|reply| reply.status().ok()) {
-                    tracing::warn!(%status, "raised event refused by the server");
-                }
-            }
-        }
-        garbled
-    }
-}
-
-/// Waits until the peer has closed the connection, even if there is unread data.
-async fn closed(reader: &OwnedReadHalf) {
-    // Interest in urgent data, which is never sent, reports the close too.
-    match reader.ready(Interest::PRIORITY).await {
-        Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
-        Ok(_) | Err(_) => {}
     }
 }

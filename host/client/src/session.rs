@@ -1,6 +1,6 @@
 //! State that a client's calls and its event task share: name, handlers and connections.
 use crate::{
-    Call, ClientError, ClientSettings,
+    Call, ClientError, ClientSettings, caller,
     client::bounded,
     event_registrations::ServerUpdate,
     events::{ClientHandlers, EventRetention, EventRun, Hearers, IncomingEvent},
@@ -98,6 +98,13 @@ impl ClientSession {
     ) -> Result<T, ClientError> {
         let server = || self.link(command).ok().map(|link| link.server_info());
         bounded(command, limit, server, call).await
+    }
+
+    /// Waits for a call on the thread of the caller, which reads from the connection that calls go
+    /// to.
+    pub(crate) fn wait<T>(&self, call: impl Future<Output = T>) -> T {
+        let first = lock(&self.links).first().map(|link| link.inbound.clone());
+        caller::wait(&self.runtime, first, call)
     }
 
     /// Returns the connection that calls go to.

@@ -13,7 +13,6 @@ use tokio::sync::watch;
 /// seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Settlement {
-    /// The lock is held while an item is put, so that each counted item is in the queue.
     put: Arc<Mutex<PutItems>>,
     seen: watch::Sender<u64>,
 }
@@ -51,11 +50,10 @@ impl Settlement {
         }
     }
 
-    /// Counts an item that `put` puts into the queue.
-    pub(crate) fn count(&self, put: impl FnOnce()) {
-        let mut items = lock(&self.put);
-        items.count += 1;
-        put();
+    /// Counts an item that the caller then puts into the queue. Counted before, so that the event task
+    /// never has taken more than are counted.
+    pub(crate) fn count(&self) {
+        lock(&self.put).count += 1;
     }
 
     /// Notes the reason of the next wait of the event task.
@@ -68,6 +66,12 @@ impl Settlement {
         let mut items = lock(&self.put);
         items.taken += 1;
         items.wait = EventTaskWait::Handler;
+    }
+
+    /// Returns true if nothing has to wait for the event task.
+    pub(crate) fn is_settled(&self) -> bool {
+        let put = lock(&self.put).count;
+        *self.seen.borrow() >= put
     }
 
     /// Waits until the event task has handled all items that are in the queue now, or waits for a
@@ -189,7 +193,8 @@ mod tests {
         }
 
         fn put(&self, item: usize) {
-            self.settlement.count(|| self.queue.send(item).unwrap());
+            self.settlement.count();
+            self.queue.send(item).unwrap();
         }
     }
 
@@ -225,7 +230,7 @@ mod tests {
     #[tokio::test]
     async fn events_before_the_event_task_delay_no_reply() {
         let settlement = Settlement::new();
-        settlement.count(|| ());
+        settlement.count();
         settlement.settled().await;
     }
 

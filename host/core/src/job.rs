@@ -1,7 +1,7 @@
 //! Jobs as their server knows them.
 use peal_model::{
     DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text,
-    UserIdentity, Value, key,
+    UserIdentity, Value, key, rank,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -158,6 +158,14 @@ impl JobSpec {
         }
     }
 
+    /// Returns true if a rank, or any rank that a wildcard stands for, is on another node.
+    pub fn is_elsewhere(&self, rank: Rank) -> bool {
+        match rank {
+            rank::PMIX_RANK_WILDCARD => self.has_procs_elsewhere(),
+            one => self.node_of(one) == Some(ProcNode::Other),
+        }
+    }
+
     /// Returns true if some procs of the job are on other nodes.
     pub fn has_procs_elsewhere(&self) -> bool {
         match &self.placement {
@@ -208,6 +216,8 @@ pub(crate) struct TrackedJob {
     pub(crate) procs: BTreeMap<Rank, ProcPhase>,
     /// Number of starts of each rank, where the host environment reports them.
     starts: BTreeMap<Rank, u32>,
+    /// Key of the process ids, which the data of all ranks share.
+    pid_key: Key,
 }
 
 impl TrackedJob {
@@ -221,6 +231,7 @@ impl TrackedJob {
             info: Arc::new(spec.job_info()),
             procs,
             starts: BTreeMap::new(),
+            pid_key: Key::from(key::PMIX_PROC_PID),
             spec,
         }
     }
@@ -264,7 +275,8 @@ impl TrackedJob {
         // `PMIX_REINCARNATION` is the number of restarts, which is 0 at the first start.
         let before = std::mem::replace(starts, starts.saturating_add(1));
         self.set_value(rank, key::PMIX_REINCARNATION, Some(Value::Uint32(before)));
-        self.set_value(rank, key::PMIX_PROC_PID, Some(Value::Pid(pid)));
+        let key = self.pid_key.clone();
+        self.set_shared_key(rank, &key, Some(Value::Pid(pid)));
     }
 
     /// Records that a rank is about to be restarted, from a checkpoint if there is one
@@ -307,16 +319,24 @@ impl TrackedJob {
 
     /// Sets or removes a value in the data of a rank.
     pub(crate) fn set_value(&mut self, rank: Rank, key: KeyName, value: Option<Value>) {
+        self.set_shared_key(rank, &Key::from(key), value);
+    }
+
+    /// Sets or removes a value whose key is kept once for many ranks.
+    fn set_shared_key(&mut self, rank: Rank, key: &Key, value: Option<Value>) {
         // Copies the job data only while a reply still holds them.
         for entry in &mut Arc::make_mut(&mut self.info).entries {
             if let JobEntry::Rank(of, kvals) = entry
                 && *of == rank
             {
-                let at = kvals.iter().position(|kval| kval.key == key);
+                let at = kvals.iter().position(|kval| kval.key == *key);
                 match (at.and_then(|at| kvals.get_mut(at)), value.clone()) {
                     (Some(said), Some(value)) => said.value = value,
-                    (Some(_), None) => kvals.retain(|kval| kval.key != key),
-                    (None, value) => kvals.extend(value.map(|value| Kval::new(key, value))),
+                    (Some(_), None) => kvals.retain(|kval| kval.key != *key),
+                    (None, value) => kvals.extend(value.map(|value| {
+                        let key = key.clone();
+                        Kval { key, value }
+                    })),
                 }
             }
         }

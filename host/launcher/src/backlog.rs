@@ -1,6 +1,6 @@
 //! The last output of procs, for pulls that begin later.
 use peal_model::{IofChannel, Nspace, Proc};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Maximum size of all streams together, in bytes. When it is reached, new output of a stream
 /// replaces older output of the same stream.
@@ -23,17 +23,21 @@ struct StreamBacklog {
     flow: Flow,
 }
 
-/// The last output of the streams of all running jobs.
+/// The last output of the streams of all running jobs. Streams without output take no memory.
 #[derive(Debug, Default)]
 pub(super) struct OutputBacklog {
+    /// Jobs whose logged lines are kept.
+    jobs: BTreeSet<Nspace>,
     streams: BTreeMap<Source, StreamBacklog>,
     bytes: usize,
 }
 
 impl OutputBacklog {
-    /// Begins to keep a stream. Logged lines of other streams are not kept.
-    pub(super) fn open(&mut self, (source, channel): (&Proc, IofChannel)) {
-        self.streams.entry((source.clone(), channel.0)).or_default();
+    /// Begins to keep the streams of a job. Logged lines of other jobs are not kept.
+    pub(super) fn open(&mut self, job: &Nspace) {
+        if !self.jobs.contains(job) {
+            self.jobs.insert(job.clone());
+        }
     }
 
     /// Keeps output that a proc wrote; empty output is the end of the stream. At most `most` bytes
@@ -53,7 +57,7 @@ impl OutputBacklog {
         } else {
             Flow::Open
         };
-        self.insert((source, channel), written, most);
+        self.append((source, channel), written, most);
     }
 
     /// Keeps lines that were logged to a stream, within the same bounds. A stream that has ended
@@ -64,9 +68,13 @@ impl OutputBacklog {
         written: &[u8],
         most: usize,
     ) {
-        let Some(kept) = self.streams.get_mut(&(source.clone(), channel.0)) else {
-            return;
-        };
+        if self.jobs.contains(&source.nspace) {
+            self.append((source, channel), written, most);
+        }
+    }
+
+    fn append(&mut self, (source, channel): (&Proc, IofChannel), written: &[u8], most: usize) {
+        let kept = self.streams.entry((source.clone(), channel.0)).or_default();
         let before = kept.last.len();
         // What the stream already has counts as room, since new output replaces it.
         let room = most.min(before.saturating_add(MAX_BACKLOG_BYTES.saturating_sub(self.bytes)));
@@ -131,6 +139,7 @@ impl OutputBacklog {
 
     /// Removes the streams of a job that has ended.
     pub(super) fn forget(&mut self, job: &Nspace) {
+        self.jobs.remove(job);
         self.streams.retain(|(source, _), _| source.nspace != *job);
         self.bytes = self.streams.values().map(|kept| kept.last.len()).sum();
     }
@@ -180,6 +189,21 @@ mod tests {
         backlog.write((&proc(4), out), b"not kept", 0);
         backlog.forget(&proc(0).nspace);
         assert_eq!((kept(&backlog, 64).len(), backlog.bytes), (0, 0));
+    }
+
+    #[test]
+    fn logged_lines_are_kept_of_open_jobs_only() {
+        let mut backlog = OutputBacklog::default();
+        let proc = proc(0);
+        let log = |backlog: &mut OutputBacklog| {
+            backlog.insert((&proc, IofChannel::STDOUT), b"line\n", 8);
+            kept(backlog, 8)
+        };
+        assert!(log(&mut backlog).is_empty());
+        backlog.open(&proc.nspace);
+        assert_eq!(log(&mut backlog), ["0line\n"]);
+        backlog.forget(&proc.nspace);
+        assert!(log(&mut backlog).is_empty());
     }
 
     proptest! {

@@ -30,7 +30,7 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::mpsc,
     task::{JoinHandle, JoinSet},
     time::Instant,
 };
@@ -89,7 +89,7 @@ pub(crate) struct RunningJobTask {
     pub(super) pulls: Arc<Pulls>,
     pub(super) outputs: Outputs,
     pub(super) inputs: Arc<Inputs>,
-    pub(super) writers: watch::Sender<Writers>,
+    pub(super) writers: Arc<Writers>,
     pub(super) ending: Ending,
     delayed: Option<DelayedTermination>,
     pub(super) terminations: Terminations,
@@ -159,7 +159,7 @@ impl RunningJobTask {
             pulls,
             outputs,
             inputs,
-            writers: watch::Sender::new(Writers::Alive),
+            writers: Arc::default(),
             ending: Ending::Not,
             delayed: None,
             terminations: Terminations::default(),

@@ -1,6 +1,6 @@
 //! Teardown of a job after the end of its procs: kills remaining processes, removes registered
 //! files, and passes on the last output.
-use super::{JobCommand, job::RunningJobTask, output::Writers};
+use super::{JobCommand, job::RunningJobTask};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -23,7 +23,7 @@ impl RunningJobTask {
         }
         self.clean_up().await;
         // Only after the orphans: from now on, an open but silent output counts as ended.
-        self.writers.send_replace(Writers::Gone);
+        self.writers.end();
         let mut is_open = true;
         loop {
             tokio::select! {

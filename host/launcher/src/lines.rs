@@ -51,8 +51,12 @@ impl LineSplitter {
             .map_or(0, |at| at + 1);
         // A long rest behind whole lines can wait: those are passed on first.
         let all = end == End::Reached || (whole == 0 && self.waiting.len() >= LONGEST_LINE);
-        let count = if all { self.waiting.len() } else { whole };
-        self.waiting.drain(..count).collect()
+        if all || whole == self.waiting.len() {
+            std::mem::take(&mut self.waiting)
+        } else {
+            let rest = self.waiting.split_off(whole);
+            std::mem::replace(&mut self.waiting, rest)
+        }
     }
 }
 

@@ -8,22 +8,31 @@ use super::{
 };
 use peal_model::{IofChannel, Proc, Rank};
 use std::{
+    cell::RefCell,
     fs::{self, File},
+    future::poll_fn,
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::Arc,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     process::Child,
-    sync::watch,
+    sync::Notify,
     task::JoinSet,
 };
 
-/// Size of the first read of an output, in bytes. It is small, since most procs write nothing most
-/// of the time.
-const MIN_READ_BYTES: usize = 128;
+thread_local! {
+    /// Read buffer. There is one per thread rather than per output, because most procs write
+    /// nothing most of the time.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; LONGEST_LINE]);
+}
 
 /// Time after the end of a job until an output counts as ended that a process outside of the job
 /// holds open.
@@ -75,11 +84,24 @@ impl OutputFiles {
     }
 }
 
-/// State of the processes of the job that can write to its outputs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Writers {
-    Alive,
-    Gone,
+/// State of the processes of a job that can write to its outputs.
+#[derive(Debug, Default)]
+pub(super) struct Writers {
+    are_gone: AtomicBool,
+    /// Notified when they are gone.
+    gone: Notify,
+}
+
+impl Writers {
+    /// Notes that all processes of the job have ended.
+    pub(super) fn end(&self) {
+        self.are_gone.store(true, Ordering::Release);
+        self.gone.notify_waiters();
+    }
+
+    fn are_gone(&self) -> bool {
+        self.are_gone.load(Ordering::Acquire)
+    }
 }
 
 /// Outputs of a proc, opened before it starts. The files of a restarted proc are appended to.
@@ -103,13 +125,12 @@ impl ProcOutputs {
         let file = |name: &str| dir.as_ref().map(|dir| open_in(dir, name)).transpose();
         let stdout_file = file("stdout")?;
         let stderr_file = file("stderr")?;
-        for (stream, file) in [
-            (Stream::Stdout, &stdout_file),
-            (Stream::Stderr, &stderr_file),
-        ] {
+        let copies = |stream: Stream, file: &Option<Arc<File>>| {
             let copies = StreamCopies::new(file.clone(), pulled(stream.iof_channel()));
-            logged.copy_to(proc, stream, copies);
-        }
+            let copies = Arc::new(copies);
+            logged.copy_to(proc, stream, copies.clone());
+            Some(copies)
+        };
         let is_shown = output.files.display() == Display::Shown;
         let tagger = || Tagger::new(rank, output.tagging);
         Ok(ProcOutputs {
@@ -118,16 +139,16 @@ impl ProcOutputs {
                 shown: is_shown.then(tokio::io::stdout),
                 logged: (logged.clone(), Stream::Stdout),
                 tagger: tagger(),
+                copies: copies(Stream::Stdout, &stdout_file),
                 file: stdout_file,
-                pulled: Some(pulled(IofChannel::STDOUT)),
             },
             stderr: Outlet {
                 rank,
                 shown: is_shown.then(tokio::io::stderr),
                 logged: (logged.clone(), Stream::Stderr),
                 tagger: tagger(),
+                copies: copies(Stream::Stderr, &stderr_file),
                 file: stderr_file,
-                pulled: Some(pulled(IofChannel::STDERR)),
             },
         })
     }
@@ -136,14 +157,14 @@ impl ProcOutputs {
     pub(super) fn forward(
         self,
         child: &mut Child,
-        writers: &watch::Receiver<Writers>,
+        writers: &Arc<Writers>,
         tasks: &mut JoinSet<()>,
     ) {
         if let Some(out) = child.stdout.take() {
-            tasks.spawn(copy(out, Box::new(self.stdout), writers.clone()));
+            tasks.spawn(copy(OutputCopy::new(out, self.stdout, writers)));
         }
         if let Some(err) = child.stderr.take() {
-            tasks.spawn(copy(err, Box::new(self.stderr), writers.clone()));
+            tasks.spawn(copy(OutputCopy::new(err, self.stderr, writers)));
         }
     }
 }
@@ -174,7 +195,8 @@ struct Outlet<W> {
     logged: (Outputs, Stream),
     tagger: Tagger,
     file: Option<Arc<File>>,
-    pulled: Option<Pulled>,
+    /// Destinations of the lines logged to the same stream. Its pulls get the output, too.
+    copies: Option<Arc<StreamCopies>>,
 }
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
@@ -190,8 +212,8 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
             self.file = None;
         }
         // Before `peal`'s own output, whose reader may be slow without limit.
-        if let Some(pulled) = &self.pulled {
-            pulled.forward(&ready).await;
+        if let Some(copies) = &self.copies {
+            copies.pulled.forward(&ready).await;
         }
         if let Some(shown) = &mut self.shown {
             // An error means that the reader of `peal`'s output is gone. The proc's output is still
@@ -203,8 +225,8 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
 
     /// Passes the end of the output on to pulls.
     async fn end(&self) {
-        if let Some(pulled) = &self.pulled {
-            pulled.forward(&[]).await;
+        if let Some(copies) = &self.copies {
+            copies.pulled.forward(&[]).await;
         }
     }
 }
@@ -214,79 +236,112 @@ async fn keep(file: Arc<File>, ready: Arc<[u8]>) -> io::Result<()> {
     tokio::task::spawn_blocking(move || (&*file).write_all(&ready)).await?
 }
 
-/// Copies an output to its destinations until its end. The reader of `peal`'s output may be slow
-/// without limit. A writer that is silent after the end of the job is given up.
-///
-/// The outlet and the futures of writing are boxed. Most procs are silent most of the time, and an
-/// async function reserves memory for all that it may await.
-async fn copy<W: AsyncWrite + Unpin>(
-    mut from: impl AsyncRead + Unpin,
-    mut to: Box<Outlet<W>>,
-    mut writers: watch::Receiver<Writers>,
-) {
-    let mut lines = LineSplitter::default();
-    let mut room = MIN_READ_BYTES;
-    loop {
-        lines.waiting.reserve(room);
-        let read = tokio::select! {
-            read = from.read_buf(&mut lines.waiting) => read,
-            () = idle(&mut writers) => {
-                tracing::warn!(rank = %to.rank, "output of ended job held open by another process; its further output is lost");
+/// An output on its way to its destinations.
+struct OutputCopy<R, W> {
+    from: R,
+    lines: LineSplitter,
+    to: Outlet<W>,
+    writers: Arc<Writers>,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> OutputCopy<R, W> {
+    fn new(from: R, to: Outlet<W>, writers: &Arc<Writers>) -> Box<OutputCopy<R, W>> {
+        Box::new(OutputCopy {
+            from,
+            lines: LineSplitter::default(),
+            to,
+            writers: writers.clone(),
+        })
+    }
+
+    /// Reads once, when there is output. Returns the number of bytes.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        BUFFER.with_borrow_mut(|buffer| {
+            let mut buffer = ReadBuf::new(buffer);
+            ready!(Pin::new(&mut self.from).poll_read(context, &mut buffer))?;
+            self.lines.waiting.extend_from_slice(buffer.filled());
+            Poll::Ready(Ok(buffer.filled().len()))
+        })
+    }
+
+    /// Reads once. The output ends if nothing can be read for some time.
+    async fn read_or_give_up(&mut self) -> io::Result<usize> {
+        let read = poll_fn(|context| self.poll_read(context));
+        match tokio::time::timeout(IDLE_TIMEOUT, read).await {
+            Ok(read) => read,
+            Err(_) => {
+                tracing::warn!(rank = %self.to.rank, "output of ended job held open by another process; its further output is lost");
                 Ok(0)
             }
-        };
+        }
+    }
+
+    /// Writes what has been read.
+    async fn write(&mut self, read: io::Result<usize>) -> End {
         let end = match read {
             Ok(0) => End::Reached,
-            Ok(count) => {
-                // The buffer grows with the amount that the proc writes, and shrinks when it writes
-                // little.
-                room = if count < room {
-                    MIN_READ_BYTES
-                } else {
-                    (4 * room).min(LONGEST_LINE)
-                };
-                End::NotYet
-            }
+            Ok(_) => End::NotYet,
             Err(error) => {
-                tracing::warn!(rank = %to.rank, %error, "cannot read output of proc");
+                tracing::warn!(rank = %self.to.rank, %error, "cannot read output of proc");
                 End::Reached
             }
         };
-        let ready = lines.take(end);
-        lines.waiting.shrink_to(room);
+        let ready = self.lines.take(end);
         if !ready.is_empty() {
-            Box::pin(to.write(ready)).await;
+            self.to.write(ready).await;
         }
         if end == End::Reached {
-            return Box::pin(to.end()).await;
+            self.to.end().await;
+        }
+        end
+    }
+}
+
+/// Copies an output to its destinations until its end. The reader of `peal`'s output may be slow
+/// without limit. A writer that is silent after the end of the job is given up.
+///
+/// The copy and the futures of rare waits are boxed. Most procs are silent most of the time, and an
+/// async function reserves memory for all that it may await.
+async fn copy<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(mut copy: Box<OutputCopy<R, W>>) {
+    let writers = copy.writers.clone();
+    loop {
+        let read = read(&mut copy, &writers).await;
+        if Box::pin(copy.write(read)).await == End::Reached {
+            return;
         }
     }
 }
 
-/// Waits until the processes of the job have ended, and then for the time without output.
-async fn idle(writers: &mut watch::Receiver<Writers>) {
-    // An error means that the job's task has ended, and with it all writers.
-    let _ = writers.wait_for(|writers| *writers == Writers::Gone).await;
-    Box::pin(tokio::time::sleep(IDLE_TIMEOUT)).await;
+/// Reads once, with a time limit from the end of the job on.
+async fn read<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    copy: &mut OutputCopy<R, W>,
+    writers: &Writers,
+) -> io::Result<usize> {
+    let mut gone = pin!(writers.gone.notified());
+    if !writers.are_gone() {
+        let read = poll_fn(|context| match copy.poll_read(context) {
+            Poll::Ready(read) => Poll::Ready(Some(read)),
+            Poll::Pending => gone.as_mut().poll(context).map(|()| None),
+        });
+        if let Some(read) = read.await {
+            return read;
+        }
+    }
+    Box::pin(copy.read_or_give_up()).await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        pin::Pin,
-        task::{Context, Poll},
-    };
-
-    fn shown<W>(to: W) -> Box<Outlet<W>> {
-        Box::new(Outlet {
+    fn shown<W>(to: W) -> Outlet<W> {
+        Outlet {
             rank: Rank(0),
             shown: Some(to),
             logged: (Outputs::default(), Stream::Stdout),
             tagger: Tagger::new(Rank(0), Tagging::Plain),
             file: None,
-            pulled: None,
-        })
+            copies: None,
+        }
     }
 
     /// Reader that takes a long time for every piece.
@@ -321,18 +376,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn reader_may_be_slow_and_writer_ends_with_job() {
-        let (_job, writers) = watch::channel(Writers::Gone);
+        let writers = Arc::new(Writers::default());
+        writers.end();
         let written = b"a line\n".repeat(LONGEST_LINE);
         let mut slow = SlowReader {
             got: Vec::new(),
             busy: None,
         };
-        copy(&written[..], shown(&mut slow), writers.clone()).await;
+        copy(OutputCopy::new(&written[..], shown(&mut slow), &writers)).await;
         assert_eq!(slow.got, written);
         let (mut outsider, held_open) = tokio::io::duplex(64);
         outsider.write_all(b"last\n").await.unwrap();
         let mut got = Vec::new();
-        copy(held_open, shown(&mut got), writers).await;
+        copy(OutputCopy::new(held_open, shown(&mut got), &writers)).await;
         assert_eq!(got, b"last\n");
     }
 }

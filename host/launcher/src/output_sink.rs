@@ -60,7 +60,7 @@ pub(super) enum Display {
 pub(super) struct StreamCopies {
     /// Output file; none after a failed write.
     file: Mutex<Option<Arc<File>>>,
-    pulled: Pulled,
+    pub(super) pulled: Pulled,
 }
 
 impl StreamCopies {
@@ -286,9 +286,9 @@ impl Outputs {
     }
 
     /// Sets the additional destinations of lines that this proc logs to a stream.
-    pub(super) fn copy_to(&self, proc: &Proc, stream: Stream, copies: StreamCopies) {
+    pub(super) fn copy_to(&self, proc: &Proc, stream: Stream, copies: Arc<StreamCopies>) {
         if let Some(job) = self.lock().jobs.get_mut(&proc.nspace) {
-            job.copies.insert((proc.rank, stream), Arc::new(copies));
+            job.copies.insert((proc.rank, stream), copies);
         }
     }
 

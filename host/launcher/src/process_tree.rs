@@ -60,7 +60,7 @@ impl Tree {
 
 /// Procs by the properties that assign orphans to them.
 struct Owners<'a> {
-    by_cgroup: HashMap<&'a str, Rank>,
+    by_cgroup: HashMap<String, Rank>,
     by_mark: HashMap<&'a str, Rank>,
     by_leader: HashMap<u32, Rank>,
 }

@@ -265,10 +265,10 @@ pub(super) struct Pulled {
 }
 
 impl Pulled {
-    /// Begins to keep the stream, unless nothing is kept.
+    /// Begins to keep the streams of the proc's job, unless nothing is kept.
     pub(super) fn open(&self) {
         if self.kept > 0 {
-            self.pulls.lock().backlog.open((&self.source, self.channel));
+            self.pulls.lock().backlog.open(&self.source.nspace);
         }
     }
 

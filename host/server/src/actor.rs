@@ -3,6 +3,7 @@ use crate::{
     admission::AdmissionRequest,
     chains::{ChainEvent, Chains, TerminationReply},
     channels::{Channels, LogRequester},
+    client_writer::Behind,
     decisions::Decisions,
     handle::{Abnormal, ActorMessage, ServerHandle},
     handler_requests::HandlerRequest,
@@ -13,6 +14,7 @@ use crate::{
     monitor::MonitorWorker,
     notice::{Notice, Notices},
     outbox::{Full, Outbox, Outgoing},
+    packing::Packing,
     process_watch::ProcessWatch,
     spill::Spiller,
     transport::{ServerId, ServerTransport},
@@ -80,7 +82,10 @@ pub(crate) struct Actor {
     pub(crate) host_timeout: Duration,
     pub(crate) notices: Notices,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) packing: Arc<Packing>,
     pub(crate) outbox_bytes: usize,
+    /// Input that was read behind the request that is executed.
+    pub(crate) behind: Behind,
     pub(crate) handle: ServerHandle,
     /// Limit of the log lines about refused values, since a proc may cause any number of them.
     pub(crate) refused_puts: TraceRateLimit,
@@ -91,14 +96,16 @@ impl Actor {
         MonotonicTime::default() + self.started.elapsed()
     }
 
-    /// Executes the request of a client.
-    pub(crate) fn request(&mut self, to: RequestId, request: Request) {
+    /// Executes the request of a client, behind which this was read.
+    pub(crate) fn request(&mut self, to: RequestId, request: Request, behind: Behind) {
+        self.behind = behind;
         if request == Request::Finalize {
             // Before the state knows that the client leaves: heartbeats of leavers are ignored.
             self.heartbeats.end(to.peer, &mut self.state);
         }
         let actions = self.state.request(to, request, self.now());
         self.act_all(actions);
+        self.behind = Behind::Nothing;
     }
 
     /// Answers a message that could not be decoded as a request with this status.
@@ -480,7 +487,7 @@ impl Actor {
                 self.answered(to.tag, &reply)
             }
             Action::Reply { to, reply } => self.reply(to, reply),
-            Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
+            Action::Deliver { peer, event } => self.deliver(peer, event),
             Action::Pause { peer } => self.send(peer, Outgoing::Milestone),
             Action::Spill { at, event } => self.spiller.write(at, event),
             Action::Forget { first, last } => self.spiller.forget(first, last),
@@ -607,6 +614,19 @@ impl Actor {
             .get(&peer)
             .map(|outbox| outbox.queue(outgoing, self.outbox_bytes));
         self.disconnect_if_full(peer, queued);
+    }
+
+    /// Sends an event to a client. Events of a client that raises many are queued, so that they are
+    /// written together.
+    fn deliver(&mut self, peer: PeerId, event: Arc<Event>) {
+        if self.behind == Behind::More {
+            return self.send(peer, Outgoing::Event(event));
+        }
+        let sent = self
+            .outboxes
+            .get(&peer)
+            .map(|outbox| outbox.event(event, &self.packing, self.outbox_bytes));
+        self.disconnect_if_full(peer, sent);
     }
 
     fn reply(&mut self, to: RequestId, reply: Reply) {

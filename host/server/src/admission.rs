@@ -4,7 +4,8 @@ use crate::{
     actor::Admission,
     connection::{ConnectionContext, ServePhase},
     identity::{
-        ClaimedIdentity, IdentityMismatch, PeerCredentials, PeerSocket, ProcClaim, VerifiedPeer,
+        Checker, ClaimedIdentity, IdentityMismatch, PeerCredentials, PeerSocket, ProcClaim,
+        VerifiedPeer,
     },
     metrics::Counters,
     outbox::Outbox,
@@ -33,6 +34,7 @@ use tokio::{
     io::AsyncReadExt,
     net::TcpStream,
     sync::oneshot,
+    task::JoinHandle,
     time::{Instant, sleep, timeout_at},
 };
 
@@ -249,25 +251,61 @@ async fn receive(
     }
 }
 
-/// Compares a peer's claims with the kernel's facts about its socket, and has the actor decide.
-/// After admission, messages for the peer go to `outbox`.
-pub(crate) async fn admit(
-    socket: PeerSocket,
+/// Peer whose claims agree with the kernel's facts about its socket.
+pub(crate) struct VerifiedClaims {
+    kind: ConnectionKind,
+    proc: Proc,
+    peer: VerifiedPeer,
+}
+
+/// Compares a peer's claims with the kernel's facts about its socket.
+pub(crate) async fn verify(
+    socket: &PeerSocket,
     hello: &Hello,
-    outbox: Outbox,
     context: &ConnectionContext,
-) -> Result<Admitted, AdmissionError> {
+) -> Result<VerifiedClaims, AdmissionError> {
     let (kind, proc) = claimed_proc(&hello.peer, context)?;
-    let identity = claimed_identity(hello)?;
+    let claimed = claimed_identity(hello)?;
+    // Count the check for the user that the kernel reports: a peer that claims another user must
+    // not use up that user's share. The procs of a large job wait here, all at once, so this future
+    // should be small.
+    let _permit = context
+        .checks
+        .take(socket.uid)
+        .await
+        .map_err(std::io::Error::other)?;
     let claimant = match kind {
         ConnectionKind::Client => ClaimedIdentity::Proc(proc.clone()),
         ConnectionKind::Tool => ClaimedIdentity::Tool(pid_of(hello)),
     };
+    // The check reads files in `/proc`, which blocks.
+    let peer = blocking_check(context.checker.clone(), claimant, claimed, *socket);
+    let peer = peer.await.map_err(std::io::Error::other)??;
+    Ok(VerifiedClaims { kind, proc, peer })
+}
+
+fn blocking_check(
+    checker: Arc<Checker>,
+    claimant: ClaimedIdentity,
+    claimed: UserIdentity,
+    socket: PeerSocket,
+) -> JoinHandle<Result<VerifiedPeer, IdentityMismatch>> {
+    tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, socket))
+}
+
+/// Has the actor decide about a peer. After admission, messages for the peer go to `outbox`.
+pub(crate) async fn admit(
+    verified: VerifiedClaims,
+    hello: &Hello,
+    outbox: Outbox,
+    context: &ConnectionContext,
+) -> Result<Admitted, AdmissionError> {
+    let VerifiedClaims { kind, proc, peer } = verified;
     let VerifiedPeer {
         peer,
         groups,
         claim,
-    } = confirm(socket, claimant, identity, context).await?;
+    } = peer;
     let is_watched =
         kind == ConnectionKind::Client && context.host.leaves_ends_to_server(&proc.nspace);
     // Noted before the admission, so that the proc counts as alive until the process is watched.
@@ -395,24 +433,4 @@ fn claimed_identity(hello: &Hello) -> Result<UserIdentity, AdmissionError> {
         }),
         _ => Ok(credential),
     }
-}
-
-async fn confirm(
-    socket: PeerSocket,
-    claimant: ClaimedIdentity,
-    claimed: UserIdentity,
-    context: &ConnectionContext,
-) -> Result<VerifiedPeer, AdmissionError> {
-    let checker = context.checker.clone();
-    // Count the check for the user that the kernel reports: a peer that claims another user must
-    // not use up that user's share.
-    let _permit = context
-        .checks
-        .take(socket.uid)
-        .await
-        .map_err(std::io::Error::other)?;
-    let checked =
-        // The check reads files in `/proc`, which blocks.
-        tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, socket)).await;
-    Ok(checked.map_err(std::io::Error::other)??)
 }

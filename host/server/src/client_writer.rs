@@ -1,22 +1,29 @@
-//! Writer to one client, shared by its connection and the actor. The actor writes an answer itself
-//! if nothing else is queued or in flight: to wake the connection's task for it would take longer
-//! than the request.
+//! Writer to one client, shared by its connection and the actor. The actor writes an answer or event
+//! itself if nothing else is queued or in flight: to wake the connection's task for it would take
+//! longer than the request.
 use crate::{
     connection::ConnectionError,
     open_requests::OpenRequests,
-    outbox::{MessageQueue, Outgoing},
-    packing,
+    outbox::{MessageQueue, Outgoing, QueueEnd},
+    packing::{self, Packing},
     send_window::SendWindow,
     trace_limit::Once,
 };
-use peal_model::{Reply, code};
+use peal_model::{Event, Reply, code};
 use peal_wire::Codec;
 use std::{
     fmt,
     io::{Error, ErrorKind},
-    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
 };
 use tokio::{net::tcp::OwnedWriteHalf, sync::Notify};
+
+/// Number of entries of job data up to which they may fit into the send window. Longer ones are not
+/// packed before they are queued.
+const MAX_ENTRIES_AT_ONCE: usize = 256;
 
 /// Input that has been read behind a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,8 +93,8 @@ impl ClientWriter {
     }
 
     /// Writes the message that ends the handshake.
-    pub(crate) async fn welcome(&self, message: &[u8]) -> Result<(), ConnectionError> {
-        self.write_all(message).await?;
+    pub(crate) async fn welcome(&self, message: Vec<u8>) -> Result<(), ConnectionError> {
+        self.write_all(&message).await?;
         self.is_welcomed.store(true, Ordering::Release);
         Ok(())
     }
@@ -146,19 +153,45 @@ impl ClientWriter {
         };
         // Before the write: the client may reuse the tag as soon as it has the answer.
         self.open.close(tag);
+        self.write_at_once(&frame)
+    }
+
+    /// Writes an event at once if no other message waits and the send window has space. Returns the
+    /// part that was not written, which must be queued. Called by the actor.
+    pub(crate) fn event(&self, event: Arc<Event>, packing: &Packing) -> Option<Outgoing> {
+        if !self.is_idle() {
+            return Some(Outgoing::Event(event));
+        }
+        match packing.event(event.clone(), &self.codec) {
+            Ok(frame) if self.window.room_at_once(frame.len()) => self.write_at_once(&frame),
+            // The connection's task logs an event that cannot be packed.
+            Ok(_) | Err(_) => Some(Outgoing::Event(event)),
+        }
+    }
+
+    /// Writes a frame as far as the system takes it, and returns the rest.
+    fn write_at_once(&self, frame: &[u8]) -> Option<Outgoing> {
         // Ignore errors here: the connection's task gets the same error when it writes the rest.
-        let written = self.writer.try_write(&frame).unwrap_or_default();
+        let written = self.writer.try_write(frame).unwrap_or_default();
         frame
             .get(written..)
             .filter(|rest| !rest.is_empty())
             .map(|rest| Outgoing::Rest(rest.to_vec()))
     }
 
+    /// Returns true if the connection's task writes nothing, so that the actor may write.
+    fn is_idle(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) == 0 && self.is_welcomed.load(Ordering::Acquire)
+    }
+
     fn frame_at_once(&self, tag: u32, reply: &Reply) -> Option<Vec<u8>> {
-        let is_idle = self.waiting.load(Ordering::Acquire) == 0
-            && self.is_welcomed.load(Ordering::Acquire)
-            && !self.has_further_requests.load(Ordering::Relaxed);
+        let is_idle = self.is_idle() && !self.has_further_requests.load(Ordering::Relaxed);
         let command = self.open.only(tag).filter(|_| is_idle)?;
+        if let Reply::JobData(job) = reply
+            && job.entries.len() > MAX_ENTRIES_AT_ONCE
+        {
+            return None;
+        }
         // An answer that cannot be packed is queued: the connection's task replaces it by a status.
         let frame = packing::answer(tag, command, reply, &self.codec).ok()?;
         self.window.room_at_once(frame.len()).then_some(frame)
@@ -189,7 +222,7 @@ impl ClientWriter {
     /// Subtracts written messages from the memory of the waiting ones. Called by the connection's
     /// task.
     pub(crate) fn waited(&self, bytes: usize) {
-        // Pairs with the acquire in `frame_at_once`: the actor must see the send window as this
+        // Pairs with the acquire in `is_idle`: the actor must see the send window as this
         // task has left it.
         self.waiting.fetch_sub(bytes, Ordering::Release);
         self.written.notify_one();
@@ -211,8 +244,9 @@ impl ClientWriter {
 
     /// Cuts the client off. Called by the actor.
     pub(crate) fn cut(&self) {
-        // The notification is stored if the task does not wait yet, so it is not lost.
+        // The notification is stored if the task does not write, so it is not lost.
         self.cut.notify_one();
+        self.queue.end(QueueEnd::Cut);
     }
 
     /// Waits until the client is cut off.
@@ -288,7 +322,7 @@ mod tests {
             !at_once(&writer, 101, done()),
             "no answer is written before the end of the handshake"
         );
-        writer.welcome(b"welcome").await.unwrap();
+        writer.welcome(b"welcome".to_vec()).await.unwrap();
         assert!(at_once(&writer, 101, done()));
         assert!(
             !at_once(&writer, 101, done()),
@@ -323,7 +357,7 @@ mod tests {
     #[tokio::test]
     async fn unread_answers_are_written_up_to_the_send_window() {
         let (writer, mut client) = connected_writer().await;
-        writer.welcome(b"welcome").await.unwrap();
+        writer.welcome(b"welcome".to_vec()).await.unwrap();
         let answers = (101..).take_while(|tag| {
             writer.open.open(*tag, CommandCode::Fence).unwrap();
             at_once(&writer, *tag, done())

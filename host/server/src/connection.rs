@@ -4,13 +4,13 @@ use crate::{
     admission::{self, AdmissionError, Admitted, ToolNames},
     client_writer::ClientWriter,
     connection_reader::ConnectionReader,
-    connection_writer::Delivery,
+    connection_writer::ConnectionWriter,
     fair_semaphore::FairSemaphore,
     host_environment::HostEnvironment,
     identity::{Checker, IdentityMismatch, PeerLookup, PeerSearch, PeerSocket, ProcClaim},
     metrics::Metrics,
     open_requests::OpenRequests,
-    outbox::{MessageQueue, Outbox},
+    outbox::{MessageQueue, Outbox, OutboxReceiver},
     packing::Packing,
     process_watch::{OpenConnection, ProcessWatch},
     shared_actor::{ActorStopped, SharedActor},
@@ -32,7 +32,6 @@ use thiserror::Error;
 use tokio::{
     net::{TcpStream, tcp::OwnedReadHalf},
     sync::{OwnedSemaphorePermit, watch},
-    task::{JoinError, JoinSet},
 };
 use tracing::{Instrument, Span, field};
 
@@ -97,8 +96,6 @@ pub(crate) enum ConnectionError {
     UnfinishedFrame(Duration),
     #[error(transparent)]
     Share(#[from] ShareExceeded),
-    #[error("the task that writes to the client failed: {0}")]
-    Delivery(#[from] JoinError),
 }
 
 impl ConnectionError {
@@ -112,8 +109,7 @@ impl ConnectionError {
             | ConnectionError::Io(_)
             | ConnectionError::NotReading
             | ConnectionError::UnfinishedFrame(_)
-            | ConnectionError::Share(_)
-            | ConnectionError::Delivery(_) => None,
+            | ConnectionError::Share(_) => None,
         }
     }
 }
@@ -272,37 +268,43 @@ struct ServedConnection {
     /// Bytes received behind the handshake.
     rest: Vec<u8>,
     writer: Arc<ClientWriter>,
+    /// Messages that wait to be written.
+    inbox: OutboxReceiver,
+    /// Message that ends the handshake, until it is written.
+    welcome: Vec<u8>,
     peer: PeerId,
     proc: Proc,
-    /// Task that writes. It is separate from the reading one because few requests need it, and it
-    /// is woken only for these.
-    delivering: JoinSet<Result<(), ConnectionError>>,
     /// Status of a protocol violation of the client.
     violation: Option<Status>,
     /// Share of the user that the connection takes.
     share: ConnectionShare,
-    /// Kept as long as the connection is open.
-    _claim: Option<ProcClaim>,
+    /// Kept as long as the connection is open. Boxed, since procs that this server's launcher has
+    /// started have none.
+    _claim: Option<Box<ProcClaim>>,
     /// Dropped after the actor was informed of the end of the connection.
     _open: Option<OpenConnection>,
 }
 
 impl ServedConnection {
-    /// Reads and writes until the connection ends.
+    /// Reads and writes until the connection ends. One task does both, because the memory of a
+    /// second one would be a tenth of that of an idle client.
     async fn run(&mut self, context: &ConnectionContext) -> Result<(), ConnectionError> {
         let mut reading =
             ConnectionReader::of((self.peer, &self.proc), &self.writer, &self.share, context);
-        let ended = tokio::select! {
+        let writing = ConnectionWriter {
+            writer: &self.writer,
+            inbox: &self.inbox,
+            peer: self.peer,
+            context,
+        };
+        tokio::select! {
             biased;
             ended = reading.run(&mut self.reader, &self.rest) => {
                 self.violation = ended.as_ref().err().and_then(ConnectionError::violation);
                 ended
             }
-            Some(delivered) = self.delivering.join_next() => delivered.map_err(ConnectionError::from).flatten(),
-        };
-        // Nothing is written to a connection that has ended.
-        self.delivering.abort_all();
-        ended
+            ended = writing.run(std::mem::take(&mut self.welcome)) => ended,
+        }
     }
 }
 
@@ -318,7 +320,7 @@ async fn greet(
         from,
         peer: socket,
         share,
-    } = connection.charged(context).await?;
+    } = Box::pin(connection.charged(context)).await?;
     // Otherwise the answer to a small request waits for the acknowledgement of the previous one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY not set, small messages will be delayed");
@@ -327,10 +329,17 @@ async fn greet(
         share.note_refused_handshake(Instant::now());
         refuse(context, from, Some(socket.uid), reason);
     };
-    let (hello, rest) = admission::hello(&mut stream, &share, context)
+    let (hello, rest) = Box::pin(admission::hello(&mut stream, &share, context))
         .await
         .inspect_err(refused)
         .ok()?;
+    // The clients of a large job wait here, all at once. The other steps are therefore boxed: what
+    // they need takes no memory during this one.
+    let verified = admission::verify(&socket, &hello, context)
+        .await
+        .inspect_err(refused)
+        .ok()?;
+    // Allocated only now, in the memory that the handshakes of other clients have freed.
     let (reader, write_half) = stream.into_split();
     let open = OpenRequests::new(context.max_open_requests);
     let queue = MessageQueue::new(context.outbox);
@@ -341,7 +350,7 @@ async fn greet(
         queue,
     ));
     let (outbox, inbox) = Outbox::of(&writer);
-    let admitted = admission::admit(socket, &hello, outbox, context)
+    let admitted = Box::pin(admission::admit(verified, &hello, outbox, context))
         .await
         .inspect_err(refused)
         .ok()?;
@@ -355,26 +364,19 @@ async fn greet(
     let span = Span::current();
     span.record("nspace", field::display(&proc.nspace));
     span.record("rank", proc.rank.0);
-    let delivery = Delivery {
-        writer: writer.clone(),
-        shared_actor: context.shared_actor.clone(),
-        packing: context.packing.clone(),
-        peer,
-    };
-    let mut delivering = JoinSet::new();
-    // The writing task sends the welcome, because the actor may have queued messages that must
-    // follow it.
-    delivering.spawn(delivery.run(inbox, welcome.encode()).in_current_span());
     Some(Box::new(ServedConnection {
         reader,
         rest,
         writer,
+        inbox,
+        // Written later, by the side that writes all messages: the actor may have queued some that
+        // must follow it.
+        welcome: welcome.encode(),
         peer,
         proc,
-        delivering,
         violation: None,
         share,
-        _claim,
+        _claim: _claim.map(Box::new),
         _open,
     }))
 }

@@ -42,12 +42,30 @@ enum Paused {
     NothingLeft,
     /// The client has not read its answers.
     Full,
+    /// Other connections of the user execute messages.
+    NoTurn,
     /// Too many events wait to be spilled to disk.
     Behind,
     /// A request was refused with `PMIX_ERR_OUT_OF_RESOURCE`.
     Refused,
     /// Other tasks are due.
     TurnOver,
+}
+
+/// Next step after the execution of messages.
+enum NextStep {
+    /// More input is read.
+    Read,
+    /// Messages are left.
+    Pause(Box<PausedFrames>),
+    /// The client has closed its side.
+    End,
+}
+
+/// Messages that wait until a pause is over.
+struct PausedFrames {
+    frames: SplitFrames,
+    paused: Paused,
 }
 
 /// Reading side of a connection.
@@ -57,7 +75,8 @@ pub(crate) struct ConnectionReader<'a> {
     writer: &'a ClientWriter,
     share: &'a ConnectionShare,
     context: &'a ConnectionContext,
-    heartbeat: Arc<HeartbeatCell>,
+    /// Cell of the heartbeats, since the first one.
+    heartbeat: Option<Arc<HeartbeatCell>>,
     garbled: Once,
     /// Number of messages executed in this turn.
     turn: u32,
@@ -70,14 +89,13 @@ impl<'a> ConnectionReader<'a> {
         share: &'a ConnectionShare,
         context: &'a ConnectionContext,
     ) -> ConnectionReader<'a> {
-        let heartbeat = Arc::new(HeartbeatCell::new(context.started));
         ConnectionReader {
             peer,
             proc,
             writer,
             share,
             context,
-            heartbeat,
+            heartbeat: None,
             garbled: Once::default(),
             turn: 0,
         }
@@ -85,51 +103,77 @@ impl<'a> ConnectionReader<'a> {
 
     /// Reads and executes messages until the client closes its side. `read` are the bytes received
     /// before.
+    ///
+    /// All waits except the one for input are boxed, with the messages that wait: they are rare,
+    /// and each connection would keep memory for their futures.
     pub(crate) async fn run(
         &mut self,
         reader: &mut OwnedReadHalf,
         read: &[u8],
     ) -> Result<(), ConnectionError> {
         let mut decoder = FrameDecoder::new(&self.context.limits);
-        let mut frames = split_frames(&mut decoder, read);
+        let mut received = Some(split_frames(&mut decoder, read));
         loop {
-            while frames.has_more() {
-                // The waits are boxed: they are rare, and each connection would keep memory for
-                // their futures.
-                if self.writer.is_full() {
-                    Box::pin(self.writer.room()).await;
-                }
-                let paused = match self.share.try_turn() {
-                    Some(turn) => self.take_turn(&mut frames, turn)?,
-                    None => Box::pin(self.wait_for_turn(&mut frames)).await?,
-                };
-                match paused {
-                    // The next pass of the loop waits while the writer is full.
-                    Paused::NothingLeft | Paused::Full => {}
-                    Paused::Behind => {
-                        Box::pin(self.context.shared_actor.wait_for_spill_capacity()).await
-                    }
-                    Paused::Refused => Box::pin(self.wait_after_refusals()).await,
-                    Paused::TurnOver => tokio::task::yield_now().await,
-                }
+            let next = self.execute_received(received)?;
+            match next {
+                NextStep::Read => {}
+                NextStep::Pause(paused) => Box::pin(self.resume(paused)).await?,
+                NextStep::End => return Ok(()),
             }
-            // Only now: the frames before the malformed bytes are valid requests.
-            if let Some(error) = frames.error {
-                self.context.metrics.counters().messages_malformed.count();
-                return Err(error.into());
-            }
-            // Release the charge for the partial frame, which has been executed now.
-            drop(frames.unfinished);
-            let received = if decoder.is_between_frames() {
+            received = if decoder.is_between_frames() {
                 poll_fn(|context| receive(reader, &mut decoder, context)).await?
             } else {
-                // Boxed, because most connections are between frames most of the time.
                 Box::pin(self.rest_of_frame(reader, &mut decoder)).await?
             };
-            match received {
-                Some(received) => frames = received,
-                None => return Ok(()),
+        }
+    }
+
+    /// Executes the messages that were received, until a pause is due. Takes them by value: after a
+    /// borrow, the future of the connection would reserve memory for them.
+    fn execute_received(
+        &mut self,
+        received: Option<SplitFrames>,
+    ) -> Result<NextStep, ConnectionError> {
+        let Some(mut frames) = received else {
+            return Ok(NextStep::End);
+        };
+        match self.try_turn(&mut frames)? {
+            Paused::NothingLeft => self.end(frames).map(|()| NextStep::Read),
+            paused => Ok(NextStep::Pause(Box::new(PausedFrames { frames, paused }))),
+        }
+    }
+
+    /// Executes the messages that are left, with all pauses that are due.
+    async fn resume(&mut self, paused: Box<PausedFrames>) -> Result<(), ConnectionError> {
+        let PausedFrames { mut frames, paused } = *paused;
+        let mut paused = paused;
+        loop {
+            match paused {
+                Paused::NothingLeft => return self.end(frames),
+                Paused::Full if frames.has_more() => self.writer.room().await,
+                Paused::Full => return self.end(frames),
+                Paused::NoTurn => {
+                    let turn = self.share.turn().await;
+                    paused = self.take_turn(&mut frames, turn)?;
+                    continue;
+                }
+                Paused::Behind => self.context.shared_actor.wait_for_spill_capacity().await,
+                Paused::Refused => self.wait_after_refusals().await,
+                Paused::TurnOver => tokio::task::yield_now().await,
             }
+            paused = self.try_turn(&mut frames)?;
+        }
+    }
+
+    /// Drops the frames, which have been executed, and with them the charge for a partial one.
+    /// Fails if malformed bytes follow: only now, since the frames before them are valid requests.
+    fn end(&self, frames: SplitFrames) -> Result<(), ConnectionError> {
+        match frames.error {
+            Some(error) => {
+                self.context.metrics.counters().messages_malformed.count();
+                Err(error.into())
+            }
+            None => Ok(()),
         }
     }
 
@@ -143,9 +187,18 @@ impl<'a> ConnectionReader<'a> {
         }
     }
 
-    async fn wait_for_turn(&mut self, frames: &mut SplitFrames) -> Result<Paused, ConnectionError> {
-        let turn = self.share.turn().await;
-        self.take_turn(frames, turn)
+    /// Executes messages if that is possible at once.
+    fn try_turn(&mut self, frames: &mut SplitFrames) -> Result<Paused, ConnectionError> {
+        if !frames.has_more() {
+            return Ok(Paused::NothingLeft);
+        }
+        if self.writer.is_full() {
+            return Ok(Paused::Full);
+        }
+        match self.share.try_turn() {
+            Some(turn) => self.take_turn(frames, turn),
+            None => Ok(Paused::NoTurn),
+        }
     }
 
     /// Executes the messages that were read until the turn ends or a pause is due.
@@ -157,16 +210,17 @@ impl<'a> ConnectionReader<'a> {
         while let Some(frame) = frames.next() {
             // In the order of the frames: an answer to a later request implies that the heartbeat
             // was received.
-            if frame.tag == Tag::HEARTBEAT && !self.heartbeat.beat() {
+            if frame.tag == Tag::HEARTBEAT && !self.heartbeat().beat() {
                 continue;
             }
-            // Before the execution: by this the actor decides whether to write the answer at once.
-            self.writer.read(if frames.has_more() {
+            let behind = if frames.has_more() {
                 Behind::More
             } else {
                 Behind::Nothing
-            });
-            self.execute(frame)?;
+            };
+            // Before the execution: by this the actor decides whether to write the answer at once.
+            self.writer.read(behind);
+            self.execute(frame, behind)?;
             self.turn += 1;
             if self.context.shared_actor.is_behind() {
                 return Ok(Paused::Behind);
@@ -219,7 +273,7 @@ impl<'a> ConnectionReader<'a> {
                 Some(frames) if frames.is_empty() => {}
                 Some(frames) => {
                     return Ok(Some(SplitFrames {
-                        unfinished,
+                        _unfinished: unfinished,
                         ..frames
                     }));
                 }
@@ -228,18 +282,23 @@ impl<'a> ConnectionReader<'a> {
         }
     }
 
-    fn execute(&self, frame: Frame) -> Result<(), ConnectionError> {
+    fn heartbeat(&mut self) -> &Arc<HeartbeatCell> {
+        let started = self.context.started;
+        self.heartbeat
+            .get_or_insert_with(|| Arc::new(HeartbeatCell::new(started)))
+    }
+
+    fn execute(&mut self, frame: Frame, behind: Behind) -> Result<(), ConnectionError> {
         if frame.tag == Tag::HEARTBEAT {
-            Ok(self
-                .context
-                .shared_actor
-                .with_actor(|actor| actor.beat(self.peer, self.heartbeat.clone()))?)
+            let cell = self.heartbeat().clone();
+            let shared_actor = &self.context.shared_actor;
+            Ok(shared_actor.with_actor(|actor| actor.beat(self.peer, cell))?)
         } else {
-            self.request(&frame)
+            self.request(&frame, behind)
         }
     }
 
-    fn request(&self, frame: &Frame) -> Result<(), ConnectionError> {
+    fn request(&self, frame: &Frame, behind: Behind) -> Result<(), ConnectionError> {
         let ConnectionReader {
             peer,
             writer,
@@ -267,7 +326,7 @@ impl<'a> ConnectionReader<'a> {
         }
         Ok(context
             .shared_actor
-            .with_actor(|actor| actor.request(to, request))?)
+            .with_actor(|actor| actor.request(to, request, behind))?)
     }
 
     /// Answers a request that cannot be decoded with a status, if it can have one.
@@ -331,8 +390,8 @@ struct SplitFrames {
     first: Option<Frame>,
     further: VecDeque<Frame>,
     error: Option<WireError>,
-    /// Share that is charged for the first frame.
-    unfinished: Option<UnfinishedShare>,
+    /// Share that is charged for the first frame until it has been executed.
+    _unfinished: Option<UnfinishedShare>,
 }
 
 impl SplitFrames {

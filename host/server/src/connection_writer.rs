@@ -2,22 +2,20 @@
 //! several at once as far as the send window permits.
 use crate::{
     client_writer::ClientWriter,
-    connection::ConnectionError,
-    outbox::{OutboxReceiver, Outgoing},
-    packing::{self, Packing},
+    connection::{ConnectionContext, ConnectionError},
+    outbox::{OutboxReceiver, Outgoing, QueueState},
+    packing,
     send_window::SendWindow,
-    shared_actor::SharedActor,
     trace_limit::warn_once,
 };
 use peal_core::server::PeerId;
-use std::sync::Arc;
 
 /// Writing side of a connection.
-pub(crate) struct Delivery {
-    pub(crate) writer: Arc<ClientWriter>,
-    pub(crate) shared_actor: Arc<SharedActor>,
-    pub(crate) packing: Arc<Packing>,
+pub(crate) struct ConnectionWriter<'a> {
+    pub(crate) writer: &'a ClientWriter,
+    pub(crate) inbox: &'a OutboxReceiver,
     pub(crate) peer: PeerId,
+    pub(crate) context: &'a ConnectionContext,
 }
 
 /// Frames that are written together, and the memory that their messages took in the queue.
@@ -27,52 +25,41 @@ struct FrameBatch {
     waited: usize,
 }
 
-impl Delivery {
+impl ConnectionWriter<'_> {
     /// Completes the handshake and writes queued messages. Returns when the queue is closed, or
     /// fails when the client is cut off.
-    pub(crate) async fn run(
-        self,
-        inbox: OutboxReceiver,
-        welcome: Vec<u8>,
+    pub(crate) async fn run(&self, welcome: Vec<u8>) -> Result<(), ConnectionError> {
+        // Boxed, because most connections have nothing to write most of the time.
+        Box::pin(self.unless_cut(self.writer.welcome(welcome))).await?;
+        loop {
+            match self.inbox.state() {
+                QueueState::Empty => self.inbox.changed().await,
+                QueueState::Waiting => Box::pin(self.unless_cut(self.write_batch())).await?,
+                QueueState::Closed => return self.writer.end(),
+                QueueState::Cut => return Err(ConnectionError::NotReading),
+            }
+        }
+    }
+
+    /// Writes until the client is cut off, which then gets no waiting messages either.
+    async fn unless_cut(
+        &self,
+        write: impl Future<Output = Result<(), ConnectionError>>,
     ) -> Result<(), ConnectionError> {
         tokio::select! {
-            // First, so that a client that is cut off gets no waiting messages either.
             biased;
             () = self.writer.is_cut() => Err(ConnectionError::NotReading),
-            ended = self.deliver(&inbox, welcome) => ended,
+            written = write => written,
         }
     }
 
-    async fn deliver(
-        &self,
-        inbox: &OutboxReceiver,
-        welcome: Vec<u8>,
-    ) -> Result<(), ConnectionError> {
-        // Boxed, because most connections have nothing to write most of the time.
-        Box::pin(self.welcome(welcome)).await?;
-        while let Some(first) = inbox.recv().await {
-            Box::pin(self.write_batch(first, inbox)).await?;
-        }
-        self.writer.end()
-    }
-
-    async fn welcome(&self, message: Vec<u8>) -> Result<(), ConnectionError> {
-        self.writer.welcome(&message).await
-    }
-
-    /// Writes a message and those that wait behind it.
-    async fn write_batch(
-        &self,
-        first: Outgoing,
-        inbox: &OutboxReceiver,
-    ) -> Result<(), ConnectionError> {
+    /// Writes the messages that wait.
+    async fn write_batch(&self) -> Result<(), ConnectionError> {
         // Allocate one per batch: a kept buffer would stay at 32 KiB after the job data of a large
         // job.
         let mut batch = FrameBatch::default();
-        let mut next = Some(first);
-        while let Some(outgoing) = next {
+        while let Some(outgoing) = self.inbox.try_recv() {
             self.take(outgoing, &mut batch).await?;
-            next = inbox.try_recv();
         }
         self.write(&mut batch).await
     }
@@ -88,10 +75,11 @@ impl Delivery {
             Outgoing::Milestone => {
                 self.write(batch).await?;
                 return Ok(self
+                    .context
                     .shared_actor
                     .with_actor(|actor| actor.resume(self.peer))?);
             }
-            Outgoing::Event(event) => match self.packing.event(event, &self.writer.codec) {
+            Outgoing::Event(event) => match self.context.packing.event(event, &self.writer.codec) {
                 Ok(frame) => self.add(&frame, batch).await?,
                 Err(error) => {
                     warn_once!(self.writer.unfit, %error, "event not packed for client and dropped")
@@ -104,7 +92,7 @@ impl Delivery {
                 }
             },
             Outgoing::Reply { tag, reply } => {
-                if let Some(frame) = packing::reply(tag, &reply, &self.writer)? {
+                if let Some(frame) = self.context.packing.reply(tag, &reply, self.writer)? {
                     self.add(&frame, batch).await?;
                 }
             }
@@ -117,6 +105,10 @@ impl Delivery {
     async fn add(&self, frame: &[u8], batch: &mut FrameBatch) -> Result<(), ConnectionError> {
         if batch.frames.len() + frame.len() > SendWindow::AT_ONCE {
             self.write(batch).await?;
+        }
+        // Not copied, since the job data of a large job are shared by many clients.
+        if frame.len() > SendWindow::AT_ONCE {
+            return self.writer.write(frame).await;
         }
         batch.frames.extend_from_slice(frame);
         Ok(())

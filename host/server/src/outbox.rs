@@ -1,12 +1,12 @@
 //! Queue of the messages that wait to be written to one client.
-use crate::client_writer::ClientWriter;
+use crate::{client_writer::ClientWriter, packing::Packing};
 use peal_model::{Event, Reply, Size};
 use peal_wire::IofOutput;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
 /// Message to a client.
 #[derive(Debug)]
@@ -50,8 +50,30 @@ pub(crate) struct MessageQueue {
 #[derive(Debug, Default)]
 struct QueuedMessages {
     messages: VecDeque<Outgoing>,
-    /// True if one of the ends was dropped.
-    is_closed: bool,
+    /// Reason for which no more messages are queued, if there is one.
+    end: Option<QueueEnd>,
+}
+
+/// State of a queue of messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueueState {
+    /// No message waits.
+    Empty,
+    /// Messages wait.
+    Waiting,
+    /// No message waits, and none will be queued.
+    Closed,
+    /// The client is cut off. Waiting messages are not written.
+    Cut,
+}
+
+/// Reason for which no more messages are queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueueEnd {
+    /// One of the ends was dropped.
+    Closed,
+    /// The client is cut off.
+    Cut,
 }
 
 impl MessageQueue {
@@ -67,7 +89,7 @@ impl MessageQueue {
     fn push(&self, outgoing: Outgoing) -> Result<(), Full> {
         let mut inner = self.lock();
         // The connection is ending, and its task reports that.
-        if inner.is_closed {
+        if inner.end.is_some() {
             return Ok(());
         }
         if inner.messages.len() >= self.max_messages {
@@ -94,9 +116,24 @@ impl MessageQueue {
         self.lock().messages.len()
     }
 
-    fn close(&self) {
-        self.lock().is_closed = true;
+    /// Ends the queue. A client that is cut off stays so.
+    pub(crate) fn end(&self, end: QueueEnd) {
+        let mut inner = self.lock();
+        if inner.end != Some(QueueEnd::Cut) {
+            inner.end = Some(end);
+        }
+        drop(inner);
         self.changed.notify_one();
+    }
+
+    fn state(&self) -> QueueState {
+        let inner = self.lock();
+        match inner.end {
+            Some(QueueEnd::Cut) => QueueState::Cut,
+            _ if !inner.messages.is_empty() => QueueState::Waiting,
+            Some(QueueEnd::Closed) => QueueState::Closed,
+            None => QueueState::Empty,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueuedMessages> {
@@ -105,26 +142,22 @@ impl MessageQueue {
     }
 }
 
-/// Receiving end of a client's queue, held by the task that writes.
+/// Receiving end of a client's queue, held by its connection.
 #[derive(Debug)]
 pub(crate) struct OutboxReceiver {
     writer: Arc<ClientWriter>,
 }
 
 impl OutboxReceiver {
-    /// Waits for the next message. Returns `None` when the queue is closed and empty.
-    pub(crate) async fn recv(&self) -> Option<Outgoing> {
-        loop {
-            if let Some(outgoing) = self.try_recv() {
-                return Some(outgoing);
-            }
-            if self.writer.queue.lock().is_closed {
-                // A message may have been queued after the first attempt and before the end.
-                return self.try_recv();
-            }
-            // A notification since the last attempt is stored, so it is not missed.
-            self.writer.queue.changed.notified().await;
-        }
+    /// Returns the state of the queue.
+    pub(crate) fn state(&self) -> QueueState {
+        self.writer.queue.state()
+    }
+
+    /// Waits for a change of the state. A change since the last wait is stored, so it is not
+    /// missed.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.writer.queue.changed.notified()
     }
 
     /// Returns the next message, if there is one.
@@ -135,7 +168,7 @@ impl OutboxReceiver {
 
 impl Drop for OutboxReceiver {
     fn drop(&mut self) {
-        self.writer.queue.close();
+        self.writer.queue.end(QueueEnd::Closed);
     }
 }
 
@@ -186,6 +219,19 @@ impl Outbox {
         }
     }
 
+    /// Writes an event at once if possible, and otherwise queues it.
+    pub(crate) fn event(
+        &self,
+        event: Arc<Event>,
+        packing: &Packing,
+        max: usize,
+    ) -> Result<(), Full> {
+        match self.writer.event(event, packing) {
+            None => Ok(()),
+            Some(left) => self.queue(left, max),
+        }
+    }
+
     /// Returns true if more than a sixteenth of the outbox is used. Events for the client should
     /// then be retained rather than queued.
     pub(crate) fn is_filling(&self, max: usize) -> bool {
@@ -201,6 +247,6 @@ impl Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        self.writer.queue.close();
+        self.writer.queue.end(QueueEnd::Closed);
     }
 }

@@ -1,13 +1,17 @@
 //! Packing of messages to clients. An event for many clients is packed once for all with the same
-//! codec.
+//! codec, and so are the data of a job for its procs.
 use crate::{client_writer::ClientWriter, connection::ConnectionError, trace_limit::warn_once};
-use peal_model::{CommandCode, Event, Reply, code};
+use peal_model::{CommandCode, Event, JobEntry, JobInfo, Reply, code};
 use peal_wire::{Codec, Frame, IofOutput, Tag, WireError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Cache of the event that was packed last. Its other recipients are usually served right after.
+/// Cache of the messages that were packed last.
 #[derive(Default)]
-pub(crate) struct Packing(Mutex<Option<PackedEvent>>);
+pub(crate) struct Packing {
+    /// Event. Its other recipients are usually served right after.
+    event: Mutex<Option<PackedEvent>>,
+    job_data: Mutex<Option<PackedJobData>>,
+}
 
 struct PackedEvent {
     event: Arc<Event>,
@@ -15,11 +19,39 @@ struct PackedEvent {
     frame: Arc<[u8]>,
 }
 
+/// Data of a job, until as many clients have got them as the job has ranks. All of these ask for
+/// them when they start, usually with the same tag, and those of a large job are long.
+struct PackedJobData {
+    job: Weak<JobInfo>,
+    tag: u32,
+    codec: Codec,
+    frame: Arc<Vec<u8>>,
+    /// Number of clients that have not got them yet.
+    left: usize,
+}
+
+impl PackedJobData {
+    fn of(tag: u32, job: &Arc<JobInfo>, codec: &Codec) -> Result<PackedJobData, WireError> {
+        let reply = Reply::JobData(job.clone());
+        let ranks = job
+            .entries
+            .iter()
+            .filter(|entry| matches!(entry, JobEntry::Rank(..)));
+        Ok(PackedJobData {
+            job: Arc::downgrade(job),
+            tag,
+            codec: *codec,
+            frame: Arc::new(answer(tag, CommandCode::JobData, &reply, codec)?),
+            left: ranks.count(),
+        })
+    }
+}
+
 impl Packing {
     /// Packs an event for a client of this codec.
     pub(crate) fn event(&self, event: Arc<Event>, codec: &Codec) -> Result<Arc<[u8]>, WireError> {
         // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.event.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(PackedEvent { frame, .. }) = last
             .as_ref()
             .filter(|last| Arc::ptr_eq(&last.event, &event) && last.codec == *codec)
@@ -39,6 +71,63 @@ impl Packing {
             codec: *codec,
             frame: frame.clone(),
         });
+        Ok(frame)
+    }
+
+    /// Packs the answer to an open request of a client, and closes the request. An answer that
+    /// cannot be packed is replaced by a status. Returns `None` if no request of this tag is open.
+    pub(crate) fn reply(
+        &self,
+        tag: u32,
+        reply: &Reply,
+        writer: &ClientWriter,
+    ) -> Result<Option<Arc<Vec<u8>>>, ConnectionError> {
+        let Some(command) = writer.open.close(tag) else {
+            return Ok(None);
+        };
+        let packed = match (command, reply) {
+            (CommandCode::JobData, Reply::JobData(job)) => self.job_data(tag, job, &writer.codec),
+            _ => answer(tag, command, reply, &writer.codec).map(Arc::new),
+        };
+        match packed {
+            Ok(frame) => Ok(Some(frame)),
+            // The client would take a status for the job data.
+            Err(error) if command == CommandCode::JobData => Err(ConnectionError::JobData(error)),
+            // The client's release may lack a type of the answer. Send a status, so that the client
+            // does not wait for ever.
+            Err(error) => {
+                warn_once!(writer.unfit, %error, "answer not packed for client");
+                let payload = writer.codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?;
+                let frame = Frame {
+                    pindex: 0,
+                    tag: Tag(tag),
+                    payload,
+                };
+                Ok(Some(Arc::new(frame.encode()?)))
+            }
+        }
+    }
+
+    fn job_data(
+        &self,
+        tag: u32,
+        job: &Arc<JobInfo>,
+        codec: &Codec,
+    ) -> Result<Arc<Vec<u8>>, WireError> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
+        let mut last = self.job_data.lock().unwrap_or_else(PoisonError::into_inner);
+        // Changed job data are in another place: this one stays in use as long as `last` refers
+        // to it.
+        let known = last.take().filter(|last| {
+            Weak::as_ptr(&last.job) == Arc::as_ptr(job) && last.tag == tag && last.codec == *codec
+        });
+        let packed = match known {
+            Some(known) => known,
+            None => PackedJobData::of(tag, job, codec)?,
+        };
+        let frame = packed.frame.clone();
+        let left = packed.left.saturating_sub(1);
+        *last = Some(PackedJobData { left, ..packed }).filter(|_| left > 0);
         Ok(frame)
     }
 }
@@ -68,33 +157,45 @@ pub(crate) fn answer(
     .encode()
 }
 
-/// Packs the answer to an open request of a client, and closes the request. An answer that cannot
-/// be packed is replaced by a status. Returns `None` if no request of this tag is open.
-pub(crate) fn reply(
-    tag: u32,
-    reply: &Reply,
-    writer: &ClientWriter,
-) -> Result<Option<Vec<u8>>, ConnectionError> {
-    let Some(command) = writer.open.close(tag) else {
-        return Ok(None);
-    };
-    match answer(tag, command, reply, &writer.codec) {
-        Ok(frame) => Ok(Some(frame)),
-        // The client would take a status for the job data.
-        Err(error) if command == CommandCode::JobData => Err(ConnectionError::JobData(error)),
-        // The client's release may lack a type of the answer. Send a status, so that the client
-        // does not wait for ever.
-        Err(error) => {
-            warn_once!(writer.unfit, %error, "answer not packed for client");
-            let payload = writer.codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?;
-            Ok(Some(
-                Frame {
-                    pindex: 0,
-                    tag: Tag(tag),
-                    payload,
-                }
-                .encode()?,
-            ))
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Kval, Nspace, Rank, Value, key};
+    use peal_wire::{BufferType, DecodeLimits, Dialect, Encoding, Release};
+
+    fn job(entries: &[Rank]) -> Arc<JobInfo> {
+        let entry = |rank: &Rank| {
+            JobEntry::Rank(*rank, vec![Kval::new(key::PMIX_APPNUM, Value::Uint32(0))])
+        };
+        Arc::new(JobInfo {
+            nspace: Nspace::new("job").unwrap(),
+            entries: entries.iter().map(entry).collect(),
+        })
+    }
+
+    #[test]
+    fn job_data_are_packed_once_for_all_ranks() {
+        let release: Release = "4.2.2".parse().unwrap();
+        let codec = Codec {
+            dialect: Dialect::new(release.version(), Encoding::V41),
+            buffer_type: BufferType::NonDescribed,
+            limits: DecodeLimits::default(),
+        };
+        let packing = Packing::default();
+        let pack = |tag, job: &Arc<JobInfo>| packing.job_data(tag, job, &codec).unwrap();
+        let is_kept = || packing.job_data.lock().unwrap().is_some();
+
+        let mut first = job(&[Rank(0), Rank(1), Rank(2)]);
+        let frame = pack(100, &first);
+        assert!(Arc::ptr_eq(&frame, &pack(100, &first)) && is_kept());
+        assert!(Arc::ptr_eq(&frame, &pack(100, &first)) && !is_kept());
+
+        // Another tag, another job and changed data are packed again.
+        let frame = pack(100, &first);
+        assert_ne!(frame, pack(101, &first));
+        assert_ne!(pack(101, &first), pack(101, &job(&[Rank(0), Rank(1)])));
+        let frame = pack(100, &first);
+        Arc::make_mut(&mut first).entries.pop();
+        assert_ne!(frame, pack(100, &first));
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     admission::ToolNames,
     chains::{ChainSettings, ChainView, Chains, GuestPools},
     channels::{ChannelSettings, Channels},
+    client_writer::Behind,
     connection::{ConnectionContext, ServePhase},
     decisions::Decisions,
     fair_semaphore::FairSemaphore,
@@ -16,6 +17,7 @@ use crate::{
     metrics::{Counters, Metrics},
     monitor::MonitorWorker,
     notice::Notices,
+    packing::Packing,
     process_watch::ProcessWatch,
     shadow::Shadows,
     shared_actor::SharedActor,
@@ -273,6 +275,7 @@ impl Server {
             parts.host.clone(),
             parts.observer,
         ));
+        let packing: Arc<Packing> = Arc::default();
         let started = Instant::now();
         let actor = Actor {
             state,
@@ -298,7 +301,9 @@ impl Server {
             host_timeout: settings.host_environment_timeout,
             notices,
             metrics: metrics.clone(),
+            packing: packing.clone(),
             outbox_bytes: settings.max_outbox_bytes,
+            behind: Behind::Nothing,
             handle: handle.clone(),
             refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
         };
@@ -312,7 +317,7 @@ impl Server {
             audit: parts.audit,
             shared_actor: shared_actor.clone(),
             metrics: metrics.clone(),
-            packing: Arc::default(),
+            packing,
             checker,
             processes,
             host,

@@ -26,14 +26,13 @@ pub struct JobCgroup {
     name: String,
 }
 
-/// Control group of one proc and of all processes that it starts.
+/// Control group of one proc and of all processes that it starts. A job may have thousands of
+/// them, so each keeps no path of its own.
 #[derive(Debug)]
 pub struct ProcCgroup {
-    dir: PathBuf,
-    /// Name of the group in `/proc/PID/cgroup`.
-    name: String,
+    rank: Rank,
     /// Group of the job. It can be removed only after this one.
-    _job: Arc<JobCgroup>,
+    job: Arc<JobCgroup>,
 }
 
 impl JobCgroup {
@@ -61,7 +60,7 @@ impl JobCgroup {
 
     /// Creates the group of a proc.
     pub fn proc_cgroup(self: &Arc<JobCgroup>, rank: Rank) -> io::Result<ProcCgroup> {
-        let dir = self.dir.join(rank.0.to_string());
+        let dir = self.dir_of(rank);
         match fs::create_dir(&dir) {
             // The proc was started before and may have been frozen then: thaw its group.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -70,46 +69,54 @@ impl JobCgroup {
             made => made?,
         }
         Ok(ProcCgroup {
-            dir,
-            name: format!("{}/{rank}", self.name, rank = rank.0),
-            _job: self.clone(),
+            rank,
+            job: self.clone(),
         })
+    }
+
+    /// Returns the directory of the group of a proc.
+    fn dir_of(&self, rank: Rank) -> PathBuf {
+        self.dir.join(rank.0.to_string())
     }
 }
 
 impl ProcCgroup {
     /// Returns the name of the group in `/proc/PID/cgroup`.
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.job.name, self.rank.0)
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.job.dir_of(self.rank)
     }
 
     /// Moves a process into the group, with the processes that it has started already. Blocks until
     /// the kernel has finished, for some milliseconds unless another move was completed right
     /// before.
     pub fn take(&self, pid: u32) -> io::Result<()> {
-        take(&self.dir, pid)
+        take(&self.dir(), pid)
     }
 
     /// Requests that all processes in the group stop. [`Self::is_frozen`] reports that they have.
     pub fn freeze(&self) -> io::Result<()> {
-        fs::write(self.dir.join("cgroup.freeze"), "1")
+        fs::write(self.dir().join("cgroup.freeze"), "1")
     }
 
     /// Lets the processes run again.
     pub fn thaw(&self) -> io::Result<()> {
-        fs::write(self.dir.join("cgroup.freeze"), "0")
+        fs::write(self.dir().join("cgroup.freeze"), "0")
     }
 
     /// Returns true if all processes in the group have stopped.
     pub fn is_frozen(&self) -> bool {
-        let events = fs::read_to_string(self.dir.join("cgroup.events")).unwrap_or_default();
+        let events = fs::read_to_string(self.dir().join("cgroup.events")).unwrap_or_default();
         events.lines().any(|line| line == "frozen 1")
     }
 
     /// Kills all processes in the group, frozen or not. Has no effect on kernels before 5.14.
     pub fn kill(&self) {
         // Ignore errors: the caller also kills each process on its own.
-        let _ = fs::write(self.dir.join("cgroup.kill"), "1");
+        let _ = fs::write(self.dir().join("cgroup.kill"), "1");
     }
 
     /// Returns true if a process is in the group or in one below it.
@@ -117,7 +124,7 @@ impl ProcCgroup {
         let group = process.control_group();
         group.is_some_and(|group| {
             group
-                .strip_prefix(&self.name)
+                .strip_prefix(&self.name())
                 .is_some_and(|below| below.is_empty() || below.starts_with('/'))
         })
     }
@@ -152,7 +159,7 @@ impl Drop for ProcCgroup {
     fn drop(&mut self) {
         // Ignore the error for a group that is not empty: one of its processes could not be ended,
         // or the proc was started again in it.
-        let _ = fs::remove_dir(&self.dir);
+        let _ = fs::remove_dir(self.dir());
     }
 }
 

@@ -109,7 +109,9 @@ impl Frame {
 #[derive(Debug)]
 pub struct FrameDecoder {
     max_message: usize,
-    header: Gather,
+    header: [u8; Header::LEN],
+    /// Number of bytes of the header that have been received.
+    header_len: usize,
     payload: Gather,
 }
 
@@ -118,7 +120,8 @@ impl FrameDecoder {
     pub fn new(limits: &DecodeLimits) -> FrameDecoder {
         FrameDecoder {
             max_message: limits.max_message,
-            header: Gather::default(),
+            header: [0; Header::LEN],
+            header_len: 0,
             payload: Gather::default(),
         }
     }
@@ -127,11 +130,8 @@ impl FrameDecoder {
     /// is complete. Call it until it returns `None`. After an error the stream cannot be used any
     /// more.
     pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, WireError> {
-        let Some(header) = self
-            .header
-            .fill::<{ Header::LEN }>(input)
-            .map(Header::decode)
-        else {
+        self.fill_header(input);
+        let Some(header) = self.complete_header() else {
             return Ok(None);
         };
         // The header alone decides. Otherwise the payload would be gathered before it is refused.
@@ -147,9 +147,8 @@ impl FrameDecoder {
         let Some(payload) = self.payload.take(input, header.len as usize) else {
             return Ok(None);
         };
-        // `fill` keeps the header while the payload is incomplete, so that the next call finds it
-        // again.
-        self.header.bytes.clear();
+        // The header is kept while the payload is incomplete, so that the next call finds it again.
+        self.header_len = 0;
         Ok(Some(Frame {
             pindex: header.pindex,
             tag: header.tag,
@@ -159,15 +158,29 @@ impl FrameDecoder {
 
     /// Returns the payload length of the current frame, once its header is complete.
     pub fn awaited_payload(&self) -> Option<usize> {
-        self.header
-            .bytes
-            .first_chunk()
-            .map(|header| Header::decode(*header).len as usize)
+        self.complete_header().map(|header| header.len as usize)
     }
 
     /// Returns true if no frame has begun, so that the stream may end here.
     pub fn is_between_frames(&self) -> bool {
-        self.header.is_empty()
+        self.header_len == 0
+    }
+
+    fn complete_header(&self) -> Option<Header> {
+        (self.header_len == Header::LEN).then(|| Header::decode(self.header))
+    }
+
+    fn fill_header(&mut self, input: &mut &[u8]) {
+        let missing = self.header.get_mut(self.header_len..).unwrap_or_default();
+        let count = missing.len().min(input.len());
+        // `count` is at most either length, so the split always succeeds.
+        if let (Some(missing), Some((now, later))) =
+            (missing.get_mut(..count), input.split_at_checked(count))
+        {
+            missing.copy_from_slice(now);
+            self.header_len += count;
+            *input = later;
+        }
     }
 }
 
@@ -178,10 +191,6 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
     fn fetch(&mut self, input: &mut &[u8], expected: usize) -> bool {
         let missing = expected.saturating_sub(self.bytes.len()).min(input.len());
         // `missing` is at most the length of the input, so the split always succeeds.

@@ -5,7 +5,7 @@ use std::fs;
 
 /// Bound on the growth for one client in KiB, in a debug build. The bench compares a release build
 /// with the C library's server.
-const MAX_GROWTH: f64 = 12.0;
+const MAX_GROWTH: f64 = 11.0;
 
 /// Number of clients of the smaller and of the larger job.
 const FEW: usize = 64;

@@ -9,6 +9,7 @@ mod disconnection;
 mod external_jobs;
 mod faults;
 mod host_control;
+mod host_on_peal;
 mod job_control;
 mod libpmix;
 mod libpmix_mpi;

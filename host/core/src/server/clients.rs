@@ -227,6 +227,13 @@ impl ClientTable {
             .map(|job| job.procs.keys().copied().collect())
     }
 
+    /// Returns true if a proc is on another node, by the word of its host environment.
+    pub(super) fn is_elsewhere(&self, proc: &Proc) -> bool {
+        self.jobs
+            .get(&proc.nspace)
+            .is_some_and(|job| job.spec.is_elsewhere(proc.rank))
+    }
+
     /// Returns the phase of a proc, if it is known.
     pub(super) fn life(&self, proc: &Proc) -> Option<ProcPhase> {
         self.jobs.get(&proc.nspace)?.procs.get(&proc.rank).copied()

@@ -250,6 +250,12 @@ impl ServerState {
             Request::Get { proc, .. } if !self.clients.may_see(&source, &proc.nspace) => {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
+            // A group needs servers that speak to each other, which those of a launcher's nodes do not.
+            Request::GroupConstruct { procs, .. }
+                if procs.iter().any(|proc| self.clients.is_elsewhere(proc)) =>
+            {
+                vec![reply(to, code::PMIX_ERR_NOT_SUPPORTED)]
+            }
             Request::GroupLeave { .. } => self.group(to, source, request, now),
             Request::GroupConstruct { .. } | Request::GroupDestruct { .. } => {
                 self.enter_group(to, source, request, now)

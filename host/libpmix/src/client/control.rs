@@ -1,7 +1,7 @@
 //! Job control, monitoring and allocation.
 use super::{
     library::Library,
-    operations::{InfoAnswer, begin, begin_infos, wait_infos},
+    operations::{InfoAnswer, begin_infos, begin_silently, wait_infos},
 };
 use crate::{
     abi::{CAllocDirective, CInfo, CInfoCallback, CProc, CStatus},
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn job_control_nb(
         let request = unsafe { JobControl::read(targets, ntargets, directives, ndirs) }?;
         if cbfunc.is_none() {
             // Open MPI 4.1 registers what it leaves behind without waiting for an answer.
-            return begin(|client| request.run(FUNCTION, client), drop);
+            return begin_silently(|client| request.run(FUNCTION, client));
         }
         begin_infos(cbfunc, cbdata, |client| request.run(FUNCTION, client))
     })
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn process_monitor_nb(
         // SAFETY: the caller guarantees an info, and the array.
         let request = unsafe { Monitor::read(monitor, error, directives, ndirs) }?;
         if cbfunc.is_none() && request.is_heartbeat() {
-            return begin(|client| request.run(FUNCTION, client), drop);
+            return begin_silently(|client| request.run(FUNCTION, client));
         }
         begin_infos(cbfunc, cbdata, |client| request.run(FUNCTION, client))
     })
@@ -206,7 +206,7 @@ pub extern "C" fn heartbeat() {
     const FUNCTION: &str = "PMIx_Heartbeat";
     border::value(FUNCTION, (), || {
         let beat = |client: Client| async move { client.beat().await };
-        if let Err(status) = begin(beat, drop) {
+        if let Err(status) = begin_silently(beat) {
             tracing::debug!(%status, "heartbeat not sent");
         }
     });

@@ -2,7 +2,9 @@
 use super::{
     handler::ProgramHandler,
     library::Library,
-    operations::{ProgramData, begin, check_connection, refusal, wait, wait_or_begin},
+    operations::{
+        ProgramData, begin, begin_silently, check_connection, refusal, wait, wait_or_begin,
+    },
     progress::{self, call_program},
 };
 use crate::{
@@ -154,15 +156,15 @@ pub unsafe extern "C" fn deregister_event_handler(
         let id = RegistrationId(evhdlr_ref as u64);
         let deregister = move |client: Client| async move { client.deregister(id).await };
         if cbfunc.is_none() && progress::is_current() {
-            return begin(deregister, |done| log_failure(FUNCTION, done));
+            return begin_silently(|client| log_failure(FUNCTION, deregister(client)));
         }
         wait_or_begin(FUNCTION, cbfunc, cbdata, deregister)
     })
 }
 
 /// Logs the failure of a call that nothing waits for.
-fn log_failure(function: &'static str, done: Result<(), ClientError>) {
-    if let Err(error) = done {
+async fn log_failure(function: &'static str, call: impl Future<Output = Result<(), ClientError>>) {
+    if let Err(error) = call.await {
         tracing::warn!(function, %error, "call in a callback failed");
     }
 }
@@ -212,7 +214,7 @@ pub unsafe extern "C" fn notify_event(
         }
         let raise = move |client: Client| async move { client.raise(code, range, infos).await };
         if progress::is_current() {
-            return begin(raise, |done| log_failure(FUNCTION, done));
+            return begin_silently(|client| log_failure(FUNCTION, raise(client)));
         }
         wait(FUNCTION, raise)?.map_err(|error| refusal(FUNCTION, &error))
     })

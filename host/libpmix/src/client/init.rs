@@ -95,7 +95,7 @@ where
         write_into(running.me(), place)?;
     }
     if let Some(declare) = declare_model(&running.client, infos) {
-        running.progress.begin(declare, |()| ());
+        running.progress.begin_silently(declare);
     }
     Ok(())
 }

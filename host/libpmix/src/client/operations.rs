@@ -59,7 +59,8 @@ where
         return Err(would_block(function));
     }
     let future = call(running.client.clone());
-    running.progress.wait(future).ok_or(code::PMIX_ERR_INIT)
+    let output = running.progress.wait_for_reply(&running.client, future);
+    output.ok_or(code::PMIX_ERR_INIT)
 }
 
 /// Starts a call. The progress thread calls `done` with its output.
@@ -143,6 +144,22 @@ where
         // SAFETY: the program passed the function for this call.
         call_program(|| unsafe { callback(status.0, data.get()) });
     })
+}
+
+/// Starts a call without a callback.
+///
+/// # Errors
+///
+/// `PMIX_ERR_INIT` if the library is not initialized.
+pub(crate) fn begin_silently<T, F>(call: impl FnOnce(Client) -> F) -> Result<(), Status>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let running = Library::running()?;
+    let future = call(running.client.clone());
+    running.progress.begin_silently(future);
+    Ok(())
 }
 
 /// Answer of a function that returns infos, also with an error status.

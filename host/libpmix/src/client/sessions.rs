@@ -2,7 +2,7 @@
 use super::{
     control::infos_of,
     library::Library,
-    operations::{InfoAnswer, begin, begin_infos, begin_status, wait_status},
+    operations::{InfoAnswer, begin_infos, begin_silently, begin_status, wait_status},
 };
 use crate::{
     abi::{CInfo, CInfoCallback, COpCallback, CResourceBlockDirective, CResourceUnit, CStatus},
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn session_control(
         };
         match cbfunc {
             Some(_) => begin_infos(cbfunc, cbdata, control),
-            None => begin(control, drop),
+            None => begin_silently(control),
         }
     })
 }

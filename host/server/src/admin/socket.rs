@@ -69,8 +69,28 @@ pub enum SocketError {
 #[derive(Debug)]
 pub struct SocketClaim {
     path: PathBuf,
-    _lock: File,
+    lock: LockFile,
 }
+
+/// Lock beside a socket.
+#[derive(Debug)]
+struct LockFile {
+    _file: File,
+    /// Path of a lock file that is removed on drop.
+    removed: Option<PathBuf>,
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.removed {
+            // What is left, the next server of this kind removes.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Suffix of a lock file.
+const LOCK: &str = ".lock";
 
 /// Listening socket. Its file is removed on drop.
 #[derive(Debug)]
@@ -120,7 +140,7 @@ impl SocketClaim {
                 source,
             }
         };
-        let lock_path = beside(&path, ".lock");
+        let lock_path = beside(&path, LOCK);
         let mut options = OpenOptions::new();
         options
             .read(true)
@@ -154,8 +174,43 @@ impl SocketClaim {
             Ok(_) if std::os::unix::net::UnixStream::connect(&path).is_ok() => {
                 Err(SocketError::Served { path, pid: None })
             }
-            _ => Ok(SocketClaim { path, _lock: lock }),
+            _ => {
+                let lock = LockFile {
+                    _file: lock,
+                    removed: None,
+                };
+                Ok(SocketClaim { path, lock })
+            }
         }
+    }
+
+    /// Removes what servers that were killed have left in the directory of a path: sockets with this
+    /// prefix whose lock is free.
+    pub fn remove_left_over(path: &Path, prefix: &str) {
+        let entries = path.parent().and_then(|dir| fs::read_dir(dir).ok());
+        for entry in entries.into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let Some(socket) = name.strip_suffix(LOCK) else {
+                continue;
+            };
+            if !socket.starts_with(prefix) {
+                continue;
+            }
+            let lock = entry.path();
+            let is_free = File::open(&lock).is_ok_and(|lock| lock.try_lock().is_ok());
+            if is_free {
+                // Another server may remove them at the same time.
+                let _ = fs::remove_file(entry.path().with_file_name(socket));
+                let _ = fs::remove_file(lock);
+            }
+        }
+    }
+
+    /// Removes the lock file when the claim ends: no other server will claim the path.
+    pub fn of_one_process(mut self) -> SocketClaim {
+        self.lock.removed = Some(beside(&self.path, LOCK));
+        self
     }
 
     /// Listens on the claimed path. The socket has a temporary name until its group and mode are

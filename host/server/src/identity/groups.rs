@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, Read},
     path::Path,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// File of the names of groups. A network directory cannot be queried while a peer waits to
@@ -17,8 +17,12 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 const MAX_GROUPS: usize = 1024;
 
 /// Names of the system's groups, at the time when they were read.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct GroupNames(BTreeMap<u32, String>);
+#[derive(Debug, Default)]
+pub(crate) struct GroupNames {
+    names: BTreeMap<u32, String>,
+    /// Groups of the last process. The procs of a job have the same ones and share them.
+    last: Mutex<Arc<[UnixGroup]>>,
+}
 
 impl GroupNames {
     /// Reads the names of this node. If the file cannot be read, groups have ids only.
@@ -42,7 +46,10 @@ impl GroupNames {
             // The first entry of an id decides, as in the system's own lookup.
             names.entry(gid).or_insert(name);
         }
-        Ok(GroupNames(names))
+        Ok(GroupNames {
+            names,
+            last: Mutex::default(),
+        })
     }
 
     /// Returns the groups with these ids, without duplicates.
@@ -52,11 +59,16 @@ impl GroupNames {
             if groups.iter().all(|known| known.gid != gid) {
                 groups.push(UnixGroup {
                     gid,
-                    name: self.0.get(&gid).cloned(),
+                    name: self.names.get(&gid).cloned(),
                 });
             }
         }
-        groups.into()
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if **last != *groups {
+            *last = groups.into();
+        }
+        last.clone()
     }
 }
 

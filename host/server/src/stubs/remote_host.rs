@@ -179,14 +179,27 @@ fn unexpected(result: &UpcallResult, expected: &'static str) -> Status {
     code::PMIX_ERROR
 }
 
+/// Returns the result of an answer. One with a status other than success is an error, unless it is a
+/// part of what was requested.
+fn result(answer: UpcallAnswer) -> UpcallAnswer {
+    match answer? {
+        UpcallResult::WithStatus {
+            status: code::PMIX_ERR_PARTIAL_SUCCESS,
+            result,
+        } => Ok(*result),
+        UpcallResult::WithStatus { status, .. } => Err(status),
+        result => Ok(result),
+    }
+}
+
 /// Takes an answer without contents.
 pub(super) fn done(answer: UpcallAnswer) -> Result<(), Status> {
-    answer.map(drop)
+    result(answer).map(drop)
 }
 
 /// Takes the infos of an answer.
 pub(super) fn infos(answer: UpcallAnswer) -> Result<Vec<Info>, Status> {
-    match answer? {
+    match result(answer)? {
         UpcallResult::Infos(infos) => Ok(infos),
         UpcallResult::Done => Ok(Vec::new()),
         other => Err(unexpected(&other, "infos")),
@@ -195,7 +208,7 @@ pub(super) fn infos(answer: UpcallAnswer) -> Result<Vec<Info>, Status> {
 
 /// Takes the bytes of an answer.
 pub(super) fn data(answer: UpcallAnswer) -> Result<Bytes, Status> {
-    match answer? {
+    match result(answer)? {
         UpcallResult::Data(data) => Ok(data),
         UpcallResult::Done => Ok(Bytes::default()),
         other => Err(unexpected(&other, "data")),
@@ -204,7 +217,7 @@ pub(super) fn data(answer: UpcallAnswer) -> Result<Bytes, Status> {
 
 /// Takes the published data of an answer.
 pub(super) fn published(answer: UpcallAnswer) -> Result<Vec<peal_model::Pdata>, Status> {
-    match answer? {
+    match result(answer)? {
         UpcallResult::Published(data) => Ok(data),
         other => Err(unexpected(&other, "published data")),
     }
@@ -212,7 +225,7 @@ pub(super) fn published(answer: UpcallAnswer) -> Result<Vec<peal_model::Pdata>, 
 
 /// Takes the new job of an answer.
 pub(super) fn spawned(answer: UpcallAnswer) -> Result<peal_model::Nspace, Status> {
-    match answer? {
+    match result(answer)? {
         UpcallResult::Spawned(nspace) => Ok(nspace),
         other => Err(unexpected(&other, "a namespace")),
     }
@@ -220,7 +233,7 @@ pub(super) fn spawned(answer: UpcallAnswer) -> Result<peal_model::Nspace, Status
 
 /// Takes the credential of an answer, and the infos about it.
 pub(super) fn credential(answer: UpcallAnswer) -> Result<(Bytes, Vec<Info>), Status> {
-    match answer? {
+    match result(answer)? {
         UpcallResult::Credential { credential, infos } => Ok((credential, infos)),
         other => Err(unexpected(&other, "a credential")),
     }

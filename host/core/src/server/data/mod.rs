@@ -598,7 +598,7 @@ fn participants(
             .job(&named.nspace)
             .filter(|_| clients.may_see(source, &named.nspace));
         let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
-        if is_elsewhere(job, named.rank) {
+        if job.spec.is_elsewhere(named.rank) {
             route = GatherRoute::HostEnvironment;
         }
         let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
@@ -624,14 +624,6 @@ fn participants(
         attendance,
         route,
     })
-}
-
-/// Returns true if a rank, or any rank that a wildcard stands for, is on another node.
-fn is_elsewhere(job: &TrackedJob, named: Rank) -> bool {
-    match named {
-        rank::PMIX_RANK_WILDCARD => job.spec.has_procs_elsewhere(),
-        one => job.spec.node_of(one) == Some(ProcNode::Other),
-    }
 }
 
 /// Returns the user that is charged for the values of a proc, and the share of that user.
