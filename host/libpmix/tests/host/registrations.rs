@@ -55,7 +55,7 @@ fn inits_are_counted_and_functions_need_one() {
     assert_eq!(unsafe { server_init(null_mut(), null_mut(), 0) }, 0);
     assert_eq!(server_finalize(), 0);
     assert_eq!(initialized(), 1);
-    server.finish();
+    let _turn = server.finish();
     let not = code::PMIX_ERR_INIT.0;
     assert_eq!(initialized(), 0);
     assert_eq!(server_finalize(), not);

@@ -27,6 +27,9 @@ use std::{
 /// One test at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
+/// Turn of a test, which keeps the others waiting.
+pub struct Turn(#[allow(dead_code, reason = "it is only held")] MutexGuard<'static, ()>);
+
 /// Time after which a message that does not come fails a test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -39,7 +42,7 @@ pub struct TestServer {
     /// Socket of forked children.
     pub children: OwnedFd,
     upcalls: u64,
-    _turn: MutexGuard<'static, ()>,
+    turn: Option<Turn>,
     _directory: tempfile::TempDir,
 }
 
@@ -83,7 +86,7 @@ impl TestServer {
             hello,
             children,
             upcalls: 0,
-            _turn: turn,
+            turn: Some(Turn(turn)),
             _directory: directory,
         }
     }
@@ -143,11 +146,12 @@ impl TestServer {
         self.stream.write_all(&frame).unwrap();
     }
 
-    /// Finalizes the library, which ends the stream.
-    pub fn finish(mut self) {
+    /// Finalizes the library, which ends the stream. The turn is over when its guard is dropped.
+    pub fn finish(mut self) -> Option<Turn> {
         assert_eq!(server_finalize(), 0);
         let (message, _) = next(&self.stream, &mut self.decoder);
         assert_eq!(message, None, "the stream has ended");
+        self.turn.take()
     }
 
     /// Ends the stream, as a server that dies.
@@ -189,12 +193,9 @@ fn accept(listener: &UnixListener) -> (UnixStream, FrameDecoder, StubHello, Owne
     });
     let frame = encode(&welcome, FrameLimit::default()).unwrap();
     stream.write_all(&frame).unwrap();
-    (
-        stream,
-        decoder,
-        hello,
-        children.expect("a socket of children"),
-    )
+    let children = UnixDatagram::from(children.expect("a socket of children"));
+    children.set_read_timeout(Some(PATIENCE)).unwrap();
+    (stream, decoder, hello, children.into())
 }
 
 /// Reads the next message, and the descriptor that came with its bytes.
