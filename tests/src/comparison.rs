@@ -127,18 +127,36 @@ impl ProgramComparison {
         self.lines(command)
     }
 
+    /// Returns the lines that it prints on this library in the same host environment on the C library, whatever its exit status:
+    /// some programs end the C library's server.
+    #[track_caller]
+    pub fn in_host_on_the_c_library(&self, library: &Release) -> Vec<String> {
+        let mut command = Command::new(c_program("host"));
+        command.arg(self.procs);
+        if let Some(variable) = library.variable() {
+            command.args(["env", &variable]);
+        }
+        self.run(command).by_rank()
+    }
+
     /// Returns the lines that the program prints behind this command.
     #[track_caller]
-    fn lines(&self, mut command: Command) -> Vec<String> {
-        let mut words = self.program.split(' ');
-        let done: Done = run(command
-            .arg(c_program(words.next().unwrap_or_default()))
-            .args(words));
+    fn lines(&self, command: Command) -> Vec<String> {
+        let done = self.run(command);
         let mut lines = done.expect_status(self.exit_status).by_rank();
         if self.order == LineOrder::Sorted {
             lines.sort();
         }
         lines
+    }
+
+    /// Runs the program behind this command.
+    #[track_caller]
+    fn run(&self, mut command: Command) -> Done {
+        let mut words = self.program.split(' ');
+        run(command
+            .arg(c_program(words.next().unwrap_or_default()))
+            .args(words))
     }
 
     /// Returns the lines under both servers, Peal's first. Fails if there are fewer than expected.

@@ -4,8 +4,8 @@
 use crate::peal;
 use peal_model::{Bytes, DataArray, Info, Nspace, Proc, Rank, Status, Value, code, key};
 use peal_stub::{
-    FrameDecoder, FrameLimit, HostNotice, HostReply, HostRequest, HostUpcall, PROTOCOL,
-    RequestNumber, ServerMessage, ServerWelcome, StubHello, StubMessage, UpcallKind, UpcallNumber,
+    FrameLimit, HostNotice, HostReply, HostRequest, HostUpcall, PROTOCOL, RequestNumber,
+    ServerMessage, ServerWelcome, StubDecoder, StubHello, StubMessage, UpcallKind, UpcallNumber,
     UpcallResult, encode,
 };
 use rustix::process::{getegid, geteuid};
@@ -352,7 +352,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
         .unwrap();
     let mut messages = Messages {
         stream: own.try_clone().unwrap(),
-        decoder: FrameDecoder::new(FrameLimit::default()),
+        decoder: StubDecoder::new(FrameLimit::default()),
     };
     let welcome = match messages.next() {
         Some(ServerMessage::Welcome(welcome)) => welcome,
@@ -381,7 +381,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
 /// Messages of a server.
 struct Messages {
     stream: UnixStream,
-    decoder: FrameDecoder,
+    decoder: StubDecoder,
 }
 
 impl Messages {
@@ -389,7 +389,7 @@ impl Messages {
     fn next(&mut self) -> Option<ServerMessage> {
         let mut buffer = [0; 4096];
         loop {
-            if let Some(message) = self.decoder.next().unwrap() {
+            if let Some(message) = self.decoder.next_message().unwrap() {
                 return Some(message);
             }
             match self.stream.read(&mut buffer) {

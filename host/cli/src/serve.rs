@@ -10,7 +10,7 @@ use crate::{
     troubles::Troubles,
 };
 use anyhow::{Context, Result, bail};
-use peal_config::{Problems, SettingOverride};
+use peal_config::{Config, Problems, SettingOverride};
 use peal_modules::{ReloadTrigger, Watch};
 use peal_server::{
     Notices, Rendezvous, Server, Serves, StubListener, StubService,
@@ -69,12 +69,15 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let readable = config::load_for_server(args.at.config.clone(), overrides.clone())?;
     let config = readable.resolved.config.clone();
     // The socket is claimed first, so that a second server changes nothing of the first one's.
-    let is_daemon = matches!(home, ServerHome::Daemon);
+    let scope = match home {
+        ServerHome::Daemon => Serves::Session,
+        ServerHome::Launcher(_) => Serves::Itself,
+    };
     let stub_claim = config
         .hosts
         .socket
         .as_deref()
-        .filter(|_| is_daemon)
+        .filter(|_| scope == Serves::Session)
         .map(SocketClaim::new)
         .transpose()?;
     let socket = config
@@ -108,9 +111,8 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let ending = runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;
         let node = LocalServer::start(prepared, &config).await?;
-        let tools = config::tool_settings(&config, Serves::Session);
         // The drop of this removes the files.
-        let _tools = tools.map(|settings| Rendezvous::publish(&settings, node.server.uri(), &[])).transpose()?;
+        let _tools = published(&config, &node.server, scope)?;
         let endpoint = node.metrics_endpoint(&config).await?;
         let uri = node.server.uri().clone();
         let troubles = Troubles::new(node.audit, node.store.clone(), node.deployer.troubles());
@@ -204,6 +206,21 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
                 "the server failed: a task panicked (see its trace); the server no longer answers"
             )
         }
+    }
+}
+
+/// Writes the files by which tools find the server. Those of a launcher's server are dispensable: its
+/// jobs do not depend on tools.
+fn published(config: &Config, server: &Server, scope: Serves) -> Result<Option<Rendezvous>> {
+    let Some(settings) = config::tool_settings(config, scope) else {
+        return Ok(None);
+    };
+    match (Rendezvous::publish(&settings, server.uri(), &[]), scope) {
+        (Err(error), Serves::Itself) => {
+            tracing::warn!(%error, "rendezvous files of the launcher's server not written");
+            Ok(None)
+        }
+        (published, _) => Ok(Some(published?)),
     }
 }
 

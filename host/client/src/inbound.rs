@@ -91,10 +91,9 @@ impl SocketReader {
                     &mut self.frames,
                     &mut self.error,
                 );
-                // A read that leaves room in the buffer has taken all.
-                if count == self.buffer.len() {
-                    return Unread::Some;
-                }
+                // Also if there was room for more: the end may have come with these bytes, and the
+                // selectors report each arrival once.
+                return Unread::Some;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => return Unread::Some,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -470,10 +469,15 @@ mod tests {
     use crate::{caller, open_requests::Answer, queue::Arrivals};
     use peal_model::{CommandCode, Event, Proc, Range, Reply, Status, code, rank};
     use peal_wire::{BufferType, DecodeLimits, Dialect, Encoding, Release};
-    use std::{io::Write, net::TcpListener};
+    use std::{
+        io::Write,
+        net::{Shutdown, TcpListener},
+        time::Duration,
+    };
     use tokio::{
         runtime::{Builder, Runtime},
-        sync::oneshot,
+        sync::oneshot::{self, error::TryRecvError},
+        time::timeout,
     };
 
     /// Connection whose runtime runs only in the calls of a test.
@@ -584,14 +588,52 @@ mod tests {
         drop(turn);
         assert!(answer.try_recv().is_err());
         assert!(inbound.caller_turn().is_none(), "frames are left");
-        connection
-            .server
-            .shutdown(std::net::Shutdown::Write)
-            .unwrap();
+        connection.server.shutdown(Shutdown::Write).unwrap();
         connection.runtime.block_on(inbound.read());
         assert!(answer.try_recv().unwrap().is_ok());
         let first = connection.runtime.block_on(connection.arrivals.next());
         assert!(matches!(first, Some((QueuedItem::Event(_), _))));
+    }
+
+    /// Has the task read the connection to its end.
+    fn end(connection: &Connection) {
+        let limit = Duration::from_secs(10);
+        connection
+            .runtime
+            .block_on(async { timeout(limit, connection.inbound.read()).await })
+            .expect("the task sees the end");
+    }
+
+    #[test]
+    fn task_sees_the_end_right_behind_a_reply() {
+        let mut connection = Connection::new();
+        // Otherwise the task reads once more, for the bytes of the handshake.
+        connection
+            .runtime
+            .block_on(connection.inbound.left.notified());
+        let (answered, mut answer) = connection.ask();
+        let (_, mut unanswered) = connection.ask();
+        connection.reply(answered);
+        connection.server.shutdown(Shutdown::Write).unwrap();
+        end(&connection);
+        assert!(answer.try_recv().unwrap().is_ok());
+        assert_eq!(unanswered.try_recv().err(), Some(TryRecvError::Closed));
+    }
+
+    #[test]
+    fn caller_that_reads_sees_the_end_right_behind_a_reply() {
+        let mut connection = Connection::new();
+        let (answered, mut answer) = connection.ask();
+        let (_, mut unanswered) = connection.ask();
+        connection.reply(answered);
+        connection.server.shutdown(Shutdown::Write).unwrap();
+        let inbound = connection.inbound.clone();
+        let mut turn = inbound.caller_turn().unwrap();
+        assert_eq!(turn.read(), TurnProgress::Over);
+        drop(turn);
+        assert!(answer.try_recv().unwrap().is_ok());
+        end(&connection);
+        assert_eq!(unanswered.try_recv().err(), Some(TryRecvError::Closed));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! a frame with its length.
 use peal_core::server::{Completeness, FenceContribution};
 use peal_model::{Bytes, RankData, Status, code};
-use peal_stub::{FrameDecoder, FrameLimit, codec::CodecError};
+use peal_stub::{FrameLimit, StubDecoder, codec::CodecError};
 use serde::{Deserialize, Serialize};
 
 /// Version of the form. Servers of other versions are refused.
@@ -69,10 +69,10 @@ pub(crate) fn decode_contributions(bytes: &Bytes) -> Result<FenceContribution, S
         data: Vec::new(),
         attendance: Completeness::Full,
     };
-    let mut decoder = FrameDecoder::new(FrameLimit::default());
+    let mut decoder = StubDecoder::new(FrameLimit::default());
     decoder.push(bytes);
     loop {
-        let next: Result<Option<NodeData>, CodecError> = decoder.next();
+        let next: Result<Option<NodeData>, CodecError> = decoder.next_message();
         match next {
             Err(error) => return Err(refused(&error)),
             Ok(None) if decoder.pending() > 0 => return Err(refused(&"the data end too early")),

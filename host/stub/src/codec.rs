@@ -83,17 +83,17 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
 
 /// Decoder of a stream of frames, which come in pieces of any length.
 #[derive(Debug)]
-pub struct FrameDecoder {
+pub struct StubDecoder {
     buffer: Vec<u8>,
     /// Number of bytes at the beginning of the buffer that were decoded.
     taken: usize,
     limit: FrameLimit,
 }
 
-impl FrameDecoder {
+impl StubDecoder {
     /// Creates a decoder of frames up to this length.
-    pub fn new(limit: FrameLimit) -> FrameDecoder {
-        FrameDecoder {
+    pub fn new(limit: FrameLimit) -> StubDecoder {
+        StubDecoder {
             buffer: Vec::new(),
             taken: 0,
             limit,
@@ -114,7 +114,7 @@ impl FrameDecoder {
     /// # Errors
     ///
     /// Fails if a frame is too long or has no valid message. The stream is then of no use any more.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CodecError> {
+    pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CodecError> {
         let open = self.buffer.get(self.taken..).unwrap_or_default();
         let Some((header, rest)) = open.split_first_chunk::<HEADER>() else {
             return Ok(None);

@@ -21,7 +21,7 @@ mod nesting;
 pub mod request;
 pub mod upcall;
 
-pub use codec::{CodecError, FrameDecoder, FrameLimit, encode};
+pub use codec::{CodecError, FrameLimit, StubDecoder, encode};
 pub use hello::{EnvironmentVariable, PROTOCOL, ServerWelcome, StubHello, StubRefusal};
 pub use request::{HostReply, HostRequest};
 pub use upcall::{HostNotice, HostUpcall, UpcallKind, UpcallResult};

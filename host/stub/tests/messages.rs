@@ -4,7 +4,7 @@ use peal_model::{
     Bytes, DataArray, Event, Info, KeyName, Nspace, Proc, Range, Rank, Status, Text, Value,
 };
 use peal_stub::{
-    CodecError, FrameDecoder, FrameLimit, HostRequest, HostUpcall, RequestNumber, ServerMessage,
+    CodecError, FrameLimit, HostRequest, HostUpcall, RequestNumber, ServerMessage, StubDecoder,
     StubMessage, UpcallNumber, UpcallResult, encode,
 };
 use proptest::prelude::*;
@@ -93,11 +93,11 @@ proptest! {
             .iter()
             .flat_map(|message| encode(message, FrameLimit::default()).unwrap())
             .collect();
-        let mut decoder = FrameDecoder::new(FrameLimit::default());
+        let mut decoder = StubDecoder::new(FrameLimit::default());
         let mut read: Vec<StubMessage> = Vec::new();
         for bytes in frames.chunks(piece) {
             decoder.push(bytes);
-            while let Some(message) = decoder.next().unwrap() {
+            while let Some(message) = decoder.next_message().unwrap() {
                 read.push(message);
             }
         }
@@ -107,9 +107,9 @@ proptest! {
 
     #[test]
     fn any_bytes_are_refused_or_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut decoder = FrameDecoder::new(FrameLimit(1000));
+        let mut decoder = StubDecoder::new(FrameLimit(1000));
         decoder.push(&bytes);
-        while let Ok(Some(_)) = decoder.next::<ServerMessage>() {}
+        while let Ok(Some(_)) = decoder.next_message::<ServerMessage>() {}
     }
 }
 
@@ -133,10 +133,10 @@ fn long_message_is_neither_written_nor_read() {
         Err(CodecError::TooLong { max: 100, .. })
     ));
     let frame = encode(&long, FrameLimit::default()).unwrap();
-    let mut decoder = FrameDecoder::new(limit);
+    let mut decoder = StubDecoder::new(limit);
     // The header is enough: the rest need not be taken.
     decoder.push(&frame[..4]);
-    let refused = decoder.next::<ServerMessage>();
+    let refused = decoder.next_message::<ServerMessage>();
     assert!(matches!(refused, Err(CodecError::TooLong { max: 100, .. })));
 }
 
@@ -169,10 +169,10 @@ fn nested(depth: usize) -> Vec<u8> {
 #[test]
 fn deep_value_is_refused() {
     let read = |depth: usize| {
-        let mut decoder = FrameDecoder::new(FrameLimit::default());
+        let mut decoder = StubDecoder::new(FrameLimit::default());
         decoder.push(&nested(depth));
         decoder
-            .next::<StubMessage>()
+            .next_message::<StubMessage>()
             .map(|message| message.is_some())
     };
     assert!(matches!(read(16), Ok(true)));
@@ -184,10 +184,10 @@ fn bytes_behind_a_message_are_refused() {
     let mut frame = encode(&Text::from("text"), FrameLimit::default()).unwrap();
     frame.push(0);
     frame[0] += 1;
-    let mut decoder = FrameDecoder::new(FrameLimit::default());
+    let mut decoder = StubDecoder::new(FrameLimit::default());
     decoder.push(&frame);
     assert!(matches!(
-        decoder.next::<Text>(),
+        decoder.next_message::<Text>(),
         Err(CodecError::Trailing(1))
     ));
 }

@@ -31,7 +31,6 @@ struct Difference {
 
 /// Program that is not compared, and the reason.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Uncompared {
     program: String,
     reason: String,
@@ -49,16 +48,34 @@ fn table() -> HostTable {
     table
 }
 
+/// Contents of `tests/c/library_differences.toml`, as far as they matter here.
+#[derive(Deserialize)]
+struct LibraryTable {
+    uncompared: Vec<Uncompared>,
+}
+
+/// Returns true for a program that does not come to its end in this host environment on the C library.
+fn hangs_in_the_c_host(program: &str) -> bool {
+    let path = root().join("tests/c/library_differences.toml");
+    let table: LibraryTable = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    table
+        .uncompared
+        .iter()
+        .any(|entry| entry.program == program)
+}
+
 /// Returns the lines that neither `peal run` nor the C library's server shows.
 fn own_lines(run: &ProgramComparison, library: &Release) -> Vec<String> {
-    let lines = |server| run.on(library, server);
     let ours = run.in_host_on_peal(library);
     assert!(
         ours.len() >= run.lines,
         "{} printed next to nothing: {ours:?}",
         run.program
     );
-    let others = [lines(ComparedServer::Peal), lines(ComparedServer::CLibrary)].concat();
+    let mut others = run.on(library, ComparedServer::Peal);
+    if !hangs_in_the_c_host(run.program) {
+        others.extend(run.in_host_on_the_c_library(library));
+    }
     ours.into_iter()
         .filter(|line| !others.contains(line))
         .collect()
@@ -67,6 +84,7 @@ fn own_lines(run: &ProgramComparison, library: &Release) -> Vec<String> {
 #[track_caller]
 fn compare_all(runs: &[ProgramComparison]) {
     let table = table();
+    let mut wrong = Vec::new();
     for run in runs {
         if table
             .uncompared
@@ -82,19 +100,13 @@ fn compare_all(runs: &[ProgramComparison]) {
             .map(|difference| difference.line.as_str())
             .collect();
         for library in [Release::system(), Release::peal()] {
-            let own = own_lines(run, &library);
-            let unknown: Vec<&String> = own
-                .iter()
-                .filter(|line| !expected.iter().any(|part| line.contains(part)))
-                .collect();
-            assert!(
-                unknown.is_empty(),
-                "{} on {}: {unknown:#?}",
-                run.program,
-                library.name
-            );
+            let own = own_lines(run, &library).into_iter();
+            let of_run = |line: String| format!("{} on {}: {line}", run.program, library.name);
+            let unknown = own.filter(|line| !expected.iter().any(|part| line.contains(part)));
+            wrong.extend(unknown.map(of_run));
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[needs(prepared, libpmix)]

@@ -2,7 +2,7 @@
 use super::lock;
 use peal_model::{Status, code};
 use peal_stub::{
-    CodecError, FrameDecoder, FrameLimit, HostReply, HostRequest, RequestNumber, ServerMessage,
+    CodecError, FrameLimit, HostReply, HostRequest, RequestNumber, ServerMessage, StubDecoder,
     StubMessage, UpcallNumber, UpcallResult, encode,
 };
 use std::{
@@ -230,14 +230,14 @@ impl HostLink {
 /// Messages of a server, which come in pieces of any length.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    decoder: FrameDecoder,
+    decoder: StubDecoder,
     piece: Vec<u8>,
 }
 
 impl Incoming {
     pub(super) fn new() -> Incoming {
         Incoming {
-            decoder: FrameDecoder::new(FrameLimit::default()),
+            decoder: StubDecoder::new(FrameLimit::default()),
             piece: vec![0; READ],
         }
     }
@@ -245,7 +245,7 @@ impl Incoming {
     /// Waits for the next message.
     pub(super) async fn next(&mut self, link: &HostLink) -> Result<ServerMessage, LinkError> {
         loop {
-            if let Some(message) = self.decoder.next()? {
+            if let Some(message) = self.decoder.next_message()? {
                 return Ok(message);
             }
             link.stream.readable().await?;

@@ -1,5 +1,5 @@
 //! Frames on the socket of a stub, and the descriptor that comes with its first one.
-use peal_stub::{CodecError, FrameDecoder, FrameLimit};
+use peal_stub::{CodecError, FrameLimit, StubDecoder};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -33,7 +33,7 @@ pub enum TransferError {
 /// Receiving end of a connection.
 pub(super) struct MessageReceiver {
     stream: OwnedReadHalf,
-    decoder: FrameDecoder,
+    decoder: StubDecoder,
     buffer: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl MessageReceiver {
     pub(super) fn new(stream: OwnedReadHalf, limit: FrameLimit) -> MessageReceiver {
         MessageReceiver {
             stream,
-            decoder: FrameDecoder::new(limit),
+            decoder: StubDecoder::new(limit),
             buffer: vec![0; PIECE],
         }
     }
@@ -51,7 +51,7 @@ impl MessageReceiver {
     /// Cancelling the future loses nothing: what was read stays in the decoder.
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, TransferError> {
         loop {
-            if let Some(message) = self.decoder.next()? {
+            if let Some(message) = self.decoder.next_message()? {
                 return Ok(Some(message));
             }
             let count = self.stream.read(&mut self.buffer).await?;
@@ -73,7 +73,7 @@ impl MessageReceiver {
     ) -> Result<Option<(T, Option<OwnedFd>)>, TransferError> {
         let mut descriptor = None;
         loop {
-            if let Some(message) = self.decoder.next()? {
+            if let Some(message) = self.decoder.next_message()? {
                 return Ok(Some((message, descriptor)));
             }
             let buffer = &mut self.buffer;
