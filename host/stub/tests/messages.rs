@@ -1,5 +1,10 @@
 //! Messages as frames: what is written is read again, in pieces of any length; what is cut, too long
 //! or too deep is refused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_model::{
     Bytes, DataArray, Event, Info, KeyName, Nspace, Proc, Range, Rank, Status, Text, Value,
 };
