@@ -324,6 +324,14 @@ impl Client {
         });
     }
 
+    /// Drops the values that the server has sent about this process's own namespace. A process that is a
+    /// host environment has only those that it stores itself: Open MPI's `mpirun` passes all of them on,
+    /// and fails at types that it does not know.
+    pub fn forget_own_job(&self) {
+        let nspace = self.me().nspace.clone();
+        self.known().forget_job(&nspace);
+    }
+
     /// Returns all values of a proc, or of a job for its wildcard rank, that are known without a
     /// request, sorted by key.
     pub fn known_values(&self, proc: &Proc) -> Vec<Kval> {

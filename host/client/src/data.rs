@@ -5,7 +5,7 @@ use crate::{
     realms::{RealmData, RealmSelector, is_of_the_node},
 };
 use peal_model::{
-    Info, JobEntry, JobInfo, Key, Kval, Proc, Rank, RankData, Size, Value, key, rank,
+    Info, JobEntry, JobInfo, Key, Kval, Nspace, Proc, Rank, RankData, Size, Value, key, rank,
 };
 use std::collections::BTreeMap;
 
@@ -62,6 +62,11 @@ impl KnownData {
                 }
             }
         }
+    }
+
+    /// Drops the values of the procs of a job, and of the job itself.
+    pub(crate) fn forget_job(&mut self, nspace: &Nspace) {
+        self.values.retain(|proc, _| proc.nspace != *nspace);
     }
 
     /// Stores the members of an array of a node, application or session under their own keys.

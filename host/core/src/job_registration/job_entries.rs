@@ -1,5 +1,5 @@
 //! Job data from the infos of a registration, in the form that clients of the C library take.
-use super::{RegistrationError, members, procs, wrong_type};
+use super::{LauncherJobError, members, procs, wrong_type};
 use crate::job::NodeRanks;
 use peal_model::{DataArray, Info, Infos, JobEntry, Key, KeyName, Kval, Nspace, Rank, Value, key};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,7 +43,7 @@ impl JobEntries<'_> {
     /// # Errors
     ///
     /// Fails if an array has another type.
-    pub(super) fn build(&self) -> Result<Vec<JobEntry>, RegistrationError> {
+    pub(super) fn build(&self) -> Result<Vec<JobEntry>, LauncherJobError> {
         let mut entries = Vec::new();
         let mut ranks: BTreeMap<Rank, Vec<Kval>> = BTreeMap::new();
         let mut described: Vec<Vec<Info>> = Vec::new();
@@ -195,7 +195,7 @@ struct RankPlace<'a> {
 }
 
 /// Returns the rank and the values of an array about one proc.
-fn proc_data(info: &Info) -> Result<(Rank, Vec<Kval>), RegistrationError> {
+fn proc_data(info: &Info) -> Result<(Rank, Vec<Kval>), LauncherJobError> {
     let members = members(info)?;
     let rank = members.iter().find(|member| member.key == key::PMIX_RANK);
     let rank = rank

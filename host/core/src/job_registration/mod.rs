@@ -18,7 +18,7 @@ use thiserror::Error;
 
 /// Reason why a registration is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum RegistrationError {
+pub enum LauncherJobError {
     /// An info has a value of the wrong type.
     #[error("{key} of a registration has a value of type {found}, expected {expected}")]
     WrongType {
@@ -63,11 +63,11 @@ pub enum RegistrationError {
     },
 }
 
-impl RegistrationError {
+impl LauncherJobError {
     /// Returns the status for the host environment.
     pub fn status(&self) -> peal_model::Status {
         match self {
-            RegistrationError::TooLarge { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
+            LauncherJobError::TooLarge { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
             _ => code::PMIX_ERR_BAD_PARAM,
         }
     }
@@ -78,7 +78,7 @@ const MAX_SIZE: u32 = 1 << 20;
 
 /// A job as far as its host environment has registered it.
 #[derive(Clone, Debug)]
-pub struct JobRegistration {
+pub struct LauncherJob {
     nspace: Nspace,
     /// The name of this node.
     hostname: String,
@@ -101,10 +101,10 @@ enum Description {
     UnknownProcs,
 }
 
-impl JobRegistration {
+impl LauncherJob {
     /// Begins a registration on the node `hostname`, by a host environment of the user `host_user`.
-    pub fn new(nspace: Nspace, hostname: &str, host_user: UserIdentity) -> JobRegistration {
-        JobRegistration {
+    pub fn new(nspace: Nspace, hostname: &str, host_user: UserIdentity) -> LauncherJob {
+        LauncherJob {
             nspace,
             hostname: hostname.to_owned(),
             host_user,
@@ -154,13 +154,13 @@ impl JobRegistration {
     /// # Errors
     ///
     /// Fails if an info has the wrong type or the infos contradict each other.
-    pub fn spec(&self) -> Result<JobSpec, RegistrationError> {
+    pub fn spec(&self) -> Result<JobSpec, LauncherJobError> {
         let infos = top_level(&self.infos)?;
         let nodes = self.node_ranks(&infos)?;
         let size = self.size(&infos, &nodes)?;
         let beyond = self.clients.keys().find(|rank| rank.0 >= size);
         if let Some(rank) = beyond {
-            return Err(RegistrationError::RankBeyondSize { rank: *rank, size });
+            return Err(LauncherJobError::RankBeyondSize { rank: *rank, size });
         }
         let identity = self.clients.values().next().copied();
         let offset = number(&infos, key::PMIX_NPROC_OFFSET)?.unwrap_or(0);
@@ -203,7 +203,7 @@ impl JobRegistration {
     }
 
     /// Returns the nodes with their ranks. Without maps, the procs of this node are all that is known.
-    fn node_ranks(&self, infos: &[Info]) -> Result<Vec<NodeRanks>, RegistrationError> {
+    fn node_ranks(&self, infos: &[Info]) -> Result<Vec<NodeRanks>, LauncherJobError> {
         let map = |keys: [KeyName; 2]| {
             let found = keys.into_iter().find_map(|key| {
                 let value = infos.value_of(key)?;
@@ -225,16 +225,16 @@ impl JobRegistration {
             };
             return Ok(vec![this]);
         };
-        let nodes = maps::nodes(&nodes).map_err(|error| RegistrationError::Map {
+        let nodes = maps::nodes(&nodes).map_err(|error| LauncherJobError::Map {
             key: node_key,
             error,
         })?;
-        let ranks = maps::ranks(&ranks).map_err(|error| RegistrationError::Map {
+        let ranks = maps::ranks(&ranks).map_err(|error| LauncherJobError::Map {
             key: proc_key,
             error,
         })?;
         if nodes.len() != ranks.len() {
-            return Err(RegistrationError::MapLengths {
+            return Err(LauncherJobError::MapLengths {
                 nodes: nodes.len(),
                 procs: ranks.len(),
             });
@@ -247,12 +247,12 @@ impl JobRegistration {
 
     /// Returns the number of procs of the job: as its host environment says, else as the maps say, else
     /// as many as are registered.
-    fn size(&self, infos: &[Info], nodes: &[NodeRanks]) -> Result<u32, RegistrationError> {
+    fn size(&self, infos: &[Info], nodes: &[NodeRanks]) -> Result<u32, LauncherJobError> {
         let placed: usize = nodes.iter().map(|node| node.ranks.len()).sum();
         let size = number(infos, key::PMIX_JOB_SIZE)?;
         let size = size.unwrap_or_else(|| u32::try_from(placed).unwrap_or(u32::MAX));
         if size > MAX_SIZE {
-            return Err(RegistrationError::TooLarge {
+            return Err(LauncherJobError::TooLarge {
                 size,
                 max: MAX_SIZE,
             });
@@ -262,7 +262,7 @@ impl JobRegistration {
 }
 
 /// Returns the infos with the members of job arrays (`PMIX_JOB_INFO_ARRAY`) among them.
-fn top_level(infos: &[Info]) -> Result<Vec<Info>, RegistrationError> {
+fn top_level(infos: &[Info]) -> Result<Vec<Info>, LauncherJobError> {
     let mut all = Vec::with_capacity(infos.len());
     for info in infos {
         if info.key == key::PMIX_JOB_INFO_ARRAY {
@@ -275,7 +275,7 @@ fn top_level(infos: &[Info]) -> Result<Vec<Info>, RegistrationError> {
 }
 
 /// Returns the infos of an array.
-fn members(info: &Info) -> Result<Vec<&Info>, RegistrationError> {
+fn members(info: &Info) -> Result<Vec<&Info>, LauncherJobError> {
     let members = match &info.value {
         Value::DataArray(array) => array.as_infos(),
         _ => None,
@@ -284,7 +284,7 @@ fn members(info: &Info) -> Result<Vec<&Info>, RegistrationError> {
 }
 
 /// Returns the number of an info.
-fn number(infos: &[Info], name: KeyName) -> Result<Option<u32>, RegistrationError> {
+fn number(infos: &[Info], name: KeyName) -> Result<Option<u32>, LauncherJobError> {
     let value = infos.value_of(name);
     let number = value.map(|value| {
         value
@@ -307,8 +307,8 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-fn wrong_type(key: &Key, value: &Value, expected: &'static str) -> RegistrationError {
-    RegistrationError::WrongType {
+fn wrong_type(key: &Key, value: &Value, expected: &'static str) -> LauncherJobError {
+    LauncherJobError::WrongType {
         key: key.clone(),
         found: value.data_type(),
         expected,

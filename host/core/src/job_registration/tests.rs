@@ -43,10 +43,10 @@ fn slurm_infos() -> Vec<Info> {
     infos
 }
 
-fn registration(infos: Vec<Info>, local: &[u32]) -> JobRegistration {
+fn registration(infos: Vec<Info>, local: &[u32]) -> LauncherJob {
     let nspace = Nspace::new("slurm.pmix.1.0").unwrap();
     let root = UserIdentity { uid: 0, gid: 0 };
-    let mut registration = JobRegistration::new(nspace, "n2", root);
+    let mut registration = LauncherJob::new(nspace, "n2", root);
     registration.describe(i32::try_from(local.len()).unwrap(), infos);
     for rank in local {
         registration.add_client(Rank(*rank), USER);
@@ -130,7 +130,7 @@ fn each_node_has_an_array_with_its_procs() {
 #[test]
 fn job_is_complete_when_its_procs_are_registered() {
     let nspace = Nspace::new("job").unwrap();
-    let mut job = JobRegistration::new(nspace, "n2", USER);
+    let mut job = LauncherJob::new(nspace, "n2", USER);
     // Open MPI registers the procs first, Slurm the job.
     job.add_client(Rank(0), USER);
     assert!(!job.is_complete());
@@ -186,29 +186,23 @@ fn later_description_replaces_values_and_adds_procs() {
 fn contradictions_and_wrong_types_are_refused() {
     let refused = |infos| registration(infos, &[2, 3]).spec().unwrap_err();
     let size = refused(vec![Info::new(key::PMIX_JOB_SIZE, Value::string("six"))]);
-    assert!(
-        matches!(size, RegistrationError::WrongType { .. }),
-        "{size}"
-    );
+    assert!(matches!(size, LauncherJobError::WrongType { .. }), "{size}");
     let rank = refused(vec![Info::new(key::PMIX_JOB_SIZE, Value::Uint32(2))]);
     assert!(
-        matches!(rank, RegistrationError::RankBeyondSize { size: 2, .. }),
+        matches!(rank, LauncherJobError::RankBeyondSize { size: 2, .. }),
         "{rank}"
     );
     let maps = refused(vec![
         Info::new(key::PMIX_NODE_MAP, Value::string("n1,n2")),
         Info::new(key::PMIX_PROC_MAP, Value::string("0;1;2")),
     ]);
-    let lengths = RegistrationError::MapLengths { nodes: 2, procs: 3 };
+    let lengths = LauncherJobError::MapLengths { nodes: 2, procs: 3 };
     assert_eq!(maps, lengths);
     let data = refused(vec![
         Info::new(key::PMIX_JOB_SIZE, Value::Uint32(6)),
         Info::new(key::PMIX_PROC_DATA, Value::Uint32(1)),
     ]);
-    assert!(
-        matches!(data, RegistrationError::WrongType { .. }),
-        "{data}"
-    );
+    assert!(matches!(data, LauncherJobError::WrongType { .. }), "{data}");
     let huge = refused(vec![Info::new(key::PMIX_JOB_SIZE, Value::Uint32(u32::MAX))]);
     assert_eq!(huge.status(), code::PMIX_ERR_OUT_OF_RESOURCE);
 }

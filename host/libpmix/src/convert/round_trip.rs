@@ -13,6 +13,7 @@ use peal_model::{
     ResourceUnit, Scope, Size, Status, Text, Topology, Value, code, data_type as dt,
 };
 use peal_needs::needs;
+use peal_wire::DecodeLimits;
 use proptest::{
     array::{uniform3, uniform6, uniform8, uniform11},
     collection::vec,
@@ -293,7 +294,7 @@ pub(crate) fn info(value: impl Strategy<Value = Value>) -> impl Strategy<Value =
 /// Values that a `pmix_value_t` can hold, with nested ones in arrays.
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = (0..=KINDS).prop_flat_map(plain);
-    leaf.prop_recursive(4, 40, 4, |inner| {
+    let nested = leaf.prop_recursive(4, 40, 4, |inner| {
         let nested = move || inner.clone();
         let infos = move |inner: BoxedStrategy<Value>| vec(info(inner), 0..3);
         let boxed = nested().boxed();
@@ -349,6 +350,11 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
             ),
         ];
         items.prop_map(|items| Value::DataArray(array(items)))
+    });
+    // A deeper one is refused when it is read, as a message with it would be.
+    let deepest = DecodeLimits::default().max_depth;
+    nested.prop_filter("not too deep", move |value| {
+        Size::of(value).depth <= deepest
     })
 }
 

@@ -23,7 +23,7 @@ use std::{
 /// Block of the latest init; null before it and after the finalization.
 static BLOCK: AtomicPtr<ForkBlock> = AtomicPtr::new(ptr::null_mut());
 
-/// What the children of this process need.
+/// Data that the children of this process need.
 #[derive(Debug)]
 pub(super) struct ForkBlock {
     /// The process that has initialized the library.

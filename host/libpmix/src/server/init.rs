@@ -93,6 +93,7 @@ async fn connect_quietly(module: HostModule, infos: Vec<Info>) -> Result<Connect
     let attached = attached.map_err(|_| HomeError::NoAnswer { limit });
     let client = match attached.and_then(|attached| attached.map_err(HomeError::Client)) {
         Ok(tool) => {
+            tool.forget_own_job();
             server.set_client((*tool).clone());
             Connection::Tool(tool)
         }

@@ -4,7 +4,7 @@ use crate::{
     admin::JobJournal,
     handle::{AddJobError, ServerHandle},
 };
-use peal_core::{job::JobSpec, job_registration::JobRegistration};
+use peal_core::{job::JobSpec, job_registration::LauncherJob};
 use peal_model::{Info, Nspace, Proc, Status, UserIdentity, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ pub(super) struct RegisteredJobs {
     hostname: String,
     max_jobs: usize,
     journal: JobJournal,
-    registrations: BTreeMap<Nspace, JobRegistration>,
+    registrations: BTreeMap<Nspace, LauncherJob>,
     /// Jobs that the server has.
     added: BTreeSet<Nspace>,
     users: RegisteredUsers,
@@ -118,7 +118,7 @@ impl RegisteredJobs {
     }
 
     /// Returns the registration of a job as it is so far.
-    fn registration(&self, nspace: &Nspace) -> Result<JobRegistration, Status> {
+    fn registration(&self, nspace: &Nspace) -> Result<LauncherJob, Status> {
         if let Some(known) = self.registrations.get(nspace) {
             return Ok(known.clone());
         }
@@ -133,12 +133,12 @@ impl RegisteredJobs {
             code::PMIX_ERR_BAD_PARAM
         })?;
         let hostname = &self.hostname;
-        Ok(JobRegistration::new(name, hostname, self.host.identity))
+        Ok(LauncherJob::new(name, hostname, self.host.identity))
     }
 
     /// Takes a changed registration, and passes the job on to the server when it is complete. One that
     /// is refused changes nothing.
-    async fn replace(&mut self, nspace: Nspace, changed: JobRegistration) -> Result<(), Status> {
+    async fn replace(&mut self, nspace: Nspace, changed: LauncherJob) -> Result<(), Status> {
         if changed.is_complete() {
             let spec = changed.spec().map_err(|error| {
                 tracing::warn!(%nspace, %error, "job not registered");
