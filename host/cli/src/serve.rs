@@ -166,8 +166,11 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
-        // Everything listens now, so a program that waits for this line can connect.
-        crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
+        // Everything listens now, so a program that waits for this line can connect. The output of a
+        // launcher is that of its jobs.
+        if scope == Serves::Session {
+            crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
+        }
         let manager = Manager::new();
         manager.tell(ServiceState::Ready);
         let mut server = node.server;

@@ -191,7 +191,7 @@ impl ClientName {
     }
 }
 
-/// What a callback about a proc gets.
+/// Arguments of a callback about a proc.
 #[derive(Debug, Clone)]
 pub(super) struct PassedClient {
     pub(super) name: Arc<ClientName>,

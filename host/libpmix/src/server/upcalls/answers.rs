@@ -26,7 +26,7 @@ pub(in super::super) struct AnswerPath {
     leftovers: mpsc::UnboundedSender<Leftover>,
 }
 
-/// What remains of an answered upcall, for the progress thread.
+/// Rest of an answered upcall, for the progress thread.
 #[derive(Debug)]
 pub(in super::super) struct Leftover {
     release: Option<ReleaseCall>,

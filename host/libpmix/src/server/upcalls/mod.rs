@@ -122,7 +122,7 @@ impl HostModule {
 
 /// Upcall with its arguments in C form.
 struct PreparedUpcall {
-    /// What the host environment may use until it has answered.
+    /// Data that the host environment may use until it has answered.
     arguments: UpcallArguments,
     /// Calls the host environment with a token for its callback.
     call: Box<dyn FnOnce(*mut c_void) -> CStatus>,
