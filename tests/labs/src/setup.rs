@@ -1,4 +1,4 @@
-//! What a lab is made of: its nodes, libraries, and files of the machine that appear on nodes.
+//! Parts of a lab: its nodes, libraries, and files of the machine that appear on nodes.
 use crate::{LabLibraries, ServerLibrary};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// What a handler has heard.
+/// Events that a handler has heard.
 #[derive(Debug, PartialEq)]
 struct Heard {
     code: Status,

@@ -215,7 +215,7 @@ fn next(stream: &UnixStream, decoder: &mut StubDecoder) -> (Option<StubMessage>,
     }
 }
 
-/// What one call has received.
+/// Data that one call has received.
 pub struct ReceivedBytes {
     pub len: usize,
     pub descriptor: Option<OwnedFd>,

@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-/// What the functions of the host environment were called with.
+/// Arguments with which the functions of the host environment were called.
 static CALLED: Mutex<Option<mpsc::Sender<HostUpcall>>> = Mutex::new(None);
 
 /// Pointer that is registered for a proc.
