@@ -199,11 +199,13 @@ impl<'a> AppRanks<'a> {
     }
 }
 
-fn job(key: KeyName, value: Value) -> JobEntry {
+/// Makes an entry of the job.
+pub(crate) fn job(key: KeyName, value: Value) -> JobEntry {
     JobEntry::Job(Kval::new(key, value))
 }
 
-fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
+/// Makes an entry of a node, application or session.
+pub(crate) fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
     job(key, Value::DataArray(DataArray::infos(infos)))
 }
 

@@ -57,7 +57,7 @@ pub enum StubRefusal {
         /// Version of the server.
         server: u16,
     },
-    /// Only root and the users that the settings name may serve jobs.
+    /// Only root and the server's user may register jobs.
     #[error("user {uid} may not register jobs: the server takes them from {allowed}")]
     User {
         /// The user of the stub's process, as the kernel says.

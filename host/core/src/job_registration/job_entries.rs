@@ -1,7 +1,10 @@
 //! Job data from the infos of a registration, in the form that clients of the C library take.
 use super::{LauncherJobError, members, procs, wrong_type};
-use crate::job::NodeRanks;
-use peal_model::{DataArray, Info, Infos, JobEntry, Key, KeyName, Kval, Nspace, Rank, Value, key};
+use crate::{
+    job::NodeRanks,
+    job_data::{array, job},
+};
+use peal_model::{Info, Infos, JobEntry, Key, KeyName, Kval, Nspace, Rank, Value, key};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Parts from which the job data are made.
@@ -100,7 +103,7 @@ impl JobEntries<'_> {
         ];
         for (key, value) in derived {
             if !self.has(key) {
-                entries.push(JobEntry::Job(Kval::new(key, value)));
+                entries.push(job(key, value));
             }
         }
     }
@@ -251,8 +254,4 @@ fn is_of(infos: &[Info], node: &NodeRanks, id: u32) -> bool {
 
 fn is_node_key(key: &Key) -> bool {
     NODE_KEYS.iter().any(|node_key| *key == *node_key)
-}
-
-fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
-    JobEntry::Job(Kval::new(key, Value::DataArray(DataArray::infos(infos))))
 }

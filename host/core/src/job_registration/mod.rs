@@ -297,13 +297,12 @@ fn number(infos: &[Info], name: KeyName) -> Result<Option<u32>, LauncherJobError
 /// Returns the text of a map.
 fn text(value: &Value) -> Option<String> {
     match value {
-        Value::String(Some(text)) => text.as_str().map(str::to_owned),
         Value::ByteObject(bytes) => {
             let bytes = bytes.as_slice();
             let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);
             str::from_utf8(text).ok().map(str::to_owned)
         }
-        _ => None,
+        value => value.as_str().map(str::to_owned),
     }
 }
 

@@ -15,7 +15,7 @@ use peal_model::{
     App, Bytes, Event, Info, IofChannel, Key, Nspace, Pdata, Proc, Query, ResourceUnit, Status,
     Text, UserIdentity, Value, code, key,
 };
-use peal_stub::{HostNotice, HostUpcall, UpcallKind};
+use peal_stub::{HostNotice, HostUpcall, UpcallKind, UpcallResult};
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
@@ -87,25 +87,31 @@ impl HostRouter {
         all
     }
 
+    /// Returns the host environment that takes an event of one of its procs, if there is one.
+    fn notified(&self, event: &Event) -> Option<Arc<RemoteHost>> {
+        let remote = self.remote(&event.source.as_ref()?.nspace)?;
+        Some(remote).filter(|remote| remote.offers(UpcallKind::Notify))
+    }
+
     /// Makes an upcall to the host environment of a job. Where there is none, or it does not support
-    /// the upcall, the server's own host environment answers.
-    fn or_local<'a, T: Send + 'a>(
+    /// the upcall, the server's own host environment answers. The arguments are copied only for a host
+    /// environment that a stub connects.
+    fn or_local<'a, A: Send + 'a, T: Send + 'a>(
         &'a self,
         nspace: &Nspace,
-        upcall: impl FnOnce() -> HostUpcall,
-        read: fn(Result<peal_stub::UpcallResult, Status>) -> Result<T, Status>,
-        local: impl FnOnce(&'a dyn LocalServices) -> UpcallFuture<'a, T> + Send + 'a,
+        arguments: A,
+        upcall: impl FnOnce(&A) -> HostUpcall,
+        read: fn(Result<UpcallResult, Status>) -> Result<T, Status>,
+        local: impl FnOnce(&'a dyn LocalServices, A) -> UpcallFuture<'a, T> + Send + 'a,
     ) -> UpcallFuture<'a, T> {
         let Some(remote) = self.remote(nspace) else {
-            return local(&*self.local);
+            return local(&*self.local, arguments);
         };
-        let upcall = upcall();
-        if !remote.offers(upcall.kind()) {
-            return local(&*self.local);
-        }
+        let upcall = upcall(&arguments);
         Box::pin(async move {
+            // What the host environment does not offer is not supported, without a message to it.
             match read(remote.call(upcall).await) {
-                Err(code::PMIX_ERR_NOT_SUPPORTED) => local(&*self.local).await,
+                Err(code::PMIX_ERR_NOT_SUPPORTED) => local(&*self.local, arguments).await,
                 answer => answer,
             }
         })
@@ -196,9 +202,7 @@ impl HostEnvironment for HostRouter {
     }
 
     fn notify(&self, event: Arc<Event>) -> EventHandling {
-        let source = event.source.as_ref();
-        let remote = source.and_then(|source| self.remote(&source.nspace));
-        match remote.filter(|remote| remote.offers(UpcallKind::Notify)) {
+        match self.notified(&event) {
             Some(remote) => {
                 let event = (*event).clone();
                 spawn_upcall(remote, HostUpcall::Notify { event });
@@ -209,9 +213,7 @@ impl HostEnvironment for HostRouter {
     }
 
     fn distribute(&self, event: &Arc<Event>) {
-        let source = event.source.as_ref();
-        let remote = source.and_then(|source| self.remote(&source.nspace));
-        if let Some(remote) = remote {
+        if let Some(remote) = self.notified(event) {
             let event = (**event).clone();
             spawn_upcall(remote, HostUpcall::Notify { event });
         }
@@ -272,32 +274,33 @@ impl HostEnvironment for HostRouter {
         targets: Vec<Proc>,
     ) -> UpcallFuture<'_, ()> {
         let nspace = source.nspace.clone();
-        let upcall = || HostUpcall::Abort {
-            source: source.clone(),
-            status,
-            message: message.clone(),
-            targets: targets.clone(),
-        };
-        let upcall = upcall();
         self.or_local(
             &nspace,
-            || upcall,
+            (source, status, message, targets),
+            |(source, status, message, targets)| HostUpcall::Abort {
+                source: source.clone(),
+                status: *status,
+                message: message.clone(),
+                targets: targets.clone(),
+            },
             done,
-            move |local| local.abort(source, status, message, targets),
+            |local, (source, status, message, targets)| {
+                local.abort(source, status, message, targets)
+            },
         )
     }
 
     fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> UpcallFuture<'_, ()> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::Publish {
-            source: source.clone(),
-            infos: with_user(infos.clone(), uid),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, uid, infos),
+            |(source, uid, infos)| HostUpcall::Publish {
+                source: source.clone(),
+                infos: with_user(infos.clone(), *uid),
+            },
             done,
-            move |local| local.publish(source, uid, infos),
+            |local, (source, uid, infos)| local.publish(source, uid, infos),
         )
     }
 
@@ -309,16 +312,16 @@ impl HostEnvironment for HostRouter {
         infos: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Pdata>> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::Lookup {
-            source: source.clone(),
-            keys: keys.clone(),
-            infos: with_user(infos.clone(), uid),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, uid, keys, infos),
+            |(source, uid, keys, infos)| HostUpcall::Lookup {
+                source: source.clone(),
+                keys: keys.clone(),
+                infos: with_user(infos.clone(), *uid),
+            },
             remote_host::published,
-            move |local| local.lookup(source, uid, keys, infos),
+            |local, (source, uid, keys, infos)| local.lookup(source, uid, keys, infos),
         )
     }
 
@@ -330,16 +333,16 @@ impl HostEnvironment for HostRouter {
         infos: Vec<Info>,
     ) -> UpcallFuture<'_, ()> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::Unpublish {
-            source: source.clone(),
-            keys: keys.clone(),
-            infos: with_user(infos.clone(), uid),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, uid, keys, infos),
+            |(source, uid, keys, infos)| HostUpcall::Unpublish {
+                source: source.clone(),
+                keys: keys.clone(),
+                infos: with_user(infos.clone(), *uid),
+            },
             done,
-            move |local| local.unpublish(source, uid, keys, infos),
+            |local, (source, uid, keys, infos)| local.unpublish(source, uid, keys, infos),
         )
     }
 
@@ -373,11 +376,10 @@ impl HostEnvironment for HostRouter {
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<Info>> {
         let remote = self.remote(&source.nspace);
-        let remote = remote.filter(|remote| remote.offers(UpcallKind::Query));
-        let own = self.local.query(source.clone(), identity, queries.clone());
-        let Some(remote) = remote else {
-            return own;
+        let Some(remote) = remote.filter(|remote| remote.offers(UpcallKind::Query)) else {
+            return self.local.query(source, identity, queries);
         };
+        let own = self.local.query(source.clone(), identity, queries.clone());
         Box::pin(async move {
             // What the server itself knows of its jobs is the answer for this node.
             match own.await {
@@ -406,16 +408,18 @@ impl HostEnvironment for HostRouter {
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, ()> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::Log {
-            source: source.clone(),
-            data: data.clone(),
-            directives: directives.clone(),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, channel, timestamp, data, directives),
+            |(source, _, _, data, directives)| HostUpcall::Log {
+                source: source.clone(),
+                data: data.clone(),
+                directives: directives.clone(),
+            },
             done,
-            move |local| local.log(source, channel, timestamp, data, directives),
+            |local, (source, channel, timestamp, data, directives)| {
+                local.log(source, channel, timestamp, data, directives)
+            },
         )
     }
 
@@ -426,16 +430,16 @@ impl HostEnvironment for HostRouter {
         infos: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Info>> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::Allocate {
-            source: source.clone(),
-            directive,
-            infos: infos.clone(),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, directive, infos),
+            |(source, directive, infos)| HostUpcall::Allocate {
+                source: source.clone(),
+                directive: *directive,
+                infos: infos.clone(),
+            },
             remote_host::infos,
-            move |local| local.allocate(source, directive, infos),
+            |local, (source, directive, infos)| local.allocate(source, directive, infos),
         )
     }
 
@@ -448,17 +452,17 @@ impl HostEnvironment for HostRouter {
         let (Some(source), Some(job)) = (requester.clone(), job) else {
             return self.local.job_control(requester, control);
         };
-        let upcall = HostUpcall::JobControl {
-            source,
-            targets: control.targets.clone(),
-            directives: control.directives.clone(),
-        };
         let read = |answer| remote_host::infos(answer).map(|_| Vec::new());
         self.or_local(
             &job,
-            || upcall,
+            (requester, control),
+            |(_, control)| HostUpcall::JobControl {
+                source,
+                targets: control.targets.clone(),
+                directives: control.directives.clone(),
+            },
             read,
-            move |local| local.job_control(requester, control),
+            |local, (requester, control)| local.job_control(requester, control),
         )
     }
 
@@ -483,17 +487,19 @@ impl HostEnvironment for HostRouter {
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Info>> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::Monitor {
-            source: source.clone(),
-            monitor: monitor.clone(),
-            error,
-            directives: directives.clone(),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, monitor, error, directives),
+            |(source, monitor, error, directives)| HostUpcall::Monitor {
+                source: source.clone(),
+                monitor: monitor.clone(),
+                error: *error,
+                directives: directives.clone(),
+            },
             remote_host::infos,
-            move |local| local.monitor(source, monitor, error, directives),
+            |local, (source, monitor, error, directives)| {
+                local.monitor(source, monitor, error, directives)
+            },
         )
     }
 
@@ -503,15 +509,15 @@ impl HostEnvironment for HostRouter {
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, (Bytes, Vec<Info>)> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::GetCredential {
-            source: source.clone(),
-            directives: directives.clone(),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, directives),
+            |(source, directives)| HostUpcall::GetCredential {
+                source: source.clone(),
+                directives: directives.clone(),
+            },
             remote_host::credential,
-            move |local| local.get_credential(source, directives),
+            |local, (source, directives)| local.get_credential(source, directives),
         )
     }
 
@@ -522,16 +528,18 @@ impl HostEnvironment for HostRouter {
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Info>> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::ValidateCredential {
-            source: source.clone(),
-            credential: credential.clone(),
-            directives: directives.clone(),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, credential, directives),
+            |(source, credential, directives)| HostUpcall::ValidateCredential {
+                source: source.clone(),
+                credential: credential.clone(),
+                directives: directives.clone(),
+            },
             remote_host::infos,
-            move |local| local.validate_credential(source, credential, directives),
+            |local, (source, credential, directives)| {
+                local.validate_credential(source, credential, directives)
+            },
         )
     }
 
@@ -587,33 +595,35 @@ impl HostEnvironment for HostRouter {
         let job = targets
             .first()
             .map_or_else(|| source.nspace.clone(), |target| target.nspace.clone());
-        let upcall = HostUpcall::PushStdin {
-            source: source.clone(),
-            targets: targets.clone(),
-            directives: directives.clone(),
-            data: data.clone(),
-        };
         self.or_local(
             &job,
-            || upcall,
+            (source, targets, directives, data),
+            |(source, targets, directives, data)| HostUpcall::PushStdin {
+                source: source.clone(),
+                targets: targets.clone(),
+                directives: directives.clone(),
+                data: data.clone(),
+            },
             done,
-            move |local| local.push_stdin(source, targets, directives, data),
+            |local, (source, targets, directives, data)| {
+                local.push_stdin(source, targets, directives, data)
+            },
         )
     }
 
     fn fabric(&self, source: Proc, directives: Vec<Info>) -> UpcallFuture<'_, Vec<Info>> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::Fabric {
-            source: source.clone(),
-            // `PMIX_FABRIC_REQUEST_INFO`.
-            operation: 0,
-            directives: directives.clone(),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, directives),
+            |(source, directives)| HostUpcall::Fabric {
+                source: source.clone(),
+                // `PMIX_FABRIC_REQUEST_INFO`.
+                operation: 0,
+                directives: directives.clone(),
+            },
             remote_host::infos,
-            move |local| local.fabric(source, directives),
+            |local, (source, directives)| local.fabric(source, directives),
         )
     }
 
@@ -626,18 +636,20 @@ impl HostEnvironment for HostRouter {
         infos: Vec<Info>,
     ) -> UpcallFuture<'_, ()> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::ResourceBlock {
-            source: source.clone(),
-            directive,
-            block: block.clone(),
-            units: units.clone(),
-            infos: infos.clone(),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, directive, block, units, infos),
+            |(source, directive, block, units, infos)| HostUpcall::ResourceBlock {
+                source: source.clone(),
+                directive: *directive,
+                block: block.clone(),
+                units: units.clone(),
+                infos: infos.clone(),
+            },
             done,
-            move |local| local.resource_block(source, directive, block, units, infos),
+            |local, (source, directive, block, units, infos)| {
+                local.resource_block(source, directive, block, units, infos)
+            },
         )
     }
 
@@ -648,16 +660,16 @@ impl HostEnvironment for HostRouter {
         infos: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Info>> {
         let nspace = source.nspace.clone();
-        let upcall = HostUpcall::SessionControl {
-            source: source.clone(),
-            session,
-            infos: infos.clone(),
-        };
         self.or_local(
             &nspace,
-            || upcall,
+            (source, session, infos),
+            |(source, session, infos)| HostUpcall::SessionControl {
+                source: source.clone(),
+                session: *session,
+                infos: infos.clone(),
+            },
             remote_host::infos,
-            move |local| local.session_control(source, session, infos),
+            |local, (source, session, infos)| local.session_control(source, session, infos),
         )
     }
 }

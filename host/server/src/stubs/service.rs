@@ -9,14 +9,13 @@ use super::{
 };
 use crate::{admin::JobJournal, client_environment, handle::ServerHandle};
 use peal_core::server::EventBudget;
-use peal_model::{Info, Infos, KeyName, Nspace, Proc, Rank, UserIdentity, Value, key};
+use peal_model::{Info, Infos, Nspace, Proc, Rank, UserIdentity, key};
 use peal_stub::{
     EnvironmentVariable, FrameLimit, PROTOCOL, ServerMessage, ServerWelcome, StubHello,
     StubMessage, StubRefusal,
 };
 use peal_wire::variable;
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -49,8 +48,6 @@ pub struct StubSettings {
     pub frame_limit: FrameLimit,
     /// Time that a stub has for its first message.
     pub hello_timeout: Duration,
-    /// Users who may register jobs, besides root and the server's user.
-    pub users: BTreeSet<u32>,
     /// Number of events that handlers may raise in response to an event of a host environment.
     pub allowance: EventBudget,
 }
@@ -65,7 +62,6 @@ impl Default for StubSettings {
             max_queued_messages: 16_384,
             frame_limit: FrameLimit::default(),
             hello_timeout: Duration::from_secs(10),
-            users: BTreeSet::new(),
             allowance: EventBudget(64),
         }
     }
@@ -210,10 +206,10 @@ impl StubService {
         }
         let own = rustix::process::geteuid().as_raw();
         let uid = identity.uid;
-        if uid != 0 && uid != own && !self.settings.users.contains(&uid) {
+        if uid != 0 && uid != own {
             return Err(StubRefusal::User {
                 uid,
-                allowed: format!("root, user {own} and those of `hosts.users`"),
+                allowed: format!("root and user {own}"),
             });
         }
         let max = self.settings.max_stubs;
@@ -255,7 +251,7 @@ impl StubService {
         environment.extend(directories.iter().filter_map(|(key, name)| {
             Some(EnvironmentVariable {
                 name: (*name).to_owned(),
-                value: text_of(infos, *key)?,
+                value: infos.value_of(*key)?.as_str()?.to_owned(),
             })
         }));
         ServerWelcome {
@@ -263,13 +259,6 @@ impl StubService {
             uri: self.uri.clone(),
             environment,
         }
-    }
-}
-
-fn text_of(infos: &[Info], key: KeyName) -> Option<String> {
-    match infos.value_of(key)? {
-        Value::String(Some(text)) => text.as_str().map(str::to_owned),
-        _ => None,
     }
 }
 

@@ -141,7 +141,7 @@ impl DataExchange {
             .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
             .collect();
         actions.extend(self.fail_connects(proc));
-        actions.extend(self.nodes.departed(proc, self.modex.for_others(proc)));
+        actions.extend(self.nodes.answer(proc, || self.modex.for_others(proc)));
         let may_return = clients.life(proc) == Some(ProcPhase::Finalized);
         actions.extend(self.gather_complete(|fences| match may_return {
             true => fences.finalized(proc),
@@ -202,9 +202,7 @@ impl DataExchange {
             }
             Ok(waiting) => {
                 let local = self.answer_gets(ctx, groups, source, waiting);
-                let remote = self
-                    .nodes
-                    .committed(source, || self.modex.for_others(source));
+                let remote = self.nodes.answer(source, || self.modex.for_others(source));
                 std::iter::once(reply(to, code::PMIX_SUCCESS))
                     .chain(local)
                     .chain(remote)

@@ -41,8 +41,8 @@ impl NodeExchange {
         None
     }
 
-    /// Answers the requests that wait for a proc, which has put values.
-    pub(super) fn committed(
+    /// Answers the requests that wait for a proc, which has put values or has left.
+    pub(super) fn answer(
         &mut self,
         proc: &Proc,
         values: impl FnOnce() -> Option<RankData>,
@@ -57,11 +57,6 @@ impl NodeExchange {
             values: values.clone(),
         };
         waiting.into_iter().map(answer).collect()
-    }
-
-    /// Answers the requests that wait for a proc that has left, with the values that it has put.
-    pub(super) fn departed(&mut self, proc: &Proc, values: Option<RankData>) -> Vec<Action> {
-        self.committed(proc, || values)
     }
 
     /// Refuses the requests that wait for procs of a removed job.
