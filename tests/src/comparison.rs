@@ -89,6 +89,11 @@ impl ProgramComparison {
     /// Returns the lines that it prints on this library under this server.
     #[track_caller]
     pub fn on(&self, library: &Release, server: ComparedServer) -> Vec<String> {
+        self.lines(self.launch(library, server))
+    }
+
+    /// Returns the beginning of the command that runs it on this library under this server.
+    fn launch(&self, library: &Release, server: ComparedServer) -> Command {
         let mut command = match server {
             ComparedServer::Peal => {
                 let mut command = peal(["run", "-n", self.procs, "--on-abort", "continue"]);
@@ -105,7 +110,7 @@ impl ProgramComparison {
         if let Some(variable) = library.variable() {
             command.args(["env", &variable]);
         }
-        self.lines(command)
+        command
     }
 
     /// Returns the lines that it prints on this library in the host environment of `tests/c/host.c`, which is on Peal's library
@@ -131,12 +136,8 @@ impl ProgramComparison {
     /// some programs end the C library's server.
     #[track_caller]
     pub fn in_host_on_the_c_library(&self, library: &Release) -> Vec<String> {
-        let mut command = Command::new(c_program("host"));
-        command.arg(self.procs);
-        if let Some(variable) = library.variable() {
-            command.args(["env", &variable]);
-        }
-        self.run(command).by_rank()
+        self.run(self.launch(library, ComparedServer::CLibrary))
+            .by_rank()
     }
 
     /// Returns the lines that the program prints behind this command.

@@ -89,6 +89,11 @@ impl<T: Destruct> HeapArray<T> {
         self.first
     }
 
+    /// Returns the pointer and the number of elements, as C functions take them; null for none.
+    pub fn as_raw_parts(&mut self) -> (*mut T, usize) {
+        (self.as_mut_ptr(), self.len())
+    }
+
     /// Gives the array to a C caller, who frees it with the macro or function of its type.
     pub fn into_raw(self) -> (*mut T, usize) {
         let parts = (self.first, self.len);

@@ -92,7 +92,7 @@ pub unsafe extern "C" fn get_credential_nb(
                     Err(status) => (status, Default::default()),
                 };
                 let credential = credential.as_mut_ptr();
-                let (first, len) = (infos.as_mut_ptr(), infos.len());
+                let (first, len) = infos.as_raw_parts();
                 // SAFETY: the program passed the function for this call; all that is passed lives
                 // until then.
                 call_program(|| unsafe {
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn validate_credential_nb(
             |client| validation.run(FUNCTION, client),
             move |answer| {
                 let (status, mut infos) = answer.into_c();
-                let (first, len) = (infos.as_mut_ptr(), infos.len());
+                let (first, len) = infos.as_raw_parts();
                 // SAFETY: the program passed the function for this call; the infos live until then.
                 call_program(|| unsafe { callback(status.0, first, len, data.get()) });
             },

@@ -352,7 +352,7 @@ pub unsafe extern "C" fn compute_distances_nb(
                     Ok(found) => (code::PMIX_SUCCESS, found),
                     Err(status) => (status, HeapArray::default()),
                 };
-                let (first, len) = (found.as_mut_ptr(), found.len());
+                let (first, len) = found.as_raw_parts();
                 // SAFETY: the program passed the function for this call; the distances live until
                 // then, so that no release function is needed.
                 call_program(|| unsafe {

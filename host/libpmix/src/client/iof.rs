@@ -62,7 +62,7 @@ fn pass(callback: CIofCallback, output: &IofOutput) {
         array(&output.infos),
     );
     let (mut source, mut data, mut infos) = arrays;
-    let (first, len) = (infos.as_mut_ptr(), infos.len());
+    let (first, len) = infos.as_raw_parts();
     let (source, data) = (source.as_mut_ptr(), data.as_mut_ptr());
     // SAFETY: the program passed the function for this call; what is passed lives until then.
     call_program(|| unsafe { callback(id, output.channels.0, source, data, first, len) });

@@ -270,7 +270,7 @@ where
     let data = ProgramData::new(data);
     begin(call, move |answer: InfoAnswer| {
         let (status, mut infos) = answer.into_c();
-        let (first, len) = (infos.as_mut_ptr(), infos.len());
+        let (first, len) = infos.as_raw_parts();
         if len == 0 {
             // SAFETY: the program passed the function for this call.
             call_program(|| unsafe {

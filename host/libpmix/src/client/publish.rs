@@ -179,7 +179,7 @@ pub unsafe extern "C" fn lookup_nb(
                     Ok(data) => (code::PMIX_SUCCESS, data),
                     Err(status) => (status, HeapArray::default()),
                 };
-                let (first, len) = (data.as_mut_ptr(), data.len());
+                let (first, len) = data.as_raw_parts();
                 // SAFETY: the program passed the function for this call; the data live until then.
                 call_program(|| unsafe { callback(status.0, first, len, user.get()) });
             },

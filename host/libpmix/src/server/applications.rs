@@ -111,7 +111,7 @@ pub unsafe extern "C" fn server_setup_application(
         let program = ProgramData::new(cbdata);
         begin(FUNCTION, request, move |reply| {
             let (status, mut infos) = infos_of(reply);
-            let (first, len) = (infos.as_mut_ptr(), infos.len());
+            let (first, len) = infos.as_raw_parts();
             // The program may use the infos until it says that it has copied them.
             let token = Library::get().releases.keep(infos);
             // SAFETY: the program passed the function for this call; the infos live until the release.
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn server_collect_inventory(
         let request = HostRequest::CollectInventory { directives };
         begin(FUNCTION, request, move |reply| {
             let (status, mut infos) = infos_of(reply);
-            let (first, len) = (infos.as_mut_ptr(), infos.len());
+            let (first, len) = infos.as_raw_parts();
             let token = Library::get().releases.keep(infos);
             // SAFETY: the program passed the function for this call; the infos live until the release.
             call_program(|| unsafe {

@@ -38,8 +38,8 @@ fn connection(
     infos: &[Info],
 ) -> Result<PreparedUpcall, Status> {
     let mut arguments = procs_and_infos(procs, infos)?;
-    let (procs, nprocs) = (arguments.procs.as_mut_ptr(), arguments.procs.len());
-    let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+    let (procs, nprocs) = arguments.procs.as_raw_parts();
+    let (infos, ninfos) = arguments.infos.as_raw_parts();
     Ok(PreparedUpcall {
         arguments,
         // SAFETY: the host passed the function for this call, and the arguments live until it answers.
@@ -60,8 +60,8 @@ impl HostServer {
     ) -> Result<PreparedUpcall, Status> {
         let function = self.module.0.fence_nb.ok_or(ABSENT)?;
         let mut arguments = procs_and_infos(procs, infos)?;
-        let (procs, nprocs) = (arguments.procs.as_mut_ptr(), arguments.procs.len());
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (procs, nprocs) = arguments.procs.as_raw_parts();
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         let (bytes, nbytes) = (memory::copy_bytes(data.as_slice())?, data.as_slice().len());
         Ok(PreparedUpcall {
             arguments,
@@ -82,7 +82,7 @@ impl HostServer {
         let function = self.module.0.direct_modex.ok_or(ABSENT)?;
         let mut arguments = procs_and_infos(&[proc], infos)?;
         let proc = arguments.procs.as_mut_ptr();
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: the host passed the function for this call, and the arguments live until it
@@ -116,8 +116,8 @@ impl HostServer {
         let mut arguments = procs_and_infos(procs, directives)?;
         arguments.text = text_of(group);
         let name = arguments.text.as_ptr().cast_mut();
-        let (procs, nprocs) = (arguments.procs.as_mut_ptr(), arguments.procs.len());
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (procs, nprocs) = arguments.procs.as_raw_parts();
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         let operation = CGroupOperation::from(operation);
         Ok(PreparedUpcall {
             arguments,

@@ -25,7 +25,7 @@ impl HostServer {
         let function = self.module.0.publish.ok_or(ABSENT)?;
         let mut arguments = keys_and_infos(source, Vec::new(), infos)?;
         let source = arguments.source.as_mut_ptr();
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: the host passed the function for this call, and the arguments live until it
@@ -45,7 +45,7 @@ impl HostServer {
         let function = self.module.0.lookup.ok_or(ABSENT)?;
         let mut arguments = keys_and_infos(source, keys, infos)?;
         let (source, keys) = (arguments.source.as_mut_ptr(), arguments.keys.as_ptr());
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -64,7 +64,7 @@ impl HostServer {
         let function = self.module.0.unpublish.ok_or(ABSENT)?;
         let mut arguments = keys_and_infos(source, keys, infos)?;
         let (source, keys) = (arguments.source.as_mut_ptr(), arguments.keys.as_ptr());
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.

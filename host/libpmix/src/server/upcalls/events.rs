@@ -20,8 +20,8 @@ impl HostServer {
             infos: HeapArray::from_models(infos)?,
             ..UpcallArguments::default()
         };
-        let (codes, ncodes) = (arguments.codes.as_mut_ptr(), arguments.codes.len());
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (codes, ncodes) = arguments.codes.as_raw_parts();
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: the host passed the function for this call, and the arguments live until it
@@ -38,7 +38,7 @@ impl HostServer {
             codes: HeapArray::from_models(codes)?,
             ..UpcallArguments::default()
         };
-        let (codes, ncodes) = (arguments.codes.as_mut_ptr(), arguments.codes.len());
+        let (codes, ncodes) = arguments.codes.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -58,7 +58,7 @@ impl HostServer {
         };
         let (code, range) = (event.code.0, event.range as u8);
         let source = arguments.source.as_mut_ptr();
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.

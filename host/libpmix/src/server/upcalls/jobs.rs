@@ -29,7 +29,7 @@ impl HostServer {
             None => ptr::null(),
         };
         let source = arguments.source.as_mut_ptr();
-        let (targets, ntargets) = (arguments.procs.as_mut_ptr(), arguments.procs.len());
+        let (targets, ntargets) = arguments.procs.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: the host passed the function for this call, and the arguments live until it
@@ -63,8 +63,8 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let source = arguments.source.as_mut_ptr();
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
-        let (apps, napps) = (arguments.apps.as_mut_ptr(), arguments.apps.len());
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
+        let (apps, napps) = arguments.apps.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -94,7 +94,7 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let source = arguments.source.as_mut_ptr();
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -117,11 +117,8 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let source = arguments.source.as_mut_ptr();
-        let (targets, ntargets) = (arguments.procs.as_mut_ptr(), arguments.procs.len());
-        let (directives, ndirs) = (
-            arguments.directives.as_mut_ptr(),
-            arguments.directives.len(),
-        );
+        let (targets, ntargets) = arguments.procs.as_raw_parts();
+        let (directives, ndirs) = arguments.directives.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -148,10 +145,7 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let (source, monitor) = (arguments.source.as_mut_ptr(), arguments.infos.as_mut_ptr());
-        let (directives, ndirs) = (
-            arguments.directives.as_mut_ptr(),
-            arguments.directives.len(),
-        );
+        let (directives, ndirs) = arguments.directives.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.

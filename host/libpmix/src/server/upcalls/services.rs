@@ -16,7 +16,7 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let source = arguments.source.as_mut_ptr();
-        let (queries, nqueries) = (arguments.queries.as_mut_ptr(), arguments.queries.len());
+        let (queries, nqueries) = arguments.queries.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: the host passed the function for this call, and the arguments live until it
@@ -34,7 +34,7 @@ impl HostServer {
             infos: HeapArray::from_models(infos)?,
             ..UpcallArguments::default()
         };
-        let (infos, ninfos) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
+        let (infos, ninfos) = arguments.infos.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             call: Box::new(move |token| {
@@ -59,11 +59,8 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let source = arguments.source.as_mut_ptr();
-        let (data, ndata) = (arguments.infos.as_mut_ptr(), arguments.infos.len());
-        let (directives, ndirs) = (
-            arguments.directives.as_mut_ptr(),
-            arguments.directives.len(),
-        );
+        let (data, ndata) = arguments.infos.as_raw_parts();
+        let (directives, ndirs) = arguments.directives.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             call: Box::new(move |token| {
@@ -86,10 +83,7 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let source = arguments.source.as_mut_ptr();
-        let (directives, ndirs) = (
-            arguments.directives.as_mut_ptr(),
-            arguments.directives.len(),
-        );
+        let (directives, ndirs) = arguments.directives.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -112,10 +106,7 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let (source, credential) = (arguments.source.as_mut_ptr(), arguments.bytes.as_mut_ptr());
-        let (directives, ndirs) = (
-            arguments.directives.as_mut_ptr(),
-            arguments.directives.len(),
-        );
+        let (directives, ndirs) = arguments.directives.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -138,11 +129,8 @@ impl HostServer {
             directives: HeapArray::from_models(directives)?,
             ..UpcallArguments::default()
         };
-        let (procs, nprocs) = (arguments.procs.as_mut_ptr(), arguments.procs.len());
-        let (directives, ndirs) = (
-            arguments.directives.as_mut_ptr(),
-            arguments.directives.len(),
-        );
+        let (procs, nprocs) = arguments.procs.as_raw_parts();
+        let (directives, ndirs) = arguments.directives.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -172,11 +160,8 @@ impl HostServer {
             ..UpcallArguments::of(source)?
         };
         let (source, bytes) = (arguments.source.as_mut_ptr(), arguments.bytes.as_mut_ptr());
-        let (targets, ntargets) = (arguments.procs.as_mut_ptr(), arguments.procs.len());
-        let (directives, ndirs) = (
-            arguments.directives.as_mut_ptr(),
-            arguments.directives.len(),
-        );
+        let (targets, ntargets) = arguments.procs.as_raw_parts();
+        let (directives, ndirs) = arguments.directives.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
@@ -202,10 +187,7 @@ impl HostServer {
         };
         let source = arguments.source.as_mut_ptr();
         let operation = CFabricOperation::from(operation);
-        let (directives, ndirs) = (
-            arguments.directives.as_mut_ptr(),
-            arguments.directives.len(),
-        );
+        let (directives, ndirs) = arguments.directives.as_raw_parts();
         Ok(PreparedUpcall {
             arguments,
             // SAFETY: as above.
