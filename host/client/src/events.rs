@@ -388,7 +388,7 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
     loop {
         match next {
             NextHandler::Call(call) => {
-                let handler = call.member().handler.clone();
+                let handler = &call.member().handler;
                 if walker == Walker::Runtime && handler.may_block() {
                     return ClientChainRun::MayBlock(Box::new(call), wishes.into_inner());
                 }

@@ -19,6 +19,7 @@ use std::{
 pub struct HandlerCall<'a> {
     event: &'a Event,
     steps: &'a [ChainResult],
+    handlers: usize,
     id: RegistrationId,
     registration: &'a HandlerRegistration,
     requests: &'a RefCell<HandlerRequests>,
@@ -43,6 +44,12 @@ impl HandlerCall<'_> {
     /// Returns the chain results of the handlers before this one, oldest first.
     pub fn steps(&self) -> &[ChainResult] {
         self.steps
+    }
+
+    /// Returns the number of handlers that this event passes, this one included, if none ends the
+    /// chain.
+    pub fn handlers(&self) -> usize {
+        self.handlers
     }
 
     /// Raises an event.
@@ -254,6 +261,7 @@ impl Handler {
         let native_call = || HandlerCall {
             event,
             steps: call.steps(),
+            handlers: call.handlers(),
             id,
             registration,
             requests,

@@ -132,6 +132,12 @@ impl<H> PendingHandler<H> {
         &self.run.steps
     }
 
+    /// Returns the number of handlers of the chain: those that have run, this one, and those that wait.
+    pub fn handlers(&self) -> usize {
+        let others = self.run.steps.len().saturating_add(self.run.waiting.len());
+        others.saturating_add(1)
+    }
+
     /// Continues as if the handler did not exist.
     pub fn pass_over(self) -> ChainRun<H> {
         // A one-shot registration is not spent, since its handler was not called.

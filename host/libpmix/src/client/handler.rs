@@ -1,6 +1,7 @@
 //! Event handlers of the program: the call of the C function, and its completion.
 use super::{
-    library::Library, operations::ProgramData, passed_event::PassedEvent, progress::call_program,
+    completions::ReturnedHandler, library::Library, operations::ProgramData,
+    passed_event::PassedEvent, progress::call_program,
 };
 use crate::{
     abi::{CInfo, COpCallback, CProc, CStatus},
@@ -10,7 +11,6 @@ use crate::{
 use peal_client::{Handler, HandlerCall, HandlerOutcome, HandlerReturn};
 use peal_model::{Range, Status, code, data_type, key};
 use std::{ffi::c_void, slice};
-use tokio::sync::oneshot;
 
 /// C function that handles events.
 type HandlerFunction = unsafe extern "C" fn(
@@ -81,8 +81,8 @@ impl ProgramHandler {
     fn call(self, call: &HandlerCall<'_>) -> HandlerReturn {
         let passed = call.shared(|| PassedEvent::new(call.event()));
         let arguments = passed.arguments(call, self.object);
-        let (complete, mut completed) = oneshot::channel();
-        let token = Library::get().completions.keep(complete);
+        let completions = &Library::get().completions;
+        let token = completions.call();
         let event = call.event();
         let id = usize::try_from(call.registration().0).unwrap_or(usize::MAX);
         // SAFETY: the program passed the function for this call, and what is passed lives until the
@@ -100,9 +100,10 @@ impl ProgramHandler {
                 token,
             );
         });
-        if let Ok(outcome) = completed.try_recv() {
-            return HandlerReturn::Completed(outcome);
-        }
+        let completed = match completions.returned(token) {
+            ReturnedHandler::Ended(outcome) => return HandlerReturn::Completed(outcome),
+            ReturnedHandler::Pending(completed) => completed,
+        };
         HandlerReturn::Pending(Box::pin(async move {
             let none = HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);
             let outcome = completed.await.unwrap_or(none);
@@ -134,14 +135,9 @@ unsafe extern "C" fn complete_handler(
             tracing::warn!(%error, "results of a handler not converted");
             Vec::new()
         });
-        match Library::get().completions.take(token) {
-            Some(complete) => {
-                let status = Status(status);
-                // The receiver is gone after the finalization.
-                let _ = complete.send(HandlerOutcome { status, infos });
-            }
-            None => tracing::warn!("handler completed twice"),
-        }
+        let status = Status(status);
+        let outcome = HandlerOutcome { status, infos };
+        Library::get().completions.complete(token, outcome);
         if let Some(callback) = cbfunc {
             // SAFETY: the program passed the function for this call.
             unsafe { callback(code::PMIX_SUCCESS.0, thiscbdata) };

@@ -3,6 +3,7 @@
 //! A forked child begins anew: the state names its process, and the child's copy of it is never
 //! used again, not even its locks, which another thread may have held at the time of the fork.
 use super::{
+    completions::HandlerCompletions,
     fork::ForkNumber,
     progress::{self, ProgressThread},
     tokens::Tokens,
@@ -12,7 +13,7 @@ use crate::{
     heap_array::HeapArray,
     server::{HostServer, PendingUpcall},
 };
-use peal_client::{Client, ClientError, HandlerOutcome, Tool};
+use peal_client::{Client, ClientError, Tool};
 use peal_model::{Proc, Status, code};
 use std::{
     future::Future,
@@ -22,7 +23,6 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::oneshot;
 
 /// Time limit of the server for the goodbye of a client, after which the connection is closed all
 /// the same.
@@ -39,7 +39,7 @@ pub(crate) struct Library {
     transition: Mutex<()>,
     state: Mutex<InitState>,
     /// Handlers of the program that have not completed.
-    pub(crate) completions: Tokens<oneshot::Sender<HandlerOutcome>>,
+    pub(crate) completions: HandlerCompletions,
     /// Infos that the program has yet to release.
     pub(crate) releases: Tokens<HeapArray<CInfo>>,
     /// Upcalls that a host environment has not answered.
@@ -142,7 +142,7 @@ impl Library {
                 process: ForkNumber::current(),
                 transition: Mutex::default(),
                 state: Mutex::default(),
-                completions: Tokens::new(),
+                completions: HandlerCompletions::new(),
                 releases: Tokens::new(),
                 upcalls: Tokens::new(),
             }));

@@ -9,7 +9,8 @@
 //! | `operations` | blocking and `_nb` forms of a function, on one future |
 //! | `participants` | arguments of calls that several procs make together |
 //! | `tokens` | values that the program gets a token of instead of a pointer |
-//! | `handler`, `passed_event` | event handlers of the program, and what they get |
+//! | `handler`, `completions` | event handlers of the program, and their ends |
+//! | `passed_event`, `passed_results` | arguments of event handlers |
 //! | `stdin` | standard input that is pushed to procs |
 //! | [`init`], [`tool`] | begin and end of a client and of a tool |
 //! | [`data`], [`get`], [`fence`] | put, commit and store; get; fences |
@@ -25,6 +26,7 @@
 //! `PMIX_ERR_WOULD_BLOCK` and logs its name; the C library hangs there.
 
 pub mod abort;
+mod completions;
 pub mod connect;
 pub mod control;
 pub mod credentials;
@@ -43,6 +45,7 @@ pub(crate) mod library;
 pub(crate) mod operations;
 mod participants;
 mod passed_event;
+mod passed_results;
 pub(crate) mod progress;
 pub mod publish;
 pub mod query;

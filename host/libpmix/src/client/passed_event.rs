@@ -1,16 +1,17 @@
 //! Arguments of the handlers of one event. They are converted once, and extended from handler to
 //! handler: a chain of many handlers would otherwise convert all earlier results for each.
-use super::operations::ProgramData;
+use super::{operations::ProgramData, passed_results::PassedResults};
 use crate::{
-    abi::{CDataArray, CInfo, CKey, CProc, CValue, CValueData},
+    abi::{CInfo, CKey, CProc, CValue, CValueData},
     convert::{ConvertError, ToC},
     destruct::Destruct,
     heap_array::HeapArray,
     memory,
 };
 use peal_client::HandlerCall;
-use peal_model::{ChainResult, Event, Info, Proc, data_type, key, rank};
+use peal_model::{Event, Info, Proc, data_type, key, rank};
 use std::{
+    ffi::c_char,
     slice,
     sync::{Mutex, PoisonError},
 };
@@ -20,12 +21,13 @@ pub(crate) struct PassedEvent(Mutex<PassedArrays>);
 
 struct PassedArrays {
     source: HeapArray<CProc>,
+    /// Infos of the event, and behind them those of the registration whose handler is called.
     infos: GrowingArray,
-    /// Number of infos of the event itself; those of a registration follow.
-    of_event: usize,
-    results: GrowingArray,
-    /// Number of handlers whose results are among them.
-    handlers: usize,
+    /// Name of that registration, which ends with a NUL.
+    name: Vec<u8>,
+    /// Object of that registration, if it has a C form of its own.
+    object: HeapArray<CInfo>,
+    results: PassedResults,
 }
 
 /// Arguments of a call. They are valid until the next call for the same event, and as long as the
@@ -52,10 +54,10 @@ impl PassedEvent {
         event.infos.iter().for_each(|info| infos.push(info));
         PassedEvent(Mutex::new(PassedArrays {
             source,
-            of_event: infos.len,
             infos,
-            results: GrowingArray::default(),
-            handlers: 0,
+            name: Vec::new(),
+            object: HeapArray::default(),
+            results: PassedResults::default(),
         }))
     }
 
@@ -67,100 +69,65 @@ impl PassedEvent {
         object: Option<ProgramData>,
     ) -> HandlerArguments {
         let mut arrays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        arrays.set_registration(call, object);
         let PassedArrays {
             source,
             infos,
-            of_event,
             results,
-            handlers,
+            ..
         } = &mut *arrays;
-        infos.truncate(*of_event);
-        if !call.name().is_empty() {
-            infos.add(|place| write_name(place, call.name()));
-        }
-        match (object, call.object()) {
-            (Some(object), _) => infos.add(|place| {
-                write_object(place, object);
-                Ok(())
-            }),
-            (None, Some(object)) => {
-                infos.push(&Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
-            }
-            (None, None) => {}
-        }
-        let steps = call.steps();
-        let new = steps.get(*handlers..).unwrap_or_default();
-        for step in new {
-            results.add(|place| write_result(place, step));
-        }
-        *handlers = steps.len();
+        results.add_new(call.steps(), call.handlers());
         HandlerArguments {
             source: source.as_mut_ptr(),
             infos: infos.as_mut_ptr(),
-            ninfos: infos.len,
+            ninfos: infos.len(),
             results: results.as_mut_ptr(),
-            nresults: results.len,
+            nresults: results.len(),
         }
     }
 }
 
-/// Writes the name of a registration to a zeroed info.
-fn write_name(info: &mut CInfo, name: &str) -> Result<(), ConvertError> {
-    write_key(&mut info.key, key::PMIX_EVENT_HDLR_NAME.0);
-    info.value = CValue {
-        r#type: data_type::PMIX_STRING.0,
-        data: CValueData {
-            string: memory::copy_string(name.as_bytes())?,
-        },
-    };
-    Ok(())
-}
-
-/// Writes the result of a handler to a zeroed info, in the form of [`ChainResult::as_info`]. Long
-/// chains make many of them, so that none is made as a model first.
-fn write_result(info: &mut CInfo, result: &ChainResult) -> Result<(), ConvertError> {
-    write_key(&mut info.key, &result.name);
-    let mut infos = HeapArray::<CInfo>::zeroed(result.infos.len().saturating_add(1))?;
-    if let Some((first, others)) = infos.as_mut_slice().split_first_mut() {
-        write_key(&mut first.key, &result.name);
-        first.value = CValue {
-            r#type: data_type::PMIX_STATUS.0,
-            data: CValueData {
-                status: result.status.0,
-            },
-        };
-        for (info, place) in result.infos.iter().zip(others) {
-            info.fill(place)?;
+impl PassedArrays {
+    /// Puts the name and the object of a registration behind the infos of the event.
+    fn set_registration(&mut self, call: &HandlerCall<'_>, object: Option<ProgramData>) {
+        self.infos.take_back();
+        if !call.name().is_empty() {
+            self.name.clear();
+            self.name.extend_from_slice(call.name().as_bytes());
+            self.name.push(0);
+            let string: *mut c_char = self.name.as_mut_ptr().cast();
+            let value = CValue {
+                r#type: data_type::PMIX_STRING.0,
+                data: CValueData { string },
+            };
+            self.infos.lend(key::PMIX_EVENT_HDLR_NAME.0, value);
+        }
+        match (object, call.object()) {
+            (Some(object), _) => {
+                let value = CValue {
+                    r#type: data_type::PMIX_POINTER.0,
+                    data: CValueData { ptr: object.get() },
+                };
+                self.infos.lend(key::PMIX_EVENT_RETURN_OBJECT.0, value);
+            }
+            (None, Some(object)) => {
+                let model = Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone());
+                match HeapArray::from_models(&[model]) {
+                    Ok(object) => self.object = object,
+                    Err(error) => return left_out(&error),
+                }
+                if let [object] = self.object.as_slice() {
+                    let key = key::PMIX_EVENT_RETURN_OBJECT.0;
+                    self.infos.lend(key, object.value);
+                }
+            }
+            (None, None) => {}
         }
     }
-    let array: *mut CDataArray = memory::allocate(1)?;
-    let (first, size) = infos.into_raw();
-    // SAFETY: the array is new, and has room for one structure.
-    unsafe {
-        array.write(CDataArray {
-            r#type: data_type::PMIX_INFO.0,
-            size,
-            array: first.cast(),
-        });
-    }
-    info.value = CValue {
-        r#type: data_type::PMIX_DATA_ARRAY.0,
-        data: CValueData { darray: array },
-    };
-    Ok(())
-}
-
-/// Writes the object of a registration to a zeroed info.
-fn write_object(info: &mut CInfo, object: ProgramData) {
-    write_key(&mut info.key, key::PMIX_EVENT_RETURN_OBJECT.0);
-    info.value = CValue {
-        r#type: data_type::PMIX_POINTER.0,
-        data: CValueData { ptr: object.get() },
-    };
 }
 
 /// Writes a key to a zeroed one, which stays empty if there are too many bytes.
-fn write_key(key: &mut CKey, name: &str) {
+pub(super) fn write_key(key: &mut CKey, name: &str) {
     if name.len() < key.len() {
         for (place, byte) in key.iter_mut().zip(name.bytes()) {
             *place = byte.cast_signed();
@@ -168,12 +135,20 @@ fn write_key(key: &mut CKey, name: &str) {
     }
 }
 
-/// Array of infos with room for more, in the C heap.
+/// Reports a part of an event that has no C form. The handler must learn of the event all the same.
+pub(super) fn left_out(error: &ConvertError) {
+    tracing::warn!(%error, "part of an event left out");
+}
+
+/// Array of infos with room for more, in the C heap. Behind infos of its own are some that it does not
+/// own. Infos are long, so that each is written where it stays.
 #[derive(Debug)]
-struct GrowingArray {
+pub(super) struct GrowingArray {
     first: *mut CInfo,
     len: usize,
     room: usize,
+    /// Number of infos at the end that belong to others.
+    lent: usize,
 }
 
 // SAFETY: the array and all that it owns belong to this value alone, and the C heap has no threads.
@@ -185,61 +160,76 @@ impl Default for GrowingArray {
             first: std::ptr::null_mut(),
             len: 0,
             room: 0,
+            lent: 0,
         }
     }
 }
 
 impl GrowingArray {
-    /// Adds an info. One without a C form is left out: the handler must learn of the event all the
-    /// same.
+    /// Adds an info in its C form. One without such a form is left out.
     fn push(&mut self, info: &Info) {
-        self.add(|place| info.fill(place));
-    }
-
-    /// Adds an info that `write` writes to its place. One that cannot be written is left out. `write`
-    /// leaves an info that can be destructed, whatever it returns.
-    fn add(&mut self, write: impl FnOnce(&mut CInfo) -> Result<(), ConvertError>) {
-        if let Err(error) = self.try_add(write) {
-            tracing::warn!(%error, "part of an event left out");
+        self.take_back();
+        let added = self.next().and_then(|place| {
+            // SAFETY: `fill` leaves an info that can be destructed, whatever it returns; it is used no
+            // more then.
+            info.fill(place)
+                .inspect_err(|_| unsafe { place.destruct() })
+        });
+        match added {
+            Ok(()) => self.len = self.len.saturating_add(1),
+            Err(error) => left_out(&error),
         }
     }
 
-    fn try_add(
-        &mut self,
-        write: impl FnOnce(&mut CInfo) -> Result<(), ConvertError>,
-    ) -> Result<(), ConvertError> {
-        if self.len == self.room {
-            let room = self.room.saturating_mul(2).max(FIRST_ROOM);
+    /// Adds an info whose value belongs to somebody else until it is taken back.
+    pub(super) fn lend(&mut self, key: &str, value: CValue) {
+        match self.next() {
+            Ok(place) => {
+                write_key(&mut place.key, key);
+                place.value = value;
+                self.len = self.len.saturating_add(1);
+                self.lent = self.lent.saturating_add(1);
+            }
+            Err(error) => left_out(&error),
+        }
+    }
+
+    /// Removes the infos that belong to others.
+    fn take_back(&mut self) {
+        self.len = self.len.saturating_sub(self.lent);
+        self.lent = 0;
+    }
+
+    /// Makes room for this number of infos.
+    pub(super) fn reserve(&mut self, room: usize) -> Result<(), ConvertError> {
+        if room > self.room {
             // SAFETY: the array is this value's own, and infos may be moved.
             self.first = unsafe { memory::reallocate(self.first, room) }?;
             self.room = room;
         }
-        // SAFETY: the array has room for more than `len` infos, and the place is initialized first.
-        let place = unsafe {
-            let place = self.first.add(self.len);
-            place.write(CInfo::zeroed());
-            &mut *place
-        };
-        if let Err(error) = write(place) {
-            // SAFETY: `write` leaves an info that can be destructed; the array owns it.
-            unsafe { place.destruct() };
-            return Err(error);
-        }
-        self.len = self.len.saturating_add(1);
         Ok(())
     }
 
-    /// Removes all infos from the `len`th on.
-    fn truncate(&mut self, len: usize) {
-        while self.len > len {
-            self.len = self.len.saturating_sub(1);
-            // SAFETY: the info was initialized, and is used no more.
-            unsafe { (*self.first.add(self.len)).destruct() };
+    /// Returns the place behind the last info, zeroed.
+    fn next(&mut self) -> Result<&mut CInfo, ConvertError> {
+        if self.len == self.room {
+            self.reserve(self.room.saturating_mul(2).max(FIRST_ROOM))?;
+        }
+        // SAFETY: the array has room for more than `len` infos, and zero is a valid info.
+        unsafe {
+            let place = self.first.add(self.len);
+            place.write_bytes(0, 1);
+            Ok(&mut *place)
         }
     }
 
+    /// Returns the number of infos.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Returns the pointer for a C function; null if there are no infos.
-    fn as_mut_ptr(&mut self) -> *mut CInfo {
+    pub(super) fn as_mut_ptr(&mut self) -> *mut CInfo {
         if self.len == 0 {
             return std::ptr::null_mut();
         }
@@ -249,7 +239,11 @@ impl GrowingArray {
 
 impl Drop for GrowingArray {
     fn drop(&mut self) {
-        self.truncate(0);
+        self.take_back();
+        for at in 0..self.len {
+            // SAFETY: the info was written, and is used no more.
+            unsafe { (*self.first.add(at)).destruct() };
+        }
         // SAFETY: the array came from `memory`, and is used no more.
         unsafe { memory::free(self.first) };
     }
@@ -262,47 +256,30 @@ const FIRST_ROOM: usize = 8;
 mod tests {
     use super::*;
     use crate::{convert::read_array, memory::counter};
-    use peal_model::{Status, Value};
+    use peal_model::Value;
 
     #[test]
-    fn results_are_those_of_their_models() {
-        let before = counter::live();
-        let long = "n".repeat(600);
-        for name in ["a handler", "", &long] {
-            let result = ChainResult {
-                name: name.into(),
-                status: Status(-47),
-                infos: vec![Info::new(
-                    key::PMIX_EVENT_TEXT_MESSAGE,
-                    Value::string("text"),
-                )],
-            };
-            let mut info = CInfo::zeroed();
-            write_result(&mut info, &result).unwrap();
-            // SAFETY: the info was made above, and owns what it points to.
-            let read: Info = unsafe { read_array(&raw const info, 1, "infos") }
-                .unwrap()
-                .remove(0);
-            assert_eq!(read, result.as_info());
-            // SAFETY: as above; it is used no more.
-            unsafe { info.destruct() };
-        }
-        assert_eq!(counter::live(), before);
-    }
-
-    #[test]
-    fn infos_are_added_and_removed_without_a_leak() {
+    fn infos_of_others_are_behind_and_not_freed() {
         let before = counter::live();
         let mut array = GrowingArray::default();
         assert!(array.as_mut_ptr().is_null());
-        let info = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("text"));
-        (0..20).for_each(|_| array.push(&info));
+        let own = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("text"));
+        (0..20).for_each(|_| array.push(&own));
         assert_eq!((array.len, counter::live()), (20, before + 21));
-        array.truncate(3);
-        assert_eq!((array.len, counter::live()), (3, before + 4));
-        array.truncate(5);
-        assert_eq!(array.len, 3);
+        let other = Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string("name"));
+        let others = HeapArray::<CInfo>::from_models(std::slice::from_ref(&other)).unwrap();
+        let live = counter::live();
+        for _ in 0..2 {
+            array.take_back();
+            array.lend(key::PMIX_EVENT_HDLR_NAME.0, others.as_slice()[0].value);
+            // SAFETY: the infos are those written above.
+            let read: Vec<Info> =
+                unsafe { read_array(array.as_mut_ptr(), array.len, "infos") }.unwrap();
+            assert_eq!((read.len(), &read[19], &read[20]), (21, &own, &other));
+        }
+        assert_eq!(counter::live(), live);
         drop(array);
+        drop(others);
         assert_eq!(counter::live(), before);
     }
 }

@@ -72,17 +72,28 @@ impl<T> Tokens<T> {
 
     /// Takes the value of a token; `None` if it was taken already.
     pub(crate) fn take(&self, token: *mut c_void) -> Option<T> {
+        self.change(token, Option::take)?
+    }
+
+    /// Passes the value of a token to `change`, which may take it; `None` if it was taken already.
+    pub(crate) fn change<R>(
+        &self,
+        token: *mut c_void,
+        change: impl FnOnce(&mut Option<T>) -> R,
+    ) -> Option<R> {
         let number = token.addr() & ((1 << PLACE_BITS) - 1);
         let uses = token.addr() >> PLACE_BITS;
         let at = number.checked_sub(1)?;
         let mut table = self.table();
         let place = table.places.get_mut(at)?;
-        if place.uses as usize != uses {
+        if place.uses as usize != uses || place.value.is_none() {
             return None;
         }
-        let value = place.value.take()?;
-        table.free.extend(u32::try_from(at));
-        Some(value)
+        let result = change(&mut place.value);
+        if place.value.is_none() {
+            table.free.extend(u32::try_from(at));
+        }
+        Some(result)
     }
 }
 
