@@ -2,7 +2,9 @@
 //! machine, with the launcher's end of its socket in the test. The launcher carries fences, requests
 //! for values and events between the nodes, as Slurm's plugin and Open MPI's daemons do.
 use crate::peal;
-use peal_model::{Bytes, DataArray, Info, Nspace, Proc, Rank, Status, Value, code, key};
+use peal_model::{
+    Bytes, DataArray, Info, IofChannel, Nspace, Proc, Rank, Status, Value, code, key,
+};
 use peal_stub::{
     FrameLimit, HostNotice, HostReply, HostRequest, HostUpcall, PROTOCOL, RequestNumber,
     ServerMessage, ServerWelcome, StubDecoder, StubHello, StubMessage, UpcallKind, UpcallNumber,
@@ -31,8 +33,29 @@ pub enum Conduct {
     Proper,
     /// Answers each upcall twice, the second time with an error.
     Twice,
-    /// Answers no fence.
-    NoFence,
+    /// Offers every upcall and answers none.
+    Silent,
+    /// Offers every upcall and answers each with this status.
+    Refusing(Status),
+}
+
+impl Conduct {
+    /// Returns the upcalls that the launcher offers.
+    fn offered(self) -> Vec<UpcallKind> {
+        match self {
+            Conduct::Proper | Conduct::Twice => OFFERED.to_vec(),
+            Conduct::Silent | Conduct::Refusing(_) => [&OFFERED[..], &OFFERED_BY_OTHERS].concat(),
+        }
+    }
+}
+
+/// Keys of a log request that the launcher got.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoggedKeys {
+    /// Keys of the data.
+    pub data: Vec<String>,
+    /// Keys of the directives.
+    pub directives: Vec<String>,
 }
 
 /// Reply to a request of the launcher.
@@ -60,6 +83,8 @@ struct Network {
     upcalls: Vec<UpcallKind>,
     /// Statuses of aborts.
     aborts: Vec<Status>,
+    /// Log requests.
+    logged: Vec<LoggedKeys>,
     procs_per_node: u32,
     conduct: Conduct,
 }
@@ -88,11 +113,13 @@ impl Network {
 
     fn upcall(&mut self, node: usize, number: UpcallNumber, upcall: HostUpcall) {
         self.upcalls.push(upcall.kind());
+        match self.conduct {
+            Conduct::Proper | Conduct::Twice => {}
+            Conduct::Silent => return,
+            Conduct::Refusing(status) => return self.answer(node, number, Err(status)),
+        }
         match upcall {
             HostUpcall::Fence { procs, data, .. } => {
-                if self.conduct == Conduct::NoFence {
-                    return;
-                }
                 let arrived = self.fences.entry(procs.clone()).or_default();
                 arrived.push((node, number, data));
                 if arrived.len() < self.streams.len() {
@@ -130,6 +157,21 @@ impl Network {
                 self.aborts.push(status);
                 self.answer(node, number, Ok(UpcallResult::Done));
             }
+            HostUpcall::IofPull { .. } => self.answer(node, number, Ok(UpcallResult::Done)),
+            HostUpcall::ToolConnected { .. } => {
+                let name = Proc::new(Nspace::new("tools").unwrap(), Rank(0));
+                self.answer(node, number, Ok(UpcallResult::Tool(name)));
+            }
+            HostUpcall::Log {
+                data, directives, ..
+            } => {
+                let keys = |infos: &[Info]| infos.iter().map(|info| info.key.to_string()).collect();
+                self.logged.push(LoggedKeys {
+                    data: keys(&data),
+                    directives: keys(&directives),
+                });
+                self.answer(node, number, Ok(UpcallResult::Done));
+            }
             _ => self.answer(node, number, Err(code::PMIX_ERR_NOT_SUPPORTED)),
         }
     }
@@ -164,16 +206,32 @@ pub struct FakeLauncher {
     procs_per_node: u32,
 }
 
+/// Time in which the launcher must answer. Only a launcher that does not answer takes so long.
+const ANSWER_TIMEOUT_MS: &str = "2000";
+
 /// Upcalls that the launcher offers.
-const OFFERED: [UpcallKind; 7] = [
+const OFFERED: [UpcallKind; 10] = [
     UpcallKind::Abort,
     UpcallKind::Fence,
     UpcallKind::DirectModex,
     UpcallKind::Notify,
+    UpcallKind::Log,
+    UpcallKind::IofPull,
+    UpcallKind::ToolConnected,
     // Offered and not supported, as by Slurm's plugin.
     UpcallKind::Publish,
     UpcallKind::Lookup,
     UpcallKind::JobControl,
+];
+
+/// Further upcalls that launchers offer which do not answer properly.
+const OFFERED_BY_OTHERS: [UpcallKind; 6] = [
+    UpcallKind::Unpublish,
+    UpcallKind::Spawn,
+    UpcallKind::Connect,
+    UpcallKind::Query,
+    UpcallKind::Allocate,
+    UpcallKind::Monitor,
 ];
 
 impl FakeLauncher {
@@ -269,16 +327,20 @@ impl FakeLauncher {
     /// Returns the command for a proc, with the environment by which it finds its server.
     pub fn program(&self, rank: u32, program: &Path) -> Command {
         let node = &self.nodes[(rank / self.procs_per_node) as usize];
-        let mut command = Command::new(program);
+        let mut command = command_with_pipes(program);
         for variable in &node.welcome.environment {
             command.env(&variable.name, &variable.value);
         }
         command
             .env("PMIX_NAMESPACE", self.nspace.as_str())
-            .env("PMIX_RANK", rank.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .env("PMIX_RANK", rank.to_string());
+        command
+    }
+
+    /// Returns the command for a tool of a node's server.
+    pub fn tool(&self, node: usize, program: &Path) -> Command {
+        let mut command = command_with_pipes(program);
+        command.env("PMIX_SERVER_URI41", &self.nodes[node].welcome.uri);
         command
     }
 
@@ -290,6 +352,24 @@ impl FakeLauncher {
     /// Returns the kinds of the upcalls so far.
     pub fn upcalls(&self) -> Vec<UpcallKind> {
         self.network().upcalls.clone()
+    }
+
+    /// Returns the log requests so far.
+    pub fn logged(&self) -> Vec<LoggedKeys> {
+        self.network().logged.clone()
+    }
+
+    /// Delivers output of a proc, empty at its end.
+    #[track_caller]
+    pub fn deliver(&self, rank: u32, output: &str) {
+        let request = HostRequest::ForwardOutput {
+            source: Proc::new(self.nspace.clone(), Rank(rank)),
+            channel: IofChannel::STDOUT,
+            data: Bytes::from(output.as_bytes()),
+            infos: Vec::new(),
+        };
+        let node = (rank / self.procs_per_node) as usize;
+        assert_eq!(self.request(node, request), Ok(HostReply::Done));
     }
 
     /// Returns the statuses of the aborts so far.
@@ -326,18 +406,40 @@ impl Drop for FakeLauncher {
     }
 }
 
-fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
-    let (mut own, theirs) = UnixStream::pair().unwrap();
+fn command_with_pipes(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Returns the command for the server of a node, without its socket. It reads `peal.toml` in `dir` if there
+/// is one.
+pub fn server_command(dir: &Path, node: usize) -> Command {
     let runtime = dir.join(format!("n{node}"));
     std::fs::create_dir_all(&runtime).unwrap();
     let mut command = peal(["host-server"]);
     command
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .env("PMIX_SYSTEM_TMPDIR", &runtime)
         .env("PEAL_ADMIN_SOCKET", runtime.join("admin.sock"))
+        .env("PEAL_HOSTS_ANSWER_TIMEOUT_MS", ANSWER_TIMEOUT_MS)
         .env_remove("PMIX_SERVER_TMPDIR");
+    let config = dir.join("peal.toml");
+    if config.exists() {
+        command.env("PEAL_CONFIG", config);
+    }
+    command
+}
+
+fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
+    let (mut own, theirs) = UnixStream::pair().unwrap();
+    let mut command = server_command(dir, node);
+    command.stdin(Stdio::from(OwnedFd::from(theirs)));
     let server = command.spawn().unwrap();
     // The command holds the other end, which must close when the server ends.
     drop(command);
@@ -346,7 +448,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
         release: "test".to_owned(),
         name: None,
         infos: Vec::new(),
-        offered: OFFERED.to_vec(),
+        offered: network.lock().unwrap().conduct.offered(),
     });
     own.write_all(&encode(&hello, FrameLimit::default()).unwrap())
         .unwrap();

@@ -348,6 +348,11 @@ impl Actor {
                 members,
                 done,
             } => self.define_process_set(name, members, done),
+            ActorMessage::DeleteProcessSet { name, jobs, done } => {
+                let actions = self.state.delete_process_set(&name, &jobs);
+                let _ = done.send(());
+                actions
+            }
             ActorMessage::Forward { to, output, done } => {
                 self.forward(&to, &output);
                 let _ = done.send(());

@@ -130,6 +130,11 @@ pub(crate) enum ActorMessage {
         members: Vec<Proc>,
         done: oneshot::Sender<Result<(), PsetError>>,
     },
+    DeleteProcessSet {
+        name: Text,
+        jobs: Vec<Nspace>,
+        done: oneshot::Sender<()>,
+    },
     Forward {
         to: Proc,
         output: IofOutput,
@@ -248,6 +253,15 @@ impl ServerHandle {
             done,
         });
         defined.await.ok()
+    }
+
+    /// Deletes the process sets of this name that have a proc of one of these jobs
+    /// (`PMIx_server_delete_process_set`).
+    pub async fn delete_process_set(&self, name: Text, jobs: Vec<Nspace>) {
+        let (done, deleted) = oneshot::channel();
+        self.send(ActorMessage::DeleteProcessSet { name, jobs, done });
+        // A server that has stopped has no sets.
+        let _ = deleted.await;
     }
 
     /// Forwards output of a proc to a proc or tool that has pulled it. Returns when the output was

@@ -7,8 +7,8 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Info, IofChannel, Key, Kval, Nspace, Pdata, Proc, Query, ResourceUnit,
-    Status, Text, UserIdentity, code,
+    App, Bytes, Event, Info, IofChannel, Key, Kval, LogRequest, Nspace, Pdata, Proc, Query,
+    ResourceUnit, Status, Text, UserIdentity, code,
 };
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -33,6 +33,19 @@ pub enum ProcessLookup {
     Running(u32),
     /// No process exists any more or yet, so no peer can be that proc.
     Ended,
+}
+
+/// Tool that connects.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ConnectingTool {
+    /// Name that the tool has given itself.
+    pub name: Option<Proc>,
+    /// User that the tool runs as.
+    pub identity: UserIdentity,
+    /// Release of the tool's library.
+    pub release: String,
+    /// Infos that the tool sent about itself.
+    pub infos: Vec<Info>,
 }
 
 /// Part that handles an event for the resource manager.
@@ -85,6 +98,12 @@ pub trait HostEnvironment: Send + Sync + 'static {
 
     /// Reports that a proc has finalized or that its connection was lost, by its new phase.
     fn client_departed(&self, proc: &Proc, life: ProcPhase) {}
+
+    /// Names a tool that connects. With `PMIX_ERR_NOT_SUPPORTED` it keeps its name, or gets one from the
+    /// server; with another error it is refused.
+    fn tool_connected(&self, tool: ConnectingTool) -> UpcallFuture<'_, Proc> {
+        unsupported()
+    }
 
     /// Reports that a tool has disconnected.
     fn tool_departed(&self, tool: &Proc) {}
@@ -203,6 +222,12 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// Requests may name other channels, too.
     fn log_channels(&self, source: &Proc) -> Vec<Key> {
         Vec::new()
+    }
+
+    /// Passes on a log request with all its channels, as some host environments take them. With `None`
+    /// or `PMIX_ERR_NOT_SUPPORTED` each channel is written by [`HostEnvironment::log`].
+    fn log_request(&self, source: &Proc, request: &LogRequest) -> Option<UpcallFuture<'_, ()>> {
+        None
     }
 
     /// Writes to a log channel that the server does not have: the data under the channel's key, and

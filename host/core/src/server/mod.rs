@@ -468,9 +468,27 @@ impl ServerState {
         Ok(self.raise_for_user(uid, event))
     }
 
+    /// Deletes the sets of this name that have a proc of one of these jobs. Raises an event for the
+    /// procs of their users.
+    pub fn delete_process_set(&mut self, name: &Text, jobs: &[Nspace]) -> Vec<Action> {
+        let gone = self.psets.drop_named(name, jobs);
+        for proc in gone.iter().flat_map(|(_, pset)| &pset.members) {
+            if let Some(job) = self.clients.job_mut(&proc.nspace) {
+                job.leaves_set(proc.rank, name);
+                // The cached answer to gets has the old set.
+                self.data.host_says_more(proc);
+            }
+        }
+        self.report_deleted_sets(gone)
+    }
+
     /// Deletes the sets of a removed job's procs.
     fn delete_process_sets(&mut self, nspace: &Nspace) -> Vec<Action> {
         let gone = self.psets.drop_job(nspace);
+        self.report_deleted_sets(gone)
+    }
+
+    fn report_deleted_sets(&mut self, gone: Vec<(u32, Pset)>) -> Vec<Action> {
         gone.into_iter()
             .flat_map(|(uid, pset)| {
                 let event = pset.to_event(code::PMIX_PROCESS_SET_DELETE, Vec::new());
