@@ -279,6 +279,10 @@ impl HostEnvironment for EmbeddedHostEnvironment {
             .map_or(ProcessLookup::Ended, ProcessLookup::Running)
     }
 
+    fn running_process(&self, proc: &Proc) -> Option<u32> {
+        self.table.running_process(proc, &self.reaper)
+    }
+
     fn client_connected(&self, proc: &Proc) {
         self.cleanups.runs(proc);
     }
